@@ -21,20 +21,25 @@ pub(crate) fn crate_path(written: Option<&Path>, attribute: &str) -> Result<Toke
     if let Some(path) = written {
         return Ok(quote!(#path));
     }
-    // The name of the package, which may differ from the name of the library.
-    let package = env!("CARGO_PKG_NAME").trim_end_matches("-macros");
-    match crate_name(package) {
-        Ok(FoundCrate::Itself) => Ok(quote!(::harness)),
-        Ok(FoundCrate::Name(name)) if name == package.replace('-', "_") => Ok(quote!(::harness)),
-        Ok(FoundCrate::Name(name)) => {
-            let ident = Ident::new(&name, Span::call_site());
-            Ok(quote!(::#ident))
-        }
-        Err(_) => Err(format!(
-            "the package does not depend on `{package}` by itself\nhelp: add it, or name the way to \
-             it: `#[{attribute}(crate = path::to::harness)]`"
-        )),
+    // The names of the packages, which may differ from the names of the libraries. The package that has what an expansion names
+    // comes first: a kit of tools that depends on it can have the front door among its dev-dependencies.
+    let front = env!("CARGO_PKG_NAME").trim_end_matches("-macros");
+    for (package, library) in
+        [(format!("{front}-core"), "harness_core"), (front.to_owned(), "harness")]
+    {
+        let name = match crate_name(&package) {
+            Ok(FoundCrate::Itself) => library.to_owned(),
+            Ok(FoundCrate::Name(name)) if name == package.replace('-', "_") => library.to_owned(),
+            Ok(FoundCrate::Name(name)) => name,
+            Err(_) => continue,
+        };
+        let ident = Ident::new(&name, Span::call_site());
+        return Ok(quote!(::#ident));
     }
+    Err(format!(
+        "the package does not depend on `{front}` by itself\nhelp: add it, or name the way to \
+         it: `#[{attribute}(crate = path::to::harness)]`"
+    ))
 }
 
 /// A name that cannot collide with the user's: by its hygiene with no local variable, and by its form with no constant, which

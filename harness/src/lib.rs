@@ -89,21 +89,6 @@
 //!
 //! No prompt templates, no vector store, no chains: a model, its tools, and the loop between them.
 #![cfg_attr(docsrs, feature(doc_cfg))]
-#![warn(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "no panic is reachable from a model, a server, a file or a user"
-)]
-#![cfg_attr(
-    not(feature = "sockets"),
-    allow(
-        dead_code,
-        unused_imports,
-        reason = "wires, retries and errors keep what only the client reads"
-    )
-)]
 
 #[cfg(all(
     target_family = "wasm",
@@ -123,45 +108,96 @@ compile_error!(
      write `default-features = false` and bring a `Provider` of your own"
 );
 
-extern crate self as harness;
-
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 mod readme {}
 
-#[doc(hidden)]
-pub mod __private;
-pub mod agent;
-#[cfg(feature = "sockets")]
-pub mod client;
-pub mod context;
-pub mod error;
 #[cfg(any(doc, doctest))]
 pub mod guide;
-#[cfg(feature = "sockets")]
-mod http_client;
-pub mod journal;
+
+#[doc(hidden)]
+pub use harness_core::{
+    __collect, __private, methods_need_toolset_on_the_impl_block,
+    name_a_second_toolset_of_a_type_with_toolset_method_equals,
+};
+
+#[doc = include_str!("../guide/users.md")]
+#[doc = include_str!("../guide/answers.md")]
+#[doc = include_str!("../guide/agents.md")]
+#[doc = include_str!("../guide/web.md")]
+#[doc = include_str!("../guide/large-results.md")]
+#[doc(inline)]
+pub use harness_agent as agent;
+#[doc = include_str!("../guide/context.md")]
+#[doc(inline)]
+pub use harness_core::context;
+#[doc = include_str!("../guide/content.md")]
+#[doc(inline)]
+pub use harness_core::message;
+#[doc = include_str!("../guide/prompt-cache.md")]
+#[doc(inline)]
+pub use harness_core::provider;
+#[doc(inline)]
+pub use harness_core::{error, models, secret, trace};
 #[cfg(any(feature = "mcp", feature = "mcp-server"))]
-pub mod mcp;
-pub mod message;
-pub mod models;
-pub mod policy;
-pub mod provider;
-pub mod secret;
-mod sse;
-mod stop;
-#[cfg(feature = "testing")]
-pub mod testing;
+#[cfg_attr(all(feature = "mcp", feature = "mcp-server"), doc = include_str!("../guide/mcp.md"))]
+#[doc(inline)]
+pub use harness_mcp as mcp;
 #[cfg(feature = "sockets")]
-mod tls;
-pub mod tool;
+#[doc(inline)]
+pub use harness_providers::client;
+#[doc(inline)]
+pub use harness_providers::wire;
 #[cfg(feature = "toolbox")]
-pub mod toolbox;
-pub mod trace;
-mod unwind;
-#[cfg(all(unix, any(feature = "mcp", feature = "toolbox")))]
-mod watchdog;
-pub mod wire;
+#[doc(inline)]
+pub use harness_toolbox as toolbox;
+
+/// What is stored: conversations, each as the list of its facts in the order in which they happened.
+#[doc = include_str!("../guide/durable.md")]
+pub mod journal {
+    #[doc(inline)]
+    pub use harness_core::journal::*;
+    #[cfg(feature = "postgres")]
+    #[doc(inline)]
+    pub use harness_postgres::*;
+    #[cfg(feature = "sqlite")]
+    #[doc(inline)]
+    pub use harness_sqlite::*;
+}
+
+/// Policies: what is retried, denied and asked about, and what ends a run. A policy decides and never acts; the
+/// provider wrappers in this module carry out what it decides.
+#[doc = include_str!("../guide/failing-network.md")]
+#[doc = include_str!("../guide/guardrails.md")]
+pub mod policy {
+    #[doc(inline)]
+    pub use harness_core::policy::*;
+    #[cfg(feature = "terminal")]
+    #[doc(inline)]
+    pub use harness_terminal::*;
+}
+
+/// Fakes for tests: a provider that follows a script, and a local server that behaves like a vendor's and fails like a
+/// network. Feature `testing`.
+#[cfg(feature = "testing")]
+pub mod testing {
+    #[doc(inline)]
+    pub use harness_conformance::*;
+    #[doc(inline)]
+    pub use harness_testing::*;
+}
+
+/// Tools: what a model may call, what each declares, and how a call runs.
+pub mod tool {
+    #[doc(inline)]
+    pub use harness_core::tool::*;
+    #[doc = include_str!("../guide/strict.md")]
+    #[doc(inline)]
+    pub use harness_schema::StrictForm;
+    #[doc = include_str!("../guide/schema.md")]
+    #[doc(inline)]
+    pub use harness_schema::ToolSchema;
+}
 
 #[doc = include_str!("../guide/tool.md")]
 pub use harness_macros::tool;
@@ -170,17 +206,17 @@ pub use harness_macros::tools;
 #[doc = include_str!("../guide/toolset.md")]
 pub use harness_macros::toolset;
 
-#[cfg(feature = "sockets")]
-#[doc(inline)]
-pub use crate::client::{
-    AnthropicProvider, ChatCompletionsProvider, OpenAIProvider, provider_from_env,
-};
 #[cfg(feature = "collect")]
 #[doc(inline)]
-pub use crate::tool::collected_tools;
+pub use harness_core::tool::collected_tools;
+#[cfg(feature = "sockets")]
+#[doc(inline)]
+pub use harness_providers::client::{
+    AnthropicProvider, ChatCompletionsProvider, OpenAIProvider, provider_from_env,
+};
 
 #[doc(inline)]
-pub use crate::{
+pub use self::{
     agent::{Agent, Chat, Event, Outcome, Reply, Stopped},
     error::{Error, ErrorKind},
     message::{
@@ -194,62 +230,3 @@ pub use crate::{
         ToolError, ToolLimits, ToolOutput, ToolRegistry,
     },
 };
-
-/// The name is part of the message that rustc shows when `#[tool]` stands on a function of an
-/// `impl` block without `#[toolset]`. The macro writes only one item, because each item that is not
-/// allowed there would be one more error; the attribute adds the others. Its name is part of the message about an item that
-/// has the name already.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! methods_need_toolset_on_the_impl_block {
-    ($about:literal $visibility:vis $name:ident { $($items:tt)* }) => {
-        #[$crate::__private::a_taken_name_needs_handle_equals {
-            impl $name { $($items)* }
-            impl ::core::fmt::Debug for $name {
-                fn fmt(&self, __f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-                    ::core::fmt::Formatter::write_str(__f, ::core::stringify!($name))
-                }
-            }
-            $crate::__collect! { $name }
-        }]
-        #[doc = $about]
-        $visibility enum $name {}
-    };
-}
-
-/// The name is part of the message that rustc shows when two `#[toolset]` blocks of one type add a
-/// method with the same name.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! name_a_second_toolset_of_a_type_with_toolset_method_equals {
-    ({ $($head:tt)* } $method:ident $this:ident { $($body:tt)* }) => {
-        $($head)* {
-            /// The tools of this value, in the order of their methods.
-            #[must_use]
-            pub fn $method($this: &$crate::__private::Arc<Self>) -> $crate::__private::Vec<$crate::__private::Tool> {
-                $($body)*
-            }
-        }
-    };
-}
-
-/// Adds a tool to the collected tools of the program.
-#[cfg(feature = "collect")]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __collect {
-    ($tool:ident) => {
-        $crate::__private::inventory::submit! { $crate::__private::CollectedTool {
-            def: $tool::TOOL,
-            module: ::core::module_path!(),
-        } }
-    };
-}
-
-/// Does nothing: the feature `collect`, with which it would collect the tool, is off.
-#[cfg(not(feature = "collect"))]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __collect {
-    ($tool:ident) => {};
-}

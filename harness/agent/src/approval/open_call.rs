@@ -1,0 +1,140 @@
+//! A call that waits for somebody outside of the run or is in doubt, and what can be said about it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Machine, call_states::idempotency_key};
+use harness_core::{
+    journal::{Awaited, Wait, now},
+    message::{Arguments, CallOutcome, Fingerprint, ProgramValue, ToolCall, ToolResult},
+    policy::ApprovalRequest,
+    tool::ToolOutput,
+};
+
+/// A call that cannot continue by itself: it waits for a decision, a result or an answer, or its
+/// outcome is not known. Answer it by [`Chat::decide`](crate::Chat::decide) or
+/// [`Chat::settle`](crate::Chat::settle), or from any process by an [`Inbox`](crate::Inbox).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct OpenCall {
+    /// The call, as the model wrote it.
+    pub call: ToolCall,
+    /// The arguments that a person saw and allowed, if a person has decided about the call: those of the call, with the
+    /// defaults of the tool at that time. A program that answers an [external](harness_core::tool::Tool::external) call itself
+    /// uses these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<Arguments>,
+    /// The key by which a service recognizes a repetition of the call.
+    pub idempotency_key: String,
+    /// What it waits for; `None` if it is in doubt.
+    pub wait: Option<Wait>,
+}
+
+impl OpenCall {
+    /// The question to show to a person, if the call waits for a decision.
+    pub fn question(&self) -> Option<ApprovalRequest> {
+        question(self.wait.as_ref()?)
+    }
+
+    /// The call has run, and this is its result. A [file](ToolOutput::file) is only named, not
+    /// read.
+    pub fn succeeded(&self, output: impl Into<ToolOutput>) -> Settlement {
+        let (mut content, value, file) = output.into().into_parts();
+        if let Some(file) = file {
+            let text =
+                format!("[The result is in the file `{}`, which was not read.]", file.display());
+            content.push(text.into());
+        }
+        let result = ToolResult::new(self.call.id(), CallOutcome::Succeeded, content);
+        let result = result.with_kept(value.map(ProgramValue::Json));
+        self.settlement(SettlementKind::Succeeded { result })
+    }
+
+    /// The call has run and failed. The text is for the model.
+    pub fn failed(&self, text: impl Into<String>) -> Settlement {
+        self.settlement(SettlementKind::Failed { text: text.into() })
+    }
+
+    /// Nothing of the call has happened. If it was in doubt, it runs now. If it waited, the model
+    /// is told that it did not start.
+    pub fn not_happened(&self) -> Settlement {
+        self.settlement(SettlementKind::NotHappened)
+    }
+
+    /// The answer to the question of the call's tool. The tool is called again with it.
+    pub fn answered(&self, answer: impl Into<Value>) -> Settlement {
+        self.settlement(SettlementKind::Answered { answer: answer.into() })
+    }
+
+    fn settlement(&self, said: SettlementKind) -> Settlement {
+        let (call, fingerprint) = (self.call.id().to_owned(), self.call.fingerprint());
+        Settlement { call, fingerprint, said, who: None }
+    }
+}
+
+/// The outcome of a call, made by a method of [`OpenCall`]. It applies only to a call with this id
+/// and these arguments.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Settlement {
+    /// The id of the call.
+    pub call: String,
+    /// A hash of the tool's name and the arguments.
+    pub fingerprint: Fingerprint,
+    pub(super) said: SettlementKind,
+    /// The person who gave the outcome, for the record.
+    pub who: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "said", rename_all = "snake_case")]
+pub(super) enum SettlementKind {
+    Succeeded { result: ToolResult },
+    Failed { text: String },
+    NotHappened,
+    Answered { answer: Value },
+}
+
+impl Settlement {
+    /// Sets who gave the outcome. It is stored with the fact.
+    #[must_use]
+    pub fn by(mut self, who: impl Into<String>) -> Self {
+        self.who = Some(who.into());
+        self
+    }
+}
+
+/// The question that a call waits for.
+pub(super) fn question(wait: &Wait) -> Option<ApprovalRequest> {
+    match &wait.awaited {
+        Awaited::Approval { question, .. } => serde_json::from_value(question.clone()).ok(),
+        Awaited::Result | Awaited::Answer { .. } | Awaited::Agent { .. } => None,
+    }
+}
+
+/// Whether the time in which an answer counts has passed.
+pub(crate) fn is_over(wait: &Wait) -> bool {
+    wait.until.is_some_and(|until| now() > until)
+}
+
+/// These calls of a conversation, as the program sees them.
+pub(crate) fn open_calls<'a>(
+    machine: &Machine,
+    conversation: Option<&str>,
+    calls: impl Iterator<Item = (&'a ToolCall, Option<&'a Wait>)>,
+) -> Vec<OpenCall> {
+    let open = |(call, wait): (&ToolCall, Option<&Wait>)| OpenCall {
+        idempotency_key: idempotency_key(
+            conversation,
+            machine.transcript(),
+            call,
+            call.fingerprint(),
+        ),
+        allowed: machine
+            .approved(call.id())
+            .and_then(|approved| Some(approved.binding.as_ref()?.arguments.clone())),
+        call: call.clone(),
+        wait: wait.cloned(),
+    };
+    calls.map(open).collect()
+}

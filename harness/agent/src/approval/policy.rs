@@ -1,0 +1,390 @@
+//! Decides about one call: decodes it, fills in its defaults, lets its tool review it, applies the permissions, and asks a
+//! person if they require it.
+
+use std::{path::PathBuf, sync::Arc};
+
+use super::Grant;
+use crate::{
+    Agent,
+    call_states::ApprovedCall,
+    run_options::{CallerRules, RunOptions, offered},
+};
+use harness_core::{
+    journal::{Always, CallBinding, Decider, Decision, Reason, Repeat, Sources, now},
+    message::{Arguments, ToolCall},
+    policy::{Approval, ApprovalDecision, ApprovalRequest, Approver, PolicyDecision, ProposedCall},
+    tool::{Review, Reviewed, Scope, SideEffects, Tool, ToolRegistry},
+    unwind::{Shielded, caught},
+};
+
+/// What came of the question whether a call may run.
+pub(crate) enum ApprovalOutcome {
+    /// The decision.
+    Decided(Decision),
+    /// A person has to decide. The person sees the review.
+    NeedsPerson(Box<ApprovalRequest>, Option<Review>),
+    /// The person decides later, until this time.
+    Deferred { until: Option<u64> },
+}
+
+/// What a decision is based on.
+#[derive(Clone, Copy)]
+pub(crate) struct ApprovalPolicy<'a> {
+    pub(crate) agent: &'a Agent,
+    pub(crate) options: Option<&'a RunOptions>,
+    pub(crate) grants: &'a [Grant],
+    /// What the conversation has read.
+    pub(crate) read: &'a Sources,
+    pub(crate) conversation: &'a str,
+    /// Whether the conversation is in a journal.
+    pub(crate) in_journal: bool,
+}
+
+impl<'a> ApprovalPolicy<'a> {
+    /// The permissions that apply, and what was read.
+    pub(crate) fn rules(self) -> CallerRules {
+        let others = self.options.into_iter().flat_map(RunOptions::sides);
+        let all = std::iter::once(self.agent.permissions()).chain(others);
+        CallerRules { permissions: all.cloned().collect(), read: self.read.clone() }
+    }
+
+    fn tools(self) -> &'a ToolRegistry {
+        offered(self.agent, self.options)
+    }
+
+    /// Decides about a call that may start while the model is still answering. It is allowed at
+    /// once, or it has to wait until the answer is complete.
+    pub(crate) fn evaluate_early(self, call: &ToolCall) -> Option<Decision> {
+        let tool = self.tools().get(call.name())?;
+        let effects = tool.side_effects();
+        // A tool that runs an agent costs money.
+        let waits = tool.has_review() || tool.is_external() || tool.is_agent();
+        if !effects.is_read_only() || waits {
+            return None;
+        }
+        let arguments = tool.arguments_of(call).ok()?;
+        match self.judge(tool, &arguments, None) {
+            PolicyDecision::Allow { by } => Some(self.allow(tool, by, None)),
+            PolicyDecision::Ask { .. } | PolicyDecision::Deny { .. } => None,
+        }
+    }
+
+    /// Decides about a call as far as that is possible without a person. `before` is what a person has allowed of it and
+    /// what does not hold any more.
+    pub(crate) async fn evaluate(
+        self,
+        call: &ToolCall,
+        before: Option<&CallBinding>,
+    ) -> ApprovalOutcome {
+        use ApprovalOutcome::Decided;
+        // A call whose tool does not exist, or whose arguments cannot be read, only produces a
+        // result that says what is wrong.
+        let Some(tool) = self.tools().get(call.name()) else {
+            return Decided(own_result_decision());
+        };
+        let Ok(mut arguments) = call.decoded() else { return Decided(own_result_decision()) };
+        let defaults = tool.fill_defaults(&mut arguments);
+        let review = self.tools().review_off_loop(tool, &arguments).await;
+        let reasons = match self.judge(tool, &arguments, review.as_ref()) {
+            PolicyDecision::Allow { by } => {
+                let reviewed = review.map(Reviewed::unseen).map(Arc::new);
+                return Decided(self.allow(tool, by, reviewed));
+            }
+            PolicyDecision::Deny { by, reason } => {
+                let reason = self.tools().readable_text(&reason);
+                return Decided(Decision::Deny { reason, by });
+            }
+            PolicyDecision::Ask { reasons } => reasons,
+        };
+        // Nobody is asked about a call that cannot run.
+        if !self.is_valid_for(tool, &arguments) {
+            return Decided(own_result_decision());
+        }
+        let mut question = self.question(call, tool, reasons, review.as_ref());
+        question.defaults = defaults;
+        let binding = question.binding();
+        let mut changes = before.map(|before| before.changes(&binding)).unwrap_or_default();
+        for grant in self.grants {
+            match grant.check(&question, &binding) {
+                Ok(()) => {
+                    let by =
+                        Decider::Always { call: grant.call.clone(), scope: grant.scope.clone() };
+                    let reviewed = review.map(Reviewed::unseen).map(Arc::new);
+                    return Decided(bound(self.allow(tool, by, reviewed), binding));
+                }
+                Err(changed) => {
+                    let new = changed.into_iter().filter(|line| !changes.contains(line));
+                    changes.extend(Vec::from_iter(new));
+                }
+            }
+        }
+        question.changes = changes;
+        ApprovalOutcome::NeedsPerson(Box::new(question), review)
+    }
+
+    fn allow(self, tool: &Tool, by: Decider, reviewed: Option<Arc<Reviewed>>) -> Decision {
+        let (side_effects, repeat) = (tool.side_effects(), repeat_of(tool, self.in_journal));
+        Decision::Allow { side_effects, repeat, by, reviewed, binding: None }
+    }
+
+    /// Whether the arguments fit the tool. Reading them may run code of the program.
+    fn is_valid_for(self, tool: &Tool, arguments: &Arguments) -> bool {
+        caught(|| tool.check(arguments).is_ok()).unwrap_or(false)
+    }
+
+    fn judge(self, tool: &Tool, arguments: &Arguments, review: Option<&Review>) -> PolicyDecision {
+        let proposed = ProposedCall::new(tool.name(), arguments, tool.side_effects())
+            .of_agent(tool.is_agent())
+            .with_review(review)
+            .with_taint(self.agent.permissions().taint(self.read));
+        let others = self.options.into_iter().flat_map(RunOptions::sides);
+        let others = others.map(|permissions| (&**permissions, permissions.taint(self.read)));
+        self.agent.permissions().decide_with(&proposed, others)
+    }
+
+    fn question(
+        self,
+        call: &ToolCall,
+        tool: &Tool,
+        reasons: Vec<Reason>,
+        review: Option<&Review>,
+    ) -> ApprovalRequest {
+        let mut question = ApprovalRequest::new(call, tool.side_effects());
+        self.conversation.clone_into(&mut question.conversation);
+        question.person = self.person().map(str::to_owned);
+        let caller = self.options.and_then(|options| options.caller.as_ref());
+        question.agents = caller.map(|caller| caller.tool_names()).unwrap_or_default();
+        question.reasons = self.hide_secrets(reasons);
+        question.title = tool.title().map(str::to_owned);
+        question.folder = folder_of(review);
+        question.definition = tool.definition();
+        let exactly = Scope::new(
+            format!("exactly:{}", question.fingerprint),
+            format!("`{}` with exactly these arguments, in this folder", question.tool),
+        );
+        let wider = review.map(|review| review.scopes.clone()).unwrap_or_default();
+        question.scopes = std::iter::once(exactly).chain(wider).collect();
+        question.preview = review.and_then(|review| review.preview.clone());
+        question
+    }
+
+    /// Whether a call that was allowed may run as it was allowed: its tool declares and is no more than then, and what a
+    /// person saw of it still holds. A call that was let through because it runs nothing must still run nothing.
+    pub(crate) fn is_within(self, call: &ToolCall, approved: &ApprovedCall) -> bool {
+        let Some(tool) = self.tools().get(call.name()) else { return true };
+        if approved.runs_nothing {
+            return !tool
+                .arguments_of(call)
+                .is_ok_and(|arguments| self.is_valid_for(tool, &arguments));
+        }
+        let is_same_kind = (approved.repeat == Repeat::Continues)
+            == (repeat_of(tool, self.in_journal) == Repeat::Continues);
+        is_same_kind
+            && approved.effects.has_all(tool.side_effects())
+            && approved.reviewed.is_some() == tool.has_review()
+            && self.is_bound(tool, approved)
+    }
+
+    /// Whether an allowed call is handed to the program, which answers the calls of its tool itself. The program gets no call
+    /// whose arguments do not fit: the model is told what is wrong with it.
+    pub(crate) fn is_for_program(self, call: &ToolCall, approved: &ApprovedCall) -> bool {
+        let tool = self.tools().get(call.name()).filter(|tool| tool.is_external());
+        tool.is_some_and(|tool| {
+            let arguments = approved.arguments(call, tool);
+            !approved.runs_nothing
+                && arguments.is_ok_and(|arguments| self.is_valid_for(tool, &arguments))
+        })
+    }
+
+    /// Whether the tool and the folder are those that were on the screen, and the tool adds nothing to the arguments.
+    fn is_bound(self, tool: &Tool, approved: &ApprovedCall) -> bool {
+        let Some(seen) = &approved.binding else { return true };
+        let review = approved.reviewed.as_ref().map(|reviewed| &reviewed.review);
+        let added = tool.fill_defaults(&mut seen.arguments.clone());
+        seen.definition == tool.definition() && seen.folder == folder_of(review) && added.is_empty()
+    }
+
+    /// Whether the rules of this run let a call run that was allowed before, perhaps by other rules. A person's decision
+    /// about it holds, unless the call is denied now.
+    pub(crate) fn still_allows(self, call: &ToolCall, approved: &ApprovedCall) -> bool {
+        match self.judge_again(call, approved) {
+            None | Some(PolicyDecision::Allow { .. }) => true,
+            Some(PolicyDecision::Deny { .. }) => false,
+            Some(PolicyDecision::Ask { reasons }) => match &approved.by_grant {
+                None => approved.binding.is_some(),
+                Some((call, scope)) => {
+                    let reasons = self.hide_secrets(reasons);
+                    self.grants.iter().any(|grant| {
+                        grant.call == *call
+                            && grant.scope == *scope
+                            && reasons.iter().all(|reason| grant.reasons.contains(reason))
+                    })
+                }
+            },
+        }
+    }
+
+    fn hide_secrets(self, reasons: Vec<Reason>) -> Vec<Reason> {
+        let secrets = self.tools().secrets();
+        let hidden = |mut reason: Reason| {
+            reason.text = secrets.hide(&reason.text).into();
+            reason
+        };
+        reasons.into_iter().map(hidden).collect()
+    }
+
+    /// Whether the rules of this process deny a call that was allowed elsewhere.
+    pub(crate) fn is_denied(self, call: &ToolCall, approved: &ApprovedCall) -> bool {
+        matches!(self.judge_again(call, approved), Some(PolicyDecision::Deny { .. }))
+    }
+
+    fn judge_again(self, call: &ToolCall, approved: &ApprovedCall) -> Option<PolicyDecision> {
+        let tool = self.tools().get(call.name())?;
+        let arguments = approved.arguments(call, tool).ok()?;
+        let review = approved.reviewed.as_ref().map(|reviewed| &reviewed.review);
+        Some(self.judge(tool, &arguments, review))
+    }
+
+    /// The name of the person who is asked, if the run has an approver of its own.
+    fn person(self) -> Option<&'a str> {
+        self.approver().and_then(|(person, _)| person)
+    }
+
+    /// The approver of this run, with the name that tells this person from others.
+    pub(crate) fn approver(self) -> Option<(Option<&'a str>, &'a Arc<dyn Approver>)> {
+        // A run in a call does not choose the approver if the caller has one.
+        let caller = self.options.and_then(|options| options.caller.as_ref()?.approver());
+        let of_run = || {
+            let (person, approver) = self.options?.approver.as_ref()?;
+            Some((Some(person.as_str()), approver))
+        };
+        let agent = || self.agent.approver().map(|approver| (None, approver));
+        caller.or_else(of_run).or_else(agent)
+    }
+
+    /// Asks a person.
+    pub(crate) async fn ask(
+        self,
+        question: &ApprovalRequest,
+        repeat: Repeat,
+        review: Option<&Review>,
+    ) -> ApprovalOutcome {
+        let deny = |by, reason: String| {
+            let reason = self.tools().readable_text(&reason);
+            ApprovalOutcome::Decided(Decision::Deny { reason, by })
+        };
+        let Some((_, approver)) = self.approver() else {
+            return deny(Decider::Nobody, nobody(question));
+        };
+        let answered = match caught(|| approver.ask(question)) {
+            Ok(asked) => Shielded::new(asked).await,
+            Err(panicked) => Err(panicked),
+        };
+        match answered {
+            Ok(Approval { question: about, answer: ApprovalDecision::Later { until }, .. })
+                if about == question.id() =>
+            {
+                ApprovalOutcome::Deferred { until }
+            }
+            Ok(approval) => match decide(question, repeat, review, approval, self.tools()) {
+                Some(decision) => ApprovalOutcome::Decided(decision),
+                None => deny(
+                    Decider::Fault,
+                    "the approval was given for another call, so it does not count".to_owned(),
+                ),
+            },
+            Err(panicked) => {
+                deny(Decider::Fault, format!("who was to be asked about it {panicked}"))
+            }
+        }
+    }
+}
+
+/// The decision about a call that only produces a result which says what is wrong with it.
+fn own_result_decision() -> Decision {
+    let (side_effects, repeat) = (SideEffects::NONE, Repeat::Read);
+    let by = Decider::Call;
+    Decision::Allow { side_effects, repeat, by, reviewed: None, binding: None }
+}
+
+/// The folder in which a call runs: that of its review, or that of the program.
+fn folder_of(review: Option<&Review>) -> Option<PathBuf> {
+    let folder = review.and_then(|review| review.folder.clone());
+    folder.or_else(|| std::env::current_dir().ok())
+}
+
+fn bound(decision: Decision, seen: CallBinding) -> Decision {
+    match decision {
+        Decision::Allow { side_effects, repeat, by, reviewed, binding: _ } => {
+            let binding = Some(Arc::new(seen));
+            Decision::Allow { side_effects, repeat, by, reviewed, binding }
+        }
+        denied @ Decision::Deny { .. } => denied,
+    }
+}
+
+/// The decision in an approval, bound to what the person saw. `None` if it is for another question or contains no
+/// decision.
+pub(super) fn decide(
+    question: &ApprovalRequest,
+    repeat: Repeat,
+    review: Option<&Review>,
+    approval: Approval,
+    tools: &ToolRegistry,
+) -> Option<Decision> {
+    let Approval { question: about, answer, who, .. } = approval;
+    if about != question.id() {
+        return None;
+    }
+    let who = who.map(|who| tools.readable_text(&who));
+    let person = |always| Decider::Person { who, at: now(), always };
+    let binding = Arc::new(question.binding());
+    let always = match answer {
+        ApprovalDecision::Later { .. } => return None,
+        ApprovalDecision::No { reason } => {
+            let reason = tools.readable_text(&reason);
+            return Some(Decision::Deny { reason, by: person(None) });
+        }
+        ApprovalDecision::Always { scope } if question.scopes.contains(&scope) => {
+            let (tool, reasons) = (question.tool.clone(), question.reasons.clone());
+            let always = Always::new(scope, tool, reasons, Arc::clone(&binding));
+            Some(Box::new(always.for_person(question.person.clone())))
+        }
+        ApprovalDecision::Yes | ApprovalDecision::Always { .. } => None,
+    };
+    Some(Decision::Allow {
+        side_effects: question.effects,
+        repeat,
+        by: person(always),
+        reviewed: review.cloned().map(Reviewed::seen).map(Arc::new),
+        binding: Some(binding),
+    })
+}
+
+/// Whether a call of this tool may run again if its outcome is not known. An agent that the tool
+/// runs continues where it was, if its conversation was kept.
+pub(crate) fn repeat_of(tool: &Tool, in_journal: bool) -> Repeat {
+    let effects = tool.side_effects();
+    if tool.is_agent() && in_journal {
+        Repeat::Continues
+    } else if effects.may_repeat(false) {
+        Repeat::Read
+    } else if effects.may_repeat(tool.is_idempotent()) {
+        Repeat::Idempotent
+    } else {
+        Repeat::Never
+    }
+}
+
+/// The reason for a denial where a person would have to decide, in words for the model. What the program can do about it is
+/// in the trace.
+fn nobody(question: &ApprovalRequest) -> String {
+    let reasons = question.reasons.iter().map(|reason| reason.text.as_str());
+    let changes = question.changes.iter().map(String::as_str);
+    let why: Vec<&str> = reasons.chain(changes).collect();
+    format!(
+        "`{}` needs a person's approval ({}), and there is nobody to ask",
+        question.tool,
+        why.join("; ")
+    )
+}

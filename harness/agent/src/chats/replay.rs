@@ -1,0 +1,236 @@
+//! Makes the events of past runs from their facts. The text comes whole, and events that no fact
+//! records are left out.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use crate::{
+    Action, Event, Machine, Numbered, Outcome,
+    announcements::announce_fact,
+    folding::{AT_ONCE, for_each_fact, unreadable},
+    numbered::run_name,
+};
+use harness_core::{
+    error::Error,
+    journal::{Envelope, Fact},
+    message::{Block, Message, ToolCall},
+};
+
+/// A run whose end is not in the facts that were replayed: its name, and how many events it has.
+pub(super) type UnendedRun = (Arc<str>, u64);
+
+/// What was made from facts.
+pub(super) struct ReplayedEvents {
+    pub(super) events: Vec<Numbered>,
+    pub(super) unended: Option<UnendedRun>,
+}
+
+/// Makes the events of all runs that begin in these facts at the number `from` or later, and the
+/// remaining events of the `unended` run, whose earlier facts were replayed before. The facts
+/// before `from` belong to the same conversation. `followed` says that a later run exists, so that
+/// all of these runs are over.
+///
+/// Other tasks of the same thread get their turn meanwhile.
+pub(super) async fn replay(
+    facts: &[Envelope],
+    from: usize,
+    unended: Option<UnendedRun>,
+    followed: bool,
+) -> Result<ReplayedEvents, Error> {
+    let mut replay = FactReplay::default();
+    let (from, mut unended) = (from.min(facts.len()), Some(unended));
+    let take = |(number, envelope): (usize, &Envelope)| {
+        if number >= from
+            && let Some(unended) = unended.take()
+        {
+            (replay.shown, replay.run) = (true, unended);
+        }
+        let fold = envelope.fact().and_then(|fact| replay.apply_fact(&fact, envelope.at));
+        fold.map_err(|err| unreadable(number, err))
+    };
+    for_each_fact(facts.iter().enumerate(), take).await?;
+    if let Some(unended) = unended {
+        (replay.shown, replay.run) = (true, unended);
+    }
+    replay.add_end();
+    if followed {
+        replay.add_missing_end();
+    }
+    Ok(ReplayedEvents { events: replay.events, unended: replay.run })
+}
+
+/// The number of the fact with which the last run begins: its message of the user, or else 0. Other tasks of the same thread
+/// get their turn meanwhile.
+pub(super) async fn last_run(facts: &[Envelope]) -> usize {
+    let begins = |envelope: &Envelope| matches!(envelope.fact(), Ok(Fact::UserSaid { .. }));
+    let mut before = facts.len();
+    for part in facts.rchunks(AT_ONCE) {
+        before = before.saturating_sub(part.len());
+        if let Some(at) = part.iter().rposition(begins) {
+            return before.saturating_add(at);
+        }
+        tokio::task::yield_now().await;
+    }
+    0
+}
+
+#[derive(Default)]
+struct FactReplay {
+    machine: Machine,
+    events: Vec<Numbered>,
+    /// Whether the facts that are read now become events.
+    shown: bool,
+    /// The run whose events are made.
+    run: Option<UnendedRun>,
+    turn: u32,
+    calls: HashMap<String, (ToolCall, Option<u64>)>,
+}
+
+impl FactReplay {
+    fn tell(&mut self, event: Event<'_>) {
+        if !self.shown {
+            return;
+        }
+        let Some((run, number)) = &mut self.run else { return };
+        *number = number.saturating_add(1);
+        self.events.push(Numbered::new(run, *number, event.into_owned()));
+    }
+
+    /// Adds the end of the run if the facts contain it.
+    fn add_end(&mut self) {
+        let outcome = match self.machine.next() {
+            Action::Finish(outcome) => outcome,
+            Action::AwaitAnswers => Outcome::Waiting,
+            // The next facts may belong to the same run.
+            _ => return,
+        };
+        let usage = self.machine.usage();
+        self.tell(Event::RunEnded { outcome, usage: &usage });
+        self.run = None;
+    }
+
+    /// Adds an end for a run whose end is not in the facts and that another run follows.
+    fn add_missing_end(&mut self) {
+        let usage = self.machine.usage();
+        self.tell(Event::RunEnded { outcome: Outcome::Cancelled, usage: &usage });
+        self.run = None;
+    }
+
+    fn begin_run(&mut self, said: Option<&Message>) {
+        self.add_end();
+        self.add_missing_end();
+        if self.shown {
+            self.run = Some((run_name(), 0));
+        }
+        self.turn = 0;
+        self.tell(Event::RunStarted { said });
+    }
+
+    fn add_message(&mut self, message: &Message) {
+        for block in message.blocks() {
+            match block {
+                Block::Text(text) => {
+                    self.tell(Event::Text(text.text()));
+                    for citation in text.citations() {
+                        self.tell(Event::Citation(citation));
+                    }
+                }
+                Block::Reasoning(thought) if !thought.text().is_empty() => {
+                    self.tell(Event::Reasoning(thought.text()));
+                }
+                Block::Image(image) => self.tell(Event::Image(image)),
+                Block::Audio(audio) => self.tell(Event::Audio(audio)),
+                Block::ToolCall(call) => {
+                    self.calls.insert(call.id().to_owned(), (call.clone(), None));
+                    self.tell(Event::ToolCallStart { call: call.id(), tool: call.name() });
+                    if !call.arguments().is_empty() {
+                        let json = call.arguments();
+                        self.tell(Event::ToolCallDelta { call: call.id(), json });
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn call(&self, id: &str) -> Option<ToolCall> {
+        self.calls.get(id).map(|(call, _)| call.clone())
+    }
+
+    fn apply_fact(&mut self, fact: &Fact, at: u64) -> Result<(), Error> {
+        match fact {
+            Fact::UserSaid { message, .. } => self.begin_run(Some(message)),
+            Fact::Resumed { .. } => self.begin_run(None),
+            _ => {}
+        }
+        self.machine.apply(fact)?;
+        match fact {
+            Fact::ModelReplied { message, stop, usage, .. } => {
+                self.turn = self.turn.saturating_add(1);
+                self.tell(Event::TurnStarted { turn: self.turn });
+                if let Some(message) = message {
+                    self.add_message(message);
+                }
+                self.tell(Event::TurnEnded { turn: self.turn, stop: *stop, usage });
+            }
+            Fact::Interrupted { message: Some(message), .. } => {
+                self.turn = self.turn.saturating_add(1);
+                self.tell(Event::TurnStarted { turn: self.turn });
+                self.add_message(message);
+            }
+            Fact::CallDecided { .. } | Fact::CallWaits { .. } | Fact::CallSettled { .. } => {
+                let known = fact.call_id().and_then(|id| self.calls.get(id)).cloned();
+                if let Some((call, since)) = known {
+                    let elapsed = since.map_or(0, |since| at.saturating_sub(since));
+                    let elapsed = Duration::from_millis(elapsed);
+                    announce_fact(&call, fact, elapsed, |event| self.tell(event));
+                }
+            }
+            Fact::CallStarted { call } => {
+                let started = self.calls.get_mut(call).map(|(call, since)| {
+                    let again = since.replace(at).is_some();
+                    (call.clone(), again)
+                });
+                // A call that runs again after a crash is shown only once.
+                if let Some((call, false)) = started {
+                    self.tell(Event::ToolCall(&call));
+                }
+            }
+            Fact::CallFinished { result, .. } => {
+                let began = self.calls.get(result.call_id()).cloned();
+                if let Some((call, Some(since))) = began {
+                    let elapsed = Duration::from_millis(at.saturating_sub(since));
+                    self.tell(Event::ToolResult { call: &call, result, elapsed });
+                }
+            }
+            Fact::Steered { message } => self.tell(Event::Steered { message }),
+            Fact::AnswerRejected { by, faults, message } => {
+                let message = message.as_ref();
+                self.tell(Event::AnswerRejected { by: *by, faults, message });
+            }
+            Fact::ToolsFound { call, tools } => {
+                if let Some(call) = self.call(call) {
+                    self.tell(Event::ToolsFound { call: &call, tools });
+                }
+            }
+            Fact::ContextCleared { results, arguments, before, after } => {
+                let (results, arguments) = (results.len(), arguments.len());
+                let (before, after) = (*before, *after);
+                self.tell(Event::ContextCleared { results, arguments, before, after });
+            }
+            Fact::ContextCompacted { messages, vendor, before, after, .. } => {
+                let messages = usize::try_from(*messages).unwrap_or(usize::MAX);
+                let (vendor, before, after) = (vendor.is_some(), *before, *after);
+                self.tell(Event::ContextCompacted { messages, vendor, before, after });
+            }
+            Fact::CompactionFailed { cause, stopped: false, .. } => {
+                self.tell(Event::CompactionFailed { cause })
+            }
+            Fact::VendorSummaryRefused { cause } => {
+                self.tell(Event::VendorSummaryRefused { cause })
+            }
+            Fact::CallEnded { tool, result } => self.tell(Event::ToolEnded { tool, result }),
+            _ => {}
+        }
+        Ok(())
+    }
+}

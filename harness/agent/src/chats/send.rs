@@ -1,0 +1,180 @@
+//! A message that is to be sent to a conversation of the manager.
+
+use std::{
+    fmt,
+    future::{Future, IntoFuture},
+    pin::Pin,
+    sync::Arc,
+};
+
+use tokio::sync::oneshot;
+
+use super::{
+    AddedRun, ChatRun, Chats, closed,
+    log::RunLog,
+    slot::{PrepareRun, QueuedRun, SteeringMessages},
+};
+use crate::{Sending, sending::RunInput};
+use harness_core::{
+    error::Error,
+    journal::{Metadata, check_id},
+};
+
+/// What happens to a message if its conversation has a run already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WhenBusy {
+    /// The message waits until the runs of all messages before it have ended. At most 32 messages
+    /// wait in a conversation; more are refused.
+    #[default]
+    Wait,
+    /// The message is refused with [`ErrorKind::Busy`](harness_core::error::ErrorKind).
+    Refuse,
+    /// The current run gets the message before it asks the model again: see
+    /// [`Steering`](crate::Steering). The [`ChatRun`] is then that run, from its beginning.
+    /// If the run ends before it has received the message, or waits for an approval, the message is
+    /// sent next, in a run of its own, before all messages that wait. This also happens after a
+    /// [stop](Chats::stop). What is set by [`with`](ChatSending::with),
+    /// [`describe`](ChatSending::describe) and [`stop_unwatched`](ChatSending::stop_unwatched) applies only to a run of its
+    /// own.
+    ///
+    /// Once a new message is sent, a call that waits for an approval does not run any more. To have
+    /// the call decided first, send the message after the decision. At most 32 messages of a
+    /// conversation may wait or be on their way to a run. Until a run has received the message, the
+    /// message is only in memory, like one that waits: [`Chats::close`] refuses it with
+    /// [`ErrorKind::Closed`](harness_core::error::ErrorKind), and it is lost if the process is killed.
+    ///
+    /// A [`resume`](Chats::resume) has no message, so it waits.
+    Steer,
+}
+
+/// A message that is to be sent to a conversation of [`Chats`]. Await it for its run. Nothing
+/// happens before that.
+///
+/// # Errors
+/// The future fails, and nothing is sent:
+/// - with [`ErrorKind::Busy`](harness_core::error::ErrorKind) if the conversation is open elsewhere, in this
+///   process or in another one, or if the message is [refused](WhenBusy),
+/// - with [`ErrorKind::Transcript`](harness_core::error::ErrorKind) if the message is to [steer](WhenBusy::Steer)
+///   a run and is not one that the user can send,
+/// - with [`ErrorKind::Configuration`](harness_core::error::ErrorKind) if the name is not valid (see
+///   [`check_id`]) or there is no tokio runtime with a timer,
+/// - with [`ErrorKind::Journal`](harness_core::error::ErrorKind) if the conversation cannot be read,
+/// - with [`ErrorKind::Closed`](harness_core::error::ErrorKind) if the manager was closed.
+///
+/// [`ChatRun::finish`] returns later failures.
+#[must_use = "nothing is said before it is awaited"]
+pub struct ChatSending {
+    chats: Chats,
+    conversation: String,
+    input: RunInput,
+    prepare: Option<PrepareRun>,
+    metadata: Option<Metadata>,
+    busy: WhenBusy,
+    watched: bool,
+}
+
+impl ChatSending {
+    pub(super) fn new(chats: Chats, conversation: String, input: RunInput) -> Self {
+        let (prepare, metadata, busy, watched) = (None, None, WhenBusy::default(), false);
+        Self { chats, conversation, input, prepare, metadata, busy, watched }
+    }
+
+    /// Sets the options of the run besides its message, such as its state, approver, settings and
+    /// limits. The function is called when the run begins.
+    ///
+    /// ```
+    /// use harness::{
+    ///     Agent, Limits,
+    ///     agent::Chats,
+    ///     journal::MemoryJournal,
+    ///     testing::{ScriptedProvider, reply},
+    /// };
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let agent = Agent::builder(ScriptedProvider::new([reply().text("Hello.")])).build()?;
+    /// let chats = Chats::new(&agent, &MemoryJournal::new());
+    /// let limits = Limits::new().output_tokens(1_000);
+    /// let run = chats.send("chat-17", "Hello?").with(|run| run.limits(limits)).await?;
+    /// assert_eq!(run.finish().await?.text(), "Hello.");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn with(
+        mut self,
+        prepare: impl for<'a> FnOnce(Sending<'a>) -> Sending<'a> + Send + 'static,
+    ) -> Self {
+        self.prepare = Some(Box::new(prepare));
+        self
+    }
+
+    /// Sets the owner, title and tags of the conversation, as [`Chat::describe`](crate::Chat::describe) does: they are
+    /// written when the run begins, before the message. A new conversation gets them in this way. If somebody else
+    /// calls [`Journal::describe`](harness_core::journal::Journal::describe) while the conversation is opened and does not exist yet,
+    /// the message is refused, since the conversation may be that of somebody else.
+    pub fn describe(mut self, metadata: Metadata) -> Self {
+        self.metadata = Some(metadata);
+        self
+    }
+
+    /// Sets what happens to the message if the conversation has a run already. The default is to
+    /// wait.
+    pub fn when_busy(mut self, busy: WhenBusy) -> Self {
+        self.busy = busy;
+        self
+    }
+
+    /// Stops the run when the last watcher of the conversation leaves, for example because a
+    /// browser tab is closed and its stream dropped. If there are no watchers when the message's
+    /// turn comes, it is not sent. Without this, the run goes on to its end.
+    pub fn stop_unwatched(mut self) -> Self {
+        self.watched = true;
+        self
+    }
+}
+
+impl IntoFuture for ChatSending {
+    type Output = Result<ChatRun, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { chats, conversation, input, prepare, metadata, busy, watched } = self;
+        Box::pin(async move {
+            check_id(&conversation)?;
+            let (log, pending_log) = (RunLog::new(), Arc::default());
+            let stop = chats.shared.closing.child_token();
+            let (open, opened) = oneshot::channel();
+            let (end, ended) = oneshot::channel();
+            let job = QueuedRun {
+                input,
+                prepare,
+                metadata,
+                log,
+                pending_log: Arc::clone(&pending_log),
+                steered: SteeringMessages::default(),
+                stop,
+                watched,
+                opened: Some(open),
+                end: Some(end),
+            };
+            let AddedRun { subscription, is_open } = chats.add(&conversation, job, busy)?;
+            let run = ChatRun::new(subscription, pending_log, ended);
+            drop(chats);
+            if !is_open {
+                opened.await.unwrap_or_else(|_| Err(closed()))?;
+            }
+            Ok(run)
+        })
+    }
+}
+
+impl fmt::Debug for ChatSending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChatSending")
+            .field("conversation", &self.conversation)
+            .field("opening", &self.input)
+            .field("busy", &self.busy)
+            .finish_non_exhaustive()
+    }
+}

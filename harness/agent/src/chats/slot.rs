@@ -1,0 +1,373 @@
+//! One conversation of the manager: the messages that wait, the current run, and the watchers.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    mem,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    task::Waker,
+};
+
+use tokio::sync::{Notify, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::log::RunLog;
+use crate::{
+    Event, Outcome, Reply, Sending, Steering, Stopped, outcome::RunRecord, sending::RunInput,
+};
+use harness_core::{
+    error::{Error, ErrorKind},
+    journal::Metadata,
+    message::Message,
+    provider::Usage,
+};
+
+/// The function by which a program sets up one run.
+pub(super) type PrepareRun = Box<dyn for<'a> FnOnce(Sending<'a>) -> Sending<'a> + Send>;
+
+/// How a run ended.
+pub(super) type RunResult = Result<Reply, Stopped>;
+
+/// The log of the run that answers a message. It is set once that run is known.
+pub(super) type PendingRunLog = Arc<OnceLock<Arc<RunLog>>>;
+
+/// The messages that steer a run, from before its beginning to its end.
+#[derive(Default)]
+pub(super) struct SteeringMessages {
+    pub(super) steering: Steering,
+    /// The runs of these messages, in order. When the current run has ended, each message that it
+    /// has not received gets the run that is kept here.
+    jobs: Vec<QueuedRun>,
+}
+
+/// A conversation, whether it is open or not.
+pub(super) struct ChatSlot {
+    pub(super) id: Arc<str>,
+    state: Mutex<ChatSlotState>,
+    /// Notified when something has changed for the task of the conversation.
+    pub(super) work: Notify,
+}
+
+#[derive(Default)]
+pub(super) struct ChatSlotState {
+    pub(super) jobs: VecDeque<QueuedRun>,
+    /// Whether the conversation has a task.
+    pub(super) serving: bool,
+    /// Whether the task has opened the conversation.
+    pub(super) open: bool,
+    pub(super) running: Option<CurrentRun>,
+    /// The current run, or else the last one.
+    pub(super) last: Option<Arc<RunLog>>,
+    /// How many runs have begun.
+    pub(super) runs: u64,
+    /// How many watchers there are.
+    pub(super) watchers: usize,
+    wakers: HashMap<u64, Waker>,
+    named: u64,
+    /// The conversation's number in the manager's list of those without a run, if it is in that
+    /// list.
+    pub(super) idle: Option<u64>,
+    /// Whether the conversation is to be closed, because there are too many open ones.
+    pub(super) leave: bool,
+    /// Whether the manager was closed or dropped.
+    pub(super) closed: bool,
+}
+
+/// The current run.
+pub(super) struct CurrentRun {
+    pub(super) stop: CancellationToken,
+    /// Whether the run stops when there are no watchers.
+    watched: bool,
+    log: Arc<RunLog>,
+    pub(super) steered: SteeringMessages,
+    /// Receives the end of the run.
+    end: oneshot::Sender<RunResult>,
+}
+
+/// A run that waits.
+pub(super) struct QueuedRun {
+    pub(super) input: RunInput,
+    pub(super) prepare: Option<PrepareRun>,
+    pub(super) metadata: Option<Metadata>,
+    pub(super) log: Arc<RunLog>,
+    pub(super) pending_log: PendingRunLog,
+    pub(super) steered: SteeringMessages,
+    pub(super) stop: CancellationToken,
+    /// Whether the run stops when there are no watchers.
+    pub(super) watched: bool,
+    /// Receives a message when the conversation is open.
+    pub(super) opened: Option<oneshot::Sender<Result<(), Error>>>,
+    /// Receives the end of the run. It moves to [`CurrentRun`] when the run begins.
+    pub(super) end: Option<oneshot::Sender<RunResult>>,
+}
+
+impl ChatSlot {
+    pub(super) fn new(id: &str) -> Arc<Self> {
+        Arc::new(Self { id: id.into(), state: Mutex::default(), work: Notify::new() })
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, ChatSlotState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes all watchers.
+    pub(super) fn wake(&self) {
+        let wakers = mem::take(&mut self.lock().wakers);
+        for waker in wakers.into_values() {
+            waker.wake();
+        }
+    }
+
+    /// Adds a watcher. Returns the number under which it waits.
+    pub(super) fn add_watcher(&self) -> u64 {
+        self.lock().add_watcher()
+    }
+
+    /// Lets the watcher of this number wait for the next event.
+    pub(super) fn set_waker(&self, name: u64, waker: &Waker) {
+        let waker = waker.clone();
+        // The last waker of a task may drop what the task holds, so it is dropped after the lock.
+        let _before = self.lock().wakers.insert(name, waker);
+    }
+
+    /// Removes a watcher. A run that goes on only while it is watched stops with the last one.
+    pub(super) fn remove_watcher(&self, name: u64) {
+        let mut state = self.lock();
+        let waker = state.wakers.remove(&name);
+        state.watchers = state.watchers.saturating_sub(1);
+        if state.watchers == 0
+            && let Some(running) = state.running.as_ref().filter(|running| running.watched)
+        {
+            let stop = running.stop.clone();
+            // What the cancellation wakes may lock the state.
+            drop(state);
+            stop.cancel();
+            return;
+        }
+        drop(state);
+        drop(waker);
+    }
+
+    /// Records that the conversation is open.
+    pub(super) fn set_open(&self) {
+        let mut state = self.lock();
+        state.open = true;
+        for job in &mut state.jobs {
+            job.is_open();
+        }
+    }
+
+    /// Records that the run which was taken begins, and how many facts the conversation has.
+    pub(super) fn begin_run(&self, log: &Arc<RunLog>, facts: u64) {
+        let mut state = self.lock();
+        state.runs = state.runs.saturating_add(1);
+        log.begin(state.runs, facts);
+        state.last = Some(Arc::clone(log));
+    }
+
+    /// Records that the current run has received this message.
+    pub(super) fn confirm_received(&self, message: &Message) {
+        let state = self.lock();
+        let Some(running) = &state.running else { return };
+        let mut jobs = running.steered.jobs.iter();
+        if let Some(job) = jobs.find(|job| job.has_message(message)) {
+            // It is set only once: a message is received once.
+            let _ = job.pending_log.set(Arc::clone(&running.log));
+        }
+    }
+
+    /// Records how the current run has ended. Messages that it has not received come next.
+    pub(super) fn end_run(&self, end: RunResult) {
+        let (running, received) = {
+            let mut state = self.lock();
+            let mut running = state.running.take();
+            let (received, unreceived) =
+                running.as_mut().map(CurrentRun::take_steering).unwrap_or_default();
+            for job in unreceived.into_iter().rev() {
+                job.assign_own_run();
+                state.jobs.push_front(job);
+            }
+            (running, received)
+        };
+        if let Some(running) = running {
+            running.end_run(end, received);
+        }
+        self.wake();
+    }
+
+    /// Records that the conversation has lost its task: the current run is cut off, and messages
+    /// that wait are refused.
+    pub(super) fn abandon(&self, waited: &Error, went_on: &Error) {
+        let (jobs, running) = {
+            let mut state = self.lock();
+            (state.open, state.serving) = (false, false);
+            (mem::take(&mut state.jobs), state.running.take())
+        };
+        if let Some(mut running) = running {
+            let begun = running.log.place() > 0;
+            let why = again(if begun { went_on } else { waited });
+            let (received, unreceived) = running.take_steering();
+            running.end_run(Err(not_begun(why)), received);
+            for job in unreceived {
+                job.refuse(waited);
+            }
+        }
+        for job in jobs {
+            job.refuse(waited);
+        }
+        self.wake();
+    }
+
+    /// Refuses all messages that wait. None of them is sent.
+    pub(super) fn refuse(&self, why: &Error) {
+        let jobs = mem::take(&mut self.lock().jobs);
+        for job in jobs {
+            job.refuse(why);
+        }
+        self.wake();
+    }
+}
+
+impl ChatSlotState {
+    /// Adds a watcher. Returns its number.
+    pub(super) fn add_watcher(&mut self) -> u64 {
+        self.watchers = self.watchers.saturating_add(1);
+        self.named = self.named.wrapping_add(1);
+        self.named
+    }
+
+    /// Takes the next run and makes it the current one.
+    pub(super) fn take(&mut self) -> Option<QueuedRun> {
+        let mut job = self.jobs.pop_front()?;
+        let (stop, log) = (job.stop.clone(), Arc::clone(&job.log));
+        let (watched, steered) = (job.watched, mem::take(&mut job.steered));
+        self.running = job.end.take().map(|end| CurrentRun { stop, watched, log, steered, end });
+        Some(job)
+    }
+
+    /// Lets a run wait for its turn.
+    pub(super) fn wait(&mut self, job: Option<QueuedRun>) {
+        job.iter().for_each(QueuedRun::assign_own_run);
+        self.jobs.extend(job);
+    }
+
+    /// Passes a message to the current run, or else to the next one. It stays where it is if it is
+    /// refused.
+    pub(super) fn steer(&mut self, job: &mut Option<QueuedRun>) -> Result<(), Error> {
+        let running = self.running.as_mut().map(|running| &mut running.steered);
+        let Some(steered) = running.or(self.jobs.front_mut().map(|job| &mut job.steered)) else {
+            self.wait(job.take());
+            return Ok(());
+        };
+        if let Some(RunInput::Say(message)) = job.as_ref().map(|job| &job.input) {
+            steered.steering.add(message.clone())?;
+        }
+        steered.jobs.extend(job.take());
+        Ok(())
+    }
+
+    /// How many messages wait, including those that a run has not received yet.
+    pub(super) fn waiting(&self) -> usize {
+        let steered = self.jobs.iter().map(|job| &job.steered);
+        let steered = steered.chain(self.running.iter().map(|running| &running.steered));
+        let unreceived = steered.flat_map(|steered| &steered.jobs).filter(|job| !job.is_assigned());
+        self.jobs.len().saturating_add(unreceived.count())
+    }
+
+    /// Whether there is a current run or one that waits.
+    pub(super) fn is_busy(&self) -> bool {
+        self.running.is_some() || !self.jobs.is_empty()
+    }
+
+    /// Whether the conversation has no task, no watchers and no messages.
+    pub(super) fn is_unused(&self) -> bool {
+        !self.serving && self.watchers == 0 && self.jobs.is_empty()
+    }
+}
+
+impl CurrentRun {
+    /// Takes the messages that have steered the run: those that it has received, and those that it
+    /// has not.
+    fn take_steering(&mut self) -> (Vec<QueuedRun>, Vec<QueuedRun>) {
+        mem::take(&mut self.steered.jobs).into_iter().partition(QueuedRun::is_assigned)
+    }
+
+    /// Passes the end of the run to all who wait for it, also to those who have steered it.
+    fn end_run(self, end: RunResult, received: Vec<QueuedRun>) {
+        over(&self.log, &end);
+        for tell in received.into_iter().filter_map(|job| job.end) {
+            let _ = tell.send(match &end {
+                Ok(reply) => Ok(reply.clone()),
+                Err(stopped) => Err(stopped.again()),
+            });
+        }
+        let _ = self.end.send(end);
+    }
+}
+
+impl QueuedRun {
+    /// Records that a run of its own answers the message.
+    pub(super) fn assign_own_run(&self) {
+        let _ = self.pending_log.set(Arc::clone(&self.log));
+    }
+
+    /// Whether it is known which run answers the message. For a message that steers, it is the run
+    /// that has received it.
+    fn is_assigned(&self) -> bool {
+        self.pending_log.get().is_some()
+    }
+
+    fn has_message(&self, message: &Message) -> bool {
+        matches!(&self.input, RunInput::Say(said) if said.id() == message.id())
+    }
+
+    /// Passes on that the conversation is open.
+    fn is_open(&mut self) {
+        if let Some(opened) = self.opened.take() {
+            let _ = opened.send(Ok(()));
+        }
+        for steered in &mut self.steered.jobs {
+            steered.is_open();
+        }
+    }
+
+    /// Ends the run with this error before it begins.
+    pub(super) fn refuse(self, why: &Error) {
+        self.assign_own_run();
+        for steered in self.steered.jobs {
+            steered.refuse(why);
+        }
+        let end = Err(not_begun(again(why)));
+        over(&self.log, &end);
+        match (self.opened, self.end) {
+            (Some(opened), _) => drop(opened.send(Err(again(why)))),
+            (None, Some(tell)) => drop(tell.send(end)),
+            (None, None) => {}
+        }
+    }
+}
+
+/// The same error for another receiver.
+fn again(why: &Error) -> Error {
+    Error::new(why.kind(), why.to_string())
+}
+
+/// The end of a run that did not begin, or of which nothing more is known.
+pub(super) fn not_begun(why: Error) -> Stopped {
+    let outcome = match why.kind() {
+        ErrorKind::Closed => Outcome::Cancelled,
+        _ => Outcome::Failed,
+    };
+    Stopped::new(outcome, Some(why), None, RunRecord::default())
+}
+
+/// Completes the log of a run. It adds the end of the run if the log does not have it.
+fn over(log: &RunLog, end: &RunResult) {
+    if !log.has_run_end() {
+        let (outcome, usage): (_, Usage) = match end {
+            Ok(reply) => (Outcome::Answered, reply.usage()),
+            Err(stopped) => (stopped.outcome(), stopped.usage()),
+        };
+        log.push(Event::RunEnded { outcome, usage: &usage });
+    }
+    log.close();
+}

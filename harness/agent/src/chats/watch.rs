@@ -1,0 +1,359 @@
+//! The watchers: of one run to its end, or of a conversation for any length of time.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    future::pending,
+    pin::Pin,
+    sync::{Arc, Weak},
+    task::{Context, Poll, ready},
+};
+
+use futures_core::Stream;
+use tokio::{sync::oneshot, time::sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    ChatsInner, closed,
+    log::{LogCursor, RunLog},
+    replay::{ReplayedEvents, UnendedRun, replay},
+    runtime,
+    slot::{ChatSlot, PendingRunLog, RunResult, not_begun},
+};
+use crate::{Numbered, Reply, Stopped, durable::guarded, run::LAST_WRITE};
+use harness_core::{
+    error::{Error, ErrorKind},
+    journal::Journal,
+};
+
+/// A place among the watchers of a conversation.
+pub(super) struct ChatSubscription {
+    shared: Weak<ChatsInner>,
+    slot: Arc<ChatSlot>,
+    name: u64,
+}
+
+impl ChatSubscription {
+    /// The place of a watcher that was counted under this number.
+    pub(super) fn new(shared: Weak<ChatsInner>, slot: Arc<ChatSlot>, name: u64) -> Self {
+        Self { shared, slot, name }
+    }
+}
+
+impl Drop for ChatSubscription {
+    fn drop(&mut self) {
+        self.slot.remove_watcher(self.name);
+        if let Some(shared) = self.shared.upgrade() {
+            shared.forget(&self.slot);
+        }
+    }
+}
+
+/// A run of [`Chats`](super::Chats) as a stream of its events, from its beginning to its end. For a
+/// message that [steers](super::WhenBusy::Steer), it is the run that receives the message.
+///
+/// The run goes on even if the stream is not polled or is dropped, unless the message was sent with
+/// [`stop_unwatched`](super::ChatSending::stop_unwatched). Pieces of text that the stream has
+/// missed come joined, so a stream that is not polled needs no more memory than the text itself.
+#[must_use = "it tells what happens in the run"]
+pub struct ChatRun {
+    subscription: ChatSubscription,
+    pending_log: PendingRunLog,
+    cursor: LogCursor,
+    end: oneshot::Receiver<RunResult>,
+}
+
+impl ChatRun {
+    pub(super) fn new(
+        subscription: ChatSubscription,
+        pending_log: PendingRunLog,
+        end: oneshot::Receiver<RunResult>,
+    ) -> Self {
+        Self { subscription, pending_log, cursor: LogCursor::default(), end }
+    }
+
+    /// Waits for the end of the run and returns the answer.
+    ///
+    /// # Errors
+    /// Fails if the run ended without an answer: see [`Stopped`]. If the run never began, nothing
+    /// was sent, and the error says why. If the [`Chats`](super::Chats) were closed before it
+    /// began, the kind of the error is [`ErrorKind::Closed`](harness_core::error::ErrorKind).
+    pub async fn finish(mut self) -> Result<Reply, Stopped> {
+        let end = &mut self.end;
+        end.await.unwrap_or_else(|_| Err(not_begun(closed())))
+    }
+}
+
+impl Stream for ChatRun {
+    type Item = Numbered;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Numbered>> {
+        let this = self.get_mut();
+        // Each later event wakes this waker.
+        this.subscription.slot.set_waker(this.subscription.name, context.waker());
+        // Until a run has received the message, there are no events.
+        let Some(log) = this.pending_log.get() else { return Poll::Pending };
+        let ended = log.has_ended();
+        match this.cursor.next(log) {
+            Some(numbered) => Poll::Ready(Some(numbered)),
+            None if ended => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl fmt::Debug for ChatRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChatRun")
+            .field("conversation", &self.subscription.slot.id)
+            .finish_non_exhaustive()
+    }
+}
+
+type ReplayFuture = Pin<Box<dyn Future<Output = Result<ReplayedEvents, Error>> + Send>>;
+
+/// A conversation of [`Chats`](super::Chats) as a stream of the events of its runs: the last run
+/// from its beginning, even if it has ended, and each later run. The stream ends when the manager
+/// is closed or dropped, or when the [journal fails](Self::error).
+///
+/// A slow reader also gets each event once and in order. Neighbouring pieces of text are joined,
+/// and progress reports that the same call has replaced by later ones may be left out. Runs that
+/// began and ended meanwhile are read from the journal, without the events that no fact records. A
+/// stream that is never polled therefore holds the events of only one run.
+#[must_use = "it tells what happens in the conversation"]
+pub struct ChatWatcher {
+    subscription: ChatSubscription,
+    journal: Arc<dyn Journal>,
+    /// Events that were made from facts.
+    ready: VecDeque<Numbered>,
+    run: Option<(Arc<RunLog>, LogCursor)>,
+    /// How many runs of this process, and how many facts, the watcher has passed.
+    seen: u64,
+    facts: u64,
+    /// The last run that was shown, if it goes on in another process or was cut off there.
+    unended: Option<UnendedRun>,
+    /// The runs before the given one, while their facts are read.
+    reading: Option<(ReplayFuture, Arc<RunLog>)>,
+    closing: CancellationToken,
+    error: Option<Error>,
+}
+
+impl ChatWatcher {
+    /// A watcher that has passed this number of runs of this process, and this number of facts.
+    pub(super) fn new(
+        subscription: ChatSubscription,
+        journal: Arc<dyn Journal>,
+        closing: CancellationToken,
+        (seen, facts): (u64, u64),
+    ) -> Self {
+        let ready = VecDeque::new();
+        let (run, unended, reading, error) = (None, None, None, None);
+        Self { subscription, journal, ready, run, seen, facts, unended, reading, closing, error }
+    }
+
+    /// Sets the events with which the watcher begins.
+    pub(super) fn with(mut self, replayed: ReplayedEvents) -> Self {
+        (self.ready, self.unended) = (replayed.events.into(), replayed.unended);
+        self
+    }
+
+    /// Begins after the event of this [id](Numbered::id). Use it for a browser that connects again
+    /// and reports the last event that it has received. It gets each later event once and in order.
+    /// Of joined text it gets only the part that it has not received.
+    ///
+    /// This works for the last run of the conversation while this process keeps the run's events:
+    /// as long as the conversation is open or watched. With any other text, nothing changes: the
+    /// stream begins with the beginning of the last run, whose name in the ids shows that it is
+    /// another run.
+    ///
+    /// ```
+    /// use futures_util::StreamExt as _;
+    /// use harness::{
+    ///     Agent,
+    ///     agent::Chats,
+    ///     journal::MemoryJournal,
+    ///     testing::{ScriptedProvider, reply},
+    /// };
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let agent = Agent::builder(ScriptedProvider::new([reply().text("Hello.")])).build()?;
+    /// let chats = Chats::new(&agent, &MemoryJournal::new());
+    /// let mut run = chats.send("chat-17", "Hello?").await?;
+    /// let first = run.next().await.expect("that it has begun");
+    /// run.finish().await?;
+    /// let mut watcher = chats.watch("chat-17").await?.after(&first.id());
+    /// assert_eq!(watcher.next().await.expect("more").number, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn after(mut self, id: &str) -> Self {
+        let Some((run, number)) = id.rsplit_once('/') else { return self };
+        let Ok(number) = number.parse() else { return self };
+        let last = self.subscription.slot.lock().last.clone();
+        if let Some(log) = last.filter(|log| log.name() == run && log.place() > self.seen) {
+            let cursor = LogCursor::after(&log, number);
+            // The watcher has received what came before.
+            (self.ready, self.unended) = (VecDeque::new(), None);
+            self.run = Some((log, cursor));
+        }
+        self
+    }
+
+    /// Why the stream has ended, if the journal could not be read.
+    pub fn error(&self) -> Option<&Error> {
+        self.error.as_ref()
+    }
+
+    /// Goes to the next run, if there is one.
+    fn next_run(&mut self) -> WatchStep {
+        let state = self.subscription.slot.lock();
+        let Some(last) = state.last.clone().filter(|last| last.place() > self.seen) else {
+            return if state.closed { WatchStep::End } else { WatchStep::Wait };
+        };
+        drop(state);
+        // Another process may have done runs between two runs of this process.
+        let is_next = last.place() == self.seen.saturating_add(1) && last.facts().0 == self.facts;
+        if is_next && self.unended.is_none() {
+            self.run = Some((last, LogCursor::default()));
+        } else {
+            let (journal, slot) = (Arc::clone(&self.journal), Arc::clone(&self.subscription.slot));
+            let (closing, unended) = (self.closing.clone(), self.unended.take());
+            let (from, end) = (self.facts, last.facts().0);
+            let read = async move {
+                let mut facts = tokio::select! {
+                    biased;
+                    read = guarded(|| journal.read(&slot.id, 0)) => read?.facts,
+                    error = unanswered(closing) => return Err(error),
+                };
+                facts.truncate(usize::try_from(end).unwrap_or(usize::MAX));
+                replay(&facts, usize::try_from(from).unwrap_or(usize::MAX), unended, true).await
+            };
+            self.reading = Some((Box::pin(read), last));
+        }
+        WatchStep::Again
+    }
+
+    /// Takes the runs before the given one.
+    fn add_missed_runs(&mut self, missed: Result<ReplayedEvents, Error>, next: Arc<RunLog>) {
+        match missed {
+            Ok(missed) => self.ready.extend(missed.events),
+            Err(error) => self.error = Some(error),
+        }
+        self.run = Some((next, LogCursor::default()));
+    }
+}
+
+/// The error for a journal that does not answer for a while after the manager was closed.
+async fn unanswered(closing: CancellationToken) -> Error {
+    closing.cancelled().await;
+    match runtime() {
+        Ok(_) => sleep(LAST_WRITE).await,
+        // Without a runtime there is no timer.
+        Err(_) => pending().await,
+    }
+    let what = format!(
+        "the journal has not answered for {LAST_WRITE:?} after the conversations were closed: runs that the \
+         watcher has missed are not shown. They are in the journal"
+    );
+    Error::new(ErrorKind::Journal, what)
+}
+
+enum WatchStep {
+    Again,
+    Wait,
+    End,
+}
+
+impl Stream for ChatWatcher {
+    type Item = Numbered;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Numbered>> {
+        let this = self.get_mut();
+        // Each later event wakes this waker.
+        this.subscription.slot.set_waker(this.subscription.name, context.waker());
+        loop {
+            if this.error.is_some() {
+                return Poll::Ready(None);
+            }
+            if let Some(numbered) = this.ready.pop_front() {
+                return Poll::Ready(Some(numbered));
+            }
+            if let Some((reading, _)) = &mut this.reading {
+                let facts = ready!(reading.as_mut().poll(context));
+                if let Some((_, next)) = this.reading.take() {
+                    this.add_missed_runs(facts, next);
+                }
+                continue;
+            }
+            if let Some((log, cursor)) = &mut this.run {
+                let ended = log.has_ended();
+                if let Some(numbered) = cursor.next(log) {
+                    return Poll::Ready(Some(numbered));
+                }
+                if !ended {
+                    return Poll::Pending;
+                }
+                (this.seen, this.facts) = (log.place(), log.facts().1);
+                this.run = None;
+            }
+            match this.next_run() {
+                WatchStep::Again => {}
+                WatchStep::Wait => return Poll::Pending,
+                WatchStep::End => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for ChatWatcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChatWatcher")
+            .field("conversation", &self.subscription.slot.id)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{Arc, Weak},
+        task::{Context, Poll, Waker},
+    };
+
+    use futures_core::Stream as _;
+    use tokio_util::sync::CancellationToken;
+
+    use super::{ChatSubscription, ChatWatcher};
+    use crate::{
+        Event,
+        chats::{log::RunLog, slot::ChatSlot},
+    };
+    use harness_core::journal::MemoryJournal;
+
+    #[test]
+    fn a_watcher_that_sleeps_holds_one_run() {
+        let slot = ChatSlot::new("a");
+        let subscription =
+            ChatSubscription::new(Weak::new(), Arc::clone(&slot), slot.add_watcher());
+        let (journal, closing) = (Arc::new(MemoryJournal::new()), CancellationToken::new());
+        let mut watcher = Box::pin(ChatWatcher::new(subscription, journal, closing, (0, 0)));
+        let mut take = || watcher.as_mut().poll_next(&mut Context::from_waker(Waker::noop()));
+        let mut logs = Vec::new();
+        for _ in 0..100 {
+            let log = RunLog::new();
+            slot.begin_run(&log, 0);
+            log.push(Event::Text("one"));
+            if logs.is_empty() {
+                assert!(matches!(take(), Poll::Ready(Some(_))));
+            }
+            log.push(Event::TurnStarted { turn: 2 });
+            log.close();
+            logs.push(Arc::downgrade(&log));
+        }
+        let held = logs.iter().filter(|log| log.upgrade().is_some()).count();
+        assert_eq!(held, 2, "the one in which it sleeps, and the last one");
+        let left = (0..4).map(|_| take()).filter(|it| matches!(it, Poll::Ready(Some(_))));
+        assert_eq!(left.count(), 3);
+    }
+}

@@ -1,0 +1,153 @@
+//! What is known of the messages with which a conversation was begun, such as a transcript from elsewhere.
+
+use std::collections::{HashMap, HashSet};
+
+use super::super::model_notices::{NEWS, ended_call};
+use harness_core::{
+    message::{Block, CallOutcome, Message, Messages, Role, ToolContent},
+    tool::cut,
+};
+
+/// What the messages with which a conversation began tell of the ends of calls.
+#[derive(Clone, Debug, Default)]
+pub(super) struct InitialMessages {
+    /// What the model was told of the late end of each call, by the id of the call. The chat that the messages were kept
+    /// from has recorded it, or somebody has copied the words: nobody can tell. So there may be several ends.
+    ends: HashMap<String, Vec<String>>,
+    /// The same as one text, with the name under which the whole is kept.
+    told: HashMap<String, (String, Option<String>)>,
+    /// How many messages there were.
+    messages: usize,
+}
+
+/// How many bytes are left of several ends together.
+const SHARE: usize = 1_500;
+
+/// How many ends of calls are listed at most: half of them are the first ones, half the last ones.
+const TOLD: usize = 4;
+
+/// How many bytes of two ends are compared. What is behind them depends on how much of a result a model reads.
+const SAME: usize = 500;
+
+impl InitialMessages {
+    pub(super) fn of(messages: &Messages) -> Self {
+        let mut ends: HashMap<String, Vec<String>> = HashMap::new();
+        let mut running: Vec<(String, String)> = Vec::new();
+        // The ends that a result of a tool tells: the library adds them behind it, and the tool may have done so itself.
+        let mut doubtful: HashSet<String> = HashSet::new();
+        let mut asked: Option<&Message> = None;
+        for message in messages {
+            if message.role() != Role::Assistant {
+                for (call, news) in &running {
+                    let told = ends.entry(call.clone()).or_default();
+                    for end in news_in(message, news) {
+                        if message.role() == Role::Tool {
+                            doubtful.insert(call.clone());
+                        }
+                        if !told.contains(&end) {
+                            told.push(end);
+                        }
+                    }
+                }
+            }
+            for result in message.results().filter(|it| it.outcome() == CallOutcome::StillRunning) {
+                let id = result.call_id();
+                let call = asked.and_then(|asked| asked.calls().find(|call| call.id() == id));
+                running.extend(call.map(|call| (id.to_owned(), ended_call(call.name(), id))));
+            }
+            asked = Some(message);
+        }
+        ends.retain(|_, told| !told.is_empty());
+        let told = |(call, ends): (&String, &Vec<String>)| match &**ends {
+            [end] if !doubtful.contains(call) => (call.clone(), (end.clone(), name_in(end))),
+            ends => (call.clone(), (together(ends), None)),
+        };
+        let told = ends.iter().map(told).collect();
+        Self { ends, told, messages: messages.len() }
+    }
+
+    /// What the model was told of the late end of a call, and the name under which the whole is kept.
+    pub(super) fn end_of(&self, call: &str) -> Option<(&str, Option<&str>)> {
+        self.told.get(call).map(|(end, name)| (end.as_str(), name.as_deref()))
+    }
+
+    /// Whether the messages tell this end of a call, but for the names under which the whole is kept, and for how much of
+    /// it was cut.
+    pub(super) fn has_end(&self, call: &str, end: &str) -> bool {
+        let start = |end: &str| without_names(end).chars().take(SAME).collect::<String>();
+        let start_of_it = start(end);
+        self.ends.get(call).is_some_and(|ends| ends.iter().any(|told| start(told) == start_of_it))
+    }
+
+    /// How many messages there were.
+    pub(super) fn messages(&self) -> usize {
+        self.messages
+    }
+}
+
+/// The name in backticks under which the whole of a late result is kept, if it is.
+fn name_in(end: &str) -> Option<String> {
+    let (_, rest) = end.split_once("; the whole is kept as ")?;
+    let (name, _) = rest.strip_prefix('`')?.split_once('`')?;
+    name.starts_with("r-").then(|| format!("`{name}`"))
+}
+
+/// Several ends of a call as one text. Each has its share, so that none displaces another one.
+fn together(ends: &[String]) -> String {
+    let count = ends.len();
+    let is_told = |at: usize| at < TOLD / 2 || at >= count.saturating_sub(TOLD / 2);
+    let share = SHARE / TOLD.min(count).max(1);
+    let parts = ends.iter().enumerate().filter(|(at, _)| is_told(*at)).map(|(_, end)| {
+        let end = end.split_once(" has ended. ").map_or(end.as_str(), |(_, end)| end);
+        match end.len() > share {
+            true => format!("- {}", cut(end, share, "")),
+            false => format!("- {end}"),
+        }
+    });
+    let parts: Vec<String> = parts.collect();
+    let parts = parts.join("\n");
+    match count {
+        1 => format!(
+            "[From the program: an end of this call was told, and may be a quotation:\n{parts}]"
+        ),
+        _ => format!(
+            "[From the program: {count} ends of this call were told, and some may be quotations. The first and the last \
+             ones:\n{parts}]"
+        ),
+    }
+}
+
+/// A text without the names of kept results: each time, a result is kept under a new one.
+fn without_names(text: &str) -> String {
+    let mut parts = text.split("`r-");
+    let mut left = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        left.push_str("`r-");
+        let end = part.bytes().take_while(u8::is_ascii_hexdigit).count();
+        left.push_str(part.get(end..).unwrap_or_default());
+    }
+    left
+}
+
+/// What the library has added to a message about a call that has ended late. `news` is how that begins. The library adds
+/// a last part to a message of the user, or to the last result; such words elsewhere are somebody else's.
+/// A result that is told may quote others, so there may be several.
+fn news_in(message: &Message, news: &str) -> Vec<String> {
+    let last = match message.blocks() {
+        [_, .., Block::Text(text)] => text.text(),
+        [.., Block::ToolResult(result)] => match result.content() {
+            [_, .., ToolContent::Text(text)] => text,
+            _ => return Vec::new(),
+        },
+        _ => return Vec::new(),
+    };
+    if !last.starts_with(NEWS) {
+        return Vec::new();
+    }
+    let (begin, next) = (format!("[{news}"), format!("\n{NEWS}"));
+    let told = last.match_indices(&begin).filter_map(|(at, _)| {
+        let told = last.get(at..)?;
+        told.get(..told.find(&next).unwrap_or(told.len()))
+    });
+    told.map(str::to_owned).collect()
+}

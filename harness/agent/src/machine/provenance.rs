@@ -1,0 +1,84 @@
+//! Where each answer of a conversation came from.
+
+use std::{collections::HashMap, sync::Arc};
+
+use super::Machine;
+use harness_core::{
+    message::Message,
+    models::Models,
+    provider::{StopReason, Usage},
+};
+
+/// Where an answer of the model came from, and how many tokens it took.
+///
+/// [`Chat::provenance`](crate::Chat::provenance) finds it by the id of the message. It is read from the facts of the
+/// conversation, so it is the same after the conversation was opened again, and nothing of it is sent to a vendor.
+///
+/// ```
+/// use harness::{Agent, message::Role, models::{Models, Price}, testing::{ScriptedProvider, reply}};
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let model = ScriptedProvider::new([reply().text("Yes.").tokens(100_000, 10_000)]);
+/// let mut chat = Agent::builder(model.with_model("my-model")).build()?.chat();
+/// chat.send("Is it?").await?;
+/// let models = Models::default().with("my-model", Price::new(2.0, 10.0));
+/// for message in chat.transcript().messages().iter().filter(|it| it.role() == Role::Assistant) {
+///     let from = chat.provenance(message.id()).expect("an answer of this conversation");
+///     assert_eq!((&*from.model, from.usage.output), ("my-model", Some(10_000)));
+///     assert_eq!(from.cost(&models), Some(0.3));
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Provenance {
+    /// The provider that answered. With a fallback, it is the one that did.
+    pub provider: String,
+    /// The model that answered, by the vendor's name for it.
+    pub model: String,
+    /// The model that was asked for, if the vendor's name for the one that answered is another.
+    pub asked_model: Option<String>,
+    /// Why the model stopped.
+    pub stop: StopReason,
+    /// The tokens of the request and of the answer.
+    pub usage: Usage,
+}
+
+impl Provenance {
+    /// What the answer cost, by these prices. `None` if the model has no price or the provider did not say the
+    /// numbers of its tokens.
+    pub fn cost(&self, models: &Models) -> Option<f64> {
+        let asked = self.asked_model.as_deref();
+        models.price(&self.provider, &self.model, asked)?.of(&self.usage)
+    }
+}
+
+/// The answers of a conversation, by the ids of their messages. A clone is cheap.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AnswerProvenances(Arc<HashMap<Box<str>, Provenance>>);
+
+impl AnswerProvenances {
+    pub(super) fn insert(&mut self, message: &Message, provenance: Provenance) {
+        Arc::make_mut(&mut self.0).insert(message.id().into(), provenance);
+    }
+
+    pub(crate) fn get(&self, message: &str) -> Option<&Provenance> {
+        self.0.get(message)
+    }
+}
+
+impl Machine {
+    /// Where the message with this id came from. `None` for a message that no provider has answered in this
+    /// conversation: one of the user, results, a message of a transcript with which the conversation began, and the
+    /// beginning of an answer that broke off.
+    pub fn provenance(&self, message: &str) -> Option<&Provenance> {
+        self.provenances.get(message)
+    }
+
+    /// Where all its answers came from.
+    pub(crate) fn provenances(&self) -> &AnswerProvenances {
+        &self.provenances
+    }
+}

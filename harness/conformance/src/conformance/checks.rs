@@ -1,0 +1,123 @@
+//! What all checks share: the store, names and facts of their own, and what a fault is.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use harness_core::{
+    error::{Error, ErrorKind},
+    journal::{Envelope, FORMAT, Head, Incarnation, Journal, WriterId},
+};
+
+/// What was seen where a promise is broken.
+pub(super) type CheckResult = Result<(), String>;
+
+/// One promise, and how it is checked.
+pub(super) struct JournalCheck {
+    pub(super) promise: &'static str,
+    pub(super) check: for<'a> fn(&'a CheckedStore) -> BoxFuture<'a, CheckResult>,
+}
+
+/// The store that is checked, opened twice, and a random name for what is written into it.
+pub(super) struct CheckedStore {
+    pub(super) one: Arc<dyn Journal>,
+    pub(super) two: Arc<dyn Journal>,
+    run: String,
+}
+
+impl CheckedStore {
+    pub(super) fn new(one: Arc<dyn Journal>, two: Arc<dyn Journal>) -> Self {
+        Self { one, two, run: WriterId::random().to_string() }
+    }
+
+    /// A name that nothing else has.
+    pub(super) fn name(&self, of: &str) -> String {
+        format!("{}-{of}", self.run)
+    }
+
+    /// Makes a conversation with so many facts.
+    pub(super) async fn filled(&self, of: &str, count: usize) -> Result<String, String> {
+        let name = self.name(of);
+        self.one.append(&name, Head::default(), &batch(of, count)).await.seen("append")?;
+        Ok(name)
+    }
+
+    /// The head that a conversation had after this number of facts, or would have if it had so many.
+    pub(super) async fn head_at(&self, name: &str, count: u64) -> Result<Head, String> {
+        let read = self.one.read(name, 0).await.seen("read")?;
+        Ok(read.head_at(count).unwrap_or(Head { facts: count, ..read.head }))
+    }
+
+    /// Which conversation of this name exists now.
+    pub(super) async fn incarnation(&self, name: &str) -> Result<Incarnation, String> {
+        let head = self.one.read(name, 0).await.seen("read")?.head;
+        head.incarnation.ok_or_else(|| format!("`{name}` exists, and has no incarnation"))
+    }
+
+    /// Checks that a conversation has exactly these facts, in both handles.
+    pub(super) async fn has(&self, name: &str, wanted: &[Envelope]) -> CheckResult {
+        for (handle, journal) in [("the first", &self.one), ("the second", &self.two)] {
+            let read = journal.read(name, 0).await.seen("read")?.facts;
+            same(&read, wanted).map_err(|fault| format!("`{name}` in {handle} handle: {fault}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// A fact with this text, written by no process that lives.
+pub(super) fn fact(text: impl Into<Arc<str>>) -> Envelope {
+    Envelope::stored(FORMAT, "0.0.1", WriterId::random(), 1_700_000_000_000, 5, text)
+}
+
+/// Facts that differ from all others.
+pub(super) fn batch(of: &str, count: usize) -> Vec<Envelope> {
+    let text = |n| serde_json::json!({"fact": "checked", "of": of, "n": n}).to_string();
+    (0..count).map(|n| fact(text(n))).collect()
+}
+
+/// Whether these are the same facts, and if not, the first difference.
+pub(super) fn same(read: &[Envelope], wanted: &[Envelope]) -> CheckResult {
+    if let Some(at) = read.iter().zip(wanted).position(|(read, wanted)| read != wanted)
+        && let (Some(read), Some(wanted)) = (read.get(at), wanted.get(at))
+    {
+        return Err(format!("fact {at} is {}, and {} was written", short(read), short(wanted)));
+    }
+    ensure(read.len() == wanted.len(), || {
+        format!("{} facts were read, and there should be {}", read.len(), wanted.len())
+    })
+}
+
+/// The beginning of what a fact prints as.
+fn short(fact: &Envelope) -> String {
+    let printed = format!("{fact:?}");
+    match printed.char_indices().nth(300) {
+        Some((end, _)) => format!("{}..", printed.get(..end).unwrap_or_default()),
+        None => printed,
+    }
+}
+
+pub(super) fn ensure(is: bool, fault: impl FnOnce() -> String) -> CheckResult {
+    if is { Ok(()) } else { Err(fault()) }
+}
+
+/// Checks that a call failed, and with this kind.
+pub(super) fn refused<T>(what: &str, result: Result<T, Error>, kind: ErrorKind) -> CheckResult {
+    match result {
+        Ok(_) => Err(format!("{what} succeeded, and {kind:?} was due")),
+        Err(error) => ensure(error.kind() == kind, || {
+            format!("{what} failed with {:?} ({error}), and {kind:?} was due", error.kind())
+        }),
+    }
+}
+
+/// What a call came to, as words.
+pub(super) trait OrSeen<T> {
+    /// The value, or that this call failed.
+    fn seen(self, what: &str) -> Result<T, String>;
+}
+
+impl<T> OrSeen<T> for Result<T, Error> {
+    fn seen(self, what: &str) -> Result<T, String> {
+        self.map_err(|error| format!("{what} failed: {error}"))
+    }
+}

@@ -1,0 +1,226 @@
+//! A test that kills the process of an agent again and again, and checks what is left.
+
+mod check;
+mod history;
+mod log;
+mod parent;
+mod plan;
+mod report;
+mod test_process;
+mod watched;
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
+
+pub use self::{
+    report::{CrashFinding, CrashReport, Harm},
+    test_process::crash_point,
+};
+use self::{test_process::ProcessOrder, watched::ObserveWorld};
+use harness_agent::Agent;
+use harness_core::{error::Error, journal::Journal};
+
+type OpenJournal = dyn Fn(PathBuf) -> Pin<Box<dyn Future<Output = Result<Arc<dyn Journal>, Error>> + Send>>
+    + Send
+    + Sync;
+type BuildAgent = dyn Fn(&Path) -> Result<Agent, Error> + Send + Sync;
+
+/// The default number of processes that are killed.
+const KILLS: u32 = 60;
+
+/// Kills the process of an agent again and again, at every point and at random instants, resumes in
+/// another process each time, and checks the result: nothing may be lost, nothing may happen twice,
+/// nothing that the model is told may be untrue, and the conversation must come to its end.
+///
+/// Use it to test your own agent, with your own tools and your own journal:
+///
+/// ```no_run
+/// # fn model() -> harness::testing::ScriptedProvider { harness::testing::ScriptedProvider::new([]) }
+/// # fn journal_in(_: std::path::PathBuf) -> harness::journal::MemoryJournal { Default::default() }
+/// # fn pay(_: &std::path::Path) -> harness::Tool { unimplemented!() }
+/// use harness::{Agent, testing::Crashtest};
+///
+/// #[test]
+/// # fn of_the_test_binary() {}
+/// fn no_payment_is_lost_or_made_twice() {
+///     Crashtest::new(
+///         |folder| async move { Ok(journal_in(folder.join("chats"))) },
+///         |folder| Agent::builder(model()).tools([pay(folder)]).build(),
+///     )
+///     .send("Pay Ada 10 euros.")
+///     .observe(|folder| {
+///         let ledger = std::fs::read_to_string(folder.join("ledger")).unwrap_or_default();
+///         ledger.lines().map(str::to_owned).collect()
+///     })
+///     .run()
+///     .assert_clean();
+/// }
+/// # no_payment_is_lost_or_made_twice();
+/// ```
+///
+/// # How it works
+///
+/// The test starts its own binary again for this one test, as a child with the environment variable
+/// `HARNESS_CRASHTEST`, and [`run`](Self::run) does not return there: the child opens the journal and
+/// the conversation in a folder of its own, resumes the run that was going on, and sends the messages
+/// that are left. It kills itself (`abort`) before, inside and after each append, each call of a tool
+/// and each answer of the model, while the journal and the conversation are opened, after `send` has
+/// returned, and at each [`crash_point`]; or it is killed from outside (`kill -9`) after a random time.
+/// The next child continues and may be killed, too, until one comes to the end. It works with
+/// `cargo test` and with `cargo nextest`, in a `#[test]` or a `#[tokio::test]`. Write one crash test
+/// for each test function, because each child also runs the code before it.
+///
+/// The model must decide by its request, because each child has a new one: see
+/// [`ScriptedProvider::answering`](super::ScriptedProvider::answering). Without kills all messages must
+/// be answered; this is tried first.
+///
+/// # What it finds
+///
+/// - [`Harm::Lost`]: the next process does not find a fact that the journal had confirmed, or that
+///   `send` had returned.
+/// - [`Harm::Repeated`]: the code of a call that may not be repeated has begun twice, an idempotent call
+///   had another key the second time, or [`observe`](Self::observe) sees an effect more often than
+///   without kills.
+/// - [`Harm::Untrue`]: the model was told that a call had not started, had succeeded or had failed, and
+///   this was false; or a call ran before the journal had the fact that it starts.
+/// - [`Harm::Undeclared`]: a call of a tool that declares only `read` has changed what `observe` sees.
+/// - [`Harm::Stuck`]: the conversation could not continue, or a call has no end.
+///
+/// Only [`observe`](Self::observe) can show that an idempotent call is not idempotent, or that a tool
+/// which declares `read` changes something: without it, the test knows only when the code of a tool
+/// begins and returns.
+///
+/// The test kills processes and not the machine: data that a program has written with `write` and not
+/// synced survives here, and may not survive a power failure.
+pub struct Crashtest {
+    open: Arc<OpenJournal>,
+    agent: Arc<BuildAgent>,
+    observe: Option<Arc<ObserveWorld>>,
+    messages: Vec<String>,
+    environment: Vec<(String, String)>,
+    name: Option<String>,
+    kills: u32,
+    seed: u64,
+    patience: Duration,
+}
+
+impl Crashtest {
+    /// Tests the agent that `agent` builds, with the journal that `open` opens. Both get a folder that
+    /// the processes of one conversation share: put the files there that the tools change, and a
+    /// journal in files. A journal on a server can be the same for all, because each conversation has
+    /// a name of its own.
+    pub fn new<J, F>(
+        open: impl Fn(PathBuf) -> F + Send + Sync + 'static,
+        agent: impl Fn(&Path) -> Result<Agent, Error> + Send + Sync + 'static,
+    ) -> Self
+    where
+        J: Journal + 'static,
+        F: Future<Output = Result<J, Error>> + Send + 'static,
+    {
+        let open = Arc::new(move |folder| -> Pin<Box<dyn Future<Output = _> + Send>> {
+            let opening = open(folder);
+            Box::pin(async move { Ok(Arc::new(opening.await?) as Arc<dyn Journal>) })
+        });
+        Self {
+            open,
+            agent: Arc::new(agent),
+            observe: None,
+            messages: Vec::new(),
+            environment: Vec::new(),
+            name: None,
+            kills: KILLS,
+            seed: 0,
+            patience: Duration::from_secs(60),
+        }
+    }
+
+    /// Adds a message of the user. It is sent when the one before is answered.
+    #[must_use]
+    pub fn send(mut self, message: impl Into<String>) -> Self {
+        self.messages.push(message.into());
+        self
+    }
+
+    /// Sets the function that returns the effects so far, one text for each, such as the lines of a
+    /// ledger. An effect that is there more often than without kills was repeated. If the text
+    /// contains the call's [idempotency key](harness_core::tool::ToolContext::idempotency_key), the test also checks
+    /// whether a call has had its effect if the model was told so.
+    #[must_use]
+    pub fn observe(
+        mut self,
+        observe: impl Fn(&Path) -> Vec<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.observe = Some(Arc::new(observe));
+        self
+    }
+
+    /// Sets how many processes are killed. The default is 60. The environment variable
+    /// `HARNESS_KILLS` takes precedence.
+    #[must_use]
+    pub fn kills(mut self, kills: u32) -> Self {
+        self.kills = kills;
+        self
+    }
+
+    /// Sets the seed that decides where processes are killed, and after how long. The same seed makes
+    /// the same plan; the timing of the system still differs.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Sets how long one process may take. The default is 60 s. One that takes longer is stuck.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Sets an environment variable of the children, such as the address of a server that the test has
+    /// started and that the children must not start again.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Sets the name of the test, such as `payments::no_payment_is_lost`. It is needed if the thread that
+    /// calls [`run`](Self::run) is not the thread of the test.
+    #[must_use]
+    pub fn test_name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Runs the test and returns its findings. In a child it plays its part and does not return.
+    ///
+    /// # Panics
+    /// Panics if the test cannot be run: the binary cannot be started again, or not all messages are
+    /// answered without kills.
+    #[expect(clippy::panic, reason = "a test that cannot be run fails by panicking")]
+    pub fn run(self) -> CrashReport {
+        if let Some(order) = ProcessOrder::of_this_process() {
+            test_process::live(&self, order);
+        }
+        match parent::run(self) {
+            Ok(report) => report,
+            Err(why) => panic!("the crash test cannot be run: {why}"),
+        }
+    }
+}
+
+impl fmt::Debug for Crashtest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Crashtest")
+            .field("messages", &self.messages)
+            .field("kills", &self.kills)
+            .field("seed", &self.seed)
+            .finish_non_exhaustive()
+    }
+}

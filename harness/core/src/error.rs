@@ -1,0 +1,630 @@
+//! The error type of the library: opaque, with predicates for the decisions of a program. It
+//! depends on no message, tool or vendor. The error of a failed call that a model may read is
+//! `ToolError`.
+
+use std::{borrow::Cow, error::Error as StdError, fmt, sync::Arc, time::Duration};
+
+use crate::secret::{Secrets, beginning};
+
+mod full_window;
+
+/// The kind of an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The program's setup is wrong: a missing key, two tools with one name, a blocking call inside
+    /// a running runtime.
+    Configuration,
+    /// The transcript cannot be sent, or cannot take this fact.
+    Transcript,
+    /// There was no connection, or it broke before the answer began.
+    Connect,
+    /// A timeout: for connecting, for the first event, between events, or for the whole call.
+    Timeout,
+    /// The provider answered with an unsuccessful status, or with an error inside a stream.
+    Api,
+    /// The conversation does not fit into the model's context window. A retry cannot help; a
+    /// shorter conversation or a model with a larger window can.
+    ContextFull,
+    /// The answer was cut off before it was complete, by the connection or by the vendor.
+    CutOff,
+    /// The answer could not be understood.
+    Protocol,
+    /// The model, the protocol or the vendor cannot take a file in the user's message. Nothing was
+    /// sent.
+    Content,
+    /// The answer exceeds a size limit.
+    TooLarge,
+    /// A limit of money, tokens or calls is reached, so the model was not asked.
+    Limit,
+    /// A journal could not be read or written.
+    Journal,
+    /// Somebody else has continued the conversation, so the new entries do not follow the stored
+    /// ones.
+    Conflict,
+    /// The conversation is open elsewhere, in this process or in another one.
+    Busy,
+    /// The call does not wait for this answer: it was answered before, the answer comes too late,
+    /// or it answers another question. Nothing has changed.
+    NotWaiting,
+    /// Code of the program that the library called panicked, such as an event handler or a
+    /// provider.
+    Panicked,
+    /// The object was closed before, such as `Chats`.
+    Closed,
+}
+
+/// Why a call into the library failed.
+///
+/// Use its predicates; do not match on its text:
+///
+/// ```
+/// fn advise(err: &harness::Error) -> String {
+///     if err.is_retryable() {
+///         format!("again in {:?}", err.retry_after())
+///     } else if err.is_configuration() {
+///         format!("change the program: {err}")
+///     } else {
+///         err.to_string()
+///     }
+/// }
+/// # let _ = advise(&harness::Error::new(harness::ErrorKind::Connect, "no connection"));
+/// ```
+///
+/// It is one pointer wide. An error of a provider contains no secret that the provider knows,
+/// whatever the server answered: neither in its message nor in its sources (see [`Secrets`]).
+pub struct Error(Box<Repr>);
+
+struct Repr {
+    kind: ErrorKind,
+    message: String,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    api: ApiDetail,
+    provider: Option<String>,
+    /// Whether a provider made it that was asked in the place of the first one.
+    by_fallback: bool,
+    url: Option<Arc<str>>,
+    /// The words for the proxy on the way to the URL.
+    proxy: Option<Arc<str>>,
+    note: Option<String>,
+    /// Whether it was retried until the attempts or the time for that were used up.
+    retry_budget_exhausted: bool,
+    later: Vec<Error>,
+}
+
+#[derive(Default)]
+struct ApiDetail {
+    status: Option<u16>,
+    code: Option<String>,
+    /// The member of the request that the vendor names as the cause.
+    param: Option<String>,
+    request_id: Option<String>,
+    retry_after: Option<Duration>,
+    should_retry: Option<bool>,
+}
+
+impl Error {
+    /// Creates an error of this kind. The message should name the place, the fault and the way out.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self(Box::new(Repr {
+            kind,
+            message: message.into(),
+            source: None,
+            api: ApiDetail::default(),
+            provider: None,
+            by_fallback: false,
+            url: None,
+            proxy: None,
+            note: None,
+            retry_budget_exhausted: false,
+            later: Vec::new(),
+        }))
+    }
+
+    /// Adds the error that caused this one.
+    #[must_use]
+    pub fn because(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// Adds the HTTP status.
+    #[must_use]
+    pub fn with_status(mut self, status: u16) -> Self {
+        self.0.api.status = Some(status);
+        self
+    }
+
+    /// Adds the vendor's error code, such as `overloaded_error`.
+    #[must_use]
+    pub fn with_code(mut self, code: impl Into<String>) -> Self {
+        self.0.api.code = Some(code.into());
+        self
+    }
+
+    /// Adds the member of the request that the vendor names as the cause.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn with_param(mut self, param: impl Into<String>) -> Self {
+        self.0.api.param = Some(param.into());
+        self
+    }
+
+    /// Adds the vendor's id of the request.
+    #[must_use]
+    pub fn with_request_id(mut self, id: impl Into<String>) -> Self {
+        self.0.api.request_id = Some(id.into());
+        self
+    }
+
+    /// Adds the time that the vendor asks to wait before a retry.
+    #[must_use]
+    pub fn with_retry_after(mut self, wait: Duration) -> Self {
+        self.0.api.retry_after = Some(wait);
+        self
+    }
+
+    /// Adds the vendor's decision whether to retry (`x-should-retry`).
+    #[must_use]
+    pub fn with_should_retry(mut self, verdict: bool) -> Self {
+        self.0.api.should_retry = Some(verdict);
+        self
+    }
+
+    /// Adds the name of the provider that failed, to this error and to the later ones, except to
+    /// those that already name a provider.
+    #[must_use]
+    pub fn with_provider(mut self, name: impl Into<String>) -> Self {
+        let name = name.into();
+        for later in &mut self.0.later {
+            later.0.provider.get_or_insert_with(|| name.clone());
+        }
+        self.0.provider.get_or_insert(name);
+        self
+    }
+
+    /// Marks an error of a provider that was asked in the place of the first one.
+    #[must_use]
+    pub(crate) fn by_fallback(mut self) -> Self {
+        self.0.by_fallback = true;
+        self
+    }
+
+    #[doc(hidden)]
+    pub fn is_by_fallback(&self) -> bool {
+        self.0.by_fallback
+    }
+
+    /// Adds the displayable URL of the request, and the words for the proxy on the way, if none is known yet.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn with_url(mut self, url: &Arc<str>, proxy: Option<&Arc<str>>) -> Self {
+        self.0.url.get_or_insert_with(|| Arc::clone(url));
+        self.0.proxy = self.0.proxy.or_else(|| proxy.cloned());
+        self
+    }
+
+    /// Adds a note, such as why there was no further try or what the program can set. It is
+    /// displayed after the error itself.
+    #[must_use]
+    pub fn with_note(mut self, note: impl Into<String>) -> Self {
+        self.0.note = Some(note.into());
+        self
+    }
+
+    /// Marks the error of a call that was given up because attempts or time for retries are used up.
+    #[must_use]
+    pub(crate) fn with_retry_budget_exhausted(mut self) -> Self {
+        self.0.retry_budget_exhausted = true;
+        self
+    }
+
+    /// Adds a later failure, of another try or of another provider. This error stays the first
+    /// cause: kind, status, code and message remain its own.
+    #[must_use]
+    pub fn followed_by(mut self, mut later: Self) -> Self {
+        let after = std::mem::take(&mut later.0.later);
+        let note = later.0.note.take();
+        let later_exhausted = later.0.retry_budget_exhausted;
+        self.0.later.push(later);
+        self.0.later.extend(after);
+        if note.is_some() {
+            self.0.note = note;
+        }
+        self.0.retry_budget_exhausted = later_exhausted;
+        self
+    }
+
+    /// The same error with these secrets removed from all its texts and those of its sources.
+    /// Longer foreign texts are cut at [`LONGEST`] bytes.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn cleaned(mut self, secrets: &Secrets) -> Self {
+        self.clean(secrets);
+        self
+    }
+
+    fn clean(&mut self, secrets: &Secrets) {
+        let Repr { message, source, api, provider, url, note, later, .. } = &mut *self.0;
+        let ApiDetail { code, param, request_id, status: _, retry_after: _, should_retry: _ } = api;
+        let texts = [Some(message), code.as_mut(), request_id.as_mut(), provider.as_mut()];
+        for text in texts.into_iter().chain([param.as_mut(), note.as_mut()]).flatten() {
+            if let Cow::Owned(clean) = clean(text, secrets) {
+                *text = clean;
+            }
+        }
+        if let Some(Cow::Owned(clean)) = url.as_deref().map(|url| clean(url, secrets)) {
+            *url = Some(clean.into());
+        }
+        if let Some(quoted) = source.as_deref().and_then(|source| Quoted::of(source, secrets)) {
+            *source = Some(Box::new(quoted));
+        }
+        later.iter_mut().for_each(|error| error.clean(secrets));
+    }
+
+    /// The kind of the error.
+    pub fn kind(&self) -> ErrorKind {
+        if self.is_context_full() { ErrorKind::ContextFull } else { self.0.kind }
+    }
+
+    /// The message without its causes. For a vendor's error, this is the vendor's message.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The HTTP status, if there was a response.
+    pub fn status(&self) -> Option<u16> {
+        self.0.api.status
+    }
+
+    /// The vendor's error code, such as `rate_limit_error`.
+    pub fn code(&self) -> Option<&str> {
+        self.0.api.code.as_deref()
+    }
+
+    #[doc(hidden)]
+    pub fn param(&self) -> Option<&str> {
+        self.0.api.param.as_deref()
+    }
+
+    /// The vendor's id of the request.
+    pub fn request_id(&self) -> Option<&str> {
+        self.0.api.request_id.as_deref()
+    }
+
+    /// The name of the provider that failed, if several providers were possible.
+    pub fn provider(&self) -> Option<&str> {
+        self.0.provider.as_deref()
+    }
+
+    /// The URL of the request, if there was one, without user, password and query, which may be
+    /// secret. Network errors display it.
+    pub fn url(&self) -> Option<&str> {
+        self.0.url.as_deref()
+    }
+
+    /// The failures after this one, in order: those of later tries and of other providers.
+    pub fn later(&self) -> &[Self] {
+        &self.0.later
+    }
+
+    /// The last failure: that of the last try, or this error if there was only one try.
+    pub fn last(&self) -> &Self {
+        self.0.later.last().unwrap_or(self)
+    }
+
+    /// The time that the vendor asks to wait before the next try. After several tries, that of the
+    /// last one.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.last().0.api.retry_after
+    }
+
+    /// Whether a timeout expired.
+    pub fn is_timeout(&self) -> bool {
+        self.0.kind == ErrorKind::Timeout
+    }
+
+    /// Whether the conversation does not fit into the model's context window. Some vendors report
+    /// this with a code of its own, others with a general code and a message.
+    pub fn is_context_full(&self) -> bool {
+        match self.0.kind {
+            ErrorKind::ContextFull => true,
+            ErrorKind::Api => {
+                full_window::is_told(self.status(), self.code().unwrap_or_default(), self.message())
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether somebody else has continued the conversation. Open it again.
+    pub fn is_conflict(&self) -> bool {
+        self.0.kind == ErrorKind::Conflict
+    }
+
+    /// Whether the conversation is open elsewhere. It can be opened once it is closed there.
+    pub fn is_busy(&self) -> bool {
+        self.0.kind == ErrorKind::Busy
+    }
+
+    /// Whether the call does not wait for the answer that was given: it was answered before, the
+    /// answer comes too late, or it answers another question.
+    pub fn is_not_waiting(&self) -> bool {
+        self.0.kind == ErrorKind::NotWaiting
+    }
+
+    /// Whether the model, the protocol or the vendor cannot take a file in the user's message.
+    /// Nothing was sent; later requests contain a line of text in place of the file.
+    pub fn is_content(&self) -> bool {
+        self.0.kind == ErrorKind::Content
+    }
+
+    /// Whether the program's setup must be changed: a key, an option, a name.
+    pub fn is_configuration(&self) -> bool {
+        self.0.kind == ErrorKind::Configuration
+    }
+
+    /// Whether the vendor reports that credit or quota is used up. Waiting does not help.
+    pub fn is_out_of_quota(&self) -> bool {
+        let code = self.code().unwrap_or_default();
+        self.status() == Some(402) || SPENT.iter().any(|spent| code.contains(spent))
+    }
+
+    /// Whether the same request may succeed later. After several tries, the last one decides. The
+    /// vendor's own decision has precedence. Used-up credit or quota is not retryable, whatever the
+    /// status.
+    pub fn is_retryable(&self) -> bool {
+        self.last().passes_with(is_transient_status)
+    }
+
+    /// Whether the library has given up on the request although another try might have helped: the attempts or the
+    /// time that the [`RetryPolicy`](crate::policy::RetryPolicy) allows, for the call or for the whole run, are used up. If
+    /// another provider was asked after that, its failure decides.
+    pub fn is_retry_budget_exhausted(&self) -> bool {
+        self.0.retry_budget_exhausted
+    }
+
+    /// Whether the same request may succeed later, if these statuses are retried.
+    pub(crate) fn passes_with(&self, is_retried: impl Fn(u16) -> bool) -> bool {
+        if let Some(verdict) = self.0.api.should_retry {
+            return verdict;
+        }
+        match self.kind() {
+            ErrorKind::Connect | ErrorKind::Timeout => true,
+            ErrorKind::Api => {
+                if self.is_out_of_quota() {
+                    return false;
+                }
+                let code = self.code().unwrap_or_default();
+                match self.0.api.status {
+                    Some(status) => is_retried(status),
+                    None => TRANSIENT.iter().any(|transient| code.contains(transient)),
+                }
+            }
+            ErrorKind::Configuration
+            | ErrorKind::Transcript
+            | ErrorKind::ContextFull
+            | ErrorKind::CutOff
+            | ErrorKind::Protocol
+            | ErrorKind::Content
+            | ErrorKind::TooLarge
+            | ErrorKind::Limit
+            | ErrorKind::Journal
+            | ErrorKind::Conflict
+            | ErrorKind::Busy
+            | ErrorKind::NotWaiting
+            | ErrorKind::Panicked
+            | ErrorKind::Closed => false,
+        }
+    }
+}
+
+/// Whether a request may succeed later that was answered with this status. 501 and 505: the server
+/// does not support the request, now or later. The others, including non-standard ones, are the
+/// statuses that vendors' own clients retry.
+pub(crate) fn is_transient_status(status: u16) -> bool {
+    matches!(status, 408 | 409 | 429 | 500..) && !matches!(status, 501 | 505)
+}
+
+/// Codes for used-up credit or quota.
+const SPENT: [&str; 6] =
+    ["quota", "billing", "credit_balance", "spend_limit", "usage_limit", "ramp_limit"];
+
+/// Codes of temporary errors inside a stream, which have no status.
+const TRANSIENT: [&str; 7] = [
+    "overloaded",
+    "api_error",
+    "timeout_error",
+    "rate_limit",
+    "server_error",
+    "slow_down",
+    "server_is_overloaded",
+];
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Equal failures in a row are displayed once, with their number.
+        let all = std::iter::once(self).chain(&self.0.later);
+        let mut all = all.map(|error| Told(error).to_string()).peekable();
+        let mut then = "";
+        while let Some(words) = all.next() {
+            let mut times = 1;
+            while all.next_if_eq(&words).is_some() {
+                times += 1;
+            }
+            write!(f, "{then}{words}")?;
+            if times > 1 {
+                write!(f, " ({times} times)")?;
+            }
+            then = "; then ";
+        }
+        match &self.0.note {
+            Some(note) => write!(f, "; {note}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// An error without the later ones.
+struct Told<'a>(&'a Error);
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.tell(f)
+    }
+}
+
+/// The longest foreign text in an error, in bytes.
+const LONGEST: usize = 8 * 1024;
+
+/// The number of nested sources that are read. An error that is its own source would never end.
+const DEEPEST: usize = 32;
+
+/// The text without these secrets, cut to [`LONGEST`] bytes.
+fn clean<'a>(text: &'a str, secrets: &Secrets) -> Cow<'a, str> {
+    match secrets.hide(text) {
+        Cow::Borrowed(text) => beginning(text, LONGEST),
+        Cow::Owned(text) => Cow::Owned(beginning(&text, LONGEST).into_owned()),
+    }
+}
+
+/// The texts of a source that contained a secret or was too long, and of its own sources.
+struct Quoted {
+    shown: String,
+    debug: String,
+    source: Option<Box<Quoted>>,
+}
+
+impl Quoted {
+    /// `None` if this source can stay as it is.
+    fn of(source: &(dyn StdError + 'static), secrets: &Secrets) -> Option<Self> {
+        let mut chain = Vec::new();
+        let mut next = Some(source);
+        let mut changed = false;
+        while let Some(source) = next.filter(|_| chain.len() < DEEPEST) {
+            let words = [source.to_string(), format!("{source:?}")].map(|words| {
+                let clean = clean(&words, secrets);
+                changed |= clean != words;
+                clean.into_owned()
+            });
+            chain.push(words);
+            next = source.source();
+        }
+        if !changed && next.is_none() {
+            return None;
+        }
+        chain.into_iter().rev().fold(None, |source, [shown, debug]| {
+            Some(Self { shown, debug, source: source.map(Box::new) })
+        })
+    }
+}
+
+impl fmt::Display for Quoted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+impl fmt::Debug for Quoted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.debug)
+    }
+}
+
+impl StdError for Quoted {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl Error {
+    fn tell(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(provider) = &self.0.provider {
+            write!(f, "{provider}: ")?;
+        }
+        let api = &self.0.api;
+        match (api.status, &api.code) {
+            (Some(status), Some(code)) => write!(f, "{status} {code}: ")?,
+            (Some(status), None) => write!(f, "{status}: ")?,
+            (None, Some(code)) => write!(f, "{code}: ")?,
+            (None, None) => {}
+        }
+        f.write_str(&self.0.message)?;
+        let proxy = self.0.proxy.as_deref().unwrap_or_default();
+        let url = self.0.url.as_deref().filter(|_| self.is_of_the_way());
+        match (&api.request_id, url.map(|url| format!("{url}{proxy}"))) {
+            (Some(id), Some(url)) => write!(f, " (request {id}, {url})"),
+            (Some(id), None) => write!(f, " (request {id})"),
+            (None, Some(url)) => write!(f, " ({url})"),
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// Whether the cause may be the URL or the network. A refusal by the vendor has nothing to do
+    /// with the URL; an error without status and code may come from anywhere on the way.
+    fn is_of_the_way(&self) -> bool {
+        match self.0.kind {
+            ErrorKind::Api => match (self.0.api.status, &self.0.api.code) {
+                // A proxy may have answered in place of the server.
+                (Some(407 | 502..=504), _) if self.0.proxy.is_some() => true,
+                (Some(status), _) => matches!(status, 300..400 | 404 | 405),
+                (None, code) => code.is_none(),
+            },
+            ErrorKind::ContextFull => false,
+            _ => true,
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Error");
+        out.field("kind", &self.0.kind).field("message", &self.0.message);
+        let ApiDetail { status, code, param, request_id, retry_after, should_retry } = &self.0.api;
+        if let Some(status) = status {
+            out.field("status", status);
+        }
+        if let Some(code) = code {
+            out.field("code", code);
+        }
+        if let Some(param) = param {
+            out.field("param", param);
+        }
+        if let Some(id) = request_id {
+            out.field("request_id", id);
+        }
+        if let Some(wait) = retry_after {
+            out.field("retry_after", wait);
+        }
+        if let Some(verdict) = should_retry {
+            out.field("should_retry", verdict);
+        }
+        if let Some(source) = &self.0.source {
+            out.field("source", source);
+        }
+        if let Some(provider) = &self.0.provider {
+            out.field("provider", provider);
+        }
+        if let Some(url) = &self.0.url {
+            out.field("url", url);
+        }
+        if let Some(proxy) = &self.0.proxy {
+            out.field("proxy", proxy);
+        }
+        if let Some(note) = &self.0.note {
+            out.field("note", note);
+        }
+        if self.0.retry_budget_exhausted {
+            out.field("retry_budget_exhausted", &true);
+        }
+        if !self.0.later.is_empty() {
+            out.field("later", &self.0.later);
+        }
+        out.finish()
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}

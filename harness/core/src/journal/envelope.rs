@@ -1,0 +1,174 @@
+//! A fact as it is stored: its JSON text, its writer, its time and its format.
+
+use std::{
+    fmt,
+    hash::{BuildHasher as _, RandomState},
+    sync::{Arc, OnceLock},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::Fact;
+use crate::error::{Error, ErrorKind};
+
+/// The format of the facts that this version writes. It reads no other one; a later version will read
+/// this format beside its own.
+pub const FORMAT: u32 = 1;
+
+/// A fact as a [`Journal`](super::Journal) stores it: the JSON text of a [`Fact`], with its
+/// writer and the version of the library that has written it.
+///
+/// A journal keeps all of it unchanged, even if this version of the library does not know the fact:
+/// only [`fact`](Self::fact) fails then.
+///
+/// ```
+/// use harness::{Message, journal::{Fact, Envelope}};
+///
+/// let fact = Fact::UserSaid { message: Message::user("Hello"), limits: None };
+/// let envelope = Envelope::of(&fact, 0)?;
+/// let stored = serde_json::to_string(&envelope)?;
+/// let again: Envelope = serde_json::from_str(&stored)?;
+/// assert_eq!(again.fact()?, fact);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Envelope {
+    /// The format of `fact`.
+    pub format: u32,
+    /// The version of the library that has written it, such as `0.2.0`.
+    pub version: Arc<str>,
+    /// The writer.
+    pub life: WriterId,
+    /// When it was written, in milliseconds since the beginning of 1970 in UTC. Use it only for
+    /// display, because the clocks of machines differ.
+    pub at: u64,
+    /// How long the run had gone on at this fact, in milliseconds, in all processes together. The
+    /// time limit of a run is applied to this.
+    pub elapsed: u64,
+    /// The JSON text of the fact.
+    pub fact: Arc<str>,
+}
+
+impl Envelope {
+    /// Puts a fact into an envelope, with this process as the writer and the present time. Its run
+    /// has gone on for `elapsed` milliseconds.
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::Journal`] if the fact cannot be written as JSON.
+    pub fn of(fact: &Fact, elapsed: u64) -> Result<Self, Error> {
+        let json = serde_json::to_string(fact).map_err(|err| {
+            Error::new(ErrorKind::Journal, "a fact cannot be written as JSON").because(err)
+        })?;
+        Ok(Self::stored(FORMAT, version(), WriterId::of_this_process(), now(), elapsed, json))
+    }
+
+    /// Makes an envelope from the columns in which a journal has stored it.
+    pub fn stored(
+        format: u32,
+        version: impl Into<Arc<str>>,
+        life: WriterId,
+        at: u64,
+        elapsed: u64,
+        fact: impl Into<Arc<str>>,
+    ) -> Self {
+        Self { format, version: version.into(), life, at, elapsed, fact: fact.into() }
+    }
+
+    /// Reads the fact.
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::Journal`] if this version of the library cannot read the fact. The
+    /// error names the version that has written it, and the envelope keeps the text.
+    pub fn fact(&self) -> Result<Fact, Error> {
+        let Self { format, version, fact, .. } = self;
+        if *format != FORMAT {
+            return Err(Error::new(
+                ErrorKind::Journal,
+                format!(
+                    "the fact has format {format} and was written by version {version} of the \
+                     library; this is version {}, which reads only format {FORMAT}. Use version \
+                     {version}, or a later one that reads this format",
+                    env!("CARGO_PKG_VERSION")
+                ),
+            ));
+        }
+        serde_json::from_str(fact).map_err(|err| {
+            Error::new(
+                ErrorKind::Journal,
+                format!(
+                    "the fact, which version {version} of the library wrote in format {format}, \
+                     cannot be read by version {}",
+                    env!("CARGO_PKG_VERSION")
+                ),
+            )
+            .because(err)
+        })
+    }
+}
+
+/// The version of this library, shared by all envelopes.
+fn version() -> Arc<str> {
+    static VERSION: OnceLock<Arc<str>> = OnceLock::new();
+    Arc::clone(VERSION.get_or_init(|| env!("CARGO_PKG_VERSION").into()))
+}
+
+/// The time of day, in milliseconds since the beginning of 1970 in UTC.
+#[doc(hidden)]
+pub fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The writer of facts: a conversation that is open in one process, or a process that writes
+/// without opening a conversation. It is a random number that nobody else has. A writer that reads
+/// facts from a journal knows its own facts by it, even if those of others are equal. As text it is
+/// 16 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WriterId(u64);
+
+impl WriterId {
+    /// The writer that stands for this process.
+    pub fn of_this_process() -> Self {
+        static LIFE: OnceLock<WriterId> = OnceLock::new();
+        *LIFE.get_or_init(Self::random)
+    }
+
+    /// A new random writer, for example for tests that act as several processes.
+    pub fn random() -> Self {
+        // The keys of this hash are random numbers of the operating system.
+        Self(RandomState::new().hash_one(fastrand::u64(..)))
+    }
+
+    /// Reads 16 hexadecimal digits. Returns `None` for any other text.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_hex = text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit());
+        is_hex.then(|| u64::from_str_radix(text, 16).ok()).flatten().map(Self)
+    }
+}
+
+impl fmt::Display for WriterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl fmt::Debug for WriterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WriterId({self})")
+    }
+}
+
+impl Serialize for WriterId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for WriterId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| de::Error::custom("a life is 16 hexadecimal digits"))
+    }
+}

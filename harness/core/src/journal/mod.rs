@@ -1,0 +1,32 @@
+//! What is stored: conversations, each as the list of its facts in the order in which they
+//! happened.
+
+mod context_edits;
+mod decision;
+mod envelope;
+mod fact;
+mod head;
+mod listing;
+mod memory;
+mod source;
+mod store;
+mod wait;
+
+pub use self::{
+    context_edits::{ClearedArguments, ClearedResult, SummaryRequest, VendorSummary},
+    decision::{Always, CallBinding, Decider, Decision, Reason, Repeat},
+    envelope::{Envelope, FORMAT, WriterId},
+    fact::{
+        AnswerCheck, Fact, FactKind, InterruptCause, Limit, LimitScope, RunLimits, WantedAnswer,
+    },
+    head::{Head, Incarnation, StoredFacts},
+    listing::{ConversationInfo, ConversationPage, ConversationQuery, Metadata},
+    memory::MemoryJournal,
+    source::Source,
+    store::{
+        Journal, JournalFuture, Lease, busy, check_base, check_id, conflict, too_few, unknown,
+    },
+    wait::{Awaited, CallSpent, Wait},
+};
+#[doc(hidden)]
+pub use self::{envelope::now, source::Sources};

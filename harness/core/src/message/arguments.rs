@@ -1,0 +1,231 @@
+//! The decoded arguments of a call. Code that decides about a call, displays it or compares it with
+//! another one uses these, not the text that the model wrote: one value can be written in many
+//! ways.
+
+use std::{fmt, ops::Deref};
+
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use serde_json::{Map, Number, Value, error::Category};
+use sha2::{Digest as _, Sha256};
+
+use super::{ToolCall, strict};
+use crate::error::{Error, ErrorKind};
+
+/// The decoded arguments of a call, in the order in which the model wrote them.
+///
+/// No object in them has two members with the same name. Such a text is refused, because JSON
+/// readers disagree on which of the two counts.
+///
+/// ```
+/// use harness::{ToolCall, message::Arguments};
+///
+/// let spaced = ToolCall::new("call_1", "bash", r#"{ "command": "\u006cs" }"#);
+/// let plain = ToolCall::new("call_2", "bash", r#"{"command":"ls"}"#);
+/// assert_eq!(spaced.decoded()?, plain.decoded()?);
+/// assert_eq!(spaced.decoded()?.get("command").and_then(|it| it.as_str()), Some("ls"));
+///
+/// let twice = ToolCall::new("call_3", "bash", r#"{"command": "ls", "command": "rm -rf /"}"#);
+/// assert!(twice.decoded().unwrap_err().to_string().contains("`command` twice"));
+/// # Ok::<(), harness::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Arguments(Map<String, Value>);
+
+impl Arguments {
+    /// Decodes the text of arguments. An empty text and `null` mean no arguments.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Protocol`] if the text is not a JSON object, if an object in it names a member
+    /// twice, if it is nested deeper than 100 levels, which many JSON readers refuse, or if it has
+    /// more than 100,000 values (lists, objects, and what is in them). The error gives the position and does not repeat the text.
+    pub fn decode(text: &str) -> Result<Self, Error> {
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        let value = strict::read(text).map_err(|err| match err.classify() {
+            Category::Data => unreadable(format!("are refused: {err}")),
+            Category::Io | Category::Syntax | Category::Eof => {
+                unreadable(format!("are not valid JSON ({err})"))
+            }
+        })?;
+        match value {
+            Value::Null => Ok(Self::default()),
+            Value::Object(members) => Ok(Self(members)),
+            Value::Bool(_) => Err(unreadable("must be a JSON object, not a boolean")),
+            Value::Number(_) => Err(unreadable("must be a JSON object, not a number")),
+            Value::String(_) => Err(unreadable("must be a JSON object, not a string")),
+            Value::Array(_) => Err(unreadable("must be a JSON object, not an array")),
+        }
+    }
+
+    /// A hash of the tool's name and these arguments. It does not depend on the order of members in
+    /// objects or on the format of numbers: 1.0 equals 1. It is the same in every process.
+    pub fn fingerprint(&self, tool: &str) -> Fingerprint {
+        let mut canonical = Vec::new();
+        write_canonical(&Value::from(tool), &mut canonical);
+        write_object(&self.0, &mut canonical);
+        Fingerprint(Sha256::digest(&canonical).into())
+    }
+
+    /// The members.
+    #[doc(hidden)]
+    pub fn into_map(self) -> Map<String, Value> {
+        self.0
+    }
+}
+
+impl ToolCall {
+    /// The arguments, decoded. See [`Arguments::decode`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Protocol`], as from [`Arguments::decode`].
+    pub fn decoded(&self) -> Result<Arguments, Error> {
+        Arguments::decode(self.arguments())
+    }
+
+    /// A hash of the name and the decoded arguments, so two texts for the same call have the same
+    /// hash. If the arguments cannot be decoded, the text itself is hashed.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.decoded().unwrap_or_else(|_| raw(self.arguments())).fingerprint(self.name())
+    }
+}
+
+/// Arguments that represent a text that cannot be decoded. No tool can have an argument with an
+/// empty name.
+fn raw(text: &str) -> Arguments {
+    Arguments([(String::new(), Value::from(text))].into_iter().collect())
+}
+
+impl Deref for Arguments {
+    type Target = Map<String, Value>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl From<Map<String, Value>> for Arguments {
+    fn from(members: Map<String, Value>) -> Self {
+        Self(members)
+    }
+}
+
+impl fmt::Display for Arguments {
+    /// One line of JSON.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&serde_json::to_string(&self.0).map_err(|_| fmt::Error)?)
+    }
+}
+
+fn unreadable(what: impl fmt::Display) -> Error {
+    Error::new(ErrorKind::Protocol, format!("the arguments {what}"))
+}
+
+/// The SHA-256 hash of a tool's name and its decoded arguments. As text and in JSON, 64 hexadecimal
+/// digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Fingerprint([u8; 32]);
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Fingerprint {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Fingerprint {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        let wrong = || D::Error::custom("a fingerprint has 64 hexadecimal digits");
+        if text.len() != 64 || !text.is_ascii() {
+            return Err(wrong());
+        }
+        let mut hash = [0; 32];
+        for (byte, at) in hash.iter_mut().zip((0..).step_by(2)) {
+            let digits = text.get(at..at + 2).ok_or_else(wrong)?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| wrong())?;
+        }
+        Ok(Self(hash))
+    }
+}
+
+/// Whether two values are equal, ignoring the order of members and the format of numbers.
+#[doc(hidden)]
+pub fn same(one: &Value, other: &Value) -> bool {
+    let bytes = |value| {
+        let mut canonical = Vec::new();
+        write_canonical(value, &mut canonical);
+        canonical
+    };
+    bytes(one) == bytes(other)
+}
+
+/// Writes a value with the members of each object sorted by name, so that equal values have equal
+/// bytes. The JSON reader has limited the depth.
+fn write_canonical(value: &Value, to: &mut Vec<u8>) {
+    match value {
+        Value::Array(items) => {
+            to.push(b'[');
+            for item in items {
+                write_canonical(item, to);
+                to.push(b',');
+            }
+            to.push(b']');
+        }
+        Value::Object(members) => write_object(members, to),
+        Value::Number(number) => match whole(number) {
+            Some(whole) => to.extend_from_slice(whole.to_string().as_bytes()),
+            None => to.extend_from_slice(number.to_string().as_bytes()),
+        },
+        Value::Null | Value::Bool(_) | Value::String(_) => {
+            to.extend_from_slice(value.to_string().as_bytes());
+        }
+    }
+}
+
+/// The integer value of a float without a fraction. JSON Schema treats 3.0 as an integer, and
+/// models write it.
+#[expect(clippy::cast_possible_truncation, reason = "the number is whole and within the range")]
+fn whole(number: &Number) -> Option<i64> {
+    let float = number.as_f64().filter(|_| number.is_f64())?;
+    (float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0).then_some(float as i64)
+}
+
+fn write_object(members: &Map<String, Value>, to: &mut Vec<u8>) {
+    let mut sorted: Vec<(&String, &Value)> = members.iter().collect();
+    sorted.sort_unstable_by_key(|(name, _)| *name);
+    to.push(b'{');
+    for (name, value) in sorted {
+        write_canonical(&Value::from(name.as_str()), to);
+        to.push(b':');
+        write_canonical(value, to);
+        to.push(b',');
+    }
+    to.push(b'}');
+}
+
+/// Whether these are no arguments: an empty text, `null`, or an object without members.
+#[doc(hidden)]
+pub fn are_none(arguments: &str) -> bool {
+    matches!(arguments.trim(), "" | "null") || is_empty_object(arguments)
+}
+
+/// Whether this is an object without members. Some servers send one before the actual arguments of
+/// a call.
+#[doc(hidden)]
+pub fn is_empty_object(json: &str) -> bool {
+    let inner = json.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    inner.is_some_and(|inner| inner.trim().is_empty())
+}

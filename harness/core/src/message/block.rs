@@ -1,0 +1,177 @@
+//! The blocks of a message.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Citation, Media, MediaKind, ToolResult, VendorData};
+
+/// One block of a message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Block {
+    /// Text.
+    Text(TextBlock),
+    /// A picture: PNG, JPEG, GIF or WebP, the formats that all vendors accept.
+    Image(Media),
+    /// Audio.
+    Audio(Media),
+    /// A document, such as a PDF file or a text file.
+    Document(Media),
+    /// A tool call by the model.
+    ToolCall(ToolCall),
+    /// The result of a call.
+    ToolResult(ToolResult),
+    /// Thinking by the model.
+    Reasoning(ReasoningBlock),
+    /// Data that only one vendor understands, such as a search that the vendor executed itself. It
+    /// keeps its position, is sent back to that vendor, and is left out for others.
+    ///
+    /// On Chat Completions, an audio answer is an [`Audio`](Self::Audio) block followed by one of
+    /// these for the wire `chat`: `{"audio": {"id": "..", "transcript": "..", "expires_at": ..}}`.
+    /// The transcript is part of the answer's text, and only the text is sent back.
+    Vendor(VendorData),
+}
+
+impl Block {
+    /// A text block.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(TextBlock::new(text))
+    }
+
+    /// The file in it, and the kind of the file.
+    #[doc(hidden)]
+    pub fn media(&self) -> Option<(MediaKind, &Media)> {
+        match self {
+            Self::Image(media) => Some((MediaKind::Image, media)),
+            Self::Audio(media) => Some((MediaKind::Audio, media)),
+            Self::Document(media) => Some((MediaKind::Document, media)),
+            Self::Text(_)
+            | Self::ToolCall(_)
+            | Self::ToolResult(_)
+            | Self::Reasoning(_)
+            | Self::Vendor(_) => None,
+        }
+    }
+}
+
+/// Text, its sources, and the data that the vendor wants back with it (a phase, an item's id).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TextBlock {
+    text: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    citations: Vec<Citation>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    vendor: Option<VendorData>,
+}
+
+impl TextBlock {
+    /// Text without vendor data.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), citations: Vec::new(), vendor: None }
+    }
+
+    /// Adds the sources of the text.
+    #[must_use]
+    pub fn with_citations(mut self, citations: impl IntoIterator<Item = Citation>) -> Self {
+        self.citations.extend(citations);
+        self
+    }
+
+    /// Adds the data that the vendor wants back.
+    #[must_use]
+    pub fn with_vendor(mut self, vendor: Option<VendorData>) -> Self {
+        self.vendor = vendor;
+        self
+    }
+
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The sources of the text, in the vendor's order.
+    pub fn citations(&self) -> &[Citation] {
+        &self.citations
+    }
+
+    /// The data that the vendor wants back.
+    pub fn vendor(&self) -> Option<&VendorData> {
+        self.vendor.as_ref()
+    }
+}
+
+/// The model's thinking: its visible text, if any, and the signature that the vendor wants back.
+///
+/// The text may be empty although there is a signature: some vendors hide the thinking and still
+/// require the signature.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReasoningBlock {
+    text: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    vendor: Option<VendorData>,
+}
+
+impl ReasoningBlock {
+    /// Thinking, with the vendor's signature if there is one.
+    pub fn new(text: impl Into<String>, vendor: Option<VendorData>) -> Self {
+        Self { text: text.into(), vendor }
+    }
+
+    /// The visible text, often a summary. It may be empty.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The data that the vendor wants back, unchanged.
+    pub fn vendor(&self) -> Option<&VendorData> {
+        self.vendor.as_ref()
+    }
+}
+
+/// A tool call by the model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCall {
+    id: String,
+    name: String,
+    arguments: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    vendor: Option<VendorData>,
+}
+
+impl ToolCall {
+    /// A call. `arguments` is the JSON text exactly as the model wrote it, valid or not.
+    pub fn new(
+        id: impl Into<String>,
+        name: impl Into<String>,
+        arguments: impl Into<String>,
+    ) -> Self {
+        Self { id: id.into(), name: name.into(), arguments: arguments.into(), vendor: None }
+    }
+
+    /// Adds the data that the vendor wants back.
+    #[must_use]
+    pub fn with_vendor(mut self, vendor: Option<VendorData>) -> Self {
+        self.vendor = vendor;
+        self
+    }
+
+    /// The id that the result refers to. It is unique in its message.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The tool's name as the model wrote it. There may be no such tool.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The JSON text of the arguments, exactly as the model wrote it. An empty text means no
+    /// arguments.
+    pub fn arguments(&self) -> &str {
+        &self.arguments
+    }
+
+    /// The data that the vendor wants back.
+    pub fn vendor(&self) -> Option<&VendorData> {
+        self.vendor.as_ref()
+    }
+}

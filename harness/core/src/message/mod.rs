@@ -1,0 +1,40 @@
+//! Messages, their blocks, and the transcript that they form. This module depends on no vendor, no
+//! HTTP and no runtime.
+
+mod arguments;
+mod block;
+mod citation;
+mod link;
+mod media;
+#[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
+mod message;
+mod messages;
+mod result;
+mod results;
+mod safe_text;
+mod strict;
+mod transcript;
+mod vendor;
+
+pub(crate) use self::strict::is_deeper;
+pub use self::{
+    arguments::{Arguments, Fingerprint},
+    block::{Block, ReasoningBlock, TextBlock, ToolCall},
+    citation::Citation,
+    link::Link,
+    media::Media,
+    message::{Message, Role},
+    messages::{Iter, Messages},
+    result::{CallOutcome, ToolContent, ToolResult},
+    results::Results,
+    transcript::Transcript,
+    vendor::VendorData,
+};
+#[doc(hidden)]
+pub use self::{
+    arguments::{are_none, is_empty_object, same},
+    media::{MediaKind, MediaSource, is_base64},
+    result::{CUT, ProgramValue},
+    safe_text::{in_line, is_unseen},
+    strict::{MAX_VALUES, count_values, is_strict, is_too_deep},
+};

@@ -1,0 +1,78 @@
+//! Data that a vendor wants back unread: signatures, encrypted reasoning, item ids, server-side
+//! blocks.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::error::{Error, ErrorKind};
+
+/// JSON of one vendor, kept byte for byte and sent back only on the wire that it came from.
+///
+/// It cannot be changed: vendors sign reasoning by its exact bytes and refuse a changed one. In
+/// saved form it is a string, so that no JSON reader reformats it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "SavedVendorData", into = "SavedVendorData")]
+pub struct VendorData {
+    wire: Cow<'static, str>,
+    json: Box<str>,
+}
+
+impl VendorData {
+    /// Keeps `json` for the wire with this name.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Protocol`] if `json` is not one JSON value.
+    pub fn new(wire: impl Into<String>, json: impl Into<String>) -> Result<Self, Error> {
+        let mut json = json.into();
+        let value: &RawValue = serde_json::from_str(&json).map_err(|err| {
+            Error::new(ErrorKind::Protocol, "vendor data is not one JSON value").because(err)
+        })?;
+        if value.get().len() < json.len() {
+            json = value.get().to_owned();
+        }
+        Ok(Self { wire: Cow::Owned(wire.into()), json: json.into() })
+    }
+
+    /// Keeps `json`, which must be one JSON value: a decoder has built it from values that it has
+    /// read.
+    #[doc(hidden)]
+    pub fn of_value(wire: &'static str, json: String) -> Self {
+        debug_assert!(
+            serde_json::from_str::<&RawValue>(&json).is_ok_and(|it| it.get().len() == json.len()),
+            "a decoder keeps what is not one JSON value: {json}"
+        );
+        Self { wire: Cow::Borrowed(wire), json: json.into() }
+    }
+
+    /// The only wire that the data may be sent on, from which it came.
+    pub fn wire(&self) -> &str {
+        &self.wire
+    }
+
+    /// The JSON, exactly as it arrived.
+    pub fn json(&self) -> &str {
+        &self.json
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct SavedVendorData {
+    wire: String,
+    json: String,
+}
+
+impl TryFrom<SavedVendorData> for VendorData {
+    type Error = Error;
+
+    fn try_from(SavedVendorData { wire, json }: SavedVendorData) -> Result<Self, Error> {
+        Self::new(wire, json)
+    }
+}
+
+impl From<VendorData> for SavedVendorData {
+    fn from(data: VendorData) -> Self {
+        Self { json: data.json.into(), wire: data.wire.into_owned() }
+    }
+}

@@ -1,0 +1,290 @@
+//! Finds a model in the table by its name. Only the whole name counts, since a model with a similar
+//! name can cost ten times as much.
+
+use super::{Model, Price, abilities, table};
+
+/// A service with prices of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ModelHost {
+    Anthropic,
+    OpenAi,
+    Google,
+    XAi,
+    Bedrock,
+    DeepSeek,
+    Mistral,
+    Groq,
+}
+
+/// A model of the table.
+#[derive(Debug)]
+pub(super) struct ModelRow {
+    pub(super) host: ModelHost,
+    /// All its names at this host, without dates.
+    pub(super) names: &'static [&'static str],
+    /// The context window in tokens; 0 if the list does not give it.
+    pub(super) window: u64,
+    pub(super) price: Price,
+}
+
+pub(super) const fn row(
+    host: ModelHost,
+    names: &'static [&'static str],
+    window: u64,
+    price: Price,
+) -> ModelRow {
+    ModelRow { host, names, window, price }
+}
+
+/// The table's entry for this model at this provider.
+pub(super) fn listed(provider: &str, model: &str) -> Model {
+    let model = model.trim().to_ascii_lowercase();
+    // At a provider of the list, all names are that host's names, including those with a slash.
+    let own = host(provider).map(|host| (host, model.as_str()));
+    let told = split_host(&model);
+    let on_bedrock = match (own, told) {
+        // Bedrock has prices of its own, also for models under their vendor's name.
+        (Some((ModelHost::Bedrock, _)), Some((ModelHost::Anthropic, name))) => {
+            format!("anthropic.{name}")
+        }
+        (Some((ModelHost::Bedrock, _)), Some((ModelHost::OpenAi, name))) => {
+            format!("openai.{name}")
+        }
+        _ => String::new(),
+    };
+    let told = match on_bedrock.is_empty() {
+        true => told,
+        false => Some((ModelHost::Bedrock, on_bedrock.as_str())),
+    };
+    let named = own.into_iter().chain(told);
+    let mut known = Model::default();
+    for (host, name) in named {
+        let row = row_of(host, name);
+        let (price, window) = match row {
+            Some(row) => (Some(row.price), (row.window > 0).then_some(row.window)),
+            None => (None, None),
+        };
+        // Anthropic's models have several names each. The names of other rows share only the price.
+        let others = row.filter(|row| row.host == ModelHost::Anthropic).map(|row| row.names);
+        let mut names = std::iter::once(name).chain(others.into_iter().flatten().copied());
+        let able = names.find_map(abilities::of).unwrap_or_default();
+        let request_tools = abilities::tools(host);
+        known = known.over(Model { price, window, request_tools, ..Model::default() }).over(able);
+    }
+    match own {
+        Some((host, _)) => known.over(abilities::at(host)),
+        None => known,
+    }
+}
+
+/// Who has made a model that needs requests of its own form, whoever serves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
+pub enum ModelMaker {
+    Google,
+    DeepSeek,
+}
+
+/// The maker of a model, by its name at any server, such as `google/gemini-..` or `deepseek-ai/DeepSeek-V4`.
+#[doc(hidden)]
+pub fn maker(model: &str) -> Option<ModelMaker> {
+    let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
+    if name.starts_with("gemini-") {
+        Some(ModelMaker::Google)
+    } else if name.starts_with("deepseek-") && !name.contains("distill") {
+        Some(ModelMaker::DeepSeek)
+    } else {
+        None
+    }
+}
+
+/// Whether this is a name of Anthropic's models on Bedrock or Vertex.
+#[doc(hidden)]
+pub fn is_of_cloud(model: &str) -> bool {
+    let is_bedrocks = model.contains("anthropic.") || model.starts_with("arn:aws");
+    is_bedrocks || model.starts_with("claude-") && model.contains('@')
+}
+
+/// The host that this provider uses.
+fn host(provider: &str) -> Option<ModelHost> {
+    Some(match provider {
+        "anthropic" => ModelHost::Anthropic,
+        "openai" => ModelHost::OpenAi,
+        "google" | "gemini" | "vertex" => ModelHost::Google,
+        "xai" | "x-ai" => ModelHost::XAi,
+        "bedrock" | "aws" => ModelHost::Bedrock,
+        "deepseek" => ModelHost::DeepSeek,
+        "mistral" => ModelHost::Mistral,
+        "groq" => ModelHost::Groq,
+        _ => return None,
+    })
+}
+
+/// The row with the longest matching name.
+fn row_of(host: ModelHost, model: &str) -> Option<&'static ModelRow> {
+    let shortened;
+    let model = match host {
+        ModelHost::Bedrock => {
+            shortened = on_bedrock(model);
+            shortened.as_str()
+        }
+        _ => model,
+    };
+    let names = table::ROWS
+        .iter()
+        .filter(|row| row.host == host)
+        .flat_map(|row| row.names.iter().map(move |name| (*name, row)));
+    let fits = |name: &str| {
+        let googles = || model.strip_prefix(name).is_some_and(is_googles);
+        is_of(model, name) || (host == ModelHost::Google && googles())
+    };
+    let fitting = names.filter(|(name, _)| fits(name));
+    fitting.max_by_key(|(name, _)| name.len()).map(|(_, row)| row)
+}
+
+/// The host that a model name belongs to, with the model's name there.
+fn split_host(model: &str) -> Option<(ModelHost, &str)> {
+    let mut name = match model.strip_prefix("arn:aws") {
+        Some(resource) => resource.rsplit('/').next()?,
+        None => model,
+    };
+    if let Some((_, published)) = name.split_once("publishers/") {
+        name = published;
+    }
+    while let Some((before, rest)) = name.split_once('/') {
+        match before {
+            "anthropic" | "openai" | "google" | "gemini" | "x-ai" | "xai" | "azure" | "bedrock"
+            | "vertex_ai" | "openrouter" | "models" => name = rest,
+            // A model of an unknown publisher, or an open model that many hosts serve.
+            _ => return None,
+        }
+    }
+    let begins = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
+    let host = if begins(&["claude-"]) {
+        ModelHost::Anthropic
+    } else if begins(&["gpt-oss"]) {
+        return None;
+    } else if begins(&["gpt-", "chatgpt-", "codex-", "o1", "o3", "o4"]) {
+        ModelHost::OpenAi
+    } else if begins(&["gemini-"]) {
+        ModelHost::Google
+    } else if begins(&["grok-"]) {
+        ModelHost::XAi
+    } else if is_on_bedrock(name) {
+        ModelHost::Bedrock
+    } else {
+        return None;
+    };
+    Some((host, name))
+}
+
+/// The regions that may precede a name on Bedrock. The price is the same in all of them; `global.`
+/// has a price of its own.
+const REGIONS: [&str; 12] =
+    ["us", "us-gov", "eu", "apac", "jp", "au", "ca", "sa", "in", "me", "af", "il"];
+
+/// Whether it is a Bedrock name: an optional region, a vendor and a model.
+fn is_on_bedrock(name: &str) -> bool {
+    let (first, rest) = name.split_once('.').unwrap_or((name, ""));
+    let vendor = match first == "global" || REGIONS.contains(&first) {
+        true => rest.split_once('.').map_or("", |(vendor, _)| vendor),
+        false => first,
+    };
+    let start = format!("{vendor}.");
+    let mut rows = table::ROWS.iter().filter(|row| row.host == ModelHost::Bedrock);
+    !vendor.is_empty()
+        && rows.any(|row| row.names.iter().any(|name| name.starts_with(start.as_str())))
+}
+
+/// A Bedrock name without its region and version.
+fn on_bedrock(name: &str) -> String {
+    let (region, rest) = name.split_once('.').unwrap_or(("", name));
+    let name = if REGIONS.contains(&region) { rest } else { name };
+    let name = match name.rsplit_once(':') {
+        Some((name, version)) if version.chars().all(|c| c.is_ascii_digit()) => name,
+        _ => name,
+    };
+    let name = match name.rsplit_once("-v") {
+        Some((name, version))
+            if !version.is_empty() && version.chars().all(|c| c.is_ascii_digit()) =>
+        {
+            name
+        }
+        _ => name,
+    };
+    name.to_owned()
+}
+
+/// The vendor's own name of a model on Bedrock.
+pub(super) fn without_vendor(name: &str) -> Option<String> {
+    let name = on_bedrock(name);
+    let name = name.strip_prefix("global.").unwrap_or(&name);
+    ["anthropic.", "openai."].iter().find_map(|vendor| name.strip_prefix(vendor)).map(str::to_owned)
+}
+
+/// Whether the model has this name, or is a dated version of it.
+pub(super) fn is_of(model: &str, name: &str) -> bool {
+    !name.is_empty() && model.strip_prefix(name).is_some_and(is_version)
+}
+
+/// Whether this is a version suffix: a date in one of the vendors' formats. `-latest` is not a
+/// version, because its meaning and its price change.
+fn is_version(rest: &str) -> bool {
+    rest.is_empty() || rest == "@default" || matches!(lengths(rest).as_slice(), [8] | [4, 2, 2])
+}
+
+/// Google's versions have three digits, and the dates of its previews have no day or no year.
+fn is_googles(rest: &str) -> bool {
+    matches!(lengths(rest).as_slice(), [3] | [2, 2] | [2, 4])
+}
+
+/// The numbers of digits between the hyphens, or nothing if there are other characters.
+fn lengths(rest: &str) -> Vec<usize> {
+    let version = rest.strip_prefix(['-', '@']).unwrap_or_default();
+    match version.chars().all(|c| c.is_ascii_digit() || c == '-') {
+        true => version.split('-').map(str::len).collect(),
+        false => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::{ModelHost, is_of, table};
+
+    #[test]
+    fn the_table_says_of_each_name_one_thing_that_can_be() {
+        let mut names = HashSet::new();
+        for row in table::ROWS {
+            assert!(!row.names.is_empty());
+            for name in row.names {
+                assert!(names.insert((format!("{:?}", row.host), *name)), "`{name}` stands twice");
+                assert_eq!(*name, name.to_ascii_lowercase(), "names are compared so");
+            }
+            let price = row.price;
+            let parts = [price.input, price.cache_read, price.cache_write, price.output];
+            assert!(parts.iter().all(|part| *part > 0.0 && *part < 1_000.0), "{row:?}");
+            assert!(price.cache_read <= price.input && price.input <= price.output, "{row:?}");
+            if let Some(long) = price.long {
+                assert!(long.input > price.input && long.output >= price.output, "{row:?}");
+                assert!(row.window == 0 || long.above <= row.window, "{row:?}");
+            }
+        }
+        assert!(table::ROWS.iter().any(|row| row.host == ModelHost::Anthropic));
+    }
+
+    #[test]
+    fn a_version_is_a_date_and_nothing_else() {
+        let yes = ["", "-20260131", "@20260131", "-2026-01-31", "@default"];
+        let no =
+            ["-latest", "-mini", "-1", "-2026", "-20260131-v1", "20260131", "-", "@", "-2026-1-1"];
+        for rest in yes {
+            assert!(is_of(&format!("m{rest}"), "m"), "{rest}");
+        }
+        for rest in no {
+            assert!(!is_of(&format!("m{rest}"), "m"), "{rest}");
+        }
+        assert!(!is_of("-20260131", ""));
+    }
+}

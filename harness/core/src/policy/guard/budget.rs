@@ -1,0 +1,282 @@
+//! What was spent and what is left, for the program, for watchers and for tools.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{
+    Guardrails, Limits,
+    budget_limits::BudgetChain,
+    node::{BudgetNode, BudgetState, RunPart},
+    sum::FactCharge,
+};
+use crate::{
+    error::Error,
+    journal::{CallSpent, LimitScope},
+    models::Money,
+    provider::Usage,
+};
+
+/// The amounts that were spent so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BudgetUsage {
+    /// The number of turns: answers of a model, including those that broke off, and requests that are under way. A
+    /// process that has ended during a run counts as a turn, too.
+    pub turns: u32,
+    /// The number of calls that have started.
+    pub tool_calls: u32,
+    /// The tokens, as far as they are known.
+    pub usage: Usage,
+    /// Whether every answer reported its tokens. If not, `usage` is a lower bound.
+    pub usage_is_whole: bool,
+    /// The cost, in the currency of the prices; `None` if an answer broke off, did not report its tokens, or came
+    /// from a model without a price.
+    pub cost: Option<f64>,
+    /// The cost of the known tokens whose price is known. The limit of cost applies to this amount.
+    pub known_cost: f64,
+}
+
+/// What is left of all limits that apply. `None` if there is no limit; for tokens and cost also if the amount used
+/// so far is unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BudgetRemaining {
+    /// The number of times that the model may still be asked in this run.
+    pub turns: Option<u32>,
+    /// The number of calls that may still run.
+    pub tool_calls: Option<u32>,
+    /// The number of tokens that may still be sent.
+    pub input_tokens: Option<u64>,
+    /// The number of tokens that models may still generate.
+    pub output_tokens: Option<u64>,
+    /// The cost that may still be incurred.
+    pub cost: Option<f64>,
+    /// The time that this run may still take.
+    pub time: Option<Duration>,
+}
+
+/// Writes the limits in words for a person or a model, such as `12 turns, 80 tool calls, 4 min`.
+impl fmt::Display for BudgetRemaining {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { turns, tool_calls, input_tokens, output_tokens, cost, time } = self;
+        let told = [
+            turns.map(|left| format!("{left} turns")),
+            tool_calls.map(|left| format!("{left} tool calls")),
+            input_tokens.map(|left| format!("{left} input tokens")),
+            output_tokens.map(|left| format!("{left} output tokens")),
+            cost.map(|left| format!("{left:.4} of the cost")),
+            time.map(|left| format!("{left:.0?}")),
+        ];
+        let told: Vec<String> = told.into_iter().flatten().collect();
+        f.write_str(&if told.is_empty() { "no limit".to_owned() } else { told.join(", ") })
+    }
+}
+
+/// What was spent and what is left, as of now: of a run, of a conversation, of an agent, or of all runs that a
+/// program starts `within` a budget of its own. A clone is the same budget.
+///
+/// Budgets are nested. The budget of a run is within that of its conversation, which is within that of its agent,
+/// and what is spent counts in all of them at once. A run that is within another
+/// budget counts there, too. So does the run of an agent that a call runs: its
+/// tokens, calls and cost are part of all these sums, however it ends. A tool takes the budget of its run as a
+/// parameter `State<Budget>`, to see what is left.
+///
+/// If several agents run at the same time within one limit, each checks it before it asks its model and before its
+/// calls. No request starts once the limit is reached, but requests that are under way by then are answered: tokens
+/// and cost can pass a limit by one answer of each agent. Calls cannot pass a limit, because they are reserved
+/// before they start.
+#[derive(Clone)]
+pub struct Budget(Arc<BudgetNode>);
+
+impl Budget {
+    /// Creates a budget of the program's own, for the runs `within` it, such as
+    /// all runs for one customer, whichever agents work for them.
+    ///
+    /// ```
+    /// use harness::{Agent, Limits, Outcome, journal::Limit, policy::Budget, testing::{ScriptedProvider, reply}};
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::answering(|_| reply().text("Yes.").tokens(600, 1));
+    /// let agent = Agent::builder(model).build()?;
+    /// let customer = Budget::new(Limits::new().input_tokens(1_000));
+    /// agent.run("One?").within(&customer).await?;
+    /// agent.run("Two?").within(&customer).await?;
+    /// let stopped = agent.run("Three?").within(&customer).await.unwrap_err();
+    /// assert_eq!(stopped.outcome(), Outcome::Limit(Limit::InputTokens));
+    /// assert_eq!(customer.spent().usage.input, Some(1_200));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn new(limits: Limits) -> Self {
+        Self::made(LimitScope::Outer, limits, None)
+    }
+
+    /// Creates the budget of an agent.
+    #[doc(hidden)]
+    pub fn of_agent(limits: Limits) -> Self {
+        Self::made(LimitScope::Agent, limits, None)
+    }
+
+    /// Creates the budget of a conversation, which is not within that of its agent yet: what is charged before it
+    /// is was spent in other processes.
+    #[doc(hidden)]
+    pub fn of_conversation() -> Self {
+        Self::made(LimitScope::Conversation, Limits::new(), None)
+    }
+
+    /// Fails if a cost limit that applies is below 0 or not a number, in this budget or in one that it is within.
+    #[doc(hidden)]
+    pub fn check(&self) -> Result<(), Error> {
+        self.nodes().iter().try_for_each(|node| node.lock().limits.check())
+    }
+
+    /// The limits of this budget alone.
+    pub(super) fn limits(&self) -> Limits {
+        self.0.lock().limits.clone()
+    }
+
+    /// Creates the budget of a run with these limits in this conversation.
+    #[doc(hidden)]
+    pub fn of_run(conversation: &Self, limits: Limits, rails: Arc<Guardrails>) -> Self {
+        let run = RunPart::new(rails);
+        let budget = Self::made(LimitScope::Run, limits, Some(run));
+        budget.within(conversation);
+        budget
+    }
+
+    /// Creates the budget of the agents that a call of a run runs.
+    #[doc(hidden)]
+    pub fn of_call(run: &Self) -> Self {
+        let budget = Self::made(LimitScope::Outer, Limits::new(), None);
+        budget.within(run);
+        budget
+    }
+
+    /// What was spent so far beyond `part`, as plain data; `None` if nothing was.
+    #[doc(hidden)]
+    pub fn spent_beyond(&self, part: Option<&CallSpent>) -> Option<Box<CallSpent>> {
+        let none = CallSpent::default();
+        self.0.lock().sum.beyond(part.unwrap_or(&none))
+    }
+
+    /// Counts what agents have spent in a process that is gone, here and in all budgets that this one is within.
+    #[doc(hidden)]
+    pub fn charge_agents(&self, spent: &CallSpent) {
+        self.start_run().charge(&FactCharge::of_agents(spent), 0);
+    }
+
+    /// Creates the budget of a run that starts over within the same outer budgets as this one.
+    #[doc(hidden)]
+    pub fn anew(&self, limits: Limits, rails: Arc<Guardrails>) -> Self {
+        let budget = Self::made(LimitScope::Run, limits, Some(RunPart::new(rails)));
+        let above = self.0.lock().above.clone();
+        budget.0.lock().above = above;
+        budget
+    }
+
+    fn made(scope: LimitScope, said: Limits, run: Option<RunPart>) -> Self {
+        Self(BudgetNode::new(scope, said, run))
+    }
+
+    /// What was spent so far, with everything that was spent within this budget, also by agents that calls run.
+    pub fn spent(&self) -> BudgetUsage {
+        let state = self.0.lock();
+        let spent = state.sum.spent();
+        BudgetUsage { turns: spent.turns.saturating_add(state.asking), ..spent }
+    }
+
+    /// What is left of its own limits and of the limits of all budgets that it is within: the least of each.
+    pub fn left(&self) -> BudgetRemaining {
+        let mut left = self.0.lock().left_of_run();
+        let (mut calls, mut input, mut output, mut cost) = (None, None, None, None);
+        for node in self.nodes() {
+            let state = node.lock();
+            let BudgetState { limits, sum, aside, .. } = &*state;
+            let called = sum.tool_calls.saturating_add(*aside);
+            let known = |used: Option<u64>| used.or((sum.turns == 0).then_some(0));
+            let of_tokens =
+                |limit: u64, used: Option<u64>| known(used).map(|used| limit.saturating_sub(used));
+            let of_money =
+                |limit| sum.cost().map(|used| Money::from_f64(limit).minus(used).to_f64());
+            calls = least(calls, limits.calls().map(|limit| Some(limit.saturating_sub(called))));
+            input = least(input, limits.input().map(|limit| of_tokens(limit, sum.usage.input)));
+            output = least(output, limits.output().map(|limit| of_tokens(limit, sum.usage.output)));
+            cost = least(cost, limits.money().map(of_money));
+        }
+        (left.tool_calls, left.cost) = (calls.flatten(), cost.flatten());
+        (left.input_tokens, left.output_tokens) = (input.flatten(), output.flatten());
+        left
+    }
+
+    /// Sets limits; those that `limits` leaves open stay as they were.
+    #[doc(hidden)]
+    pub fn limit(&self, limits: &Limits) {
+        self.0.lock().limit(limits);
+    }
+
+    /// Puts this budget within another one, and so within all budgets that the other one is within.
+    #[doc(hidden)]
+    pub fn within(&self, outer: &Self) {
+        let others = outer.nodes();
+        let mut state = self.0.lock();
+        for node in others {
+            if !Arc::ptr_eq(&node, &self.0) && !state.is_within(&node) {
+                state.above.push(node);
+            }
+        }
+    }
+
+    /// Sets the time at which the run ends at the latest.
+    #[doc(hidden)]
+    pub fn set_deadline(&self, at: Option<Instant>) {
+        if let Some(run) = &mut self.0.lock().run {
+            run.ends = at;
+        }
+    }
+
+    /// This budget and all that it is within.
+    fn nodes(&self) -> Vec<Arc<BudgetNode>> {
+        let above = self.0.lock().above.clone();
+        std::iter::once(Arc::clone(&self.0)).chain(above).collect()
+    }
+
+    /// The same, for a run that begins now: the budgets that it is within no longer change.
+    pub(super) fn start_run(&self) -> BudgetChain {
+        BudgetChain::new(self.nodes())
+    }
+}
+
+/// What is left of an amount: `None` if there is no limit, `Some(None)` if it is unknown.
+type RemainingAmount<T> = Option<Option<T>>;
+
+/// The lesser of two. If one of them is unknown, so is the lesser.
+fn least<T: PartialOrd>(one: RemainingAmount<T>, other: RemainingAmount<T>) -> RemainingAmount<T> {
+    match (one, other) {
+        (None, rest) | (rest, None) => rest,
+        (Some(None), Some(_)) | (Some(_), Some(None)) => Some(None),
+        (Some(Some(one)), Some(Some(other))) => Some(Some(if one < other { one } else { other })),
+    }
+}
+
+impl BudgetState {
+    fn left_of_run(&self) -> BudgetRemaining {
+        let Some(run) = &self.run else { return BudgetRemaining::default() };
+        let turns = run.turns.saturating_add(run.asking.into());
+        let time = match run.ends {
+            Some(ends) => Some(ends.saturating_duration_since(Instant::now())),
+            None => run.rails.time,
+        };
+        let turns = run.rails.turns.map(|limit| limit.saturating_sub(turns));
+        BudgetRemaining { turns, time, ..BudgetRemaining::default() }
+    }
+}
+
+impl fmt::Debug for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Budget")
+            .field("of", &self.0.scope)
+            .field("spent", &self.spent())
+            .field("left", &self.left())
+            .finish()
+    }
+}

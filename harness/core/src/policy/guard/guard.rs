@@ -1,0 +1,671 @@
+//! Holds the limits of a run: a fold over its facts. It decides and never acts; the loop asks it before each step.
+//! It has no clock: the time limit is held where the clock is.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+    sync::Arc,
+};
+
+use super::{
+    Budget, Guardrails,
+    budget_limits::{self, BudgetChain, NO_TOKENS},
+    repeats::{CountedResult, RepeatCounter, is_warned, with_call_note, with_note},
+    sum::{ChargeSum, FactCharge, UnknownAmounts, spent_by_agents, unknown_spent},
+};
+use crate::{
+    journal::{
+        Awaited, Decision, Fact, InterruptCause, Limit, LimitScope, RunLimits, SummaryRequest, Wait,
+    },
+    message::{CallOutcome, Message, ToolCall, ToolResult},
+    models::{Models, Money, Price},
+    provider::Usage,
+    secret::beginning,
+};
+
+/// A limit that a run has reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitReached {
+    /// The limit.
+    pub limit: Limit,
+    /// Whose limit it is.
+    pub scope: LimitScope,
+    /// What was used, in words for a person.
+    pub detail: String,
+}
+
+impl From<LimitReached> for InterruptCause {
+    fn from(LimitReached { limit, scope, detail }: LimitReached) -> Self {
+        Self::Limit { limit, scope, detail }
+    }
+}
+
+/// What the program is told before a limit ends the run. Each warning comes once in a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[doc(hidden)]
+pub enum LimitWarning {
+    /// At least 80 percent of a limit are used.
+    Near(LimitReached),
+    /// A limit is set and cannot be held, because it is unknown how much is used.
+    Unknown(LimitReached),
+}
+
+/// A model and its price, as it was looked up last.
+struct PricedModel {
+    provider: String,
+    model: String,
+    asked: Option<String>,
+    price: Option<Price>,
+}
+
+/// A call of the last answer, and how it ended.
+struct OfAnswer {
+    call: ToolCall,
+    end: Option<CallEnd>,
+}
+
+/// How a call ended.
+enum CallEnd {
+    Denied,
+    Finished(CallOutcome, Option<CountedResult>),
+}
+
+/// Holds the limits of a run: the fold of its facts, and the budgets that the run is within. A message of the user
+/// begins a run and resets everything that belongs to the run alone.
+#[doc(hidden)]
+pub struct RunGuard {
+    rails: Arc<Guardrails>,
+    models: Arc<Models>,
+    budget: Budget,
+    chain: BudgetChain,
+    /// What the run itself has spent, without the agents that its calls run.
+    own: ChargeSum,
+    /// The number of calls in a row that failed or were denied.
+    failed_calls: u32,
+    /// Whether the model is being asked.
+    asking: bool,
+    /// The price that was looked up last.
+    known: Option<PricedModel>,
+    /// The price that was looked up last before this run. It is not the price of what this run has
+    /// asked.
+    known_before: Option<PricedModel>,
+    /// The number of calls that the run has set aside.
+    aside: u32,
+    /// The calls of the last answer, in order.
+    calls: Vec<OfAnswer>,
+    /// The position of each of them in `calls`, by call id.
+    places: HashMap<String, usize>,
+    /// The number of them that have no result yet.
+    open: usize,
+    /// The calls of the last answer that have started and are counted.
+    started: HashSet<String>,
+    repeats: RepeatCounter,
+    /// The limits that the program was warned of, with the budget's id.
+    warned: Vec<(Option<u64>, Limit)>,
+}
+
+impl RunGuard {
+    /// Creates a guard with these guardrails, which may be shared, and with the limits of this budget and of all
+    /// budgets around it.
+    #[doc(hidden)]
+    pub fn new(
+        rails: impl Into<Arc<Guardrails>>,
+        models: impl Into<Arc<Models>>,
+        budget: Budget,
+    ) -> Self {
+        Self {
+            rails: rails.into(),
+            models: models.into(),
+            chain: budget.start_run(),
+            budget,
+            own: ChargeSum::default(),
+            failed_calls: 0,
+            asking: false,
+            known: None,
+            known_before: None,
+            aside: 0,
+            calls: Vec::new(),
+            places: HashMap::new(),
+            open: 0,
+            started: HashSet::new(),
+            repeats: RepeatCounter::default(),
+            warned: Vec::new(),
+        }
+    }
+
+    /// Counts what a fact that was read from a journal says of agents. While agents run, each of their own facts is
+    /// counted instead.
+    #[doc(hidden)]
+    pub fn charge_agents(&self, fact: &Fact) {
+        if let Some((_, spent)) = spent_by_agents(fact) {
+            self.chain.charge(&FactCharge::of_agents(spent), 0);
+        }
+    }
+
+    /// The guardrails of the run.
+    #[doc(hidden)]
+    pub fn guardrails(&self) -> &Guardrails {
+        &self.rails
+    }
+
+    /// The budget of the run, which others can look at while the run goes on.
+    #[doc(hidden)]
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// The limits of the run, as plain data.
+    #[doc(hidden)]
+    pub fn run_limits(&self) -> RunLimits {
+        self.budget.limits().of_run(&self.rails)
+    }
+
+    /// The run goes on: it may be within other budgets than before.
+    #[doc(hidden)]
+    pub fn resume(&mut self) {
+        self.chain = self.budget.start_run();
+        self.chain.turns(self.own.turns);
+    }
+
+    /// The run goes on with the open calls of the run `before`, and with limits of its own.
+    #[doc(hidden)]
+    pub fn resume_from(&mut self, before: &Self) {
+        self.started.clone_from(&before.started);
+    }
+
+    /// The run comes after the run `before` of the same agent: the price that was looked up last is the
+    /// same.
+    #[doc(hidden)]
+    pub fn continue_after(&mut self, before: &mut Self) {
+        self.known_before = before.known.take().or(before.known_before.take());
+    }
+
+    /// The cost of the run's own turns so far, if it is known.
+    #[doc(hidden)]
+    pub fn cost(&self) -> Option<f64> {
+        self.own.cost().map(Money::to_f64)
+    }
+
+    /// Called when a request to the model starts: calls that are still set aside are given back.
+    #[doc(hidden)]
+    pub fn begin_request(&mut self) {
+        self.give_back();
+        self.is_asking(true);
+    }
+
+    /// Called when the run is over.
+    #[doc(hidden)]
+    pub fn ended(&mut self) {
+        self.give_back();
+        self.is_asking(false);
+    }
+
+    /// Applies a fact.
+    #[doc(hidden)]
+    pub fn apply(&mut self, fact: &Fact) {
+        self.is_asking(false);
+        // Going on does not reset what was spent, so that a run which is started again after each failure reaches
+        // its limits.
+        if let Fact::UserSaid { .. } = fact {
+            self.started.clear();
+        }
+        if let Fact::UserSaid { .. } | Fact::Resumed { limits: Some(_), .. } = fact {
+            self.own = ChargeSum::default();
+            self.failed_calls = 0;
+            self.calls.clear();
+            self.places.clear();
+            self.open = 0;
+            self.repeats = RepeatCounter::default();
+            self.warned.clear();
+        }
+        let charge = self.charge_of(fact);
+        self.charge(&charge);
+        self.chain.turns(self.own.turns);
+        match fact {
+            Fact::ModelReplied { message, .. } => {
+                self.repeats.turn();
+                self.asked_for(message.as_ref());
+            }
+            Fact::Interrupted { message, .. } => self.asked_for(message.as_ref()),
+            Fact::CallFinished { result, .. } | Fact::CallSettled { result, .. } => {
+                self.finished(result);
+            }
+            Fact::CallDecided { call, decision: Decision::Deny { .. } } => {
+                self.end_call(call, CallEnd::Denied);
+            }
+            _ => {}
+        }
+    }
+
+    /// Counts a request that was under way when its process ended: nobody knows what it has cost.
+    #[doc(hidden)]
+    pub fn request_was_lost(&mut self) {
+        self.charge(&FactCharge::of_agents(&unknown_spent(REQUEST_LOST)));
+    }
+
+    /// The cost of a fact, computed from it and from the facts before it.
+    fn charge_of(&mut self, fact: &Fact) -> FactCharge {
+        match fact {
+            Fact::ModelReplied { usage, provider, model, asked_model, .. } => {
+                let mut charge =
+                    self.charge_of_answer(usage, provider, model, asked_model.as_deref());
+                charge.turns = 1;
+                charge
+            }
+            // This is not a turn of the run, since the model has answered nothing of it.
+            Fact::ContextCompacted { request, .. } | Fact::CompactionFailed { request, .. } => {
+                let SummaryRequest { usage, provider, model, asked_model, broke_off, .. } =
+                    &**request;
+                let mut charge =
+                    self.charge_of_answer(usage, provider, model, asked_model.as_deref());
+                charge.unknown.broke_off = *broke_off;
+                charge
+            }
+            // An answer that broke off is a turn too. Otherwise a run that is resumed whenever its model breaks off
+            // would never end.
+            Fact::Interrupted { usage, asked, .. } => {
+                // An answer that was cut off has cost more than was reported.
+                let unknown = UnknownAmounts { broke_off: *asked, ..UnknownAmounts::default() };
+                let price = self.known.as_ref().and_then(|known| known.price);
+                let money = at_least(price, usage);
+                FactCharge {
+                    turns: u32::from(*asked),
+                    usage: *usage,
+                    money,
+                    unknown,
+                    ..FactCharge::default()
+                }
+            }
+            // A call that begins again, with its answer or after its process has ended, is the same call.
+            Fact::CallStarted { call }
+            // A call that the program answers does not start here.
+            | Fact::CallWaits { call, wait: Wait { awaited: Awaited::Result, .. } } => {
+                let is_new = self.started.insert(call.clone());
+                FactCharge { tool_calls: is_new.into(), ..FactCharge::default() }
+            }
+            // The process may have ended while the model answered. If this were not a turn, a run that ends its
+            // process each time would never end.
+            Fact::Reopened { .. } => FactCharge { turns: 1, ..FactCharge::default() },
+            _ => FactCharge::default(),
+        }
+    }
+
+    fn charge_of_answer(
+        &mut self,
+        usage: &Usage,
+        provider: &str,
+        model: &str,
+        asked_model: Option<&str>,
+    ) -> FactCharge {
+        let price = self.price(provider, model, asked_model);
+        let untold = usage.input.is_none() || usage.output.is_none();
+        let why = match (price, untold) {
+            (None, _) => Some(no_price(provider, model).into()),
+            (Some(_), true) => Some(NO_TOKENS.into()),
+            (Some(_), false) => None,
+        };
+        let unknown = UnknownAmounts {
+            broke_off: false,
+            input: usage.input.is_none(),
+            output: usage.output.is_none(),
+            cost: why,
+        };
+        FactCharge {
+            usage: *usage,
+            money: at_least(price, usage),
+            unknown,
+            ..FactCharge::default()
+        }
+    }
+
+    /// The limit that forbids to ask this model of this provider, if there is one.
+    #[doc(hidden)]
+    pub fn before_turn(&mut self, provider: &str, model: &str) -> Option<LimitReached> {
+        let rails = &*self.rails;
+        if let Some(limit) = rails.turns.filter(|limit| self.own.turns >= *limit) {
+            return reached(Limit::Turns, format!("the model was asked {limit} times"));
+        }
+        if let Some(over) = self.chain.overspent() {
+            return Some(over);
+        }
+        if let Some(limit) = rails.failed_calls.filter(|limit| self.failed_calls >= *limit) {
+            let failed = self.failed_calls;
+            let detail = format!("{failed} calls failed in a row, and at most {limit} may");
+            return reached(Limit::FailedCalls, detail);
+        }
+        let repeated = self.repeats.most().zip(rails.repetitions);
+        if let Some((most, _)) = repeated.filter(|(most, limit)| most.turns >= *limit) {
+            // The model may have made the name up.
+            let tool = beginning(&most.tool, 100);
+            let detail = format!("`{tool}` gave the same result {} times", most.turns);
+            return reached(Limit::Repetitions, detail);
+        }
+        let repeated = self.repeats.most_made().zip(rails.repeated_calls);
+        if let Some((most, _)) = repeated.filter(|(most, limit)| most.turns >= *limit) {
+            let tool = beginning(&most.tool, 100);
+            let detail = format!(
+                "`{tool}` was called with the same arguments in {} turns, with no new call in between; \
+                 `Guardrails::polling` allows that to a tool which waits for something",
+                most.turns
+            );
+            return reached(Limit::Repetitions, detail);
+        }
+        match self.price(provider, model, None) {
+            Some(_) => None,
+            None => self.chain.limit_on_unknown_cost(&no_price(provider, model)),
+        }
+    }
+
+    /// The limit that forbids to go on with calls, if there is one. Each process that has ended meanwhile counts as
+    /// a turn, so that calls which end their process do not run for ever.
+    #[doc(hidden)]
+    pub fn before_going_on(&self) -> Option<LimitReached> {
+        let limit = self.rails.turns.filter(|limit| self.own.turns > *limit)?;
+        let detail = format!(
+            "the model was asked, or the process of the run has ended, {} times, and the limit is {limit}",
+            self.own.turns
+        );
+        reached(Limit::Turns, detail)
+    }
+
+    /// The limit that forbids to run `calls` calls, if there is one: then none of them may run. Otherwise they are
+    /// set aside, so that no other run takes them.
+    #[doc(hidden)]
+    pub fn before_calls(&mut self, calls: usize) -> Option<LimitReached> {
+        let calls = u32::try_from(calls).unwrap_or(u32::MAX);
+        let more = calls.saturating_sub(self.aside);
+        if let Err(over) = self.chain.set_aside(more, calls, self.aside) {
+            return Some(over);
+        }
+        self.aside = self.aside.saturating_add(more);
+        self.chain.overspent()
+    }
+
+    /// The limit that forbids to run these calls, of which some may have started before, if there is one. Calls
+    /// that were decided about elsewhere were not set aside here.
+    #[doc(hidden)]
+    pub fn before_running(&mut self, calls: &[ToolCall]) -> Option<LimitReached> {
+        let new = calls.iter().filter(|call| !self.started.contains(call.id())).count();
+        let are_aside = u32::try_from(new).is_ok_and(|new| new <= self.aside);
+        if are_aside { None } else { self.before_calls(new) }
+    }
+
+    /// How many of `calls` calls of one answer run: the first ones.
+    #[doc(hidden)]
+    pub fn of_one_answer(&self, calls: usize) -> usize {
+        let most =
+            self.rails.calls_per_turn.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
+        most.map_or(calls, |most| calls.min(most))
+    }
+
+    /// Whether a call may start before the answer that asks for it, and so far for `so_far` calls, is complete. It
+    /// may if all calls so far are among those that run, and if as many calls are left as one answer can have. The
+    /// call is then set aside. All other limits were checked before the model was asked.
+    #[doc(hidden)]
+    pub fn can_start_early(&mut self, so_far: usize) -> bool {
+        if self.of_one_answer(so_far) != so_far {
+            return false;
+        }
+        // Without a limit of calls in an answer, no finite number left is enough.
+        let most = self.rails.calls_per_turn.unwrap_or(u32::MAX);
+        let may = self.chain.set_aside(1, most, self.aside).is_ok();
+        self.aside = self.aside.saturating_add(may.into());
+        may
+    }
+
+    /// Counts a call that started early and that the final answer did not contain. It has run, although it is not
+    /// in the facts.
+    #[doc(hidden)]
+    pub fn dropped(&mut self) {
+        self.charge(&FactCharge { tool_calls: 1, ..FactCharge::default() });
+    }
+
+    /// The result as the model reads it: with a note if the model has had it too often.
+    #[doc(hidden)]
+    pub fn noted(&self, call: &ToolCall, result: ToolResult) -> ToolResult {
+        let turns = self.repeats.turns_with(call, &result);
+        let is_next = |limit: u32| turns >= 2 && turns.saturating_add(1) == limit;
+        if self.rails.repetitions.is_some_and(is_next) {
+            return with_note(&result);
+        }
+        let turns = self.repeats.turns_of(call);
+        match self.rails.repeated_calls.is_some_and(|limit| is_warned(turns, limit)) {
+            true => with_call_note(&result),
+            false => result,
+        }
+    }
+
+    /// The warnings for the program; each comes only once.
+    #[doc(hidden)]
+    pub fn warnings(&mut self) -> Vec<LimitWarning> {
+        let mut warnings = Vec::new();
+        let counts = [
+            (Limit::Turns, self.own.turns, self.rails.turns),
+            (Limit::FailedCalls, self.failed_calls, self.rails.failed_calls),
+        ];
+        for (limit, used, allowed) in counts {
+            let Some(allowed) = allowed else { continue };
+            let percent = budget_limits::percent(used.into(), allowed.into());
+            if budget_limits::is_near(percent) && self.is_new(None, limit) {
+                let detail = budget_limits::near(limit, "", percent);
+                warnings.push(LimitWarning::Near(LimitReached {
+                    limit,
+                    scope: LimitScope::Run,
+                    detail,
+                }));
+            }
+        }
+        for noticed in self.chain.noticed() {
+            if self.is_new(Some(noticed.node), noticed.reached.limit) {
+                warnings.push(match noticed.is_near {
+                    true => LimitWarning::Near(noticed.reached),
+                    false => LimitWarning::Unknown(noticed.reached),
+                });
+            }
+        }
+        warnings
+    }
+
+    /// The price of this model at this provider, also if another model was asked for. The last price is kept, since
+    /// most look-ups repeat.
+    fn price(&mut self, provider: &str, model: &str, asked: Option<&str>) -> Option<Price> {
+        let is_it = |known: &&PricedModel| {
+            (known.provider.as_str(), known.model.as_str()) == (provider, model)
+                && known.asked.as_deref() == asked
+        };
+        if let Some(known) = self.known.as_ref().filter(is_it) {
+            return known.price;
+        }
+        if self.known_before.as_ref().filter(is_it).is_some() {
+            self.known = self.known_before.take();
+            return self.known.as_ref().and_then(|known| known.price);
+        }
+        let price = self.models.price(provider, model, asked);
+        let asked = asked.map(str::to_owned);
+        self.known =
+            Some(PricedModel { provider: provider.into(), model: model.into(), asked, price });
+        price
+    }
+
+    /// Whether the program has not been warned of this limit yet. It counts as warned from now on.
+    fn is_new(&mut self, node: Option<u64>, limit: Limit) -> bool {
+        let is_new = !self.warned.contains(&(node, limit));
+        if is_new {
+            self.warned.push((node, limit));
+        }
+        is_new
+    }
+
+    fn is_asking(&mut self, asking: bool) {
+        if self.asking != asking {
+            self.asking = asking;
+            self.chain.asking(asking);
+        }
+    }
+
+    /// Counts a charge here and in all budgets. Calls that start were set aside before, if the loop asked.
+    fn charge(&mut self, charge: &FactCharge) {
+        let were_aside = charge.tool_calls.min(self.aside);
+        self.aside = self.aside.saturating_sub(were_aside);
+        self.own.add(charge);
+        self.chain.charge(charge, were_aside);
+    }
+
+    /// Gives back the calls that were set aside and did not start.
+    fn give_back(&mut self) {
+        self.chain.give_back(std::mem::take(&mut self.aside));
+    }
+
+    /// Notes the calls of a message, which wait for their results.
+    fn asked_for(&mut self, message: Option<&Message>) {
+        let Some(message) = message else { return };
+        let calls = message.calls().map(|call| OfAnswer { call: call.clone(), end: None });
+        self.calls = calls.collect();
+        let ids = self.calls.iter().map(|it| it.call.id().to_owned());
+        self.places = ids.zip(0..).collect();
+        self.open = self.calls.len();
+        self.started.clear();
+    }
+
+    fn finished(&mut self, result: &ToolResult) {
+        let place = self.places.get(result.call_id()).and_then(|place| self.calls.get(*place));
+        let came = place.filter(|it| !self.rails.polling.contains(it.call.name()));
+        let came = came.and_then(|it| CountedResult::of(&it.call, result));
+        self.end_call(result.call_id(), CallEnd::Finished(result.outcome(), came));
+    }
+
+    /// Notes that a call has ended. The ends are counted when all calls of the answer have ended, in the order of
+    /// the calls, because the order in which calls end is random.
+    fn end_call(&mut self, call: &str, end: CallEnd) {
+        let place = self.places.get(call).and_then(|place| self.calls.get_mut(*place));
+        let Some(place) = place else { return self.count_end(end) };
+        if place.end.replace(end).is_none() {
+            self.open = self.open.saturating_sub(1);
+        }
+        if self.open == 0 {
+            let ends: Vec<CallEnd> = self.calls.iter_mut().filter_map(|it| it.end.take()).collect();
+            ends.into_iter().for_each(|end| self.count_end(end));
+        }
+    }
+
+    fn count_end(&mut self, end: CallEnd) {
+        let (outcome, came) = match end {
+            CallEnd::Denied => (CallOutcome::Failed, None),
+            CallEnd::Finished(outcome, came) => (outcome, came),
+        };
+        match outcome {
+            CallOutcome::Succeeded => self.failed_calls = 0,
+            CallOutcome::Failed
+            | CallOutcome::StoppedReading
+            | CallOutcome::InDoubt
+            | CallOutcome::StillRunning => {
+                self.failed_calls = self.failed_calls.saturating_add(1);
+            }
+            // A denied call was counted by its denial.
+            CallOutcome::Denied | CallOutcome::NotStarted => {}
+        }
+        if let Some(came) = came {
+            self.repeats.apply(came);
+        }
+    }
+}
+
+impl fmt::Debug for RunGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("rails", &self.rails)
+            .field("budget", &self.budget)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Gives back what was set aside, however the run ended.
+impl Drop for RunGuard {
+    fn drop(&mut self) {
+        self.ended();
+    }
+}
+
+fn reached(limit: Limit, detail: String) -> Option<LimitReached> {
+    Some(LimitReached { limit, scope: LimitScope::Run, detail })
+}
+
+const REQUEST_LOST: &str =
+    "a process ended while a model answered, so the cost of that answer is not known";
+
+fn at_least(price: Option<Price>, usage: &Usage) -> Money {
+    price.map_or(Money::NONE, |price| price.at_least(usage))
+}
+
+fn no_price(provider: &str, model: &str) -> String {
+    format!(
+        "`{model}` of {provider} has no price; give it one with `AgentBuilder::models`, as in \
+         `Models::default().with(\"{model}\", Price::new(input, output))`"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        journal::{Decider, Repeat},
+        message::{Block, ToolContent},
+        policy::Limits,
+        provider::StopReason,
+        tool::{SideEffect, SideEffects},
+    };
+
+    fn spent(facts: &[Fact]) -> super::super::BudgetUsage {
+        let budget = Budget::new(Limits::new());
+        let mut guard = RunGuard::new(Guardrails::none(), Models::default(), budget);
+        facts.iter().for_each(|fact| guard.apply(fact));
+        guard.budget().spent()
+    }
+
+    #[test]
+    fn facts_that_are_read_again_have_cost_the_same() {
+        let call = ToolCall::new("a", "look", "{}");
+        let replied = |block: Block, input| Fact::ModelReplied {
+            message: Some(Message::assistant([block])),
+            stop: StopReason::Complete,
+            usage: Usage { input: Some(input), output: Some(1), ..Usage::default() },
+            provider: "anthropic".to_owned(),
+            model: "claude-sonnet-5".to_owned(),
+            asked_model: None,
+        };
+        let facts = [
+            Fact::UserSaid { message: Message::user("Go."), limits: None },
+            replied(Block::ToolCall(call.clone()), 10),
+            Fact::CallDecided {
+                call: "a".to_owned(),
+                decision: Decision::Allow {
+                    side_effects: SideEffects::of(&[SideEffect::Read]),
+                    repeat: Repeat::Read,
+                    by: Decider::SideEffects,
+                    reviewed: None,
+                    binding: None,
+                },
+            },
+            Fact::CallStarted { call: "a".to_owned() },
+            Fact::CallFinished {
+                result: ToolResult::new("a", CallOutcome::Succeeded, [ToolContent::from("It is.")]),
+                spent: None,
+            },
+            replied(Block::text("Done."), 20),
+            Fact::Interrupted {
+                message: None,
+                usage: Usage { input: Some(5), ..Usage::default() },
+                cause: InterruptCause::Program,
+                asked: true,
+            },
+        ];
+        let told = spent(&facts);
+        assert_eq!((told.turns, told.tool_calls), (3, 1), "an answer that broke off is a turn");
+        assert_eq!((told.usage.input, told.usage.output), (Some(35), Some(2)));
+        assert!(told.known_cost > 0.0 && told.cost.is_none(), "{told:?}");
+
+        let written = serde_json::to_string(&facts).expect("JSON");
+        let read: Vec<Fact> = serde_json::from_str(&written).expect("the same");
+        assert_eq!(spent(&read), told);
+    }
+}

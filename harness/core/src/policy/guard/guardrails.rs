@@ -1,0 +1,214 @@
+//! The guardrails of one run, as a setting.
+
+use std::{collections::HashSet, time::Duration};
+
+use crate::journal::RunLimits;
+
+/// Limits how long one run may go on, and how often it may fail or get the same result. Each limit has a default;
+/// `None` removes one. [`Limits`](super::Limits) limits what a run may spend.
+///
+/// A run that reaches a limit ends as `Outcome::Limit`, never as an answer, and its
+/// conversation can go on. Every message of the user resets all counts.
+///
+/// | limit | unless set | checked |
+/// |---|---|---|
+/// | turns, including answers that broke off | 20 | before the model is asked |
+/// | time | 1 h | always; it stops what is running |
+/// | failed calls in a row | 10 | before the model is asked |
+/// | repetitions of a result | 3 | before the model is asked |
+/// | repetitions of a call, whatever its results | 10 | before the model is asked |
+///
+/// The number of calls of one answer that run is not a limit of the run but a separate setting:
+/// [`calls_per_turn`](Self::calls_per_turn).
+///
+/// ```
+/// use std::time::Duration;
+/// use harness::policy::Guardrails;
+///
+/// let rails = Guardrails::default()
+///     .turns(40)
+///     .time(Duration::from_secs(300))
+///     .polling("job_status")
+///     .failed_calls(None);
+/// # let _ = rails;
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Guardrails {
+    pub(super) turns: Option<u32>,
+    pub(super) calls_per_turn: Option<u32>,
+    pub(super) time: Option<Duration>,
+    pub(super) failed_calls: Option<u32>,
+    pub(super) repetitions: Option<u32>,
+    pub(super) repeated_calls: Option<u32>,
+    pub(super) polling: HashSet<String>,
+    pub(super) agents: Option<u32>,
+    pub(super) agent_depth: Option<u32>,
+}
+
+impl Default for Guardrails {
+    fn default() -> Self {
+        Self {
+            turns: Some(20),
+            calls_per_turn: Some(32),
+            time: Some(Duration::from_secs(3600)),
+            failed_calls: Some(10),
+            repetitions: Some(3),
+            repeated_calls: Some(10),
+            polling: HashSet::new(),
+            agents: Some(64),
+            agent_depth: Some(8),
+        }
+    }
+}
+
+impl Guardrails {
+    /// Sets no limit at all, for a program that has limits of its own. Calls then start before the model's answer
+    /// is complete only if their number has [no limit](super::Limits::tool_calls) either.
+    pub fn none() -> Self {
+        Self {
+            turns: None,
+            calls_per_turn: None,
+            time: None,
+            failed_calls: None,
+            repetitions: None,
+            repeated_calls: None,
+            polling: HashSet::new(),
+            agents: None,
+            agent_depth: None,
+        }
+    }
+
+    /// Sets the number of times that the model may be asked.
+    #[must_use]
+    pub fn turns(mut self, turns: impl Into<Option<u32>>) -> Self {
+        self.turns = turns.into();
+        self
+    }
+
+    /// Sets how many calls of one answer run: the first 32 unless set. For each of the others the model reads, in
+    /// place of a result, that it may ask for the call in its next answer. This does not end the run.
+    ///
+    /// If few [`tool_calls`](super::Limits::tool_calls) are left, a smaller number here lets more of them start
+    /// before the answer is complete. With `None` here and a limit of tool calls, no call starts early.
+    #[must_use]
+    pub fn calls_per_turn(mut self, calls: impl Into<Option<u32>>) -> Self {
+        self.calls_per_turn = calls.into();
+        self
+    }
+
+    /// Sets the time that the run may take. The time in which a person decides on a call does not count.
+    #[must_use]
+    pub fn time(mut self, time: impl Into<Option<Duration>>) -> Self {
+        self.time = time.into();
+        self
+    }
+
+    /// Sets how many calls in a row may fail or be denied, whatever their names and arguments. A call that succeeds
+    /// resets the count.
+    #[must_use]
+    pub fn failed_calls(mut self, calls: impl Into<Option<u32>>) -> Self {
+        self.failed_calls = calls.into();
+        self
+    }
+
+    /// Sets in how many turns the model may get the same result of the same call, or the same error of a tool
+    /// whatever the arguments. One turn before that, a note in the result warns the model. A new result that
+    /// succeeds resets the count.
+    #[must_use]
+    pub fn repetitions(mut self, turns: impl Into<Option<u32>>) -> Self {
+        self.repetitions = turns.into();
+        self
+    }
+
+    /// Sets in how many turns the model may make the same call, with the same tool and arguments, although its
+    /// results differ: for example a test run that prints how long it took. Notes in two of the results warn the model:
+    /// at half of the number, and one turn before the run ends. A call that the run has not made before and that
+    /// succeeds resets the count, so that a model may test after each of its edits. Calls without arguments do not count,
+    /// such as those for the next page.
+    #[must_use]
+    pub fn repeated_calls(mut self, turns: impl Into<Option<u32>>) -> Self {
+        self.repeated_calls = turns.into();
+        self
+    }
+
+    /// Lets the tool of this name be called in the same way and return the same result any number of times, since it
+    /// waits for something.
+    #[must_use]
+    pub fn polling(mut self, tool: impl Into<String>) -> Self {
+        self.polling.insert(tool.into());
+        self
+    }
+
+    /// Sets how many agents the tools of a run may run, 64 unless set: see
+    /// `Agent::as_tool`. For an agent beyond this number, the model reads that it did not
+    /// run. Agents that the run starts in this process are counted, and not the agents that those start.
+    #[must_use]
+    pub fn agents(mut self, agents: impl Into<Option<u32>>) -> Self {
+        self.agents = agents.into();
+        self
+    }
+
+    /// Sets how deeply agents may be nested, 8 unless set: agents that the tools of a run run, agents that the
+    /// tools of these run, and so on. If several agents in the nesting set a depth, the strictest one applies.
+    #[must_use]
+    pub fn agent_depth(mut self, depth: impl Into<Option<u32>>) -> Self {
+        self.agent_depth = depth.into();
+        self
+    }
+
+    /// The number of agents that the tools of a run may run.
+    #[doc(hidden)]
+    pub fn agents_of_run(&self) -> Option<u32> {
+        self.agents
+    }
+
+    /// The depth to which agents may be nested.
+    #[doc(hidden)]
+    pub fn depth_of_agents(&self) -> Option<u32> {
+        self.agent_depth
+    }
+
+    /// These guardrails, as plain data.
+    pub(super) fn of_run(&self) -> RunLimits {
+        let Self { turns, calls_per_turn, time, failed_calls, .. } = self;
+        let Self { repetitions, repeated_calls, polling, .. } = self;
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        RunLimits {
+            turns: *turns,
+            calls_per_turn: *calls_per_turn,
+            time: time.map(millis),
+            failed_calls: *failed_calls,
+            repetitions: *repetitions,
+            repeated_calls: *repeated_calls,
+            polling: polling.iter().cloned().collect(),
+            ..RunLimits::default()
+        }
+    }
+
+    /// The guardrails of a run with these limits.
+    #[doc(hidden)]
+    pub fn said_of_run(limits: &RunLimits) -> Self {
+        Self {
+            turns: limits.turns,
+            calls_per_turn: limits.calls_per_turn,
+            time: limits.time.map(Duration::from_millis),
+            failed_calls: limits.failed_calls,
+            repetitions: limits.repetitions,
+            repeated_calls: limits.repeated_calls,
+            polling: limits.polling.iter().cloned().collect(),
+            // The other settings are those of the agent, whoever has begun the run.
+            ..Self::default()
+        }
+    }
+
+    /// Whether not even one turn is allowed.
+    #[doc(hidden)]
+    pub fn allows_nothing(&self) -> bool {
+        self.turns == Some(0)
+    }
+
+    /// The time that the run may take.
+    pub fn time_limit(&self) -> Option<Duration> {
+        self.time
+    }
+}

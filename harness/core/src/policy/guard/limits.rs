@@ -1,0 +1,221 @@
+//! Limits of amounts, as a setting.
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::Guardrails;
+use crate::{
+    error::{Error, ErrorKind},
+    journal::RunLimits,
+};
+
+/// Limits what may be spent: money, tokens and calls of tools. The same setting limits one run, a whole
+/// conversation, or an agent with all its conversations:
+///
+/// | set by | holds for | unless set |
+/// |---|---|---|
+/// | `Sending::limits` | this run | as the agent says for each run |
+/// | `AgentBuilder::run_limits` | each run of the agent | 100 calls, 5,000,000 tokens sent, 500,000 generated |
+/// | `Chat::limits` | all runs of the conversation together | none |
+/// | `AgentBuilder::limits` | all conversations of the agent together | none |
+/// | [`Budget::new`](super::Budget::new) | all runs that are `within` it | none |
+///
+/// Each of them counts everything that is spent within it, also by agents that its tools call and that pass the
+/// [`Budget`](super::Budget) on. All of them apply at the same time. [`Guardrails`](super::Guardrails) limit how
+/// often the model is asked in a run, how long the run may take and how often it repeats itself, for each run
+/// alone.
+///
+/// Only the named limits are set. A limit that is left open has no effect, and `None` removes the limit.
+/// When the limits are read from a file, an unknown member is an error, so that a misspelt limit is not ignored.
+///
+/// ```
+/// use harness::Limits;
+///
+/// let limits = Limits::new().cost(0.50).tool_calls(None);
+/// let written = serde_json::to_string(&limits)?;
+/// assert_eq!(written, r#"{"tool_calls":null,"cost":0.5}"#);
+/// assert_eq!(serde_json::from_str::<Limits>(&written)?, limits);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "named")]
+    tool_calls: LimitSetting<u32>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "named")]
+    input_tokens: LimitSetting<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "named")]
+    output_tokens: LimitSetting<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "named")]
+    cost: LimitSetting<f64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    refuse_unknown_cost: bool,
+}
+
+/// Replaces a cost of NaN, which JSON does not have.
+const NO_AMOUNT: f64 = -1.0;
+
+/// An amount: left open, or set to a limit, or set to no limit.
+type LimitSetting<T> = Option<Option<T>>;
+
+/// `null` is set to no limit. Only a member that is missing leaves the amount open.
+fn named<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<LimitSetting<T>, D::Error> {
+    Option::<T>::deserialize(from).map(Some)
+}
+
+impl Limits {
+    /// Creates limits that are all left open.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets every amount to no limit, for a program that has limits of its own.
+    pub fn unlimited() -> Self {
+        Self {
+            tool_calls: Some(None),
+            input_tokens: Some(None),
+            output_tokens: Some(None),
+            cost: Some(None),
+            refuse_unknown_cost: false,
+        }
+    }
+
+    /// The default limits of a run.
+    pub(crate) fn of_a_run() -> Self {
+        Self::new().tool_calls(100).input_tokens(5_000_000).output_tokens(500_000)
+    }
+
+    /// Sets how many calls may run; no more ever do. A call also counts if it started before the model's answer was
+    /// complete and the final answer does not contain it.
+    ///
+    /// If an answer asks for more calls than are left, none of them runs. Calls that only read may start before the
+    /// answer is complete, when it is not yet known how many calls it asks for. They do so only while at least
+    /// [`calls_per_turn`](super::Guardrails::calls_per_turn) calls are left, since no more calls of one answer run.
+    #[must_use]
+    pub fn tool_calls(mut self, calls: impl Into<Option<u32>>) -> Self {
+        self.tool_calls = Some(calls.into());
+        self
+    }
+
+    /// Sets how many tokens may be sent, those from a cache included. Each turn sends the whole conversation again,
+    /// and all of its tokens count again.
+    ///
+    /// If an answer does not report its tokens, as with some local servers, this limit cannot be held in full, and
+    /// the watcher receives `Event::LimitUnknown`. For the default limit of a run
+    /// there is no such event: turns, calls and time limit the run too.
+    #[must_use]
+    pub fn input_tokens(mut self, tokens: impl Into<Option<u64>>) -> Self {
+        self.input_tokens = Some(tokens.into());
+        self
+    }
+
+    /// Sets how many tokens models may generate, thinking included. If an answer does not report its tokens, the
+    /// same holds as for [`input_tokens`](Self::input_tokens).
+    #[must_use]
+    pub fn output_tokens(mut self, tokens: impl Into<Option<u64>>) -> Self {
+        self.output_tokens = Some(tokens.into());
+        self
+    }
+
+    /// Sets how much money may be spent, in the currency of the prices: US dollars, unless the
+    /// [`Models`](crate::models::Models) of the agents use another one. All of them must use the same currency.
+    ///
+    /// If a model has no price, or an answer does not report its tokens, the limit applies only to the known cost:
+    /// the watcher then receives `Event::LimitUnknown`. See
+    /// [`refuse_unknown_cost`](Self::refuse_unknown_cost).
+    ///
+    /// If the amount is below 0 or not a number, building the agent or starting the run fails.
+    #[must_use]
+    pub fn cost(mut self, cost: impl Into<Option<f64>>) -> Self {
+        // NaN must not be read back from a file as no limit.
+        self.cost = Some(cost.into().map(|cost| if cost.is_nan() { NO_AMOUNT } else { cost }));
+        self
+    }
+
+    /// Fails if the limit of cost is below 0 or not a number.
+    #[doc(hidden)]
+    pub fn check(&self) -> Result<(), Error> {
+        match self.money() {
+            Some(cost) if cost < 0.0 => Err(Error::new(
+                ErrorKind::Configuration,
+                "a limit of cost is below 0 or not a number: set what may be spent with `Limits::cost(0.50)`, or \
+                 `cost(None)` for no limit",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses models of unknown cost. Without a price for the model, a run ends with
+    /// [`Limit::UnknownCost`](crate::journal::Limit::UnknownCost) before its first request. If an answer shows that
+    /// its cost is unknown, because a fallback answered with another model or the server counts no tokens, the run
+    /// ends before the next request.
+    ///
+    /// An answer that was stopped in the middle does not count as unknown here, although it has cost more than was
+    /// reported.
+    #[must_use]
+    pub fn refuse_unknown_cost(mut self) -> Self {
+        self.refuse_unknown_cost = true;
+        self
+    }
+
+    /// These limits, with those that are left open taken from `base`.
+    #[must_use]
+    pub fn over(&self, base: &Self) -> Self {
+        let Self { tool_calls, input_tokens, output_tokens, cost, refuse_unknown_cost } = self;
+        Self {
+            tool_calls: tool_calls.or(base.tool_calls),
+            input_tokens: input_tokens.or(base.input_tokens),
+            output_tokens: output_tokens.or(base.output_tokens),
+            cost: cost.or(base.cost),
+            refuse_unknown_cost: *refuse_unknown_cost || base.refuse_unknown_cost,
+        }
+    }
+
+    /// The limits of a run with these guardrails, as plain data.
+    pub(super) fn of_run(&self, rails: &Guardrails) -> RunLimits {
+        let mut limits = rails.of_run();
+        limits.tool_calls = self.calls();
+        limits.input_tokens = self.input();
+        limits.output_tokens = self.output();
+        limits.cost = self.money();
+        limits.refuse_unknown_cost = self.refuse_unknown_cost;
+        limits
+    }
+
+    /// The limits of a run with these limits in its facts.
+    #[doc(hidden)]
+    pub fn said_of_run(limits: &RunLimits) -> Self {
+        let set = Self::new()
+            .tool_calls(limits.tool_calls)
+            .input_tokens(limits.input_tokens)
+            .output_tokens(limits.output_tokens)
+            .cost(limits.cost);
+        Self { refuse_unknown_cost: limits.refuse_unknown_cost, ..set }
+    }
+
+    /// The limit of calls.
+    pub(super) fn calls(&self) -> Option<u32> {
+        self.tool_calls.flatten()
+    }
+
+    /// The limit of tokens sent.
+    pub(super) fn input(&self) -> Option<u64> {
+        self.input_tokens.flatten()
+    }
+
+    /// The limit of generated tokens.
+    pub(super) fn output(&self) -> Option<u64> {
+        self.output_tokens.flatten()
+    }
+
+    /// The limit of cost.
+    pub(super) fn money(&self) -> Option<f64> {
+        self.cost.flatten()
+    }
+
+    /// Whether a model without a price is refused.
+    pub(super) fn can_refuse_unknown_cost(&self) -> bool {
+        self.refuse_unknown_cost
+    }
+}

@@ -1,0 +1,24 @@
+//! The limits of a run: what it may spend, and how often it may repeat itself. The limits are a setting; the guard
+//! that holds them is a fold over the facts of a run, so that it cannot miss one.
+
+mod budget;
+mod budget_limits;
+#[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
+mod guard;
+mod guardrails;
+mod limits;
+mod node;
+mod repeats;
+mod sum;
+
+pub use self::{
+    budget::{Budget, BudgetRemaining, BudgetUsage},
+    guard::LimitReached,
+    guardrails::Guardrails,
+    limits::Limits,
+};
+#[doc(hidden)]
+pub use self::{
+    guard::{LimitWarning, RunGuard},
+    sum::{AgentSums, rest_of, unknown_spent},
+};

@@ -1,0 +1,230 @@
+//! Sums of costs: one charge for each fact that costs something, and the sums of charges.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use super::BudgetUsage;
+use crate::{
+    journal::{CallSpent, Fact},
+    models::Money,
+    provider::Usage,
+};
+
+/// The cost of one fact.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FactCharge {
+    pub(super) turns: u32,
+    pub(super) tool_calls: u32,
+    pub(super) usage: Usage,
+    /// The cost of its known tokens.
+    pub(super) money: Money,
+    pub(super) unknown: UnknownAmounts,
+}
+
+/// What is unknown about a charge or a sum.
+#[derive(Clone, Debug, Default)]
+pub(super) struct UnknownAmounts {
+    /// An answer broke off, and has cost more than was reported.
+    pub(super) broke_off: bool,
+    /// An answer did not report the tokens sent.
+    pub(super) input: bool,
+    /// An answer did not report the generated tokens.
+    pub(super) output: bool,
+    /// Why the cost of an answer is unknown.
+    pub(super) cost: Option<Arc<str>>,
+}
+
+/// The sum of all charges so far. Their order makes no difference.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ChargeSum {
+    pub(super) turns: u32,
+    pub(super) tool_calls: u32,
+    pub(super) usage: Usage,
+    pub(super) money: Money,
+    pub(super) unknown: UnknownAmounts,
+}
+
+impl FactCharge {
+    /// The charge for the agents that a call has run.
+    pub(super) fn of_agents(spent: &CallSpent) -> Self {
+        Self {
+            turns: spent.turns,
+            tool_calls: spent.tool_calls,
+            usage: spent.usage,
+            money: Money::of_units(spent.cost),
+            unknown: UnknownAmounts {
+                broke_off: spent.broke_off,
+                input: spent.unknown_input,
+                output: spent.unknown_output,
+                cost: spent.unknown_cost.as_deref().map(Arc::from),
+            },
+        }
+    }
+}
+
+impl ChargeSum {
+    /// The sum beyond `part`, as plain data; `None` if nothing is left.
+    pub(super) fn beyond(&self, part: &CallSpent) -> Option<Box<CallSpent>> {
+        let Self { turns, tool_calls, usage, money, unknown } = self;
+        let rest = CallSpent {
+            turns: turns.saturating_sub(part.turns),
+            tool_calls: tool_calls.saturating_sub(part.tool_calls),
+            usage: usage.without(&part.usage),
+            cost: money.minus(Money::of_units(part.cost)).units(),
+            broke_off: unknown.broke_off && !part.broke_off,
+            unknown_input: unknown.input && !part.unknown_input,
+            unknown_output: unknown.output && !part.unknown_output,
+            unknown_cost: match part.unknown_cost {
+                Some(_) => None,
+                None => unknown.cost.as_deref().map(str::to_owned),
+            },
+            ..CallSpent::default()
+        };
+        let is_nothing = rest.usage.is_nothing()
+            && CallSpent { usage: Usage::default(), ..rest.clone() } == CallSpent::default();
+        (!is_nothing).then(|| Box::new(rest))
+    }
+
+    pub(super) fn add(&mut self, charge: &FactCharge) {
+        let FactCharge { turns, tool_calls, usage, money, unknown } = charge;
+        self.turns = self.turns.saturating_add(*turns);
+        self.tool_calls = self.tool_calls.saturating_add(*tool_calls);
+        self.usage.add(usage);
+        self.money = self.money.plus(*money);
+        let UnknownAmounts { broke_off, input, output, cost } = unknown;
+        self.unknown.broke_off |= broke_off;
+        self.unknown.input |= input;
+        self.unknown.output |= output;
+        if self.unknown.cost.is_none() {
+            self.unknown.cost.clone_from(cost);
+        }
+    }
+
+    /// The cost, if all of it is known.
+    pub(super) fn cost(&self) -> Option<Money> {
+        let known = self.unknown.cost.is_none() && !self.unknown.broke_off;
+        known.then_some(self.money)
+    }
+
+    pub(super) fn spent(&self) -> BudgetUsage {
+        let UnknownAmounts { broke_off, input, output, cost: _ } = &self.unknown;
+        BudgetUsage {
+            turns: self.turns,
+            tool_calls: self.tool_calls,
+            usage: self.usage,
+            usage_is_whole: !(*broke_off || *input || *output),
+            cost: self.cost().map(Money::to_f64),
+            known_cost: self.money.to_f64(),
+        }
+    }
+}
+
+/// The spending of a call's agents that a fact states, with the id of the call.
+pub(super) fn spent_by_agents(fact: &Fact) -> Option<(&str, &CallSpent)> {
+    match fact {
+        Fact::CallFinished { result, spent: Some(spent) }
+        | Fact::CallSettled { result, spent: Some(spent), .. } => Some((result.call_id(), spent)),
+        Fact::CallWaits { call, wait } => Some((call, wait.spent.as_deref()?)),
+        Fact::CallCleared { call, spent } => Some((call, spent.as_deref()?)),
+        _ => None,
+    }
+}
+
+/// An amount of which nothing is known, for this reason.
+#[doc(hidden)]
+pub fn unknown_spent(why: &str) -> CallSpent {
+    CallSpent {
+        broke_off: true,
+        unknown_input: true,
+        unknown_output: true,
+        unknown_cost: Some(why.to_owned()),
+        ..CallSpent::default()
+    }
+}
+
+/// What the agents of open calls have spent: the amounts that facts state, and amounts that no fact states yet
+/// because their process is gone.
+#[derive(Debug, Default)]
+#[doc(hidden)]
+pub struct AgentSums {
+    said: HashMap<String, ChargeSum>,
+    untold: HashMap<String, CallSpent>,
+    /// The calls that run agents whose conversations are in no journal, until a fact states what these have spent.
+    unkept: HashSet<String>,
+}
+
+impl AgentSums {
+    /// Applies a fact.
+    #[doc(hidden)]
+    pub fn apply(&mut self, fact: &Fact) {
+        match fact {
+            Fact::CallFinished { result, .. } | Fact::CallSettled { result, .. } => {
+                self.said.remove(result.call_id());
+                self.untold.remove(result.call_id());
+                self.unkept.remove(result.call_id());
+            }
+            Fact::UnkeptAgentStarted { call } => {
+                self.unkept.insert(call.clone());
+            }
+            Fact::CallWaits { call, wait } => self.states(call, wait.spent.as_deref()),
+            Fact::CallCleared { call, spent: Some(spent) } => self.states(call, Some(spent)),
+            _ => {}
+        }
+    }
+
+    /// A fact of a call that goes on states an amount.
+    fn states(&mut self, call: &str, spent: Option<&CallSpent>) {
+        self.unkept.remove(call);
+        let Some(spent) = spent else { return };
+        self.said.entry(call.to_owned()).or_default().add(&FactCharge::of_agents(spent));
+        self.untold.remove(call);
+    }
+
+    /// Whether a call runs agents whose conversations are in no journal, and no fact states what these have spent.
+    #[doc(hidden)]
+    pub fn has_unkept_agents(&self, call: &str) -> bool {
+        self.unkept.contains(call)
+    }
+
+    /// The amounts counted for the agents of a call, here and in all earlier processes.
+    #[doc(hidden)]
+    pub fn counted(&self, call: &str) -> Option<Box<CallSpent>> {
+        let mut sum = self.said.get(call).cloned().unwrap_or_default();
+        let untold = self.untold.get(call);
+        untold.iter().for_each(|untold| sum.add(&FactCharge::of_agents(untold)));
+        sum.beyond(&CallSpent::default())
+    }
+
+    /// Notes an amount that was spent in a process that is gone and that no fact states yet.
+    #[doc(hidden)]
+    pub fn add_unstated(&mut self, call: &str, spent: CallSpent) {
+        self.untold.insert(call.to_owned(), spent);
+    }
+
+    /// The amount that the next fact of a call states for its agents, which have spent `here` in this process.
+    #[doc(hidden)]
+    pub fn take_unstated(
+        &self,
+        call: &str,
+        here: Option<Box<CallSpent>>,
+    ) -> Option<Box<CallSpent>> {
+        let Some(before) = self.untold.get(call) else { return here };
+        let mut sum = ChargeSum::default();
+        sum.add(&FactCharge::of_agents(before));
+        here.iter().for_each(|here| sum.add(&FactCharge::of_agents(here)));
+        sum.beyond(&CallSpent::default())
+    }
+}
+
+/// The amounts of all of these together beyond `part`; `None` if nothing is left.
+#[doc(hidden)]
+pub fn rest_of<'a>(
+    whole: impl IntoIterator<Item = &'a CallSpent>,
+    part: &CallSpent,
+) -> Option<Box<CallSpent>> {
+    let mut sum = ChargeSum::default();
+    whole.into_iter().for_each(|spent| sum.add(&FactCharge::of_agents(spent)));
+    sum.beyond(part)
+}

@@ -1,0 +1,35 @@
+//! Policies: what is retried, denied and asked about, and what ends a run. A policy decides and never acts; the
+//! provider wrappers in this module carry out what it decides.
+
+mod approver;
+mod data_flow;
+mod fallback;
+mod guard;
+mod pace;
+mod permissions;
+mod relay;
+mod retry;
+mod retry_function;
+mod retry_provider;
+mod retry_statuses;
+mod throttle;
+
+pub use self::{
+    approver::{
+        Approval, ApprovalDecision, ApprovalFuture, ApprovalRequest, ApprovalRequestId, Approver,
+    },
+    data_flow::{DataFlowPolicy, Taint},
+    fallback::FallbackProvider,
+    guard::{Budget, BudgetRemaining, BudgetUsage, Guardrails, LimitReached, Limits},
+    permissions::{Permissions, PolicyDecision, ProposedCall, RuleDecision},
+    retry::{GiveUp, RetryBudget, RetryPolicy, RetryScope, RetryVerdict},
+    retry_provider::RetryProvider,
+    retry_statuses::RetryStatuses,
+    throttle::ThrottledProvider,
+};
+#[doc(hidden)]
+pub use self::{
+    data_flow::TaintTracker,
+    guard::{AgentSums, LimitWarning, RunGuard, rest_of, unknown_spent},
+    retry_provider::RetryLoop,
+};

@@ -1,0 +1,425 @@
+//! Decides whether a call may run: one order of precedence over rules, names, reviews and side effects.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    fmt,
+    sync::Arc,
+};
+
+use super::{DataFlowPolicy, Taint};
+use crate::{
+    error::{Error, ErrorKind},
+    journal::{Decider, Reason, Sources},
+    message::Arguments,
+    secret::beginning,
+    tool::{Review, SideEffects, ToolRegistry, fault_of_name},
+    unwind::caught,
+};
+
+/// The number of bytes that are shown of a name that no tool can have.
+const SHOWN_NAME: usize = 100;
+
+/// The verdict of a rule about a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RuleDecision {
+    /// The call may run, unless something else asks or denies.
+    Allow,
+    /// A person decides. If there is nobody to ask, the call does not run.
+    Ask,
+    /// The call may not run; the model reads the reason.
+    Deny(String),
+}
+
+impl RuleDecision {
+    fn strictness(&self) -> u8 {
+        match self {
+            Self::Allow => 0,
+            Self::Ask => 1,
+            Self::Deny(_) => 2,
+        }
+    }
+}
+
+/// A call as rules see it. The arguments are decoded, so that no other spelling of them gets past a rule.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ProposedCall<'a> {
+    /// The name of the tool.
+    pub tool: &'a str,
+    /// The side effects that the tool declares.
+    pub effects: SideEffects,
+    /// The decoded arguments.
+    pub arguments: &'a Arguments,
+    /// The tool's review of the call, if the tool has one.
+    pub review: Option<&'a Review>,
+    /// What the conversation has read so far, by the [`DataFlowPolicy`] of these permissions. Without one, it follows
+    /// from what the tools declare.
+    pub taint: Taint,
+    /// Whether the call runs an agent. Its side effects are those of the calls inside, and each of these is decided
+    /// separately.
+    pub is_agent: bool,
+}
+
+impl<'a> ProposedCall<'a> {
+    /// Creates a call of a tool that declares these effects, in a conversation that has read nothing.
+    pub fn new(tool: &'a str, arguments: &'a Arguments, effects: SideEffects) -> Self {
+        let taint = Taint { private: false, untrusted: false };
+        Self { tool, effects, arguments, review: None, taint, is_agent: false }
+    }
+
+    /// Sets the tool's review of the call.
+    #[must_use]
+    pub fn with_review(mut self, review: Option<&'a Review>) -> Self {
+        self.review = review;
+        self
+    }
+
+    /// Sets whether the call runs an agent.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn of_agent(mut self, is_agent: bool) -> Self {
+        self.is_agent = is_agent;
+        self
+    }
+
+    /// Sets what the conversation has read.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn with_taint(mut self, taint: Taint) -> Self {
+        self.taint = taint;
+        self
+    }
+
+    /// An argument that is a string.
+    pub fn text(&self, name: &str) -> Option<&'a str> {
+        self.arguments.get(name)?.as_str()
+    }
+}
+
+/// The decision of [`Permissions::decide`] about a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PolicyDecision {
+    /// The call may run.
+    Allow {
+        /// Who allows it.
+        by: Decider,
+    },
+    /// A person decides, or an earlier *always* of that person does.
+    Ask {
+        /// Who asks, and why: at least one reason.
+        reasons: Vec<Reason>,
+    },
+    /// The call may not run.
+    Deny {
+        /// Who denies it.
+        by: Decider,
+        /// The reason, in words for the model.
+        reason: String,
+    },
+}
+
+/// A rule that decides by the call itself.
+type PermissionRule = dyn Fn(&ProposedCall<'_>) -> Option<RuleDecision> + Send + Sync;
+
+/// Decides which calls may run, which a person decides about, and which may not run.
+///
+/// [`decide`](Self::decide) is the only place where this is decided. The strictest verdict wins: deny, then ask,
+/// then allow. This holds for several verdicts on one name, too: a tool that is denied stays denied when it is
+/// allowed afterwards.
+///
+/// | step | who | says | then the call |
+/// |---|---|---|---|
+/// | 1 | a [`rule`](Self::rule), [`deny`](Self::deny), the tool's [`Review`] | deny | does not run |
+/// | 2 | a rule, [`ask`](Self::ask), the review, the [`data_flow`](Self::data_flow) policy | ask | is asked about |
+/// | 3 | a rule, [`allow`](Self::allow) | allow | runs |
+/// | 4 | the declared side effects: `network` that does not only read, or `mutate` | ask | is asked about |
+/// | 5 | the declared side effects: anything else | allow | runs |
+///
+/// A call that is *asked about* is answered by the first of these that exists: [`allow_all`](Self::allow_all); an
+/// earlier *always* of the same conversation, whose scope covers the call and whose person saw all the reasons of
+/// this question; the approver. If none of them exists, the call does not run. None of them can overrule a denial.
+///
+/// A run can have permissions of its own (`Sending::permissions`). The
+/// verdicts of both go through the same steps together, and the strictest wins. So a run can deny and ask about
+/// more than the agent does, and allow calls that the agent leaves to the declared side effects; it cannot allow
+/// calls that the agent denies or asks about. `allow_all` answers questions that come from the tools' side effects
+/// and reviews, and questions of the same permissions: `allow_all` of a run does not answer a rule of the agent,
+/// and that of the agent does not answer a rule of the run.
+///
+/// A name that no tool has, neither of the agent nor of an agent that is a tool of it, has
+/// no effect. This is not an error, since agents with different tools can share their permissions. But if the name
+/// is nearly that of a tool, it is taken for misspelt, and building the agent or starting the run fails. The tools
+/// of an agent that a function runs in its call are not known at that time, so
+/// names are not compared with theirs. A name that no tool can have, such as `*` or `file.*`, is an error, too: a
+/// name stands for one tool, and a [`rule`](Self::rule) can decide about many.
+///
+/// The calls of an agent that a call runs are decided in the same way, by the permissions
+/// of all agents and runs above it too. The call that runs the agent is not asked about for its side effects or by
+/// the data flow policy, since each call inside is.
+///
+/// A rule that panics denies the call. A call whose arguments cannot be decoded, or name a member twice, is refused
+/// before these steps.
+///
+/// ```
+/// use harness::{
+///     SideEffect, SideEffects,
+///     journal::Decider,
+///     message::Arguments,
+///     policy::{PolicyDecision, Permissions, ProposedCall, RuleDecision},
+/// };
+///
+/// let permissions = Permissions::default()
+///     .allow("bash")
+///     .deny("drop_table", "tables stay")
+///     .rule("no sudo", |call| {
+///         let command = call.text("command")?;
+///         command.contains("sudo").then(|| RuleDecision::Deny("work without sudo".to_owned()))
+///     });
+///
+/// let listing = Arguments::decode(r#"{"command": "ls"}"#)?;
+/// let listing = ProposedCall::new("bash", &listing, SideEffects::ALL);
+/// assert_eq!(permissions.decide(&listing), PolicyDecision::Allow { by: Decider::ToolName });
+///
+/// let sudo = Arguments::decode(r#"{"command": "su\u0064o ls"}"#)?;
+/// let sudo = ProposedCall::new("bash", &sudo, SideEffects::ALL);
+/// assert!(matches!(permissions.decide(&sudo), PolicyDecision::Deny { .. }));
+///
+/// let cents = Arguments::decode(r#"{"cents": 100}"#)?;
+/// let effects = SideEffects::of(&[SideEffect::Network, SideEffect::Mutate]);
+/// let pay = ProposedCall::new("pay", &cents, effects);
+/// assert!(matches!(permissions.decide(&pay), PolicyDecision::Ask { .. }));
+/// # Ok::<(), harness::Error>(())
+/// ```
+///
+/// A rule sees what the tool declares, too, so it can decide for all tools with a side effect:
+///
+/// ```
+/// use harness::{Permissions, SideEffect, policy::RuleDecision};
+///
+/// let permissions = Permissions::default()
+///     .rule("no writing", |call| {
+///         let writes = call.effects.has(SideEffect::Write);
+///         writes.then(|| RuleDecision::Deny("this agent does not write files".to_owned()))
+///     })
+///     .rule("ask before the network", |call| {
+///         call.effects.has(SideEffect::Network).then_some(RuleDecision::Ask)
+///     });
+/// # let _ = permissions;
+/// ```
+#[derive(Clone, Default)]
+pub struct Permissions {
+    by_name: HashMap<String, RuleDecision>,
+    rules: Vec<(String, Arc<PermissionRule>)>,
+    data_flow: Option<Arc<DataFlowPolicy>>,
+    allows_all: bool,
+    stops_on_denial: bool,
+}
+
+impl Permissions {
+    /// Allows everything that would be asked about, and asks nobody: for a sandbox, or a program that trusts its
+    /// model with all its tools. Calls that are denied stay denied.
+    pub fn allow_all() -> Self {
+        Self { allows_all: true, ..Self::default() }
+    }
+
+    /// Allows the tool of this name. A rule, a review and the data flow policy may still ask or deny.
+    #[must_use]
+    pub fn allow(mut self, tool: impl Into<String>) -> Self {
+        self.restrict(tool.into(), RuleDecision::Allow);
+        self
+    }
+
+    /// Has a person decide on each call of the tool of this name.
+    #[must_use]
+    pub fn ask(mut self, tool: impl Into<String>) -> Self {
+        self.restrict(tool.into(), RuleDecision::Ask);
+        self
+    }
+
+    /// Denies the tool of this name; the model reads the reason.
+    #[must_use]
+    pub fn deny(mut self, tool: impl Into<String>, reason: impl Into<String>) -> Self {
+        self.restrict(tool.into(), RuleDecision::Deny(reason.into()));
+        self
+    }
+
+    /// Keeps the strictest verdict on a name, whatever the order of the verdicts.
+    fn restrict(&mut self, tool: String, verdict: RuleDecision) {
+        match self.by_name.entry(tool) {
+            Entry::Vacant(place) => {
+                place.insert(verdict);
+            }
+            Entry::Occupied(mut said) => {
+                if verdict.strictness() > said.get().strictness() {
+                    said.insert(verdict);
+                }
+            }
+        }
+    }
+
+    /// Adds a rule that decides by the call itself; a rule that returns `None` has no verdict. The strictest of
+    /// several rules wins. The name is written into the facts and shown to the person who is asked.
+    #[must_use]
+    pub fn rule(
+        mut self,
+        name: impl Into<String>,
+        rule: impl Fn(&ProposedCall<'_>) -> Option<RuleDecision> + Send + Sync + 'static,
+    ) -> Self {
+        self.rules.push((name.into(), Arc::new(rule)));
+        self
+    }
+
+    /// Asks before data can be carried out: see [`DataFlowPolicy`].
+    #[must_use]
+    pub fn data_flow(mut self, policy: DataFlowPolicy) -> Self {
+        self.data_flow = Some(Arc::new(policy));
+        self
+    }
+
+    /// Ends the run at the first call that is denied, instead of letting the model try another way. A call that is
+    /// denied inside an agent that a call of the run runs ends it too.
+    #[must_use]
+    pub fn stop_on_denial(mut self) -> Self {
+        self.stops_on_denial = true;
+        self
+    }
+
+    /// Checks the names. Fails if a name is one that no tool can have, or if it is nearly the name of a tool and no
+    /// tool has it: a tool that it should deny would run.
+    #[doc(hidden)]
+    pub fn check_names(&self, tools: &ToolRegistry) -> Result<(), Error> {
+        let fault = |name: &String| {
+            if fault_of_name(name).is_some() {
+                let shown = format!("{:?}", beginning(name, SHOWN_NAME));
+                let text = "no tool can have that name: it has ASCII letters, digits, `_` and `-`, and at most 64 \
+                            of them. Name each tool in full, or decide about many at once by a `rule`";
+                return Some(format!("the permissions name {shown}, and {text}"));
+            }
+            let near = tools.misspelt(name)?;
+            Some(format!(
+                "the permissions name `{name}`, and there is no such tool: did you mean `{near}`? If another \
+                 agent has a tool `{name}`, give each agent permissions of its own"
+            ))
+        };
+        match self.by_name.keys().filter_map(fault).min() {
+            None => Ok(()),
+            Some(fault) => Err(Error::new(ErrorKind::Configuration, fault)),
+        }
+    }
+
+    /// Whether a denial ends the run.
+    #[doc(hidden)]
+    pub fn stops_on_denial(&self) -> bool {
+        self.stops_on_denial
+    }
+
+    /// What these sources bring, by the data flow policy. Without one, what the tools declare decides.
+    #[doc(hidden)]
+    pub fn taint(&self, sources: &Sources) -> Taint {
+        match &self.data_flow {
+            Some(policy) => policy.taint(sources.all()),
+            None => DataFlowPolicy::default().taint(sources.all()),
+        }
+    }
+
+    /// Decides whether this call may run, by the order of precedence that the table above shows.
+    pub fn decide(&self, call: &ProposedCall<'_>) -> PolicyDecision {
+        self.decide_with(call, std::iter::empty())
+    }
+
+    /// The same with further permissions: those of the run, and those of the agents and runs that started it, each
+    /// with what the conversation has read by its own data flow policy.
+    #[doc(hidden)]
+    pub fn decide_with<'s>(
+        &'s self,
+        call: &ProposedCall<'_>,
+        others: impl Iterator<Item = (&'s Self, Taint)> + Clone,
+    ) -> PolicyDecision {
+        let others = others.map(|(other, taint)| (other, call.with_taint(taint)));
+        let sides = std::iter::once((self, *call)).chain(others);
+        let allows_all = sides.clone().any(|(side, _)| side.allows_all);
+        let (mut allowed, mut asked, mut reasons) = (None, false, Vec::new());
+        let said = sides.flat_map(|(side, call)| {
+            side.rule_outcomes(&call).into_iter().map(|said| (side.allows_all, said))
+        });
+        for (own_allows, (by, verdict, text)) in said {
+            match verdict {
+                RuleDecision::Deny(reason) => return PolicyDecision::Deny { by, reason },
+                RuleDecision::Ask => {
+                    asked = true;
+                    // A question of the tool's review belongs to no side's rules.
+                    let answered = if by == Decider::Review { allows_all } else { own_allows };
+                    let reason = Reason { by, text };
+                    // All sides report the same review.
+                    if !answered && !reasons.contains(&reason) {
+                        reasons.push(reason);
+                    }
+                }
+                RuleDecision::Allow => allowed = allowed.or(Some(by)),
+            }
+        }
+        if !asked && allowed.is_none() && !call.is_agent && !call.effects.needs_nobody() {
+            asked = true;
+            if !allows_all {
+                let text = format!("it declares `{}`", call.effects);
+                reasons.push(Reason { by: Decider::SideEffects, text });
+            }
+        }
+        match (reasons.is_empty(), asked) {
+            (true, false) => PolicyDecision::Allow { by: allowed.unwrap_or(Decider::SideEffects) },
+            (true, true) => PolicyDecision::Allow { by: Decider::Program },
+            (false, _) => PolicyDecision::Ask { reasons },
+        }
+    }
+
+    /// All verdicts of these permissions about a call: who, which, and why it asks.
+    fn rule_outcomes(&self, call: &ProposedCall<'_>) -> Vec<RuleOutcome> {
+        let mut said = Vec::new();
+        for (name, rule) in &self.rules {
+            let by = Decider::Rule { name: name.clone() };
+            match caught(|| rule(call)) {
+                Ok(Some(verdict)) => said.push((by, verdict, format!("the rule `{name}` asks"))),
+                Ok(None) => {}
+                Err(panicked) => {
+                    let reason = format!("the rule `{name}` that decides about it {panicked}");
+                    said.push((Decider::Fault, RuleDecision::Deny(reason), String::new()));
+                }
+            }
+        }
+        if let Some(verdict) = self.by_name.get(call.tool) {
+            let text = format!("every call of `{}` is asked about", call.tool);
+            said.push((Decider::ToolName, verdict.clone(), text));
+        }
+        if let Some(review) = call.review {
+            if let Some(reason) = &review.refuses {
+                said.push((Decider::Review, RuleDecision::Deny(reason.clone()), String::new()));
+            }
+            if let Some(reason) = &review.asks {
+                said.push((Decider::Review, RuleDecision::Ask, reason.clone()));
+            }
+        }
+        let policy = self.data_flow.as_deref().filter(|_| !call.is_agent);
+        if let Some(reason) =
+            policy.and_then(|policy| policy.reason_to_ask(call.effects, call.taint))
+        {
+            said.push((Decider::DataFlow, RuleDecision::Ask, reason.to_owned()));
+        }
+        said
+    }
+}
+
+/// A verdict about a call: who gives it, the verdict, and why it asks.
+type RuleOutcome = (Decider, RuleDecision, String);
+
+impl fmt::Debug for Permissions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rules: Vec<&str> = self.rules.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("Permissions")
+            .field("by_name", &self.by_name)
+            .field("rules", &rules)
+            .field("data_flow", &self.data_flow)
+            .field("allows_all", &self.allows_all)
+            .field("stops_on_denial", &self.stops_on_denial)
+            .finish()
+    }
+}

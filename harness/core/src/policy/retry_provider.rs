@@ -1,0 +1,175 @@
+//! A provider that retries: it does what its policy decides, and shows every wait.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use super::{
+    RetryPolicy,
+    relay::{AfterAttempt, FailedAttempt, relay},
+    retry::{RetryVerdict, refusal},
+};
+use crate::{
+    error::Error,
+    provider::{AttemptRecord, EventStream, Provider, Request, StreamEvent, stream_events},
+    secret::Secrets,
+};
+
+/// A provider that asks another one, and retries when that fails in a way that may pass by itself.
+///
+/// The ready providers retry by themselves. Use this one for providers of your own, and for a policy that should
+/// hold for everything inside: providers inside that would retry themselves make one attempt each.
+///
+/// Only the beginning of a call is retried: once an event of the answer has been passed on, a failure is passed on
+/// too (see [`RetryPolicy::after_output`] for the exception). Each wait is shown as [`StreamEvent::Retrying`]
+/// before it begins, and dropping the stream ends the wait at once.
+///
+/// When it gives up, the error is the first failure, with [all later ones](crate::error::Error::later) and the reason for
+/// giving up.
+///
+/// ```
+/// use harness::{Agent, policy::{RetryPolicy, RetryProvider}, testing::{ScriptedProvider, reply}};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?
+/// # .block_on(async {
+/// let model = ScriptedProvider::new([reply().overloaded(), reply().text("Here I am.")]);
+/// let provider = RetryProvider::new(model, RetryPolicy::default());
+/// let reply = Agent::builder(provider).build()?.run("Are you there?").await?;
+/// assert_eq!(reply.text(), "Here I am.");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct RetryProvider<P> {
+    inner: P,
+    retry: RetryLoop,
+}
+
+impl<P: Provider> RetryProvider<P> {
+    /// Creates a provider that asks this one, with as many attempts as the policy allows.
+    pub fn new(inner: P, policy: RetryPolicy) -> Self {
+        Self { inner, retry: RetryLoop::new(policy) }
+    }
+
+    /// Draws the spread of waits from this seed, so that the waits are reproducible.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.retry.seeded = Some(Arc::new(Mutex::new(fastrand::Rng::with_seed(seed))));
+        self
+    }
+}
+
+impl<P: Provider> Provider for RetryProvider<P> {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn model(&self) -> &str {
+        self.inner.model()
+    }
+
+    fn secrets(&self) -> &Secrets {
+        self.inner.secrets()
+    }
+
+    fn tells_answer_schema(&self) -> bool {
+        self.inner.tells_answer_schema()
+    }
+
+    fn has_vendor_summaries(&self) -> bool {
+        self.inner.has_vendor_summaries()
+    }
+
+    fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
+        self.retry.stream(request, |request| self.inner.stream(request))
+    }
+}
+
+/// Makes the attempts of a call.
+#[derive(Clone, Debug)]
+#[doc(hidden)]
+pub struct RetryLoop {
+    #[doc(hidden)]
+    pub policy: RetryPolicy,
+    /// The seeded random source, if the waits have to be reproducible.
+    seeded: Option<Arc<Mutex<fastrand::Rng>>>,
+}
+
+impl RetryLoop {
+    #[doc(hidden)]
+    pub fn new(policy: RetryPolicy) -> Self {
+        Self { policy, seeded: None }
+    }
+
+    fn draw(&self) -> f64 {
+        match &self.seeded {
+            Some(seeded) => seeded.lock().unwrap_or_else(PoisonError::into_inner).f64(),
+            None => fastrand::f64(),
+        }
+    }
+
+    /// Asks with `open`, and retries as the policy decides. If a wrapper around it already retries, or the policy
+    /// allows one attempt, it asks once and adds nothing.
+    #[doc(hidden)]
+    pub fn stream<'a>(
+        &'a self,
+        request: Request<'a>,
+        open: impl Fn(Request<'a>) -> EventStream<'a> + Send + 'a,
+    ) -> EventStream<'a> {
+        if request.is_retried_outside() {
+            return open(request);
+        }
+        let policy = &self.policy;
+        let request = request.retried_outside().with_reconnects(policy.reconnect);
+        if policy.attempts <= 1 {
+            return open(request);
+        }
+        let then =
+            if policy.after_output { AfterAttempt::Something } else { AfterAttempt::Nothing };
+        stream_events(move |speaker| async move {
+            let mut first: Option<Error> = None;
+            loop {
+                let attempt = AttemptRecord::begin(&request);
+                let tried = relay(open(request.clone()), None, then, &speaker).await;
+                let Err(FailedAttempt { error, said }) = tried else { return };
+                request.failed(attempt.failed());
+                let (call, run) = request.lost();
+                let verdict = policy.decide(&error, call, run, self.draw());
+                let (cause, refused) = (error.to_string(), refusal(&error));
+                let failed = match first.take() {
+                    None => error,
+                    Some(first) => first.followed_by(error),
+                };
+                let wait = match verdict {
+                    RetryVerdict::Wait(wait) => wait,
+                    RetryVerdict::GiveUp(why) => {
+                        return speaker.send(Err(why.into_error(failed))).await;
+                    }
+                };
+                first = Some(failed);
+                if said {
+                    let cause = cause.clone();
+                    speaker.send(Ok(StreamEvent::Discarded { cause })).await;
+                }
+                let (attempt, of) = (call.attempts.saturating_add(1), policy.tries(call, run));
+                let event = StreamEvent::Retrying { attempt, of, wait, refused, cause };
+                // The wait begins when it is shown, whenever the reader asks for the next event.
+                let over = tokio::time::sleep(wait);
+                speaker.send(Ok(event)).await;
+                over.await;
+                request.waited(wait);
+            }
+        })
+    }
+}
+
+impl<P: Provider> fmt::Debug for RetryProvider<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RetryProvider")
+            .field("provider", &self.inner.name())
+            .field("model", &self.inner.model())
+            .field("policy", &self.retry.policy)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,813 @@
+//! Builds a whole answer from events. The same accumulator serves all wires and depends on none.
+
+use std::{
+    collections::{HashMap, HashSet},
+    pin::pin,
+    sync::Arc,
+};
+
+use futures_core::Stream;
+use futures_util::StreamExt as _;
+use serde_json::value::RawValue;
+
+use super::{
+    JsonProgress, ProviderResponse, StopReason, StreamEvent, Usage, VendorPart,
+    repeats::{ArgumentsPrint, RepeatCandidate, repeated},
+};
+use crate::{
+    error::{Error, ErrorKind},
+    message::{
+        Block, Citation, Media, Message, ReasoningBlock, TextBlock, ToolCall, VendorData, are_none,
+        is_empty_object,
+    },
+};
+
+/// Reads a stream to its end and builds the whole answer.
+///
+/// # Errors
+/// - The stream's own error.
+/// - [`ErrorKind::Protocol`] if an event cannot follow the earlier ones: see [`Accumulator::push`].
+/// - [`ErrorKind::CutOff`] if the stream ends before the answer is complete.
+pub async fn accumulate(
+    stream: impl Stream<Item = Result<StreamEvent, Error>>,
+) -> Result<ProviderResponse, Error> {
+    let mut stream = pin!(stream);
+    let mut answer = Accumulator::default();
+    while let Some(event) = stream.next().await {
+        answer.push(&event?)?;
+    }
+    answer.finish()
+}
+
+/// An answer that is still arriving.
+///
+/// A call that the server repeats counts once: a call with the same id and equal decoded arguments,
+/// at any block, or without ids at the same block. A call with the same id and other arguments is
+/// another call and gets an id of its own. Equal calls with different ids are also different calls.
+///
+/// An empty object is ignored beside other arguments, before or after them: some servers begin or
+/// end a call with `{}`. That holds for pieces of one call, and for calls of one id and name.
+///
+/// ```
+/// use harness::provider::{Accumulator, StopReason, StreamEvent, Usage};
+///
+/// let mut answer = Accumulator::default();
+/// answer.push(&StreamEvent::TextDelta { block: 0, text: "Hel".into() })?;
+/// answer.push(&StreamEvent::TextDelta { block: 0, text: "lo".into() })?;
+/// answer.push(&StreamEvent::Completed { stop: StopReason::Complete, usage: Box::default() })?;
+/// assert_eq!(answer.finish()?.message.unwrap().text(), "Hello");
+/// # Ok::<(), harness::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Accumulator {
+    parts: Vec<AnswerPart>,
+    /// The index of the last part of each kind in each block.
+    places: HashMap<(u32, PartKind), usize>,
+    /// The indexes of the calls that the server identifies in the same way.
+    alike: HashMap<CallKey, Vec<usize>>,
+    cleared: CheckedCalls,
+    /// What the last event has added to a call; `None` if nothing.
+    added: Option<ArgumentsChange>,
+    id: Option<String>,
+    model: Option<String>,
+    provider: Option<String>,
+    /// The model that was asked, if several were possible.
+    asked: Option<String>,
+    usage: Usage,
+    /// The tokens of discarded answers.
+    discarded: Usage,
+    stop: Option<StopReason>,
+    /// The ids of this answer's calls.
+    ids: HashSet<String>,
+    /// The ids of earlier calls of the conversation.
+    taken: Arc<HashSet<String>>,
+}
+
+/// How the server identifies a call: by an id, or without an id by its block.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum CallKey {
+    Id(String),
+    Block(u32),
+}
+
+impl CallKey {
+    fn of(block: u32, given: &str) -> Self {
+        match given {
+            "" => Self::Block(block),
+            given => Self::Id(given.to_owned()),
+        }
+    }
+}
+
+/// The complete calls at the beginning of the answer that have already been checked by
+/// [`Accumulator::count_up_to`].
+#[derive(Clone, Copy, Debug, Default)]
+struct CheckedCalls {
+    /// They are all calls among this number of parts.
+    parts: usize,
+    calls: usize,
+    /// Whether the next call is complete and did not pass the check.
+    ends: bool,
+}
+
+/// A change of a call that is being written.
+#[derive(Clone, Copy, Debug)]
+struct ArgumentsChange {
+    /// Whether the call begins, or its arguments begin anew.
+    begins: bool,
+    /// The byte of the arguments from which on they are new.
+    from: usize,
+}
+
+/// A piece of a call that is being written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
+pub struct CallPiece<'a> {
+    /// The id that results refer to.
+    #[doc(hidden)]
+    pub call: &'a str,
+    #[doc(hidden)]
+    pub tool: &'a str,
+    /// Whether the call begins with this piece. If it has begun before, its earlier pieces are void.
+    #[doc(hidden)]
+    pub begins: bool,
+    /// The next piece of the arguments; may be empty.
+    #[doc(hidden)]
+    pub json: &'a str,
+}
+
+#[derive(Clone, Debug)]
+struct AnswerPart {
+    block: u32,
+    said: PartData,
+    /// The sources of its text.
+    citations: Vec<Citation>,
+    vendor: Option<VendorData>,
+}
+
+#[derive(Clone, Debug)]
+enum PartData {
+    Text(String),
+    Reasoning(String),
+    Call(PartCall),
+    Image(Media),
+    Audio(Media),
+    Opaque,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum PartKind {
+    Text,
+    Reasoning,
+    Call,
+    Image,
+    Audio,
+    Opaque,
+}
+
+#[derive(Clone, Debug)]
+struct PartCall {
+    /// The id that results refer to.
+    id: String,
+    /// The id from the server.
+    given: String,
+    name: String,
+    arguments: String,
+    progress: JsonProgress,
+    ended: bool,
+    /// Whether an earlier call has the same id, so that this call may repeat it.
+    is_again: bool,
+    /// Whether it repeats an earlier call.
+    repeats: bool,
+    /// The print of the arguments, once it has been computed.
+    print: Option<Option<ArgumentsPrint>>,
+}
+
+/// While an answer arrives, a call is compared with at most this many calls of its id. At the end it is compared with all.
+const COMPARED: usize = 16;
+
+impl Accumulator {
+    /// An answer whose calls get none of these ids. Servers number their calls from the start in
+    /// each answer, but vendors require ids that are unique in a conversation.
+    #[doc(hidden)]
+    pub fn avoiding(taken: Arc<HashSet<String>>) -> Self {
+        Self { taken, ..Self::default() }
+    }
+
+    /// Adds the next event.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Protocol`] if the event cannot follow the earlier ones: arguments, an end or
+    /// vendor data for a call that never started, or any event after the end.
+    pub fn push(&mut self, event: &StreamEvent) -> Result<(), Error> {
+        if self.stop.is_some() {
+            return Err(protocol(format!("an event came after the end: {event:?}")));
+        }
+        self.added = None;
+        match event {
+            StreamEvent::Started { id, model } => {
+                self.id.clone_from(id);
+                if model.is_some() {
+                    self.model.clone_from(model);
+                }
+            }
+            StreamEvent::AnsweredBy { provider, model } => {
+                self.provider = Some(provider.clone());
+                self.model = Some(model.clone());
+                self.asked = Some(model.clone());
+            }
+            // Nothing of the failed try has been emitted.
+            StreamEvent::ParameterDropped { .. } => {}
+            StreamEvent::Retrying { .. } | StreamEvent::FallingBack { .. } => {
+                self.usage = Usage::default();
+            }
+            StreamEvent::Discarded { .. } => {
+                let mut discarded = self.discarded;
+                discarded.add(&self.usage);
+                let taken = Arc::clone(&self.taken);
+                *self = Self { discarded, taken, ..Self::default() };
+            }
+            StreamEvent::TextDelta { block, text } => {
+                let part = self.part(*block, PartKind::Text);
+                if let PartData::Text(all) = &mut part.said {
+                    all.push_str(text);
+                }
+            }
+            StreamEvent::ReasoningDelta { block, text } => {
+                let part = self.part(*block, PartKind::Reasoning);
+                if let PartData::Reasoning(all) = &mut part.said {
+                    all.push_str(text);
+                }
+            }
+            StreamEvent::Citation { block, citation } => {
+                self.part(*block, PartKind::Text).citations.push(Citation::clone(citation));
+            }
+            StreamEvent::Image { block, image } => {
+                self.push_part(*block, PartKind::Image, PartData::Image(image.clone()));
+            }
+            StreamEvent::Audio { block, audio } => {
+                self.push_part(*block, PartKind::Audio, PartData::Audio(audio.clone()));
+            }
+            StreamEvent::ToolCallStart { block, id, name } => self.begin(*block, id, name),
+            StreamEvent::ToolCallDelta { block, json } => {
+                let call = self.changing(*block)?;
+                // No valid JSON continues after an object, so one of the two objects is empty and
+                // is ignored.
+                let begins = json.trim_start().starts_with('{');
+                let replaces = begins && call.progress.is_empty_object();
+                if replaces {
+                    call.arguments.clear();
+                    call.progress = JsonProgress::default();
+                }
+                let is_whole = call.progress.is_whole(&call.arguments);
+                let says_nothing = begins && is_whole && is_empty_object(json);
+                if !says_nothing {
+                    let from = call.arguments.len();
+                    call.arguments.push_str(json);
+                    call.progress.read(&call.arguments);
+                    self.added = Some(ArgumentsChange { begins: replaces, from });
+                }
+            }
+            StreamEvent::ToolCallArguments { block, json } => {
+                let call = self.changing(*block)?;
+                let before = call.arguments.len();
+                let added = match json.starts_with(&call.arguments) {
+                    true => (json.len() > before)
+                        .then_some(ArgumentsChange { begins: false, from: before }),
+                    false => Some(ArgumentsChange { begins: true, from: 0 }),
+                };
+                call.arguments.clone_from(json);
+                call.progress = JsonProgress::default();
+                call.progress.read(&call.arguments);
+                self.added = added;
+            }
+            StreamEvent::ToolCallEnd { block } => {
+                let (at, call) = self.call(*block)?;
+                call.ended = true;
+                if call.is_again {
+                    self.compare(at);
+                }
+            }
+            StreamEvent::Vendor { block, part, data } => self.vendor(*block, *part, data)?,
+            StreamEvent::UsageSoFar(usage) => self.usage.update(usage),
+            StreamEvent::Completed { stop, usage } => {
+                self.stop = Some(*stop);
+                self.usage.update(usage);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the answer is complete.
+    pub fn is_complete(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    /// Whether the last event has changed a call: if not, the caller need not check again whether
+    /// the call is [written](Self::written_call).
+    #[doc(hidden)]
+    pub fn has_changed_a_call(&self) -> bool {
+        self.added.is_some()
+    }
+
+    /// What the last event, which was about this block, has added to a call. `None` for a call that
+    /// may repeat an earlier one, as in [`written_call`](Self::written_call).
+    #[doc(hidden)]
+    pub fn call_piece(&self, block: u32) -> Option<CallPiece<'_>> {
+        let ArgumentsChange { begins, from } = self.added?;
+        let part = self.parts.get(self.place(block, PartKind::Call)?)?;
+        let PartCall { id, name, arguments, is_again, .. } = part.as_call()?;
+        let json = arguments.get(from..)?;
+        (!is_again).then_some(CallPiece { call: id, tool: name, begins, json })
+    }
+
+    /// Whether nothing of the answer has arrived and no tokens have been counted.
+    #[doc(hidden)]
+    pub fn is_untouched(&self) -> bool {
+        self.parts.is_empty() && self.usage() == Usage::default()
+    }
+
+    /// Whether tools of the vendor have left something in the answer, or it names sources.
+    #[doc(hidden)]
+    pub fn has_sources(&self) -> bool {
+        let has =
+            |part: &AnswerPart| matches!(part.said, PartData::Opaque) || !part.citations.is_empty();
+        self.parts.iter().any(has)
+    }
+
+    /// The tokens so far, including those of discarded answers.
+    pub fn usage(&self) -> Usage {
+        let mut usage = self.usage;
+        usage.add(&self.discarded);
+        usage
+    }
+
+    /// The provider that answers, if several were possible.
+    pub fn provider(&self) -> Option<&str> {
+        self.provider.as_deref()
+    }
+
+    /// The model that was asked, if several were possible.
+    #[doc(hidden)]
+    pub fn requested_model(&self) -> Option<&str> {
+        self.asked.as_deref()
+    }
+
+    /// The model that answers, as the vendor names it.
+    pub fn model(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
+
+    /// The call of this block, if its arguments are complete or already a whole JSON value. `None`
+    /// for a call that may repeat an earlier one, which is known only when the answer is complete.
+    /// Arguments may follow a call without arguments: some servers send `{}` first.
+    pub fn written_call(&self, block: u32) -> Option<ToolCall> {
+        let part = self.parts.get(self.place(block, PartKind::Call)?)?;
+        let PartCall { arguments, progress, ended, is_again, .. } = part.as_call()?;
+        let is_written = *ended || progress.is_whole(arguments);
+        (is_written && !is_again).then(|| part.to_call()).flatten()
+    }
+
+    /// Counts the calls of the answer up to and including this one, if `are` holds for each of them
+    /// in its current state, and returns `None` otherwise. The result for a call that has ended is
+    /// cached, so every caller must pass the same `are`.
+    pub fn count_up_to(
+        &mut self,
+        call: &ToolCall,
+        are: impl Fn(&ToolCall) -> bool,
+    ) -> Option<usize> {
+        let CheckedCalls { parts, calls, ends } = &mut self.cleared;
+        let mut count = *calls;
+        for (at, part) in self.parts.iter().enumerate().skip(*parts) {
+            let so_far = match part.as_call() {
+                Some(_) if *ends => return None,
+                Some(so_far) if !so_far.repeats => so_far,
+                Some(_) | None => continue,
+            };
+            let is_it = so_far.id == call.id();
+            let does = part.to_call().is_some_and(|call| are(&call));
+            // All calls before it have ended, too.
+            let is_settled = so_far.ended && *calls == count;
+            if !does {
+                *ends = is_settled;
+                return None;
+            }
+            count = count.saturating_add(1);
+            if is_settled {
+                (*parts, *calls) = (at.saturating_add(1), count);
+            }
+            if is_it {
+                return Some(count);
+            }
+        }
+        None
+    }
+
+    /// The whole answer.
+    ///
+    /// Of a truncated answer, only complete calls are kept, and none of them may run. Of a refused
+    /// answer, only the text is kept.
+    ///
+    /// # Errors
+    /// [`ErrorKind::CutOff`] if the answer is not complete.
+    pub fn finish(mut self) -> Result<ProviderResponse, Error> {
+        let Some(stop) = self.stop else { return Err(cut_off()) };
+        self.drop_repeats();
+        let usage = self.usage();
+        let Self { parts, id, model, provider, .. } = self;
+        let blocks = parts.into_iter().filter(|part| match (stop, &part.said) {
+            (StopReason::Refused, said) => matches!(said, PartData::Text(_)),
+            // Arguments that never began are not empty arguments.
+            (StopReason::Truncated, PartData::Call(PartCall { arguments, ended, .. })) => {
+                *ended && !arguments.trim().is_empty() && is_whole(arguments)
+            }
+            _ => true,
+        });
+        let message = message_of(blocks.filter_map(AnswerPart::into_block).collect());
+        let message = match stop {
+            StopReason::Paused => message.as_ref().map(Message::paused),
+            _ => message,
+        };
+        Ok(ProviderResponse { message, stop, usage, id, model, provider })
+    }
+
+    /// The part of a cut-off answer that can be kept: text, with a mark that it was cut off;
+    /// thinking that has its signature and is followed by something; complete calls. What the
+    /// vendor executed itself is left out, since it may be incomplete. A vendor refuses thinking if
+    /// something that stood behind it is missing. So only the thinking before the first part that is
+    /// left out is kept, and later parts are kept without the vendor's data.
+    pub fn into_partial(mut self) -> Option<Message> {
+        self.drop_repeats();
+        let mut blocks: Vec<Block> = Vec::new();
+        let mut is_whole_so_far = true;
+        let drop_thinking = |blocks: &mut Vec<Block>| {
+            while let Some(Block::Reasoning(_)) = blocks.last() {
+                blocks.pop();
+            }
+        };
+        for mut part in self.parts {
+            let is_kept = match &part.said {
+                PartData::Text(_) | PartData::Image(_) | PartData::Audio(_) => true,
+                PartData::Reasoning(_) => part.vendor.is_some() && is_whole_so_far,
+                PartData::Call(PartCall { arguments, ended, .. }) => *ended && is_whole(arguments),
+                PartData::Opaque => {
+                    is_whole_so_far = false;
+                    drop_thinking(&mut blocks);
+                    false
+                }
+            };
+            if !is_whole_so_far {
+                part.vendor = None;
+            }
+            blocks.extend(Some(part).filter(|_| is_kept).and_then(AnswerPart::into_block));
+        }
+        drop_thinking(&mut blocks);
+        if let Some(Block::Text(last)) = blocks.last_mut() {
+            let marked = format!("{}{MARK}", last.text());
+            *last = TextBlock::new(marked)
+                .with_citations(last.citations().iter().cloned())
+                .with_vendor(last.vendor().cloned());
+        }
+        message_of(blocks)
+    }
+
+    /// Begins a call. The same beginning twice in a row is only one call.
+    fn begin(&mut self, block: u32, given: &str, name: &str) {
+        let given = given.trim();
+        if let Some((_, last)) = self.last_call(block) {
+            let is_begun = last.given == given && last.name == name;
+            if is_begun && !last.ended && last.arguments.is_empty() {
+                return;
+            }
+            last.ended = true;
+        }
+        let named = CallKey::of(block, given);
+        let same_id = self.alike.get(&named).map_or(0, Vec::len);
+        self.alike.entry(named).or_default().push(self.parts.len());
+        let call = PartCall {
+            id: self.unique_id(block, given, same_id),
+            given: given.to_owned(),
+            name: name.to_owned(),
+            arguments: String::new(),
+            progress: JsonProgress::default(),
+            ended: false,
+            is_again: same_id > 0,
+            repeats: false,
+            print: None,
+        };
+        self.push_part(block, PartKind::Call, PartData::Call(call));
+        self.added = Some(ArgumentsChange { begins: true, from: 0 });
+    }
+
+    /// Finds out whether a call that has just ended repeats an earlier one with its id.
+    fn compare(&mut self, at: usize) {
+        let Some(AnswerPart { block, said: PartData::Call(call), .. }) = self.parts.get(at) else {
+            return;
+        };
+        let alike =
+            self.alike.get(&CallKey::of(*block, &call.given)).map_or(&[][..], Vec::as_slice);
+        // Later calls with the same id have usually not ended yet.
+        let up_to = alike.partition_point(|place| *place <= at);
+        let first = up_to.saturating_sub(COMPARED);
+        let alike = alike.get(first..up_to).unwrap_or_default().to_vec();
+        self.find_repeats(&alike, |place| place == at);
+    }
+
+    /// Finds the calls among these, all with the same id and in order, that repeat an earlier one.
+    /// Returns those that are `asked` about, each with the call that it repeats.
+    fn find_repeats(
+        &mut self,
+        alike: &[usize],
+        asked: impl Fn(usize) -> bool,
+    ) -> Vec<(usize, usize)> {
+        for at in alike {
+            if let Some(AnswerPart { said: PartData::Call(call), .. }) = self.parts.get_mut(*at) {
+                call.print.get_or_insert_with(|| ArgumentsPrint::of(&call.arguments));
+            }
+        }
+        let calls = alike.iter().filter_map(|at| {
+            let call = self.parts.get(*at)?.as_call()?;
+            let print = call.print.unwrap_or_default();
+            let (name, arguments) = (call.name.as_str(), call.arguments.as_str());
+            let stands = call.is_placeholder();
+            Some(RepeatCandidate {
+                at: *at,
+                name,
+                arguments,
+                print,
+                stands,
+                fills: call.can_fill(),
+            })
+        });
+        let found: Vec<(usize, Option<usize>)> =
+            repeated(calls).into_iter().filter(|(at, _)| asked(*at)).collect();
+        for (at, earlier) in &found {
+            if let Some(AnswerPart { said: PartData::Call(call), .. }) = self.parts.get_mut(*at) {
+                call.repeats = earlier.is_some();
+            }
+            if let Some(earlier) = earlier {
+                self.fill(*earlier, *at);
+            }
+        }
+        found.into_iter().filter_map(|(at, earlier)| Some((at, earlier?))).collect()
+    }
+
+    /// If the earlier call is a placeholder, gives it the arguments of the call that repeats it.
+    fn fill(&mut self, earlier: usize, at: usize) {
+        let call = |at| self.parts.get(at).and_then(AnswerPart::as_call);
+        if !call(earlier).is_some_and(PartCall::is_placeholder) {
+            return;
+        }
+        let by = call(at).filter(|by| by.can_fill());
+        let by = by.map(|by| (by.arguments.clone(), by.progress, by.print));
+        if let (Some(by), Some(AnswerPart { said: PartData::Call(call), .. })) =
+            (by, self.parts.get_mut(earlier))
+        {
+            (call.arguments, call.progress, call.print) = by;
+            self.cleared = CheckedCalls::default();
+        }
+    }
+
+    /// Removes the calls that repeat others. Vendor data that only the repeat has is kept.
+    fn drop_repeats(&mut self) {
+        let alike = std::mem::take(&mut self.alike);
+        for alike in alike.values().filter(|alike| alike.len() > 1) {
+            for (at, earlier) in self.find_repeats(alike, |_| true) {
+                let vendor = self.parts.get(at).and_then(|part| part.vendor.clone());
+                if let Some(repeated) = self.parts.get_mut(earlier) {
+                    repeated.vendor = repeated.vendor.take().or(vendor);
+                }
+            }
+        }
+        self.parts.retain(|part| !part.is_repeat());
+    }
+
+    /// The index of the last part of this kind in a block.
+    fn place(&self, block: u32, kind: PartKind) -> Option<usize> {
+        let last = self.parts.last().filter(|last| last.block == block && last.kind() == kind);
+        match last {
+            Some(_) => self.parts.len().checked_sub(1),
+            None => self.places.get(&(block, kind)).copied(),
+        }
+    }
+
+    fn push_part(&mut self, block: u32, kind: PartKind, said: PartData) -> usize {
+        let at = self.parts.len();
+        self.places.insert((block, kind), at);
+        self.parts.push(AnswerPart { block, said, citations: Vec::new(), vendor: None });
+        at
+    }
+
+    /// The part of this kind in a block. It is created if the block has none.
+    #[inline]
+    fn part(&mut self, block: u32, kind: PartKind) -> &mut AnswerPart {
+        let mut at = self.parts.len().saturating_sub(1);
+        // Nearly always it is the last part.
+        if !self.parts.get(at).is_some_and(|part| part.block == block && part.kind() == kind) {
+            at = self.other_part(block, kind);
+        }
+        #[expect(clippy::indexing_slicing, reason = "`at` was found or made on the lines above")]
+        &mut self.parts[at]
+    }
+
+    #[cold]
+    fn other_part(&mut self, block: u32, kind: PartKind) -> usize {
+        self.place(block, kind).unwrap_or_else(|| {
+            let said = match kind {
+                PartKind::Text => PartData::Text(String::new()),
+                PartKind::Reasoning => PartData::Reasoning(String::new()),
+                PartKind::Call | PartKind::Image | PartKind::Audio | PartKind::Opaque => {
+                    PartData::Opaque
+                }
+            };
+            self.push_part(block, kind, said)
+        })
+    }
+
+    /// The last call of a block, with its index.
+    fn last_call(&mut self, block: u32) -> Option<(usize, &mut PartCall)> {
+        let at = self.place(block, PartKind::Call)?;
+        match &mut self.parts.get_mut(at)?.said {
+            PartData::Call(call) => Some((at, call)),
+            PartData::Text(_)
+            | PartData::Reasoning(_)
+            | PartData::Image(_)
+            | PartData::Audio(_)
+            | PartData::Opaque => None,
+        }
+    }
+
+    fn call(&mut self, block: u32) -> Result<(usize, &mut PartCall), Error> {
+        self.last_call(block)
+            .ok_or_else(|| protocol(format!("arguments came for block {block}, which is no call")))
+    }
+
+    /// A call whose arguments are about to change.
+    fn changing(&mut self, block: u32) -> Result<&mut PartCall, Error> {
+        if self.last_call(block).is_some_and(|(_, call)| call.ended) {
+            self.cleared = CheckedCalls::default();
+        }
+        let (_, call) = self.call(block)?;
+        call.print = None;
+        Ok(call)
+    }
+
+    fn vendor(&mut self, block: u32, part: VendorPart, data: &VendorData) -> Result<(), Error> {
+        let part = match part {
+            VendorPart::Text => self.part(block, PartKind::Text),
+            VendorPart::Reasoning => self.part(block, PartKind::Reasoning),
+            VendorPart::Opaque => self.part(block, PartKind::Opaque),
+            VendorPart::ToolCall => {
+                let call = self.place(block, PartKind::Call).and_then(|at| self.parts.get_mut(at));
+                call.ok_or_else(|| {
+                    protocol(format!("vendor data came for block {block}, which is no call"))
+                })?
+            }
+        };
+        part.vendor = Some(data.clone());
+        Ok(())
+    }
+
+    /// Results refer to calls by id, so no two calls share an id and no id is empty. `same_id`
+    /// earlier calls of this answer have the given id.
+    fn unique_id(&mut self, block: u32, given: &str, same_id: usize) -> String {
+        let base = match (given, &self.id) {
+            ("", Some(answer)) => format!("{answer}_{block}"),
+            ("", None) => format!("call_{:016x}", fastrand::u64(..)),
+            (given, _) => given.to_owned(),
+        };
+        let is_free = |id: &str| !self.ids.contains(id) && !self.taken.contains(id);
+        let id = if is_free(&base) { base } else { numbered(&base, same_id.max(1), is_free) };
+        self.ids.insert(id.clone());
+        id
+    }
+}
+
+/// The base with a free number greater than `after` appended. Usually all numbers up to some number
+/// are taken and the others are free, so the search doubles its step and then bisects.
+fn numbered(base: &str, after: usize, is_free: impl Fn(&str) -> bool) -> String {
+    let of = |number: usize| format!("{base}_{number}");
+    let (mut taken, mut step) = (after, 1_usize);
+    let mut free = loop {
+        let number = taken.saturating_add(step);
+        if is_free(&of(number)) || number == usize::MAX {
+            break number;
+        }
+        (taken, step) = (number, step.saturating_mul(2));
+    };
+    while free - taken > 1 {
+        let middle = taken + (free - taken) / 2;
+        if is_free(&of(middle)) {
+            free = middle;
+        } else {
+            taken = middle;
+        }
+    }
+    of(free)
+}
+
+impl PartCall {
+    /// Whether it is a call whose arguments have not come: the arguments of the next call with its
+    /// id and name may belong to it.
+    fn is_placeholder(&self) -> bool {
+        self.ended && !self.given.is_empty() && are_none(&self.arguments)
+    }
+
+    /// Whether it has arguments for which an earlier call of its id may be a placeholder.
+    fn can_fill(&self) -> bool {
+        let arguments = self.arguments.trim();
+        let is_object = self.print.flatten().is_some() && arguments.starts_with('{');
+        is_object && !are_none(arguments) && !self.given.is_empty()
+    }
+}
+
+impl AnswerPart {
+    fn as_call(&self) -> Option<&PartCall> {
+        match &self.said {
+            PartData::Call(call) => Some(call),
+            PartData::Text(_)
+            | PartData::Reasoning(_)
+            | PartData::Image(_)
+            | PartData::Audio(_)
+            | PartData::Opaque => None,
+        }
+    }
+
+    #[inline]
+    fn kind(&self) -> PartKind {
+        match self.said {
+            PartData::Text(_) => PartKind::Text,
+            PartData::Reasoning(_) => PartKind::Reasoning,
+            PartData::Call(_) => PartKind::Call,
+            PartData::Image(_) => PartKind::Image,
+            PartData::Audio(_) => PartKind::Audio,
+            PartData::Opaque => PartKind::Opaque,
+        }
+    }
+
+    fn is_repeat(&self) -> bool {
+        self.as_call().is_some_and(|call| call.repeats)
+    }
+
+    fn to_call(&self) -> Option<ToolCall> {
+        let PartCall { id, name, arguments, .. } = self.as_call()?;
+        Some(ToolCall::new(id, name, arguments).with_vendor(self.vendor.clone()))
+    }
+
+    /// The block to keep, if there is anything to keep. Vendors refuse text that is only white
+    /// space, and thinking without text and signature is useless.
+    fn into_block(self) -> Option<Block> {
+        let Self { block: _, said, citations, vendor } = self;
+        match said {
+            PartData::Text(text)
+                if text.trim().is_empty() && vendor.is_none() && citations.is_empty() =>
+            {
+                None
+            }
+            PartData::Text(mut text) => {
+                // It is kept as long as the conversation, and needs no capacity for growth.
+                text.shrink_to_fit();
+                let text = TextBlock::new(text).with_citations(citations).with_vendor(vendor);
+                Some(Block::Text(text))
+            }
+            PartData::Reasoning(text) if text.is_empty() && vendor.is_none() => None,
+            PartData::Reasoning(text) => Some(Block::Reasoning(ReasoningBlock::new(text, vendor))),
+            PartData::Call(PartCall { id, name, arguments, .. }) => {
+                Some(Block::ToolCall(ToolCall::new(id, name, arguments).with_vendor(vendor)))
+            }
+            PartData::Image(image) => Some(Block::Image(image)),
+            PartData::Audio(audio) => Some(Block::Audio(audio)),
+            PartData::Opaque => vendor.map(Block::Vendor),
+        }
+    }
+}
+
+/// Marks text that was cut off.
+const MARK: &str = "\n\n[interrupted]";
+
+/// Whether a message ends with text that was cut off.
+#[doc(hidden)]
+pub fn breaks_off(message: &Message) -> bool {
+    matches!(message.blocks().last(), Some(Block::Text(text)) if text.text().ends_with(MARK))
+}
+
+fn message_of(blocks: Vec<Block>) -> Option<Message> {
+    (!blocks.is_empty()).then(|| Message::assistant(blocks))
+}
+
+fn is_whole(arguments: &str) -> bool {
+    arguments.trim().is_empty() || serde_json::from_str::<&RawValue>(arguments).is_ok()
+}
+
+/// The error of a stream that ended before the answer was complete.
+#[doc(hidden)]
+pub fn cut_off() -> Error {
+    Error::new(
+        ErrorKind::CutOff,
+        "the answer ended before it was complete: the connection was closed in the middle",
+    )
+}
+
+fn protocol(message: String) -> Error {
+    Error::new(ErrorKind::Protocol, message)
+}

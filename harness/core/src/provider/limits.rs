@@ -1,0 +1,29 @@
+//! Size limits of an answer.
+
+/// The size limits of an answer, in bytes. An answer over a limit fails with
+/// [`ErrorKind::TooLarge`](crate::error::ErrorKind::TooLarge), so that a broken or hostile server cannot
+/// fill the memory.
+///
+/// ```
+/// use harness::provider::AnswerLimits;
+///
+/// let limits = AnswerLimits { arguments: 64 * 1024, ..AnswerLimits::default() };
+/// assert_eq!(limits.event, 16 * 1024 * 1024);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnswerLimits {
+    /// One event of the stream. Default 16 MiB.
+    pub event: usize,
+    /// The arguments of one call. Default 4 MiB.
+    pub arguments: usize,
+    /// Everything that is kept of one answer. Default 64 MiB. Independently of it, an answer has at
+    /// most 4,096 parts (blocks, items, calls).
+    pub response: usize,
+}
+
+impl Default for AnswerLimits {
+    fn default() -> Self {
+        const MIB: usize = 1024 * 1024;
+        Self { event: 16 * MIB, arguments: 4 * MIB, response: 64 * MIB }
+    }
+}

@@ -1,0 +1,160 @@
+//! Providers: the trait, the request, the events of an answer, and the accumulator that builds the
+//! whole answer from them.
+
+mod accumulate;
+mod answer;
+mod context;
+mod escape;
+mod event;
+mod found;
+mod ledger;
+mod limits;
+mod plan;
+mod progress;
+mod repeats;
+mod request;
+mod response;
+mod sent;
+mod settings;
+mod speak;
+mod wanted;
+
+use std::sync::Arc;
+
+#[doc(hidden)]
+pub use self::found::{FoundTools, ToolSearches};
+pub(crate) use self::ledger::AttemptRecord;
+#[doc(hidden)]
+pub use self::plan::{BodyDraft, DraftMark, EncodedPart, PartCursor};
+#[doc(hidden)]
+pub use self::request::VendorsView;
+#[doc(hidden)]
+pub use self::sent::EncodedMessages;
+#[doc(hidden)]
+pub use self::settings::merge;
+pub use self::{
+    accumulate::{Accumulator, accumulate},
+    answer::{OutputMode, OutputSchema},
+    context::ContextTokens,
+    event::{StreamEvent, VendorPart},
+    ledger::{RetryAccounting, RetryCost},
+    limits::AnswerLimits,
+    request::Request,
+    response::{ProviderResponse, StopReason, Usage},
+    sent::EncodedPrefix,
+    settings::{Effort, PromptCache, Settings, ToolChoice},
+    wanted::WantedItem,
+};
+#[doc(hidden)]
+pub use self::{
+    accumulate::{CallPiece, breaks_off, cut_off},
+    answer::{RequestPurpose, in_words},
+    context::{ContextMeter, tokens_of},
+    progress::JsonProgress,
+    response::update_count,
+    speak::{EventSender, ForwardedStream, stream_events},
+};
+use crate::{error::Error, secret::Secrets};
+
+/// The events of one answer, in order. An error is the last item.
+pub type EventStream<'a> =
+    std::pin::Pin<Box<dyn futures_core::Stream<Item = Result<StreamEvent, Error>> + Send + 'a>>;
+
+/// A source of answers: a vendor's service, a local server, or a script.
+///
+/// Retries and fallbacks are providers that wrap other providers. A provider that retries requests
+/// marks them with [`Request::retried_outside`]. A provider that would retry by itself makes only
+/// one try of a marked request, so that retries do not multiply.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a provider",
+    label = "not a provider",
+    note = "`AnthropicProvider::from_env()?` asks Anthropic's models with the key in the environment, and `AnthropicProvider::builder().model(\"..\")` chooses one; other vendors have providers of their own",
+    note = "`provider_from_env()?` takes the provider that the variable `PROVIDER` names"
+)]
+pub trait Provider: Send + Sync {
+    /// Its name in messages and records, such as `anthropic`.
+    fn name(&self) -> &str;
+
+    /// The model that it uses.
+    fn model(&self) -> &str;
+
+    /// Sends the request and returns the events of the answer. Nothing happens before the stream is
+    /// polled. Dropping the stream closes the connection at once.
+    ///
+    /// A complete answer ends with [`StreamEvent::Completed`]; a stream that ends without it was
+    /// cut off. A failure is the last item.
+    fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a>;
+
+    /// The secrets that it knows, such as its key. An agent removes them from tool results, error
+    /// texts and traces. A provider that wraps others must return their secrets. The default is
+    /// none.
+    fn secrets(&self) -> &Secrets {
+        Secrets::none()
+    }
+
+    /// Whether it tells the model the schema of the [answer](Request::answer) itself. If not, which
+    /// is the default, the agent writes the schema after the user's message. A provider that wraps
+    /// others returns what they return.
+    fn tells_answer_schema(&self) -> bool {
+        false
+    }
+
+    /// Whether its vendor can summarize a conversation when [asked to](Request::asks_for_summary).
+    /// The default is `false`, and then the agent does not ask. A provider that wraps others
+    /// returns what they return.
+    fn has_vendor_summaries(&self) -> bool {
+        false
+    }
+}
+
+impl<P: Provider + ?Sized> Provider for Arc<P> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn model(&self) -> &str {
+        (**self).model()
+    }
+
+    fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
+        (**self).stream(request)
+    }
+
+    fn secrets(&self) -> &Secrets {
+        (**self).secrets()
+    }
+
+    fn tells_answer_schema(&self) -> bool {
+        (**self).tells_answer_schema()
+    }
+
+    fn has_vendor_summaries(&self) -> bool {
+        (**self).has_vendor_summaries()
+    }
+}
+
+impl<P: Provider + ?Sized> Provider for Box<P> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn model(&self) -> &str {
+        (**self).model()
+    }
+
+    fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
+        (**self).stream(request)
+    }
+
+    fn secrets(&self) -> &Secrets {
+        (**self).secrets()
+    }
+
+    fn tells_answer_schema(&self) -> bool {
+        (**self).tells_answer_schema()
+    }
+
+    fn has_vendor_summaries(&self) -> bool {
+        (**self).has_vendor_summaries()
+    }
+}

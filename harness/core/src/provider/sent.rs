@@ -1,0 +1,87 @@
+//! The encoded messages of an earlier request, so that a long conversation is not encoded again for
+//! each request.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use super::EncodedPart;
+use crate::message::Messages;
+
+/// The maximum size that is kept, in bytes. Vendors refuse requests of this size.
+const MOST: usize = 32 * 1024 * 1024;
+
+/// The messages of one conversation as they were last sent, encoded for one wire. A conversation
+/// only grows, so the next request encodes only the new messages.
+///
+/// For each message it keeps the encoded JSON without the texts of 128 bytes and more, and the positions of the characters
+/// that are escaped in these texts, in at most an eighth of their size. The texts themselves are read from the messages
+/// while a request is sent. A value that a tool has returned ([`ToolContent::Json`](crate::message::ToolContent::Json)) is
+/// kept as encoded text. Nothing is kept of a conversation whose kept part is larger than 32 MiB.
+///
+/// It belongs to one conversation, and a provider finds it in the
+/// [`Request`](super::Request::with_sent). If it does not fit the request (another wire, another
+/// conversation), the messages are encoded again.
+#[derive(Default)]
+pub struct EncodedPrefix(Mutex<Option<EncodedMessages>>);
+
+/// Encoded messages.
+#[doc(hidden)]
+pub struct EncodedMessages {
+    /// The wire and its settings that encoded them: they can be used only for the same ones.
+    #[doc(hidden)]
+    pub form: String,
+    /// The encoded messages.
+    #[doc(hidden)]
+    pub messages: Messages,
+    /// Their bytes, in order.
+    #[doc(hidden)]
+    pub parts: Vec<Arc<EncodedPart>>,
+    /// A number of messages after which a part ends, and the number of parts up to there.
+    #[doc(hidden)]
+    pub end: Option<(usize, usize)>,
+}
+
+impl EncodedPrefix {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Frees what is held. The next request encodes all messages again.
+    pub fn forget(&self) {
+        self.replace(None);
+    }
+
+    /// The number of bytes held.
+    pub fn size(&self) -> usize {
+        let written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        written.iter().flat_map(|written| &written.parts).map(|part| part.weight()).sum()
+    }
+
+    /// Takes out what is encoded of these messages in this form. The caller puts the extended
+    /// version back with [`keep`](Self::keep).
+    #[doc(hidden)]
+    pub fn take(&self, form: &str, messages: &Messages) -> Option<EncodedMessages> {
+        let written = self.replace(None)?;
+        (written.form == form && messages.has_prefix(&written.messages)).then_some(written)
+    }
+
+    #[doc(hidden)]
+    pub fn keep(&self, written: EncodedMessages) {
+        let size: usize = written.parts.iter().map(|part| part.weight()).sum();
+        self.replace(Some(written).filter(|_| size <= MOST));
+    }
+
+    fn replace(&self, by: Option<EncodedMessages>) -> Option<EncodedMessages> {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *held, by)
+    }
+}
+
+impl fmt::Debug for EncodedPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EncodedPrefix").field("size", &self.size()).finish()
+    }
+}

@@ -1,0 +1,282 @@
+//! The settings of an answer that all vendors have in some form.
+
+use std::{fmt, str::FromStr};
+
+use serde_json::{Map, Value};
+
+use crate::{
+    error::{Error, ErrorKind},
+    secret::beginning,
+};
+
+/// How much the model thinks. Each wire translates it into its vendor's setting. The vendor refuses
+/// a level that the model does not have, and its error names the levels that it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Effort {
+    /// No thinking, or the minimum of the model.
+    Off,
+    /// Very little thinking.
+    Minimal,
+    /// Little thinking.
+    Low,
+    /// A moderate amount of thinking.
+    Medium,
+    /// Much thinking.
+    High,
+    /// Very much thinking.
+    XHigh,
+    /// The maximum of the model.
+    Max,
+    /// Thinking of at most this number of tokens, which count as tokens of the answer. Claude's
+    /// models up to 4.5 have such a budget, of at least 1,024 tokens and less than
+    /// [`max_tokens`](Settings::max_tokens), and so has OpenRouter. For other models and servers,
+    /// the builder of the provider and each request fail.
+    Tokens(u32),
+}
+
+impl FromStr for Effort {
+    type Err = Error;
+
+    /// Reads the name of a level, such as `off` or `xhigh`.
+    fn from_str(name: &str) -> Result<Self, Error> {
+        Ok(match name.trim().to_ascii_lowercase().as_str() {
+            "off" => Self::Off,
+            "minimal" => Self::Minimal,
+            "low" => Self::Low,
+            "medium" => Self::Medium,
+            "high" => Self::High,
+            "xhigh" => Self::XHigh,
+            "max" => Self::Max,
+            _ => {
+                let name = beginning(name, 40);
+                let what = format!(
+                    "`{name}` is no effort; expected `off`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`"
+                );
+                return Err(Error::new(ErrorKind::Configuration, what));
+            }
+        })
+    }
+}
+
+/// Whether the model may, must or must not call a tool.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub enum ToolChoice {
+    /// The model decides.
+    #[default]
+    Auto,
+    /// The model must call a tool.
+    Required,
+    /// The model must not call a tool. The tools are still sent, so that the prompt cache stays
+    /// valid.
+    Forbidden,
+    /// The model must call the tool with this name.
+    Tool(String),
+}
+
+/// How the vendor's prompt cache is used. A vendor caches the beginning of a request for some time.
+/// If another request begins with the same bytes, the cached part costs about a tenth of its price.
+///
+/// | | Anthropic, also through OpenRouter | OpenAI up to `gpt-5.5` | OpenAI from `gpt-5.6` | others |
+/// |---|---|---|---|---|
+/// | `Off` | nothing is marked | cannot be switched off | no writes (`mode: explicit`) | as the server does |
+/// | `Short` | marks for 5 minutes: tools, system prompt, last message | 5 to 10 minutes | 30 minutes | as the server does |
+/// | `Long` | the same marks for 1 hour; writing costs 2 times the input price instead of 1.25 times | 24 hours, where the model has it | 30 minutes | as the server does |
+///
+/// Sources: <https://docs.claude.com/en/docs/build-with-claude/prompt-caching> and
+/// <https://platform.openai.com/docs/guides/prompt-caching>.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PromptCache {
+    /// The cache is not used, as far as the vendor allows that.
+    Off,
+    /// For minutes: the cheapest choice for a conversation without long pauses.
+    #[default]
+    Short,
+    /// For an hour or more: for conversations with long pauses, such as those that wait for a
+    /// person.
+    Long,
+}
+
+/// The settings of an answer. The vendor decides about those that are `None`.
+///
+/// ```
+/// use harness::provider::{Effort, Settings};
+///
+/// let settings = Settings { effort: Some(Effort::High), ..Settings::default() };
+/// assert_eq!(settings.max_tokens, None);
+/// ```
+#[derive(Clone, Default, PartialEq)]
+pub struct Settings {
+    /// The maximum number of tokens of an answer, including thinking. An agent that knows the model's
+    /// [window](crate::context::Window) requests fewer if otherwise the answer does not fit into it.
+    pub max_tokens: Option<u32>,
+    /// The sampling temperature. Newer models refuse it.
+    pub temperature: Option<f64>,
+    /// The probability mass for nucleus sampling. Newer models refuse it.
+    pub top_p: Option<f64>,
+    /// Stop sequences: the answer ends at any of these texts.
+    pub stop: Vec<String>,
+    /// How much the model thinks.
+    pub effort: Option<Effort>,
+    /// Whether requests contain the thinking of earlier turns. They do unless this is `false`. The
+    /// thinking of the current turn, since the user's last message, is always sent: vendors refuse
+    /// the results of calls without the thinking before the calls. If thinking is off at a model of
+    /// Anthropic, none is sent: the vendor refuses it then. A user message directly after
+    /// such results, as after a stopped run, begins no new turn. A server that needs all thinking
+    /// (`ThoughtReplay::Field`) always gets it.
+    ///
+    /// `false` makes requests shorter, but the vendor's prompt cache misses from the first message
+    /// on whose thinking is left out.
+    pub earlier_thinking: Option<bool>,
+    /// Whether it may, must or must not call a tool. Newer models refuse to be forced.
+    pub tool_choice: Option<ToolChoice>,
+    /// Whether the model may make several calls in one answer.
+    pub parallel_calls: Option<bool>,
+    /// Whether the vendor holds the model to the schemas of the tools (strict mode). A tool whose
+    /// schema has no [strict form](crate::tool::ToolSchema::strict) is sent without it, as are all
+    /// tools unless this is `true`. In both cases the library checks the arguments of each call.
+    pub strict_tools: Option<bool>,
+    /// How the vendor's prompt cache is used. Default: [`PromptCache::Short`].
+    pub prompt_cache: Option<PromptCache>,
+    /// Groups requests that begin alike: OpenAI routes requests with the same key to the same
+    /// machines, whose cache contains earlier requests. Default: the id of the first message, so a
+    /// conversation and its forks share a key, and keep it after a restart. Servers that are not
+    /// known to accept a key get one only if it is set here. At most 64 characters; a longer key is
+    /// hashed. If a key is set here, the end of the system prompt is also marked for OpenAI's
+    /// models from `gpt-5.6` on, for conversations that begin alike.
+    pub cache_key: Option<String>,
+    /// A name for the end user that does not identify them, for the vendor's abuse checks.
+    pub user: Option<String>,
+    /// Additional members of the request's body, in the vendor's format.
+    ///
+    /// If the request already has the member and both values are objects, they are merged: members
+    /// given here replace those of the request, `null` removes one, and members not named here stay
+    /// (`output_config` with a `format` keeps the effort). A member of such an object that is
+    /// `null` is not sent. An object with a different `type`, or any other value, replaces the
+    /// whole member; `null` removes it. `tools` are added to those of the request. `messages`,
+    /// `input` and `stream` cannot be replaced.
+    pub extra: Map<String, Value>,
+}
+
+impl Settings {
+    /// These settings; values that they leave open are taken from `base`.
+    #[must_use]
+    pub fn over(&self, base: &Self) -> Self {
+        let Self {
+            max_tokens,
+            temperature,
+            top_p,
+            stop,
+            effort,
+            earlier_thinking,
+            tool_choice,
+            parallel_calls,
+            strict_tools,
+            prompt_cache,
+            cache_key,
+            user,
+            extra,
+        } = self;
+        let mut both = base.extra.clone();
+        for (name, value) in extra {
+            match both.get_mut(name) {
+                Some(known) => merge_extra(known, value),
+                None => _ = both.insert(name.clone(), value.clone()),
+            }
+        }
+        Self {
+            max_tokens: max_tokens.or(base.max_tokens),
+            temperature: temperature.or(base.temperature),
+            top_p: top_p.or(base.top_p),
+            stop: if stop.is_empty() { base.stop.clone() } else { stop.clone() },
+            effort: effort.or(base.effort),
+            earlier_thinking: earlier_thinking.or(base.earlier_thinking),
+            tool_choice: tool_choice.clone().or_else(|| base.tool_choice.clone()),
+            parallel_calls: parallel_calls.or(base.parallel_calls),
+            strict_tools: strict_tools.or(base.strict_tools),
+            prompt_cache: prompt_cache.or(base.prompt_cache),
+            cache_key: cache_key.clone().or_else(|| base.cache_key.clone()),
+            user: user.clone().or_else(|| base.user.clone()),
+            extra: both,
+        }
+    }
+}
+
+/// Merges `over` into a value: objects member by member, everything else is replaced. An object
+/// with another `type` is a different thing and also replaces the value. A member of `over` that is
+/// `null` removes the member of the value.
+#[doc(hidden)]
+pub fn merge(value: &mut Value, over: &Value) {
+    let (Value::Object(members), Value::Object(more)) = (&mut *value, over) else {
+        value.clone_from(over);
+        return;
+    };
+    if is_another(members, more) {
+        value.clone_from(over);
+        return;
+    }
+    for (name, over) in more {
+        match members.get_mut(name) {
+            Some(_) if over.is_null() => _ = members.shift_remove(name),
+            Some(known) => merge(known, over),
+            None if over.is_null() => {}
+            None => _ = members.insert(name.clone(), over.clone()),
+        }
+    }
+}
+
+/// Like [`merge`], for two values of [`Settings::extra`]. A `null` stays in the result, because it
+/// must also remove the member that the request writes by itself.
+fn merge_extra(value: &mut Value, over: &Value) {
+    match (&mut *value, over) {
+        (Value::Object(members), Value::Object(more)) if !is_another(members, more) => {
+            for (name, over) in more {
+                match members.get_mut(name) {
+                    Some(known) if !over.is_null() => merge(known, over),
+                    _ => _ = members.insert(name.clone(), over.clone()),
+                }
+            }
+        }
+        _ => value.clone_from(over),
+    }
+}
+
+fn is_another(members: &Map<String, Value>, more: &Map<String, Value>) -> bool {
+    more.get("type").is_some_and(|kind| members.get("type").is_some_and(|own| own != kind))
+}
+
+/// Shows only the names of `extra`: its values may contain the key of a server that the vendor is
+/// to call.
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            max_tokens,
+            temperature,
+            top_p,
+            stop,
+            effort,
+            earlier_thinking,
+            tool_choice,
+            parallel_calls,
+            strict_tools,
+            prompt_cache,
+            cache_key,
+            user,
+            extra,
+        } = self;
+        f.debug_struct("Settings")
+            .field("max_tokens", max_tokens)
+            .field("temperature", temperature)
+            .field("top_p", top_p)
+            .field("stop", stop)
+            .field("effort", effort)
+            .field("earlier_thinking", earlier_thinking)
+            .field("tool_choice", tool_choice)
+            .field("parallel_calls", parallel_calls)
+            .field("strict_tools", strict_tools)
+            .field("prompt_cache", prompt_cache)
+            .field("cache_key", cache_key)
+            .field("user", user)
+            .field("extra", &extra.keys().collect::<Vec<_>>())
+            .finish()
+    }
+}

@@ -1,0 +1,198 @@
+//! Makes a stream of events from an async block that emits them. Providers that wrap other
+//! providers are written with it. The events of another stream pass through without waking the
+//! block.
+
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, ready},
+};
+
+use futures_core::Stream;
+
+use super::{EventStream, StreamEvent, cut_off};
+use crate::error::Error;
+
+type EventItem = Result<StreamEvent, Error>;
+
+/// The stream of the events that the block emits. The block runs only while the stream is polled,
+/// and continues after an event only when the next one is wanted.
+#[doc(hidden)]
+pub fn stream_events<'a, F>(block: impl FnOnce(EventSender<'a>) -> F) -> EventStream<'a>
+where
+    F: Future<Output = ()> + Send + 'a,
+{
+    let shared = Arc::new(Mutex::default());
+    let running = Box::pin(block(EventSender(Arc::clone(&shared))));
+    Box::pin(SentEvents {
+        passing: None,
+        complete: false,
+        block: Some(SenderBlock { running, shared }),
+    })
+}
+
+/// Emits events.
+#[doc(hidden)]
+pub struct EventSender<'a>(Arc<Mutex<SenderState<'a>>>);
+
+/// The data that the block and the stream exchange.
+#[derive(Default)]
+struct SenderState<'a> {
+    said: Option<EventItem>,
+    /// A stream whose events are to pass through.
+    passing: Option<EventStream<'a>>,
+    /// That stream, after the pass-through has ended.
+    passed: Option<ForwardedStream<'a>>,
+}
+
+/// A stream whose events have passed through.
+#[doc(hidden)]
+pub struct ForwardedStream<'a> {
+    #[doc(hidden)]
+    pub stream: EventStream<'a>,
+    /// Its last item, which was not handed out; `None` if the stream has ended.
+    #[doc(hidden)]
+    pub item: Option<EventItem>,
+    /// Whether the last event that was handed out completed the answer.
+    #[doc(hidden)]
+    pub complete: bool,
+}
+
+impl<'a> EventSender<'a> {
+    /// Emits an event, and waits until the next one is wanted.
+    #[doc(hidden)]
+    pub async fn send(&self, item: EventItem) {
+        lock(&self.0).said = Some(item);
+        let mut handed_out = false;
+        // Pending without a waker: the stream yields the event, and its caller polls it again for
+        // the next one.
+        poll_fn(|_| match std::mem::replace(&mut handed_out, true) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
+    }
+
+    /// Passes a stream's events through, until it fails, ends, or emits an event that is not part
+    /// of the answer (a retry, a fallback, a discarded beginning).
+    #[doc(hidden)]
+    pub async fn pass_on(&self, stream: EventStream<'a>) -> ForwardedStream<'a> {
+        lock(&self.0).passing = Some(stream);
+        poll_fn(|_| match lock(&self.0).passed.take() {
+            Some(passed) => Poll::Ready(passed),
+            None => Poll::Pending,
+        })
+        .await
+    }
+
+    /// Passes all further events of a stream through. The block ends, so that its data is released.
+    #[doc(hidden)]
+    pub fn forward(&self, stream: EventStream<'a>) {
+        lock(&self.0).passing = Some(stream);
+    }
+}
+
+fn lock<'s, 'a>(shared: &'s Mutex<SenderState<'a>>) -> MutexGuard<'s, SenderState<'a>> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct SentEvents<'a> {
+    passing: Option<EventStream<'a>>,
+    /// Whether the last event that was handed out completed the answer.
+    complete: bool,
+    block: Option<SenderBlock<'a>>,
+}
+
+struct SenderBlock<'a> {
+    running: Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
+    shared: Arc<Mutex<SenderState<'a>>>,
+}
+
+impl SentEvents<'_> {
+    fn hand_out(&mut self, item: EventItem) -> Poll<Option<EventItem>> {
+        self.complete = matches!(item, Ok(StreamEvent::Completed { .. }));
+        Poll::Ready(Some(item))
+    }
+
+    /// Returns a stream to the block, with the item that the block is to handle.
+    fn hand_back(&mut self, item: Option<EventItem>) -> Option<Poll<Option<EventItem>>> {
+        let stream = self.passing.take()?;
+        match &self.block {
+            Some(block) => {
+                let complete = self.complete;
+                lock(&block.shared).passed = Some(ForwardedStream { stream, item, complete });
+                None
+            }
+            None => Some(match item {
+                Some(Ok(event)) => {
+                    self.passing = Some(stream);
+                    self.hand_out(Ok(event))
+                }
+                Some(Err(error)) => Poll::Ready(Some(Err(error))),
+                None if self.complete => Poll::Ready(None),
+                None => Poll::Ready(Some(Err(cut_off()))),
+            }),
+        }
+    }
+}
+
+impl Stream for SentEvents<'_> {
+    type Item = EventItem;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<EventItem>> {
+        let this = &mut *self;
+        loop {
+            if let Some(stream) = &mut this.passing {
+                match ready!(stream.as_mut().poll_next(context)) {
+                    Some(Ok(event)) if is_of_the_answer(&event) => return this.hand_out(Ok(event)),
+                    item => {
+                        if let Some(heard) = this.hand_back(item) {
+                            return heard;
+                        }
+                    }
+                }
+            }
+            let Some(block) = &mut this.block else { return Poll::Ready(None) };
+            let over = block.running.as_mut().poll(context).is_ready();
+            let said = {
+                let mut shared = lock(&block.shared);
+                this.passing = shared.passing.take();
+                shared.said.take()
+            };
+            if over {
+                this.block = None;
+            }
+            match said {
+                Some(item) => return this.hand_out(item),
+                None if this.passing.is_some() => {}
+                None if over => return Poll::Ready(None),
+                None => return Poll::Pending,
+            }
+        }
+    }
+}
+
+/// Whether an event is part of the answer, and not a report about retries or fallbacks.
+fn is_of_the_answer(event: &StreamEvent) -> bool {
+    match event {
+        StreamEvent::Retrying { .. }
+        | StreamEvent::FallingBack { .. }
+        | StreamEvent::AnsweredBy { .. }
+        | StreamEvent::Discarded { .. } => false,
+        StreamEvent::Started { .. }
+        | StreamEvent::ParameterDropped { .. }
+        | StreamEvent::UsageSoFar(_)
+        | StreamEvent::TextDelta { .. }
+        | StreamEvent::Citation { .. }
+        | StreamEvent::Image { .. }
+        | StreamEvent::Audio { .. }
+        | StreamEvent::ReasoningDelta { .. }
+        | StreamEvent::ToolCallStart { .. }
+        | StreamEvent::ToolCallDelta { .. }
+        | StreamEvent::ToolCallArguments { .. }
+        | StreamEvent::ToolCallEnd { .. }
+        | StreamEvent::Vendor { .. }
+        | StreamEvent::Completed { .. } => true,
+    }
+}

@@ -1,0 +1,367 @@
+//! Splits a byte stream into server-sent events. This module depends on no JSON and no vendor: the wires and the client of MCP
+//! interpret the events.
+//!
+//! Source: <https://html.spec.whatwg.org/multipage/server-sent-events.html>, section 9.2.6.
+
+use memchr::memchr2;
+
+use crate::error::{Error, ErrorKind};
+
+/// The byte order mark that may stand before a stream.
+const MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// One event: its name, if any, and its data. Several lines of data are joined by line feeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// The value of the `event` field; empty if there is none.
+    pub event: &'a [u8],
+    /// The value of the `data` fields.
+    pub data: &'a [u8],
+    /// The id of this event or, if it has none, of the last one before it that had one. A stream that broke off goes on after
+    /// this event if the request names it.
+    pub id: Option<&'a [u8]>,
+}
+
+/// Splits bytes into records, however the bytes are cut into pieces.
+///
+/// Lines may end in LF, CR or CRLF, a byte order mark may precede them, comments are skipped, and
+/// the blank line after the last event may be missing. Data that arrives in one piece is not
+/// copied.
+///
+/// Some old servers report a failure on a line `error: ..`, which is not a data field. It becomes a
+/// record named `error`.
+///
+/// ```
+/// use harness::wire::SseParser;
+///
+/// let mut seen = Vec::new();
+/// let mut parser = SseParser::new(1024);
+/// for piece in [&b"data: on"[..], b"e\r", b"\n\r\n: a comment\ndata: two\n\n"] {
+///     parser.push(piece, |record| {
+///         seen.push(record.data.to_vec());
+///         Ok(())
+///     })?;
+/// }
+/// assert_eq!(seen, [b"one", b"two"]);
+/// # Ok::<(), harness::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct SseParser {
+    /// The beginning of an incomplete line.
+    line: Vec<u8>,
+    event: Vec<u8>,
+    data: Vec<u8>,
+    has_data: bool,
+    /// The `id` of the event that is being read. It counts when the event is complete.
+    new_id: Option<Vec<u8>>,
+    id: Option<Vec<u8>>,
+    retry: Option<u64>,
+    /// Whether the last byte was a carriage return, so that a line feed would belong to it.
+    after_cr: bool,
+    /// Whether a byte order mark may still follow.
+    at_start: bool,
+    /// The number of complete comments.
+    comments: u64,
+    limit: usize,
+}
+
+impl SseParser {
+    /// A parser for events of at most `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            line: Vec::new(),
+            event: Vec::new(),
+            data: Vec::new(),
+            has_data: false,
+            new_id: None,
+            id: None,
+            retry: None,
+            after_cr: false,
+            at_start: true,
+            comments: 0,
+            limit,
+        }
+    }
+
+    /// The id of the last complete event that had one, also if it had no data and so was no record.
+    pub fn last_id(&self) -> Option<&[u8]> {
+        self.id.as_deref()
+    }
+
+    /// How many milliseconds the server asks to wait before the stream is requested again.
+    pub fn retry(&self) -> Option<u64> {
+        self.retry
+    }
+
+    /// The number of comments so far. Servers send them as a sign of life.
+    #[doc(hidden)]
+    pub fn comments(&self) -> u64 {
+        self.comments
+    }
+
+    /// Parses the next bytes and calls `each` for every record that they complete.
+    ///
+    /// # Errors
+    /// The error of `each`, or [`ErrorKind::TooLarge`] if an event exceeds the limit. After an
+    /// error, the parser must not be used again.
+    pub fn push(
+        &mut self,
+        bytes: &[u8],
+        mut each: impl FnMut(Record<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            rest = self.take_first(rest, &mut each)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the parser is between two events and keeps nothing of an event.
+    #[doc(hidden)]
+    pub fn is_between(&self) -> bool {
+        !self.at_start
+            && !self.after_cr
+            && !self.has_data
+            && self.new_id.is_none()
+            && self.line.is_empty()
+            && self.event.is_empty()
+    }
+
+    /// Takes the first record if it is complete and has one line of data, at most preceded by its
+    /// name, like nearly all records. It is handed on without a copy. Otherwise takes one or two
+    /// lines, and hands on the record that they complete. Returns the bytes after them.
+    #[doc(hidden)]
+    pub fn take_first<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        each: &mut impl FnMut(Record<'_>) -> Result<(), Error>,
+    ) -> Result<&'a [u8], Error> {
+        if !self.is_between() || bytes.first() == Some(&b':') {
+            return self.take_next(bytes, each);
+        }
+        let (event, lines) = match bytes.strip_prefix(b"event:").map(split) {
+            None => (&b""[..], bytes),
+            Some(Some((name, rest))) => {
+                self.check(name.len() + "event:".len())?;
+                (name.strip_prefix(b" ").unwrap_or(name), rest)
+            }
+            Some(None) => return self.take_next(bytes, each),
+        };
+        if lines.is_empty() || lines.first() == Some(&b':') {
+            self.event.extend_from_slice(event);
+            return Ok(lines);
+        }
+        let end = memchr2(b'\r', b'\n', lines);
+        let (line, rest) = lines.split_at(end.unwrap_or(lines.len()));
+        self.check(line.len())?;
+        if let (Some(data), Some(rest)) = (line.strip_prefix(b"data:"), blank(rest)) {
+            let data = data.strip_prefix(b" ").unwrap_or(data);
+            each(Record { event, data, id: self.id.as_deref() })?;
+            return Ok(rest);
+        }
+        self.event.extend_from_slice(event);
+        if end.is_none() {
+            self.line.extend_from_slice(line);
+            return Ok(rest);
+        }
+        let rest = self.skip_line_end(rest);
+        self.take_line(line, rest, each)
+    }
+
+    /// The first byte of the current line, whose next bytes are these.
+    fn first(&self, bytes: &[u8]) -> Option<u8> {
+        let mut line = self.line.iter().chain(bytes);
+        if self.at_start && line.clone().take(MARK.len()).eq(MARK) {
+            line.nth(MARK.len() - 1);
+        }
+        line.next().copied()
+    }
+
+    /// Takes the next line, and hands on the record that it completes. Returns the bytes after it.
+    /// A line without an end is kept.
+    fn take_next<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        each: &mut impl FnMut(Record<'_>) -> Result<(), Error>,
+    ) -> Result<&'a [u8], Error> {
+        let mut bytes = bytes;
+        if self.after_cr && !bytes.is_empty() {
+            self.after_cr = false;
+            bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
+        }
+        let end = match bytes.first() {
+            // The line is blank.
+            Some(b'\n') => Some(0),
+            _ => memchr2(b'\r', b'\n', bytes),
+        };
+        // Of a comment, nothing is kept.
+        let is_comment = self.first(bytes) == Some(b':');
+        let Some(at) = end else {
+            if is_comment {
+                self.line = b":".to_vec();
+                return Ok(b"");
+            }
+            self.line.extend_from_slice(bytes);
+            self.check(self.line.len())?;
+            return Ok(b"");
+        };
+        let (part, rest) = bytes.split_at(at);
+        let rest = self.skip_line_end(rest);
+        if is_comment {
+            self.line.clear();
+            self.at_start = false;
+            self.comments = self.comments.saturating_add(1);
+            return Ok(rest);
+        }
+        if self.line.is_empty() {
+            self.check(part.len())?;
+            return self.take_line(part, rest, each);
+        }
+        self.line.extend_from_slice(part);
+        self.check(self.line.len())?;
+        let mut line = std::mem::take(&mut self.line);
+        let rest = self.take_line(&line, rest, each)?;
+        line.clear();
+        self.line = line;
+        Ok(rest)
+    }
+
+    /// Hands on a last event without a blank line after it, at the end of the stream.
+    ///
+    /// # Errors
+    /// The same as [`push`](Self::push).
+    pub fn finish(
+        &mut self,
+        mut each: impl FnMut(Record<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let line = std::mem::take(&mut self.line);
+        if !line.is_empty() {
+            self.take_line(&line, b"", &mut each)?;
+        }
+        self.take_line(b"", b"", &mut each)?;
+        Ok(())
+    }
+
+    /// Takes one complete line and returns the bytes after it. The blank line after a single line
+    /// of data is also taken, so that the data need not be kept.
+    fn take_line<'a>(
+        &mut self,
+        line: &[u8],
+        rest: &'a [u8],
+        each: &mut impl FnMut(Record<'_>) -> Result<(), Error>,
+    ) -> Result<&'a [u8], Error> {
+        let line = match std::mem::take(&mut self.at_start) {
+            true => line.strip_prefix(MARK).unwrap_or(line),
+            false => line,
+        };
+        if line.is_empty() {
+            self.take_id();
+            if self.has_data {
+                each(Record { event: &self.event, data: &self.data, id: self.id.as_deref() })?;
+            }
+            self.data.clear();
+            self.has_data = false;
+            self.event.clear();
+            return Ok(rest);
+        }
+        // Nearly all lines are data.
+        let colon = match line.starts_with(b"data:") {
+            true => Some(4),
+            false => memchr::memchr(b':', line),
+        };
+        let (name, value) = match colon {
+            Some(at) => {
+                let (name, value) = line.split_at(at);
+                let value = value.get(1..).unwrap_or_default();
+                (name, value.strip_prefix(b" ").unwrap_or(value))
+            }
+            None => (line, &b""[..]),
+        };
+        match name {
+            b"data"
+                if !self.has_data && rest.first().is_some_and(|b| matches!(b, b'\r' | b'\n')) =>
+            {
+                self.take_id();
+                each(Record { event: &self.event, data: value, id: self.id.as_deref() })?;
+                self.event.clear();
+                return Ok(self.skip_line_end(rest));
+            }
+            b"data" => {
+                if self.has_data {
+                    self.data.push(b'\n');
+                }
+                self.check(self.data.len().saturating_add(value.len()))?;
+                self.data.extend_from_slice(value);
+                self.has_data = true;
+            }
+            b"event" => {
+                self.event.clear();
+                self.event.extend_from_slice(value);
+            }
+            b"id" if !value.contains(&0) => self.new_id = Some(value.to_vec()),
+            b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
+                let wait = str::from_utf8(value).ok().and_then(|value| value.parse().ok());
+                self.retry = wait.or(self.retry);
+            }
+            b"error" => each(Record { event: b"error", data: value, id: self.id.as_deref() })?,
+            _ => {}
+        }
+        Ok(rest)
+    }
+
+    /// The event is complete, so its id counts.
+    fn take_id(&mut self) {
+        if self.new_id.is_some() {
+            self.id = self.new_id.take();
+        }
+    }
+
+    /// Skips one line end. Its line feed may come with later bytes.
+    fn skip_line_end<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        match bytes {
+            [b'\r', b'\n', rest @ ..] | [b'\n', rest @ ..] => rest,
+            [b'\r'] => {
+                self.after_cr = true;
+                b""
+            }
+            [b'\r', rest @ ..] => rest,
+            rest => rest,
+        }
+    }
+
+    #[inline]
+    fn check(&self, size: usize) -> Result<(), Error> {
+        match size <= self.limit {
+            true => Ok(()),
+            false => Err(self.too_large()),
+        }
+    }
+
+    #[cold]
+    fn too_large(&self) -> Error {
+        Error::new(
+            ErrorKind::TooLarge,
+            format!(
+                "one event of the answer is larger than {} bytes; raise `AnswerLimits::event` if that \
+                 is intended",
+                self.limit
+            ),
+        )
+    }
+}
+
+/// The first line, and the bytes after its end; `None` if the line may be incomplete or end in a
+/// single carriage return.
+fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (line, rest) = bytes.split_at(memchr2(b'\r', b'\n', bytes)?);
+    let rest = rest.strip_prefix(b"\n").or_else(|| rest.strip_prefix(b"\r\n"))?;
+    Some((line, rest))
+}
+
+/// The bytes after the end of a line, if the next line is blank.
+fn blank(bytes: &[u8]) -> Option<&[u8]> {
+    match bytes {
+        [b'\n', b'\n', rest @ ..] | [b'\r', b'\n', b'\r', b'\n', rest @ ..] => Some(rest),
+        _ => None,
+    }
+}

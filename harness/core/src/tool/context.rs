@@ -1,0 +1,613 @@
+//! The context of a running tool: what the program that hosts the tool gives it.
+
+use std::{
+    any::Any,
+    collections::VecDeque,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use serde_json::Value;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    ConcurrencyLimit, ConcurrencyPermit, Review, Reviewed, SideEffects, State, Tool, ToolError,
+    ToolRegistry, concurrency_limit::WeakPermit, detached_threads::CallIdentity,
+    human_wait::HumanWait, large_results::LargeResults, state::SharedValues, truncate::cut,
+};
+use crate::{
+    error::Error,
+    message::{Arguments, ToolCall},
+    secret::Secrets,
+    unwind::{caught, dropped},
+};
+
+/// What a running tool is given: which call it serves, when it must stop, where to report progress, and the
+/// program's shared values. A clone is cheap and belongs to the same call.
+///
+/// Two values are there without the program's doing: the rest of the run's limits, as
+/// `State<`[`Budget`](crate::policy::Budget)`>`, and the conversation up to the call, as
+/// `State<`[`Transcript`](crate::message::Transcript)`>`. The transcript is given only to a tool that takes it as a
+/// parameter or declares by [`Tool::needs_state`](super::Tool::needs_state) that it asks for it. It ends with the
+/// answer that asks for the call, so calls of this tool do not start before that answer is complete.
+///
+/// ```
+/// use harness::{
+///     Agent, State, ToolContext, Transcript,
+///     policy::Budget,
+///     testing::{ScriptedProvider, reply},
+///     tool, tools,
+/// };
+/// use serde_json::json;
+///
+/// /// Says what it knows.
+/// #[tool(side_effects = "none")]
+/// fn know(context: &ToolContext, budget: State<Budget>, transcript: State<Transcript>) -> String {
+///     let calls = budget.left().tool_calls;
+///     format!("{}, {calls:?} calls left, {} messages", context.name(), transcript.messages().len())
+/// }
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let model = ScriptedProvider::answering(|request| match request.results().next() {
+///     Some(result) => reply().text(result.to_text()),
+///     None => reply().call("know", json!({})),
+/// });
+/// let limits = harness::Limits::new().tool_calls(5);
+/// let agent = Agent::builder(model).tools(tools![know]).build()?;
+/// let told = agent.run("What do you know?").limits(limits).await?;
+/// assert_eq!(told.text(), "know, Some(4) calls left, 2 messages");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct ToolContext {
+    call_id: Arc<str>,
+    call: Option<Arc<ToolCall>>,
+    idempotency_key: Arc<str>,
+    output: Arc<Mutex<PartialOutput>>,
+    cancellation: CancellationToken,
+    deadline: Option<Instant>,
+    progress: Progress,
+    reviewed: Option<Arc<Reviewed>>,
+    /// What a person saw of the call and allowed.
+    bound: Option<Arc<Arguments>>,
+    /// Whether nobody has decided about the call, because it cannot run.
+    runs_nothing: bool,
+    identity: Option<Arc<CallIdentity>>,
+    answered: Option<Arc<Answered>>,
+    values: SharedValues,
+    /// The run that the call belongs to, for the agents that the tool runs.
+    host: Option<Arc<dyn Any + Send + Sync>>,
+    /// The call's permit among the concurrent calls of its tool; `None` if nobody has decided on one.
+    permit: Option<WeakPermit>,
+    /// The limits of which this call, or a call that encloses it, holds a permit.
+    inside_limits: Vec<ConcurrencyLimit>,
+    /// The number of this attempt of the call, counted from 1.
+    attempt: u32,
+    /// The time for which agents of the call have waited for a person.
+    human_wait: HumanWait,
+    /// Where large results of the conversation are kept.
+    spills: Option<LargeResults>,
+    /// How many bytes of a result the model reads, if a conversation says so.
+    readable: Option<usize>,
+    /// The tools of the run that the call belongs to.
+    tools: Arc<Vec<Tool>>,
+}
+
+/// What a tool can see of a tool of its agent: see [`ToolContext::tools`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ToolInfo<'a> {
+    /// The name by which the model calls it.
+    pub name: &'a str,
+    /// The description that the model reads.
+    pub description: &'a str,
+    /// What its calls do.
+    pub side_effects: SideEffects,
+}
+
+impl ToolContext {
+    /// Creates a context for the call with this id, without a deadline and without shared values.
+    pub fn new(call_id: impl Into<String>) -> Self {
+        let call_id: Arc<str> = call_id.into().into();
+        Self {
+            idempotency_key: Arc::clone(&call_id),
+            call_id,
+            call: None,
+            output: Arc::default(),
+            cancellation: CancellationToken::new(),
+            deadline: None,
+            progress: Progress::default(),
+            reviewed: None,
+            bound: None,
+            runs_nothing: false,
+            identity: None,
+            answered: None,
+            values: SharedValues::default(),
+            host: None,
+            permit: None,
+            inside_limits: Vec::new(),
+            attempt: 1,
+            human_wait: HumanWait::default(),
+            spills: None,
+            readable: None,
+            tools: Arc::default(),
+        }
+    }
+
+    /// The same context for another call, with progress reports of its own.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn for_call(&self, call: &ToolCall) -> Self {
+        let call_id: Arc<str> = call.id().into();
+        Self {
+            idempotency_key: Arc::clone(&call_id),
+            call_id,
+            call: Some(Arc::new(call.clone())),
+            output: Arc::default(),
+            reviewed: None,
+            bound: None,
+            runs_nothing: false,
+            identity: None,
+            answered: None,
+            host: None,
+            permit: None,
+            inside_limits: Vec::new(),
+            attempt: 1,
+            human_wait: HumanWait::default(),
+            progress: Progress { log: Arc::default(), ..self.progress.clone() },
+            ..self.clone()
+        }
+    }
+
+    /// Adds a value that tools take as [`State<T>`]. It replaces another value of the same type.
+    #[must_use]
+    pub fn with<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.values.insert(Arc::new(value));
+        self
+    }
+
+    /// Adds these values. Each replaces another value of its type.
+    #[doc(hidden)]
+    pub fn with_values(mut self, values: &SharedValues) -> Self {
+        self.values.extend(values);
+        self
+    }
+
+    #[doc(hidden)]
+    pub fn values(&self) -> &SharedValues {
+        &self.values
+    }
+
+    /// Sets the run that the call belongs to.
+    #[doc(hidden)]
+    pub fn with_host(mut self, host: Arc<dyn Any + Send + Sync>) -> Self {
+        self.host = Some(host);
+        self
+    }
+
+    /// Sets where large results of the conversation are kept, if they are, and how many bytes of one the model reads.
+    #[doc(hidden)]
+    pub fn with_spills(mut self, (spills, readable): (Option<LargeResults>, usize)) -> Self {
+        (self.spills, self.readable) = (spills, Some(readable));
+        self
+    }
+
+    /// How many bytes of a result the model reads, if a conversation says so.
+    pub(super) fn readable(&self) -> Option<usize> {
+        self.readable
+    }
+
+    /// Where large results of the conversation are kept, if they are kept.
+    pub(super) fn spills(&self) -> Option<&LargeResults> {
+        self.spills.as_ref()
+    }
+
+    /// Sets the tools of the run that the call belongs to.
+    #[doc(hidden)]
+    pub fn with_tools(mut self, tools: &ToolRegistry) -> Self {
+        self.tools = Arc::clone(tools.shared());
+        self
+    }
+
+    /// The tools that the agent has in this run, this one among them, in their order; none in a context that
+    /// [`new`](Self::new) made. They can be listed and not called: a call that the model has not made would pass by
+    /// the permissions and the record of the run.
+    ///
+    /// ```
+    /// use harness::{
+    ///     Agent, ToolContext,
+    ///     testing::{ScriptedProvider, reply},
+    ///     tool, tools,
+    /// };
+    /// use serde_json::json;
+    ///
+    /// /// Lists the tools and what they do.
+    /// #[tool(side_effects = "none")]
+    /// fn list_tools(context: &ToolContext) -> String {
+    ///     let lines = context.tools().map(|tool| format!("{}: {}", tool.name, tool.description));
+    ///     lines.collect::<Vec<_>>().join("\n")
+    /// }
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::answering(|request| match request.results().next() {
+    ///     Some(result) => reply().text(result.to_text()),
+    ///     None => reply().call("list_tools", json!({})),
+    /// });
+    /// let agent = Agent::builder(model).tools(tools![list_tools]).build()?;
+    /// let told = agent.run("What can you do?").await?;
+    /// assert_eq!(told.text(), "list_tools: Lists the tools and what they do.");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn tools(&self) -> impl Iterator<Item = ToolInfo<'_>> {
+        self.tools.iter().map(|tool| ToolInfo {
+            name: tool.name(),
+            description: tool.description(),
+            side_effects: tool.side_effects(),
+        })
+    }
+
+    /// Sets the number of this attempt of the call.
+    #[doc(hidden)]
+    pub fn tried(mut self, attempt: u32) -> Self {
+        self.attempt = attempt;
+        self
+    }
+
+    /// The number of this attempt of the call, counted from 1.
+    #[doc(hidden)]
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// The time for which agents of the call have waited for a person. It does not count toward any time limit of
+    /// the call.
+    #[doc(hidden)]
+    pub fn human_wait(&self) -> &HumanWait {
+        &self.human_wait
+    }
+
+    /// The run that the call belongs to, if it is known and of this type.
+    #[doc(hidden)]
+    pub fn host<H: Send + Sync + 'static>(&self) -> Option<Arc<H>> {
+        Arc::clone(self.host.as_ref()?).downcast().ok()
+    }
+
+    /// Sets the permit that the call holds, or that it needs none.
+    #[doc(hidden)]
+    pub fn with_permit(mut self, permit: Option<&ConcurrencyPermit>) -> Self {
+        self.permit = Some(WeakPermit::of(permit));
+        self
+    }
+
+    /// Adds limits of which this call, or a call that encloses it, holds a permit before its tool runs.
+    #[doc(hidden)]
+    pub fn inside_limits<'p>(
+        mut self,
+        limits: impl IntoIterator<Item = &'p ConcurrencyLimit>,
+    ) -> Self {
+        self.inside_limits.extend(limits.into_iter().cloned());
+        self
+    }
+
+    /// The limits of which this call, or a call that encloses it, holds a permit.
+    #[doc(hidden)]
+    pub fn held_limits(&self) -> &[ConcurrencyLimit] {
+        &self.inside_limits
+    }
+
+    /// The permit that the call holds.
+    pub(super) fn permit(&self) -> Option<ConcurrencyPermit> {
+        self.permit.as_ref()?.permit()
+    }
+
+    /// Sets the key by which a service recognizes a repeated call.
+    #[must_use]
+    pub fn with_idempotency_key(mut self, key: impl Into<String>) -> Self {
+        self.idempotency_key = key.into().into();
+        self
+    }
+
+    /// Sets the token whose cancellation stops the tool.
+    #[must_use]
+    pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
+        self.cancellation = token;
+        self
+    }
+
+    /// Sets the time at which the tool is stopped; `None` removes the limit.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Option<Instant>) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Sets the review that a person saw when the call was decided.
+    #[must_use]
+    pub fn with_review(self, review: Option<Review>) -> Self {
+        self.with_reviewed(review.map(Reviewed::seen).map(Arc::new))
+    }
+
+    /// Sets the review on which the call was decided.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn with_reviewed(mut self, reviewed: Option<Arc<Reviewed>>) -> Self {
+        self.reviewed = reviewed;
+        self
+    }
+
+    /// Sets the arguments that a person saw and allowed, with which the tool runs.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn with_bound(mut self, arguments: Option<Arguments>) -> Self {
+        self.bound = arguments.map(Arc::new);
+        self
+    }
+
+    /// Sets whether nobody has decided about the call, because it cannot run.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn running_nothing(mut self, runs_nothing: bool) -> Self {
+        self.runs_nothing = runs_nothing;
+        self
+    }
+
+    /// Whether the call may only produce a result that says what is wrong with it.
+    pub(super) fn is_only_refused(&self) -> bool {
+        self.runs_nothing
+    }
+
+    /// The arguments with which this tool runs in this call: exactly those that a person has allowed, or those that the model
+    /// wrote, with defaults.
+    ///
+    /// # Errors
+    /// As [`ToolCall::decoded`].
+    pub(super) fn arguments_of(&self, call: &ToolCall, tool: &Tool) -> Result<Arguments, Error> {
+        match &self.bound {
+            Some(bound) => Ok((**bound).clone()),
+            None => tool.arguments_of(call),
+        }
+    }
+
+    /// Sets a function that receives each progress report as it comes.
+    #[must_use]
+    pub fn with_watch(mut self, watch: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.progress.watch = Some(Arc::new(watch));
+        self
+    }
+
+    /// The id of the call that the tool serves.
+    pub fn call_id(&self) -> &str {
+        &self.call_id
+    }
+
+    /// The call that the tool serves: its id, the tool's name and the arguments as the model wrote them. `None` in
+    /// a context that [`new`](Self::new) made, until [`with_call`](Self::with_call) sets it.
+    pub fn call(&self) -> Option<&ToolCall> {
+        self.call.as_deref()
+    }
+
+    /// The name by which the model called the tool; empty if the context has no call.
+    pub fn name(&self) -> &str {
+        self.call().map_or("", ToolCall::name)
+    }
+
+    /// Sets the call that the tool serves, for a program that calls a tool itself. The call's id becomes the
+    /// idempotency key.
+    #[must_use]
+    pub fn with_call(mut self, call: ToolCall) -> Self {
+        self.call_id = call.id().into();
+        self.idempotency_key = Arc::clone(&self.call_id);
+        self.call = Some(Arc::new(call));
+        self
+    }
+
+    /// A key that is the same for every attempt of this call, also after the program was started again, and
+    /// different for every other call. Give it to services that take an idempotency key.
+    pub fn idempotency_key(&self) -> &str {
+        &self.idempotency_key
+    }
+
+    /// Sets the secrets that are removed from the tool's reports.
+    #[doc(hidden)]
+    pub fn with_secrets(mut self, secrets: Secrets) -> Self {
+        self.progress.secrets = secrets;
+        self
+    }
+
+    pub(super) fn secrets(&self) -> &Secrets {
+        &self.progress.secrets
+    }
+
+    /// Sets which call of which conversation this is.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn with_identity(mut self, identity: Option<CallIdentity>) -> Self {
+        self.identity = identity.map(Arc::new);
+        self
+    }
+
+    /// Sets the answer to the question that the tool asked before.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn with_answered(mut self, answered: Option<Arc<Answered>>) -> Self {
+        self.answered = answered;
+        self
+    }
+
+    /// The answer to the question that the tool asked by [`ToolError::asks`]; `None` if there is no answer.
+    pub fn answered(&self) -> Option<&Answered> {
+        self.answered.as_deref()
+    }
+
+    #[doc(hidden)]
+    pub fn identity(&self) -> Option<&CallIdentity> {
+        self.identity.as_deref()
+    }
+
+    /// Whether the call was decided on a review.
+    pub(super) fn is_reviewed(&self) -> bool {
+        self.reviewed.is_some()
+    }
+
+    /// Compares a review that was made just now, such as of the file that the tool has opened, with the review on
+    /// which the call was decided. Nothing is compared if the call was not decided on a review, such as if the
+    /// program calls the tool itself.
+    ///
+    /// # Errors
+    /// Fails if the call must not run: the new review refuses it, asks for a reason that the old one did not have,
+    /// names another folder, or shows something else than what a person saw.
+    pub fn recheck(&self, now: &Review) -> Result<(), ToolError> {
+        let then = self.reviewed.as_ref();
+        let differs = then.and_then(|then| then.differs(&now.without_secrets(self.secrets())));
+        match differs {
+            None => Ok(()),
+            Some(why) => Err(ToolError::new(format!("the call did not run: {why}"))),
+        }
+    }
+
+    /// Sets a function that returns the tool's output so far. It is called if the call is stopped, and the model is
+    /// then told what it returns. A call that runs to its end returns its result as usual.
+    pub fn on_stop(&self, output_so_far: impl Fn() -> String + Send + Sync + 'static) {
+        let telling = PartialOutput(Some(Arc::new(output_so_far)));
+        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *output, telling);
+        // The replaced function is the program's own code, so it is dropped without the lock.
+        drop(output);
+        drop(before);
+    }
+
+    /// The tool's output so far, if the tool has set a function for it by [`on_stop`](Self::on_stop). If that
+    /// function panics, the text says so.
+    pub fn output_so_far(&self) -> Option<String> {
+        // The function runs without the lock, since it may use this context itself.
+        let output = self.output.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let text = caught(|| output.0.as_ref().map(|so_far| so_far())).transpose()?;
+        let text = text
+            .unwrap_or_else(|panicked| format!("(the function for the output so far {panicked})"));
+        Some(text).filter(|text| !text.is_empty())
+    }
+
+    /// The token that is cancelled when the tool has to stop.
+    pub fn cancellation(&self) -> &CancellationToken {
+        &self.cancellation
+    }
+
+    /// The time at which the tool is stopped, if there is a limit.
+    #[doc(hidden)]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// The time for which the tool may still run, if there is a limit.
+    pub fn time_left(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// Takes reports of the tool's progress.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// The progress reports so far, in order; only the last 1,000 are kept.
+    pub fn progress_log(&self) -> Vec<String> {
+        let log = self.progress.log.lock().unwrap_or_else(PoisonError::into_inner);
+        log.iter().cloned().collect()
+    }
+
+    /// The program's shared value of this type, if there is one.
+    pub fn state<T: Send + Sync + 'static>(&self) -> Option<State<T>> {
+        self.values.get()
+    }
+}
+
+/// The answer to a question that a tool asked by [`ToolError::asks`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Answered {
+    /// The token that the tool gave with its question.
+    pub token: Value,
+    /// The answer.
+    pub answer: Value,
+}
+
+impl Answered {
+    #[doc(hidden)]
+    pub fn new(token: Value, answer: Value) -> Self {
+        Self { token, answer }
+    }
+}
+
+impl fmt::Debug for ToolContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolContext")
+            .field("call_id", &self.call_id)
+            .field("cancelled", &self.cancellation.is_cancelled())
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A function that returns the tool's output so far. It is the tool's own code, so it may also panic when it is
+/// dropped.
+#[derive(Clone, Default)]
+struct PartialOutput(Option<Arc<OutputSoFar>>);
+
+impl Drop for PartialOutput {
+    fn drop(&mut self) {
+        dropped(self.0.take());
+    }
+}
+
+/// Returns a tool's output so far.
+type OutputSoFar = dyn Fn() -> String + Send + Sync;
+
+/// Receives each progress report as it comes.
+type ProgressWatcher = dyn Fn(&str) + Send + Sync;
+
+/// The longest progress report, in bytes.
+const LONGEST_REPORT: usize = 4 * 1024;
+
+/// The number of progress reports that are kept of a call.
+const KEPT_REPORTS: usize = 1_000;
+
+/// Takes a tool's progress reports.
+#[derive(Clone, Default)]
+pub struct Progress {
+    log: Arc<Mutex<VecDeque<String>>>,
+    watch: Option<Arc<ProgressWatcher>>,
+    secrets: Secrets,
+}
+
+impl Progress {
+    /// Reports how far the tool has come, in words for a person. Call it as often as you like: a watcher receives
+    /// at most ten reports of each call a second, and always the last one.
+    pub fn report(&self, message: impl Into<String>) {
+        let message = message.into();
+        // Secrets are removed before the cut, since half a secret would not be recognized.
+        let message = self.secrets.hide(&message);
+        let message = match message.len() > LONGEST_REPORT {
+            true => cut(&message, LONGEST_REPORT, ""),
+            false => message.into_owned(),
+        };
+        if let Some(watch) = &self.watch {
+            watch(&message);
+        }
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        if log.len() == KEPT_REPORTS {
+            log.pop_front();
+        }
+        log.push_back(message);
+    }
+}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Progress").finish_non_exhaustive()
+    }
+}

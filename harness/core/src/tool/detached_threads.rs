@@ -1,0 +1,377 @@
+//! The threads of synchronous tools that outlive the stop of their calls. A thread cannot be stopped, so it is
+//! listed until its function returns. Meanwhile the call is not reported as ended, and no equal call begins.
+
+use std::{
+    mem,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+use super::{ToolError, ToolOutput, truncate::cut};
+use crate::{
+    message::{CallOutcome, Fingerprint, ToolContent},
+    secret::Secrets,
+    tool::SideEffects,
+    unwind::{Panicked, caught},
+};
+
+/// The highest number of ends that are listed, since some conversations may never go on.
+const KEPT_ENDS: usize = 10_000;
+
+/// How many bytes of results are kept of all ends together.
+const KEPT: usize = 64 << 20;
+
+/// A part of a result that has more bytes than this is cut.
+const LARGEST: usize = 16 << 20;
+
+/// The bytes of text that are left of a part that is cut: less than what a model reads of a result.
+const KEPT_TEXT: usize = 700;
+
+/// The note in such a part.
+const LOST: &str = "; the whole was not kept, since the call ended late and its result is too large to wait in memory";
+
+/// Which call a tool serves, and in which conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[doc(hidden)]
+pub struct CallIdentity {
+    #[doc(hidden)]
+    pub conversation: Arc<str>,
+    #[doc(hidden)]
+    pub call: Arc<str>,
+    #[doc(hidden)]
+    pub tool: Arc<str>,
+    #[doc(hidden)]
+    pub effects: SideEffects,
+    /// A hash of the name and the arguments of the call.
+    #[doc(hidden)]
+    pub fingerprint: Fingerprint,
+    /// A hash of what the call would do: see [`Tool::sameness`](super::Tool::sameness).
+    #[doc(hidden)]
+    pub sameness: Fingerprint,
+}
+
+/// A call that was stopped and whose function still runs on a thread of its own.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct StillRunning {
+    /// The conversation: the id of its first message.
+    pub conversation: String,
+    /// The id of the call.
+    pub call: String,
+    /// The name of the tool.
+    pub tool: String,
+    /// What the tool declares. One that only reads changes nothing any more, but its thread keeps the program from
+    /// ending.
+    pub effects: SideEffects,
+    /// When the function began.
+    pub since: Instant,
+}
+
+/// How a call ended after it had been stopped.
+#[derive(Clone, Debug)]
+#[doc(hidden)]
+pub struct LateEnd {
+    /// The number of the thread in this process.
+    #[doc(hidden)]
+    pub number: u64,
+    #[doc(hidden)]
+    pub identity: CallIdentity,
+    #[doc(hidden)]
+    pub outcome: CallOutcome,
+    #[doc(hidden)]
+    pub content: Vec<ToolContent>,
+    /// A file whose text is the content.
+    #[doc(hidden)]
+    pub file: Option<PathBuf>,
+}
+
+impl LateEnd {
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        self.content.iter().filter_map(|part| match part {
+            ToolContent::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
+    /// The bytes of its result.
+    fn size(&self) -> usize {
+        self.texts().map(str::len).sum()
+    }
+
+    fn text(&self) -> String {
+        self.texts().collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Returns all calls of this process that were stopped and whose functions still run, in all conversations. Ask for
+/// them before the program ends.
+///
+/// A synchronous tool cannot be stopped from outside. It learns of a stop through
+/// [`ToolContext::cancellation`](super::ToolContext::cancellation) and should return then. A tokio runtime that is
+/// dropped, as at the end of `main`, waits for such functions, also for those that only read
+/// ([`StillRunning::effects`] tells them apart).
+pub fn still_running() -> Vec<StillRunning> {
+    left()
+        .iter()
+        .filter(|thread| thread.is_running())
+        .map(|thread| thread.text_for_model())
+        .collect()
+}
+
+/// The stopped calls of one conversation whose functions still run.
+#[doc(hidden)]
+pub fn still_running_in(conversation: &str) -> Vec<StillRunning> {
+    let left = left();
+    let of_it = |thread: &&Arc<ToolThread>| *thread.identity.conversation == *conversation;
+    left.iter()
+        .filter(of_it)
+        .filter(|thread| thread.is_running())
+        .map(|t| t.text_for_model())
+        .collect()
+}
+
+/// Whether the function of this call still runs although the call was stopped.
+#[doc(hidden)]
+pub fn is_still_running(call: &CallIdentity) -> bool {
+    left().iter().any(|thread| thread.identity == *call && thread.is_running())
+}
+
+/// The id of a stopped call of this conversation that equals this one and still runs.
+#[doc(hidden)]
+pub fn equal_still_running(
+    conversation: &str,
+    sameness: impl FnOnce() -> Fingerprint,
+) -> Option<String> {
+    let left = left();
+    if left.is_empty() {
+        return None;
+    }
+    let sameness = sameness();
+    let equal = left.iter().filter(|thread| thread.matters()).find(|thread| {
+        let identity = &thread.identity;
+        *identity.conversation == *conversation
+            && identity.sameness == sameness
+            && thread.is_running()
+    });
+    equal.map(|thread| thread.identity.call.to_string())
+}
+
+/// The calls of this conversation that have ended since they were stopped and for which `wants` returns true. They
+/// stay listed, since several chats may go on from one transcript and each has to be told.
+#[doc(hidden)]
+pub fn ended_in(conversation: &str, wants: impl Fn(u64, &CallIdentity) -> bool) -> Vec<LateEnd> {
+    let of_it = |thread: &&Arc<ToolThread>| *thread.identity.conversation == *conversation;
+    let wanted = |thread: &&Arc<ToolThread>| wants(thread.number, &thread.identity);
+    let end = |thread: &Arc<ToolThread>| match &*thread.state() {
+        ThreadState::Ended(end) => Some(end.clone()),
+        ThreadState::Waiting | ThreadState::Running | ThreadState::Left | ThreadState::Done => None,
+    };
+    left().iter().filter(of_it).filter(wanted).filter_map(end).collect()
+}
+
+/// The threads whose calls were stopped before they ended.
+static LEFT: Mutex<Vec<Arc<ToolThread>>> = Mutex::new(Vec::new());
+
+/// The number of functions that have been started on threads of their own.
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+fn left() -> MutexGuard<'static, Vec<Arc<ToolThread>>> {
+    LEFT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A function on a thread of its own.
+#[derive(Debug)]
+pub(super) struct ToolThread {
+    number: u64,
+    identity: CallIdentity,
+    since: Instant,
+    /// The secrets that are removed from what is told of its end.
+    secrets: Secrets,
+    /// Whether a conversation was told of its end.
+    is_reported: AtomicBool,
+    state: Mutex<ThreadState>,
+}
+
+#[derive(Debug)]
+enum ThreadState {
+    /// The function has not begun.
+    Waiting,
+    /// The function runs, and its call waits for it.
+    Running,
+    /// The function runs, and its call was stopped.
+    Left,
+    /// The function has ended after its call had been stopped.
+    Ended(LateEnd),
+    /// The function has ended and needs no further report.
+    Done,
+}
+
+impl ToolThread {
+    pub(super) fn of(identity: CallIdentity, secrets: Secrets) -> Arc<Self> {
+        let state = Mutex::new(ThreadState::Waiting);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let (since, is_reported) = (Instant::now(), AtomicBool::new(false));
+        Arc::new(Self { number, identity, since, secrets, is_reported, state })
+    }
+
+    /// Called when the function begins. Returns false if the call was stopped before, so that the function must not
+    /// run.
+    pub(super) fn begin(&self) -> bool {
+        let mut state = self.state();
+        let begins = matches!(*state, ThreadState::Waiting);
+        if begins {
+            *state = ThreadState::Running;
+        }
+        begins
+    }
+
+    /// Called when the function has returned or has panicked.
+    pub(super) fn ended(&self, end: &Result<Result<ToolOutput, ToolError>, Panicked>) {
+        let mut state = self.state();
+        *state = match mem::replace(&mut *state, ThreadState::Done) {
+            ThreadState::Left if self.matters() => ThreadState::Ended(self.end(end)),
+            ThreadState::Left => ThreadState::Done,
+            ThreadState::Waiting
+            | ThreadState::Running
+            | ThreadState::Ended(_)
+            | ThreadState::Done => return,
+        };
+        drop(state);
+        match self.matters() {
+            true => make_room(self.number),
+            false => left().retain(|thread| thread.number != self.number),
+        }
+    }
+
+    /// Called when the call is over. If the function still runs, it is listed from now on.
+    pub(super) fn left(self: &Arc<Self>) {
+        // The list is locked before the state, as everywhere.
+        let mut list = left();
+        let mut state = self.state();
+        *state = match *state {
+            ThreadState::Running => {
+                list.push(Arc::clone(self));
+                ThreadState::Left
+            }
+            ThreadState::Waiting => ThreadState::Done,
+            ThreadState::Left | ThreadState::Ended(_) | ThreadState::Done => return,
+        };
+    }
+
+    fn end(&self, end: &Result<Result<ToolOutput, ToolError>, Panicked>) -> LateEnd {
+        let (number, identity) = (self.number, self.identity.clone());
+        // Displaying an error runs the program's own code, which may panic.
+        let (outcome, content) = caught(|| self.content(end)).unwrap_or_else(|panicked| {
+            (CallOutcome::InDoubt, vec![format!("displaying its error {panicked}").into()])
+        });
+        let file = match end {
+            Ok(Ok(output)) => output.path().map(Path::to_owned),
+            _ => None,
+        };
+        LateEnd { number, identity, outcome, content, file }
+    }
+
+    fn content(
+        &self,
+        end: &Result<Result<ToolOutput, ToolError>, Panicked>,
+    ) -> (CallOutcome, Vec<ToolContent>) {
+        let (outcome, content) = match end {
+            Ok(Ok(output)) => (CallOutcome::Succeeded, output.content().to_vec()),
+            Ok(Err(err)) if err.is_in_doubt() => {
+                (CallOutcome::InDoubt, vec![err.text_for_model(&self.secrets).into()])
+            }
+            Ok(Err(err)) => (CallOutcome::Failed, vec![err.text_for_model(&self.secrets).into()]),
+            Err(panicked) => {
+                (CallOutcome::InDoubt, vec![format!("its function {panicked}").into()])
+            }
+        };
+        let kept = content.into_iter().filter_map(|part| {
+            let text = match (part.to_text(), part.media()) {
+                (Some(text), _) => text,
+                (None, Some((_, media))) => {
+                    let mime = media.mime().unwrap_or("a file");
+                    format!(
+                        "[A part of the result, {mime}, was not kept, since the call ended late.]"
+                    )
+                }
+                (None, None) => return None,
+            };
+            // Secrets are removed before the cut, since half a secret would not be recognized.
+            let text = self.secrets.hide(&text);
+            Some(match text.len() > LARGEST {
+                true => cut(&text, KEPT_TEXT, LOST).into(),
+                false => text.into_owned().into(),
+            })
+        });
+        (outcome, kept.collect())
+    }
+
+    /// Whether it matters to a conversation how the function ends. The late end of one that only reads does not.
+    fn matters(&self) -> bool {
+        !self.identity.effects.is_read_only()
+    }
+
+    fn is_running(&self) -> bool {
+        matches!(*self.state(), ThreadState::Left)
+    }
+
+    fn text_for_model(&self) -> StillRunning {
+        let CallIdentity { conversation, call, tool, effects, .. } = &self.identity;
+        StillRunning {
+            conversation: conversation.to_string(),
+            call: call.to_string(),
+            tool: tool.to_string(),
+            effects: *effects,
+            since: self.since,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, ThreadState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Notes that a conversation was told of this end. Its result may give way to those of others.
+#[doc(hidden)]
+pub fn mark_reported(number: u64) {
+    let list = left();
+    let thread = list.iter().find(|thread| thread.number == number);
+    thread.into_iter().for_each(|thread| thread.is_reported.store(true, Ordering::Relaxed));
+}
+
+/// Makes room for the newest end. Results give way that a conversation was told of, and if these are not enough, the new
+/// one is cut. The oldest ends beyond `KEPT_ENDS` are dropped.
+fn make_room(newest: u64) {
+    let mut list = left();
+    let sizes = list.iter().filter_map(|thread| match &*thread.state() {
+        ThreadState::Ended(end) => Some(end.size()),
+        ThreadState::Waiting | ThreadState::Running | ThreadState::Left | ThreadState::Done => None,
+    });
+    let sizes: Vec<usize> = sizes.collect();
+    let mut surplus = sizes.len().saturating_sub(KEPT_ENDS);
+    let mut bytes: usize = sizes.iter().sum();
+    for thread in list.iter().filter(|thread| thread.is_reported.load(Ordering::Relaxed)) {
+        if let ThreadState::Ended(end) = &mut *thread.state()
+            && bytes > KEPT
+        {
+            bytes -= end.size();
+            end.content = vec!["(its result is not kept any more)".into()];
+        }
+    }
+    let new = list.iter().find(|thread| thread.number == newest);
+    if let Some(new) = new.filter(|_| bytes > KEPT)
+        && let ThreadState::Ended(end) = &mut *new.state()
+    {
+        end.content = vec![cut(&end.text(), KEPT_TEXT, LOST).into()];
+    }
+    list.retain(|thread| {
+        let has_ended = matches!(*thread.state(), ThreadState::Ended(_));
+        let forget = surplus > 0 && has_ended;
+        surplus -= usize::from(forget);
+        !forget
+    });
+}

@@ -1,0 +1,472 @@
+//! Answers a call, whatever the model wrote: a mistake, an error, a panic and a time-out each become a result that
+//! the model can read.
+
+use std::time::Duration;
+
+use harness_schema::nearest;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::{
+    ReconcileFault, Reconciled, Tool, ToolContext, ToolError, ToolOutput, ToolRegistry,
+    detached_threads,
+    error::Asks,
+    tool::ReconcileFailure,
+    truncate::{around, short_name},
+};
+use crate::{
+    error::Error,
+    message::{Arguments, CallOutcome, ToolCall, ToolContent, ToolResult, are_none, is_too_deep},
+    unwind::{Panicked, Shielded, caught, dropped},
+};
+
+/// The time that a tool has to stop after it was told to.
+#[doc(hidden)]
+pub const GRACE: Duration = Duration::from_millis(100);
+
+/// The number of bytes of broken arguments that are quoted around the fault.
+const QUOTED: usize = 2000;
+
+/// The number of tool names that an error for an unknown tool lists.
+const LISTED: usize = 50;
+
+impl ToolRegistry {
+    /// Runs a call to its end and returns its result. It never fails: an unknown name is answered with the existing
+    /// names, arguments that do not fit with all their faults, an error with its text, a panic with the fact that
+    /// the tool panicked, and a time-out with what may have happened. The result holds none of the library's known
+    /// secrets (see [`Secrets`](crate::secret::Secrets)), and texts over the limit are cut in the middle, errors
+    /// too.
+    ///
+    /// A call that fails with [`ToolError::transient`] is retried if the tool's declaration allows it to be
+    /// repeated.
+    ///
+    /// Dropping the future stops the tool.
+    pub async fn dispatch(&self, call: &ToolCall, context: &ToolContext) -> ToolResult {
+        match self.dispatch_call(call, context).await {
+            DispatchOutcome::Result(result) => result,
+            DispatchOutcome::Waits { question, token, .. } => {
+                let text = ToolError::asks(question, token).text_for_model(self.secrets());
+                self.failed(call, text, context).await
+            }
+        }
+    }
+
+    /// Like [`dispatch`](Self::dispatch), for callers that can wait for the answer to a tool's question.
+    #[doc(hidden)]
+    pub async fn dispatch_call(&self, call: &ToolCall, context: &ToolContext) -> DispatchOutcome {
+        match self.run(call, context).await {
+            Ok(result) => DispatchOutcome::Result(result),
+            Err(asks)
+                if is_too_deep(&asks.token) || asks.form.as_ref().is_some_and(is_too_deep) =>
+            {
+                let text =
+                    "the tool asks a question, and its token or its form is nested too deeply";
+                DispatchOutcome::Result(self.failed(call, text.to_owned(), context).await)
+            }
+            Err(asks) => {
+                let Asks { question, token, form } = *asks;
+                DispatchOutcome::Waits { question: self.readable_text(&question), token, form }
+            }
+        }
+    }
+
+    /// Finds out whether a call happened that had started in a process which is gone.
+    #[doc(hidden)]
+    pub async fn reconcile(&self, call: &ToolCall, context: &ToolContext) -> ReconcileOutcome {
+        let arguments = |why: String| ReconcileOutcome::Unknown((ReconcileFault::Arguments, why));
+        let Some(tool) = self.get(call.name()) else {
+            return arguments(format!("there is no tool `{}` any more", call.name()));
+        };
+        let decoded = match context.arguments_of(call, tool) {
+            Ok(decoded) => decoded,
+            Err(err) => return arguments(err.to_string()),
+        };
+        let limit = Instant::now().checked_add(tool.time_limit().unwrap_or(self.limits().time));
+        let deadline = context.deadline().into_iter().chain(limit).min();
+        let context = context.clone().with_deadline(deadline);
+        let found = match tool.find_out(context.clone(), decoded.into_map()) {
+            Ok(found) => found,
+            Err(unfound) => return ReconcileOutcome::Unknown(unfound),
+        };
+        match within(deadline, Shielded::new(found)).await {
+            Some(Ok(Ok(Reconciled::Happened(output)))) => {
+                ReconcileOutcome::Happened(self.readable_output(call.id(), output, &context).await)
+            }
+            Some(Ok(Ok(Reconciled::NotHappened))) => ReconcileOutcome::NotHappened,
+            Some(Ok(Err(err))) => {
+                let words = caught(|| err.text_for_model(self.secrets()));
+                dropped(err);
+                ReconcileOutcome::Unknown(match words {
+                    Ok(words) => (ReconcileFault::Failed, words),
+                    Err(panicked) => (ReconcileFault::Panicked, panicked.to_string()),
+                })
+            }
+            Some(Err(panicked)) => {
+                ReconcileOutcome::Unknown((ReconcileFault::Panicked, panicked.to_string()))
+            }
+            None => {
+                let words = "it did not end within its time limit".to_owned();
+                ReconcileOutcome::Unknown((ReconcileFault::TimedOut, words))
+            }
+        }
+    }
+
+    async fn run(&self, call: &ToolCall, context: &ToolContext) -> Result<ToolResult, Box<Asks>> {
+        let Some(tool) = self.get(call.name()) else {
+            return Ok(self.failed(call, self.unknown(call.name()), context).await);
+        };
+        // What was reviewed and decided on had its defaults, too.
+        let decoded = match context.arguments_of(call, tool) {
+            Ok(decoded) => decoded,
+            Err(err) => {
+                return Ok(self.failed(call, self.broken(call.arguments(), &err), context).await);
+            }
+        };
+        if context.is_only_refused() {
+            return Ok(self.checked_only(tool, call, &decoded, context).await);
+        }
+        // A run takes the permit before it reports that the call begins. A tool may pass its own context on to
+        // another tool, which has a limit of its own.
+        let (_permit, seated) =
+            match tool.concurrency_limit().filter(|limit| !limit.is_among(context.held_limits())) {
+                None => (None, None),
+                Some(limit) => {
+                    let permit = tokio::select! {
+                        biased;
+                        permit = limit.acquire() => permit,
+                        () = context.cancellation().cancelled() => return Ok(not_begun(call)),
+                    };
+                    let seated =
+                        context.clone().with_permit(permit.as_ref()).inside_limits([limit]);
+                    (permit, Some(seated))
+                }
+            };
+        let context = seated.as_ref().unwrap_or(context);
+        let begun = Instant::now();
+        let limit = begun.checked_add(tool.time_limit().unwrap_or(self.limits().time));
+        let deadline = context.deadline().into_iter().chain(limit).min();
+        if let Err(err) =
+            within(deadline, recheck(tool, context, &decoded)).await.unwrap_or_else(|| {
+                Err(ToolError::new(
+                    "its review took too long right before the call, so it did not run",
+                ))
+            })
+        {
+            return Ok(self.failed(call, err.text_for_model(self.secrets()), context).await);
+        }
+        let may_repeat = tool.side_effects().may_repeat(tool.is_idempotent());
+        let tries = if may_repeat { self.limits().tries.max(1) } else { 1 };
+        let mut wait = self.limits().backoff;
+        let mut decoded = Some(decoded);
+        let mut attempt = 1;
+        loop {
+            // A second attempt decodes the arguments anew, since it is rare.
+            let arguments = match decoded.take() {
+                Some(decoded) => decoded,
+                None => context.arguments_of(call, tool).unwrap_or_default(),
+            };
+            let arguments = Value::Object(arguments.into_map());
+            let (outcome, content) =
+                match self.attempt(tool, context.clone().tried(attempt), arguments).await {
+                    AttemptOutcome::Ended(Ok(output)) => {
+                        return Ok(self.readable_output(call.id(), output, context).await);
+                    }
+                    AttemptOutcome::Ended(Err(ToolError::Asks(asks))) => return Err(asks),
+                    AttemptOutcome::Ended(Err(err)) if err.is_transient() && attempt < tries => {
+                        attempt += 1;
+                        context
+                            .progress()
+                            .report(format!("{err}; trying again ({attempt} of {tries})"));
+                        let waited = within(context.deadline(), tokio::time::sleep(wait)).await;
+                        if waited.is_some() {
+                            dropped(err);
+                            wait = wait.saturating_mul(2);
+                            continue;
+                        }
+                        self.words(tool, err)
+                    }
+                    AttemptOutcome::Ended(Err(err)) => self.words(tool, err),
+                    AttemptOutcome::Panicked(panicked) => {
+                        in_doubt(tool, format!("the tool `{}` {panicked}", call.name()))
+                    }
+                    AttemptOutcome::TimedOut(after, said) => timed_out(tool, context, after, said),
+                };
+            return Ok(self.readable(call.id(), outcome, content, context).await);
+        }
+    }
+
+    /// The result of a call about which nobody has decided, since its arguments did not fit. What they are checked against
+    /// may have changed meanwhile, and the call does not run even then.
+    async fn checked_only(
+        &self,
+        tool: &Tool,
+        call: &ToolCall,
+        arguments: &Arguments,
+        context: &ToolContext,
+    ) -> ToolResult {
+        let text = match caught(|| tool.check(arguments)) {
+            Ok(Err(faults)) => ToolError::BadArguments(faults).text_for_model(self.secrets()),
+            Err(panicked) => {
+                format!("the arguments cannot be read: the tool `{}` {panicked}", call.name())
+            }
+            Ok(Ok(())) => {
+                let text = "This call was not started: its arguments did not fit when it was decided whether it may run, \
+                            and now they do. Nothing of it has happened. Call it again if it is still needed.";
+                return ToolResult::new(call.id(), CallOutcome::NotStarted, [text.into()]);
+            }
+        };
+        self.failed(call, text, context).await
+    }
+
+    /// The outcome and the text of an error. Displaying and dropping an error runs the program's own code, which
+    /// may panic.
+    fn words(&self, tool: &Tool, err: ToolError) -> (CallOutcome, Vec<ToolContent>) {
+        let doubtful = err.is_in_doubt();
+        let text = caught(|| err.text_for_model(self.secrets()));
+        dropped(err);
+        match text {
+            Ok(text) if doubtful => in_doubt(tool, text),
+            Ok(text) => (CallOutcome::Failed, vec![text.into()]),
+            Err(panicked) => {
+                in_doubt(tool, format!("the tool failed, and displaying its error {panicked}"))
+            }
+        }
+    }
+
+    async fn failed(&self, call: &ToolCall, text: String, context: &ToolContext) -> ToolResult {
+        self.readable(call.id(), CallOutcome::Failed, vec![text.into()], context).await
+    }
+
+    /// Whether a call names a tool and its arguments fit, so that the call could run.
+    pub fn accepts(&self, call: &ToolCall) -> bool {
+        let Some(tool) = self.get(call.name()) else { return false };
+        let fits = |arguments: Arguments| caught(|| tool.check(&arguments).is_ok());
+        call.decoded().is_ok_and(|arguments| fits(arguments).unwrap_or(false))
+    }
+
+    /// Whether a call has no arguments although its tool takes some. They may still come, since some servers send
+    /// an empty object first.
+    #[doc(hidden)]
+    pub fn may_be_filled(&self, call: &ToolCall) -> bool {
+        const OTHERS: [&str; 5] = ["$ref", "allOf", "anyOf", "oneOf", "patternProperties"];
+        let takes_some = |tool: &Tool| {
+            let schema = tool.input_schema();
+            let properties = schema.get("properties").and_then(Value::as_object);
+            properties.is_some_and(|properties| !properties.is_empty())
+                || OTHERS.iter().any(|name| schema.get(*name).is_some())
+                || schema
+                    .get("additionalProperties")
+                    .is_some_and(|more| *more != Value::Bool(false))
+        };
+        let arguments = call.arguments();
+        let is_empty = are_none(arguments);
+        is_empty && self.get(call.name()).is_some_and(takes_some)
+    }
+
+    async fn attempt(&self, tool: &Tool, context: ToolContext, arguments: Value) -> AttemptOutcome {
+        // A tool on a thread of its own learns of its end only by this token.
+        let stop = context.cancellation().child_token();
+        let stop_at_the_end = stop.clone().drop_guard();
+        let begun = Instant::now();
+        let limit = begun.checked_add(tool.time_limit().unwrap_or(self.limits().time));
+        let deadline = context.deadline().into_iter().chain(limit).min();
+        let context = context.with_cancellation(stop).with_deadline(deadline);
+        let mut run = Shielded::new(tool.call(&context, arguments));
+        let in_time = match deadline {
+            Some(deadline) => tokio::select! {
+                biased;
+                ended = &mut run => Some(ended),
+                () = context.human_wait().wait_until(deadline) => None,
+            },
+            None => Some((&mut run).await),
+        };
+        match in_time {
+            Some(Ok(Ok(output))) => AttemptOutcome::Ended(Ok(output)),
+            Some(Ok(Err(err))) => AttemptOutcome::Ended(Err(err)),
+            Some(Err(panicked)) => AttemptOutcome::Panicked(panicked),
+            None => {
+                // The limit that was set: the clock has gone on since then, and a person may have been waited for.
+                let after = deadline.unwrap_or(begun).saturating_duration_since(begun);
+                drop(stop_at_the_end);
+                // Text that the tool returns when it stops by itself says more than its output so far.
+                let said = match timeout(GRACE, &mut run).await {
+                    // The tool has ended during the grace period.
+                    Ok(Ok(Ok(output))) => return AttemptOutcome::Ended(Ok(output)),
+                    Ok(Ok(Err(err))) => {
+                        let said = caught(|| err.to_string()).ok();
+                        dropped(err);
+                        said
+                    }
+                    Ok(Err(_)) | Err(_) => context.output_so_far(),
+                };
+                AttemptOutcome::TimedOut(after, said)
+            }
+        }
+    }
+
+    /// The text about arguments that cannot be read, with the part around the fault.
+    fn broken(&self, arguments: &str, err: &Error) -> String {
+        let place = match serde_json::from_str::<IgnoredAny>(arguments) {
+            Ok(_) => 0,
+            Err(err) => {
+                let before = arguments.split_inclusive('\n').take(err.line().saturating_sub(1));
+                before.map(str::len).sum::<usize>().saturating_add(err.column())
+            }
+        };
+        let arguments = self.secrets().hide(arguments);
+        let wrote = around(&arguments, place, QUOTED);
+        format!("{err}; nothing was run. You wrote: {wrote}")
+    }
+
+    pub(super) fn unknown(&self, name: &str) -> String {
+        let names: Vec<&str> = self.tools().iter().map(Tool::name).collect();
+        if self.is_left_out(name) {
+            let now = match names.as_slice() {
+                [] => "no tool is offered".to_owned(),
+                _ => format!("the offered tools are: {}", self.listed()),
+            };
+            return format!("the tool `{name}` is not offered now, so it did not run; {now}");
+        }
+        let name = self.secrets().hide(name);
+        let name = &*short_name(&name);
+        match names.as_slice() {
+            [] => format!("there is no tool `{name}`: there are no tools at all"),
+            names => {
+                let near = nearest(name, names.iter().copied());
+                let near = near.map(|near| format!("; did you mean `{near}`?"));
+                let near = near.unwrap_or_else(|| ";".to_owned());
+                format!("there is no tool `{name}`{near} the tools are: {}", self.listed())
+            }
+        }
+    }
+
+    /// The names of the tools that the model knows without a search, limited to [`LISTED`].
+    fn listed(&self) -> String {
+        let told = || self.tools().iter().map(Tool::name).filter(|name| !self.is_searched(name));
+        let names: Vec<&str> = told().take(LISTED).collect();
+        let mut listed = names.join(", ");
+        let more = told().count().saturating_sub(LISTED);
+        if more > 0 {
+            listed = format!("{listed} and {more} more");
+        }
+        match self.search() {
+            Some(search) => format!("{listed}; find others by `{search}`"),
+            None => listed,
+        }
+    }
+}
+
+/// How a call ends.
+#[doc(hidden)]
+pub enum DispatchOutcome {
+    /// The call has ended.
+    Result(ToolResult),
+    /// The call waits, since its tool has asked a question.
+    Waits {
+        /// The question, in words for a person.
+        question: String,
+        /// The token that the tool wants back with the answer.
+        token: Value,
+        /// The JSON Schema of the answer.
+        form: Option<Value>,
+    },
+}
+
+/// What is known about a call that had started in a process which is gone.
+#[doc(hidden)]
+pub enum ReconcileOutcome {
+    /// The call happened.
+    Happened(ToolResult),
+    /// The call did not happen.
+    NotHappened,
+    /// It is not known, since the tool failed to find it out.
+    Unknown(ReconcileFailure),
+}
+
+/// Waits for a future until the deadline, if there is one.
+async fn within<F: Future>(deadline: Option<Instant>, future: F) -> Option<F::Output> {
+    match deadline {
+        Some(deadline) => timeout_at(deadline, future).await.ok(),
+        None => Some(future.await),
+    }
+}
+
+/// How one attempt ended.
+enum AttemptOutcome {
+    Ended(Result<ToolOutput, ToolError>),
+    Panicked(Panicked),
+    /// The attempt took longer than this; with the tool's output so far.
+    TimedOut(Duration, Option<String>),
+}
+
+/// Lets the tool review the call once more if the call was decided on a review, and compares the two reviews.
+async fn recheck(
+    tool: &Tool,
+    context: &ToolContext,
+    arguments: &Arguments,
+) -> Result<(), ToolError> {
+    if !context.is_reviewed() {
+        return Ok(());
+    }
+    match tool.review_off_loop(arguments).await {
+        Some(now) => context.recheck(&now),
+        None => Ok(()),
+    }
+}
+
+/// The result of a call that was stopped while it waited for a permit among the calls of its tool.
+fn not_begun(call: &ToolCall) -> ToolResult {
+    let text =
+        "The call was stopped while it waited for others of its tool to end. It did not run.";
+    ToolResult::new(call.id(), CallOutcome::NotStarted, [text.into()])
+}
+
+/// What the model is told about a call that may have had some of its effects.
+const CHECK: &str = "It may have partly run: check what it did before you repeat it.";
+
+/// The outcome of a call that may have had some of its effects. A tool that only reads has failed.
+fn in_doubt(tool: &Tool, what: String) -> (CallOutcome, Vec<ToolContent>) {
+    if tool.side_effects().is_read_only() {
+        return (CallOutcome::Failed, vec![what.into()]);
+    }
+    // The result of another program may have it already.
+    if what.contains(CHECK) {
+        return (CallOutcome::InDoubt, vec![what.into()]);
+    }
+    // The warning follows the first line, so that what is below it, such as an output, stays as it is.
+    let (first, rest) = what.split_at(what.find('\n').unwrap_or(what.len()));
+    let text = format!("{first}. {CHECK}{rest}");
+    (CallOutcome::InDoubt, vec![text.into()])
+}
+
+/// The outcome of a call that took too long, with the tool's output so far.
+fn timed_out(
+    tool: &Tool,
+    context: &ToolContext,
+    after: Duration,
+    said: Option<String>,
+) -> (CallOutcome, Vec<ToolContent>) {
+    let runs_on = context.identity().is_some_and(detached_threads::is_still_running);
+    let (outcome, truth) = if tool.side_effects().is_read_only() {
+        (CallOutcome::StoppedReading, "It only reads, so nothing has changed.")
+    } else if runs_on {
+        (CallOutcome::StillRunning, RUNS_ON)
+    } else {
+        (CallOutcome::InDoubt, CHECK)
+    };
+    let was = if runs_on { "was told to stop" } else { "was stopped" };
+    // To a millisecond: what is left of a limit after a first try has many digits.
+    let after = match u64::try_from((after.as_micros() + 500) / 1000) {
+        Ok(millis) if millis > 0 => Duration::from_millis(millis),
+        Ok(_) | Err(_) => after,
+    };
+    let text = format!("The call took longer than {after:?} and {was}. {truth}");
+    let said = said.map(ToolContent::Text);
+    (outcome, std::iter::once(ToolContent::Text(text)).chain(said).collect())
+}
+
+/// What the model is told about a call whose function cannot be stopped.
+#[doc(hidden)]
+pub const RUNS_ON: &str = "It has not ended: it may still be running, and what it does may \
+                                  still happen. Do not repeat it; you will be told when it has ended.";

@@ -1,0 +1,89 @@
+//! Measures the time in which a person is asked on behalf of an agent that a call runs. This time does not count
+//! toward the call's time limit.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until},
+};
+
+/// The time for which agents of one call have waited for a person. All clones belong to the same call.
+#[derive(Clone, Debug, Default)]
+#[doc(hidden)]
+pub struct HumanWait(Arc<HumanWaitState>);
+
+#[derive(Debug, Default)]
+struct HumanWaitState {
+    times: Mutex<WaitTimes>,
+    /// Notified when no agent waits for a person any more.
+    answered: Notify,
+}
+
+#[derive(Debug, Default)]
+struct WaitTimes {
+    /// The number of agents that wait now, and when the first of them began to wait.
+    asking: usize,
+    since: Option<Instant>,
+    /// The waiting time before `since`.
+    before: Duration,
+}
+
+impl HumanWait {
+    fn times(&self) -> MutexGuard<'_, WaitTimes> {
+        self.0.times.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts one more agent of the call as waiting for a person until the returned value is dropped.
+    #[doc(hidden)]
+    pub fn begin(&self) -> HumanWaitGuard {
+        let mut times = self.times();
+        times.asking = times.asking.saturating_add(1);
+        times.since.get_or_insert_with(Instant::now);
+        HumanWaitGuard(self.clone())
+    }
+
+    /// Waits until `deadline`, put off by the time in which a person is asked.
+    pub(crate) async fn wait_until(&self, deadline: Instant) {
+        loop {
+            let answered = self.0.answered.notified();
+            let (is_asking, before) = {
+                let times = self.times();
+                (times.asking > 0, times.before)
+            };
+            if is_asking {
+                answered.await;
+                continue;
+            }
+            // A deadline that the clock cannot represent never comes.
+            let Some(until) = deadline.checked_add(before) else {
+                return std::future::pending().await;
+            };
+            if until <= Instant::now() {
+                return;
+            }
+            sleep_until(until).await;
+        }
+    }
+}
+
+/// An agent of a call waits for a person until this is dropped.
+#[doc(hidden)]
+pub struct HumanWaitGuard(HumanWait);
+
+impl Drop for HumanWaitGuard {
+    fn drop(&mut self) {
+        let mut times = self.0.times();
+        times.asking = times.asking.saturating_sub(1);
+        if times.asking == 0
+            && let Some(since) = times.since.take()
+        {
+            times.before = times.before.saturating_add(since.elapsed());
+            drop(times);
+            self.0.0.answered.notify_waiters();
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Limits of a call: its time, its attempts, and the size of its result.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::message::is_deeper;
+
+/// Limits of a call: its time, its attempts, and the size of its result. Every limit has a default.
+///
+/// ```
+/// use std::time::Duration;
+/// use harness::ToolLimits;
+///
+/// let limits = ToolLimits::default().time(Duration::from_secs(10)).tries(1);
+/// # let _ = limits;
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolLimits {
+    pub(super) time: Duration,
+    pub(super) tries: u32,
+    pub(super) backoff: Duration,
+    output: Option<usize>,
+    pub(super) value: usize,
+}
+
+/// The default for the bytes of text in one result.
+const OUTPUT: usize = 64 * 1024;
+
+impl Default for ToolLimits {
+    fn default() -> Self {
+        Self {
+            time: Duration::from_secs(60),
+            tries: 3,
+            backoff: Duration::from_millis(200),
+            output: None,
+            value: 1024 * 1024,
+        }
+    }
+}
+
+impl ToolLimits {
+    /// Sets the time limit of one attempt, unless the tool declares its own; 60 s unless set. A call that takes
+    /// longer is told to stop, and the model is told what may have happened.
+    #[must_use]
+    pub fn time(mut self, time: Duration) -> Self {
+        self.time = time;
+        self
+    }
+
+    /// Sets the number of attempts of a call; 3 unless set, and 1 means no retry. A call is retried only if the
+    /// tool failed with [`ToolError::transient`](super::ToolError::transient) and its declaration allows it to be
+    /// repeated.
+    #[must_use]
+    pub fn tries(mut self, tries: u32) -> Self {
+        self.tries = tries;
+        self
+    }
+
+    /// Sets the wait before the second attempt; 200 ms unless set. It is doubled before each further attempt.
+    #[must_use]
+    pub fn backoff(mut self, backoff: Duration) -> Self {
+        self.backoff = backoff;
+        self
+    }
+
+    /// Sets the bytes of text that a model reads of one result, whether it is an output or an error. Longer text is
+    /// cut in the middle, with a note of how much is missing; JSON is cut so that it stays JSON. Files do not
+    /// count, except for the text of documents.
+    ///
+    /// Unless set, it is 64 KiB, and less for a model with a small window: at most a quarter of the window, at four
+    /// bytes a token. If large results are kept whole, so that nothing is lost,
+    /// it is a sixteenth. It is at least 1 KiB.
+    #[must_use]
+    pub fn output(mut self, bytes: usize) -> Self {
+        self.output = Some(bytes);
+        self
+    }
+
+    /// The bytes of text in one result.
+    pub(super) fn output_bytes(&self) -> usize {
+        self.output.unwrap_or(OUTPUT)
+    }
+
+    /// The same for a model with a window of this many tokens. If large results are kept whole, fewer are enough.
+    #[doc(hidden)]
+    pub fn output_in(&self, window: Option<u64>, is_kept: bool) -> usize {
+        let part = if is_kept { 4 } else { 1 };
+        let fitting =
+            |window: u64| usize::try_from(window / part).unwrap_or(OUTPUT).clamp(1024, OUTPUT);
+        self.output.unwrap_or_else(|| window.map_or(OUTPUT, fitting))
+    }
+
+    /// Sets the highest size, in bytes of JSON, of the value for the program
+    /// ([`ToolOutput::with_value`](super::ToolOutput::with_value)) in one result; 1 MiB unless set. The value is
+    /// kept with the conversation, so a larger one is left out, and the error of reading it says why. The call
+    /// still succeeds.
+    #[must_use]
+    pub fn value(mut self, bytes: usize) -> Self {
+        self.value = bytes;
+        self
+    }
+}
+
+/// How deep arguments may be nested. No reader of JSON returns deeper ones, and to copy and to check them would need as much
+/// of the stack as somebody else decides.
+const DEEPEST: usize = 128;
+
+/// Checks that arguments are not nested too deeply.
+pub(super) fn check_depth(arguments: &Map<String, Value>) -> Result<(), Vec<String>> {
+    let deep = arguments.iter().filter(|(_, value)| is_deeper(value, DEEPEST));
+    let lines: Vec<String> = deep
+        .map(|(name, _)| format!("`{name}` is nested too deeply: more than {DEEPEST} levels"))
+        .collect();
+    if lines.is_empty() { Ok(()) } else { Err(lines) }
+}

@@ -1,0 +1,344 @@
+//! All tools of an agent, by name.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, OnceLock},
+};
+
+use harness_schema::{SchemaCache, ToolSchema, misspelt};
+use serde_json::{Map, Value};
+
+use super::{
+    Review, SharedValues, StateType, Tool, ToolLimits,
+    large_results::{READ_RESULT, read_result},
+    search::{FEW_TOOLS, TOOL_SEARCH, ToolIndex, tool_search},
+};
+use crate::{
+    error::{Error, ErrorKind},
+    message::Arguments,
+    secret::Secrets,
+};
+
+/// A list of tools: the value of `tools![..]`, of a toolset's `tools()`, and of everything else that yields
+/// [`Tool`]s. You need not implement it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a list of tools",
+    label = "not a list of tools",
+    note = "a function with `#[tool]` is listed by its name: `tools![add]`; the methods of a toolset are listed by `value.tools()`; one `Tool` is `[tool]`",
+    note = "an agent is listed as a tool by `[agent.as_tool(\"review\", \"Reviews code.\")]`, the tools of an MCP server by `server.tools()`"
+)]
+pub trait ToolList {
+    /// The tools, in their order.
+    fn into_tools(self) -> impl Iterator<Item = Tool>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<I: IntoIterator<Item = Tool>> ToolList for I {
+    fn into_tools(self) -> impl Iterator<Item = Tool> {
+        self.into_iter()
+    }
+}
+
+/// All tools of an agent, in the order in which they were added. No two have the same name.
+#[derive(Clone, Debug, Default)]
+pub struct ToolRegistry {
+    tools: Arc<Vec<Tool>>,
+    schemas: OnceLock<Vec<ToolSchema>>,
+    forms: SchemaCache,
+    limits: ToolLimits,
+    secrets: Secrets,
+    /// The names of tools that exist and are not offered now.
+    left_out: Vec<String>,
+    /// Whether large results are kept, so that `read_result` is one of the tools.
+    reads_results: bool,
+    /// The tools that the model has to search for, if there are any.
+    searched: Option<Arc<ToolIndex>>,
+}
+
+impl ToolRegistry {
+    /// Creates a registry of these tools.
+    ///
+    /// # Errors
+    /// Fails if two tools have the same name, or if a tool is not valid: see [`Self::add`].
+    pub fn new(tools: impl ToolList) -> Result<Self, Error> {
+        let mut registry = Self::default();
+        for tool in tools.into_tools() {
+            registry.add(tool)?;
+        }
+        Ok(registry)
+    }
+
+    /// Sets the limits of every call.
+    #[must_use]
+    pub fn with_limits(mut self, limits: ToolLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets the secrets that are removed from every result.
+    #[doc(hidden)]
+    pub fn with_secrets(mut self, secrets: Secrets) -> Self {
+        self.secrets = secrets;
+        self
+    }
+
+    /// Adds the tool that reads large results.
+    #[doc(hidden)]
+    pub fn reading_results(mut self) -> Result<Self, Error> {
+        self.add(read_result())?;
+        self.reads_results = true;
+        Ok(self)
+    }
+
+    /// Adds the tool that searches for these tools. The model is not told of them before it has found them.
+    #[doc(hidden)]
+    pub fn searching(mut self, names: &HashSet<String>) -> Result<Self, Error> {
+        let index = ToolIndex::of(self.tools.iter().filter(|tool| names.contains(tool.name())));
+        let index = Arc::new(index);
+        self.add(tool_search(Arc::clone(&index)))?;
+        self.searched = Some(index);
+        Ok(self)
+    }
+
+    /// Whether the model has to search for this tool before it is told of it.
+    #[doc(hidden)]
+    pub fn is_searched(&self, name: &str) -> bool {
+        self.searched().is_some_and(|names| names.contains(name))
+    }
+
+    /// The name of the tool by which the model finds others, if it has to search for some.
+    #[doc(hidden)]
+    pub fn search(&self) -> Option<&'static str> {
+        self.searched.as_ref().map(|_| TOOL_SEARCH)
+    }
+
+    /// The names of the tools that the model has to search for, if there are some.
+    #[doc(hidden)]
+    pub fn searched(&self) -> Option<&HashSet<String>> {
+        self.searched.as_deref().map(ToolIndex::names)
+    }
+
+    /// Whether the library has added this tool.
+    #[doc(hidden)]
+    pub fn is_built_in(&self, name: &str) -> bool {
+        self.reads_results && name == READ_RESULT || self.searched.is_some() && name == TOOL_SEARCH
+    }
+
+    /// The names of the tools that a search with these arguments finds.
+    #[doc(hidden)]
+    pub fn find(&self, arguments: Map<String, Value>) -> Vec<String> {
+        let Some(index) = &self.searched else { return Vec::new() };
+        // The same arguments that the search itself gets.
+        let arguments = self.get(TOOL_SEARCH).and_then(|search| search.as_read(arguments));
+        arguments.map(|arguments| index.find(&arguments)).unwrap_or_default()
+    }
+
+    #[doc(hidden)]
+    pub fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    /// The review of a call with these arguments, without known secrets: see [`Tool::review_off_loop`].
+    #[doc(hidden)]
+    pub async fn review_off_loop(&self, tool: &Tool, arguments: &Arguments) -> Option<Review> {
+        let review = tool.review_off_loop(arguments).await?;
+        Some(review.without_secrets(&self.secrets))
+    }
+
+    /// Creates a registry of this tool alone, with the limits and the secrets of this one.
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    #[doc(hidden)]
+    pub fn with_only(&self, tool: Tool) -> Result<Self, Error> {
+        let (limits, secrets) = (self.limits.clone(), self.secrets.clone());
+        let mut only = Self { limits, secrets, ..Self::default() };
+        only.add(tool)?;
+        Ok(only)
+    }
+
+    /// Creates a registry of only these of its tools, in the same order. The others are not offered.
+    ///
+    /// # Errors
+    /// Fails with all names that none of its tools has, and if the search is named without a tool that it can find.
+    #[doc(hidden)]
+    pub fn only(&self, names: &[String]) -> Result<Self, Error> {
+        let unknown = names.iter().filter(|name| self.get(name).is_none());
+        let unknown: Vec<String> = unknown.map(|name| self.unknown(name)).collect();
+        if !unknown.is_empty() {
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                format!(
+                    "`only_tools` names tools that the agent does not have: {}",
+                    unknown.join("; ")
+                ),
+            ));
+        }
+        // `read_result` stays whichever tools are offered, so that the model can read what was cut of results. The
+        // search is replaced by a search for these tools.
+        let searches = |tool: &&Tool| self.searched.is_some() && tool.name() == TOOL_SEARCH;
+        let offered = |tool: &&Tool| {
+            self.is_built_in(tool.name()) || names.iter().any(|name| name == tool.name())
+        };
+        let all = self.tools.iter().filter(|tool| !searches(tool));
+        let (offered, others): (Vec<&Tool>, Vec<&Tool>) = all.partition(offered);
+        let deferred = offered.iter().filter(|tool| self.is_searched(tool.name()));
+        let deferred: HashSet<String> = deferred.map(|tool| tool.name().to_owned()).collect();
+        let wants_search = self.searched.is_some() && names.iter().any(|name| name == TOOL_SEARCH);
+        if wants_search && deferred.is_empty() {
+            let why = format!(
+                "`only_tools` names `{TOOL_SEARCH}`, but none of the other tools that it names has to be searched for: \
+                 leave it out, or name tools that it can find"
+            );
+            return Err(Error::new(ErrorKind::Configuration, why));
+        }
+        let only = Self {
+            tools: Arc::new(offered.into_iter().cloned().collect()),
+            schemas: OnceLock::new(),
+            forms: SchemaCache::default(),
+            limits: self.limits.clone(),
+            secrets: self.secrets.clone(),
+            left_out: others.into_iter().map(|tool| tool.name().to_owned()).collect(),
+            reads_results: self.reads_results,
+            searched: None,
+        };
+        // A few are told at once, unless the search is wanted.
+        let are_few = deferred.len() <= FEW_TOOLS && !wants_search;
+        if are_few { Ok(only) } else { only.searching(&deferred) }
+    }
+
+    /// The tool that was probably meant by an unknown name. Tools of agents that a tool runs are considered too.
+    pub(crate) fn misspelt(&self, name: &str) -> Option<&str> {
+        let names = || self.tools.iter().flat_map(Tool::names);
+        if names().any(|known| known == name) || self.is_left_out(name) {
+            return None;
+        }
+        misspelt(name, names())
+    }
+
+    /// Whether a tool of this name exists and is not offered now.
+    pub(super) fn is_left_out(&self, name: &str) -> bool {
+        self.left_out.iter().any(|left_out| left_out == name)
+    }
+
+    /// The limits of every call.
+    pub fn limits(&self) -> &ToolLimits {
+        &self.limits
+    }
+
+    /// Adds a tool.
+    ///
+    /// # Errors
+    /// Fails, and changes nothing, if there is a tool of this name already, or if a tool made by hand has a name
+    /// that vendors do not accept, a schema that does not describe an object, or a schema that cannot be checked
+    /// because it refers to another document or to itself without end.
+    pub fn add(&mut self, tool: Tool) -> Result<(), Error> {
+        if let Some(other) = self.get(tool.name()) {
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                format!(
+                    "two tools are both named `{}`: one is described as {:?}, the other as {:?}; give one \
+                     of them another name, {}",
+                    tool.name(),
+                    first_line(other.description()),
+                    first_line(tool.description()),
+                    tool.how_to_name(),
+                ),
+            ));
+        }
+        if let Some(problem) = tool.problem() {
+            return Err(Error::new(ErrorKind::Configuration, problem));
+        }
+        // The schemas are made again when they are next asked for.
+        self.schemas.take();
+        self.forms = SchemaCache::default();
+        Arc::make_mut(&mut self.tools).push(tool);
+        Ok(())
+    }
+
+    /// Checks what could not be checked while compiling the functions with `#[tool]`: that a default that is not a
+    /// literal fits its parameter, that a range of constants is not empty, and that the maps inside a parameter's
+    /// type have keys that can be strings. Each tool is checked once in a program, which makes its schema. An agent
+    /// does this when it is built.
+    ///
+    /// # Errors
+    /// Fails with the first fault.
+    pub fn check(&self) -> Result<(), Error> {
+        match self.tools.iter().find_map(Tool::late_problem) {
+            Some(problem) => Err(Error::new(ErrorKind::Configuration, problem)),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that each value that a tool takes as [`State<T>`](super::State) is given to the agent or announced
+    /// for each run.
+    ///
+    /// # Errors
+    /// Fails with all missing values.
+    #[doc(hidden)]
+    pub fn check_state(
+        &self,
+        given: &SharedValues,
+        later: impl Fn(&StateType) -> bool,
+    ) -> Result<(), Error> {
+        let mut missing: Vec<String> = Vec::new();
+        for tool in &*self.tools {
+            for needed in tool.state_types() {
+                if given.has(needed.id()) || later(&needed) {
+                    continue;
+                }
+                let (tool, ty) = (tool.name(), needed.name());
+                let near = match given.has(needed.shared_id()) {
+                    true => format!(
+                        " An `Arc` of it is given, which is another type: take \
+                         `State<Arc<{ty}>>`, or give the value itself."
+                    ),
+                    false => String::new(),
+                };
+                let text =
+                    format!("the tool `{tool}` takes `State<{ty}>`, which is not given.{near}");
+                if !missing.contains(&text) {
+                    missing.push(text);
+                }
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let help = "Give the value to all runs with `AgentBuilder::state(..)`, or announce with \
+                    `AgentBuilder::state_per_run::<T>()` that each run brings its own";
+        Err(Error::new(ErrorKind::Configuration, format!("{} {help}", missing.join(" "))))
+    }
+
+    /// The tool of this name.
+    pub fn get(&self, name: &str) -> Option<&Tool> {
+        self.tools.iter().find(|tool| tool.name() == name)
+    }
+
+    /// All tools, in the order in which they were added.
+    pub fn tools(&self) -> &[Tool] {
+        &self.tools
+    }
+
+    /// All tools, to be shared with the contexts of calls.
+    pub(super) fn shared(&self) -> &Arc<Vec<Tool>> {
+        &self.tools
+    }
+
+    /// The names, descriptions and schemas that the model is given from its first request on, in the same order,
+    /// without the tools that it has to [search](super::ToolSearch) for.
+    pub fn schemas(&self) -> &[ToolSchema] {
+        let told = || self.tools.iter().filter(|tool| !self.is_searched(tool.name()));
+        self.schemas.get_or_init(|| told().map(|tool| tool.schema().clone()).collect())
+    }
+
+    /// The encoded forms of these schemas, kept from one request to the next.
+    #[doc(hidden)]
+    pub fn forms(&self) -> &SchemaCache {
+        &self.forms
+    }
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}

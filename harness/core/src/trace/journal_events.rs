@@ -1,0 +1,303 @@
+//! Traces a conversation in a journal: holds, appends, and calls that wait.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{AppendOutcome, Happened, HoldOutcome, Tracer, WaitsFor, tracer::micros};
+use crate::{
+    error::Error,
+    journal::{Always, Awaited, Decider, Reason, Wait},
+    message::{ToolCall, ToolResult},
+    tool::{ReconcileFault, Scope},
+};
+
+/// The wait of a call that a fact begins or ends.
+#[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
+pub struct CallWaitTime {
+    /// What the call waits for.
+    #[doc(hidden)]
+    pub awaited: WaitsFor,
+    /// When it began, in milliseconds since 1970 in UTC.
+    #[doc(hidden)]
+    pub since: u64,
+    /// When it ended.
+    #[doc(hidden)]
+    pub until: u64,
+    /// Whether another process wrote the fact that ends it.
+    #[doc(hidden)]
+    pub elsewhere: bool,
+}
+
+/// How many milliseconds a call waited, and whether another process ended the wait.
+pub(super) fn wait_duration(waited: Option<CallWaitTime>) -> (Option<u64>, bool) {
+    match waited {
+        Some(waited) => (Some(waited.until.saturating_sub(waited.since)), waited.elsewhere),
+        None => (None, false),
+    }
+}
+
+impl WaitsFor {
+    #[doc(hidden)]
+    pub fn of(awaited: &Awaited) -> Self {
+        match awaited {
+            Awaited::Approval { .. } => Self::Approval,
+            Awaited::Result => Self::Result,
+            Awaited::Answer { .. } => Self::Answer,
+            Awaited::Agent { .. } => Self::Agent,
+        }
+    }
+}
+
+/// An operation of a journal.
+#[doc(hidden)]
+pub struct JournalOperation {
+    #[doc(hidden)]
+    pub conversation: String,
+    /// The storage system.
+    #[doc(hidden)]
+    pub journal: String,
+    /// Of an append, the number of facts and of their bytes.
+    #[doc(hidden)]
+    pub facts: Option<(usize, usize)>,
+}
+
+/// An operation of a journal, and its beginning.
+pub(super) struct PendingOperation {
+    asked: JournalOperation,
+    begun: Instant,
+}
+
+impl Tracer {
+    /// An operation of a journal begins. It is traced when it has ended.
+    #[doc(hidden)]
+    pub fn begin_operation(&mut self, asked: impl FnOnce() -> JournalOperation) {
+        self.stopped();
+        if !self.is_read() {
+            return;
+        }
+        let JournalOperation { conversation, journal, facts } = asked();
+        let conversation = self.secrets.name(&conversation);
+        let journal = self.secrets.name(&journal);
+        let name = if facts.is_some() { "append" } else { "hold" };
+        self.tell(|spans| spans.begin_operation(name, &journal, &conversation));
+        let asked = JournalOperation { conversation, journal, facts };
+        self.operation = Some(PendingOperation { asked, begun: Instant::now() });
+    }
+
+    /// The append has ended.
+    #[doc(hidden)]
+    pub fn appended(&mut self, outcome: AppendOutcome, error: Option<&Error>) {
+        let Some(PendingOperation { asked, begun }) = self.operation.take() else { return };
+        let JournalOperation { conversation, journal, facts } = asked;
+        let ((facts, bytes), took_us) = (facts.unwrap_or_default(), micros(begun.elapsed()));
+        let error = error.map(|error| self.secrets.hide(&error.to_string(), None));
+        self.write(Happened::Appended {
+            conversation,
+            journal,
+            facts,
+            bytes,
+            outcome,
+            took_us,
+            error,
+        });
+    }
+
+    /// The conversation is held, or is not.
+    #[doc(hidden)]
+    pub fn held(&mut self, outcome: HoldOutcome, error: Option<&Error>) {
+        let Some(PendingOperation { asked, begun }) = self.operation.take() else { return };
+        let JournalOperation { conversation, journal, facts: _ } = asked;
+        let took_us = Some(micros(begun.elapsed()));
+        let error = error.map(|error| self.secrets.hide(&error.to_string(), None));
+        self.write(Happened::Hold { conversation, journal, outcome, took_us, error });
+    }
+
+    /// Another process has continued the conversation that was held.
+    #[doc(hidden)]
+    pub fn lost(&mut self, why: &str, held: impl FnOnce() -> JournalOperation) {
+        if !self.is_read() {
+            return;
+        }
+        let JournalOperation { conversation, journal, facts: _ } = held();
+        let (outcome, took_us) = (HoldOutcome::Lost, None);
+        let error = Some(self.secrets.hide(why, None));
+        let conversation = self.secrets.name(&conversation);
+        let journal = self.secrets.name(&journal);
+        self.write(Happened::Hold { conversation, journal, outcome, took_us, error });
+    }
+
+    /// The future of the operation was dropped.
+    pub(super) fn stopped(&mut self) {
+        match self.operation.as_ref().map(|operation| operation.asked.facts.is_some()) {
+            None => {}
+            Some(true) => self.appended(AppendOutcome::Interrupted, None),
+            Some(false) => self.held(HoldOutcome::Interrupted, None),
+        }
+    }
+
+    /// The conversation was read again while a run was going on.
+    #[doc(hidden)]
+    pub fn reopened<'a>(
+        &mut self,
+        in_doubt: impl Iterator<Item = &'a ToolCall>,
+        runs_again: impl Iterator<Item = &'a ToolCall>,
+    ) {
+        if !self.is_read() {
+            return;
+        }
+        let name = |call: &ToolCall| self.secrets.name(call.id());
+        let in_doubt = in_doubt.map(name).collect();
+        let name = |call: &ToolCall| self.secrets.name(call.id());
+        let runs_again = runs_again.map(name).collect();
+        let reopened = Happened::Reopened { in_doubt, runs_again };
+        self.reopened = Some(reopened.clone());
+        self.keep(reopened);
+    }
+
+    /// The conversation began with the first facts of another one.
+    #[doc(hidden)]
+    pub fn forked(&mut self, from: &str, facts: u64) {
+        if self.is_read() {
+            let from = self.secrets.name(from);
+            self.write(Happened::Forked { from, facts });
+        }
+    }
+
+    /// A tool has failed to find out what became of a call.
+    #[doc(hidden)]
+    pub fn reconcile_failed(&mut self, call: &ToolCall, fault: ReconcileFault, error: &str) {
+        if !self.is_read() {
+            return;
+        }
+        self.add_open_calls([call]);
+        let error = self.secrets.hide(error, Some(call.name()));
+        let (call, tool) = self.call_and_tool(call.id());
+        self.write(Happened::ReconcileFailed { call, tool, fault, error });
+    }
+
+    pub(super) fn call_waits(
+        &mut self,
+        call: &str,
+        wait: &Wait,
+        waited: Option<CallWaitTime>,
+    ) -> Happened {
+        let of = self.tools.get(call).cloned();
+        let question = match &wait.awaited {
+            Awaited::Approval { question, .. } => Some(reasons(question)),
+            Awaited::Answer { question, .. } => Some(question.clone()),
+            Awaited::Agent { conversation, .. } => Some(conversation.clone()),
+            Awaited::Result => None,
+        };
+        let question = question.filter(|question| !question.is_empty());
+        let question = question.map(|question| self.secrets.hide(&question, of.as_deref()));
+        let (call, tool) = self.call_and_tool(call);
+        Happened::CallWaits {
+            call,
+            tool,
+            awaited: WaitsFor::of(&wait.awaited),
+            question,
+            since_ms: waited.map_or(0, |waited| waited.since),
+            until_ms: wait.until,
+        }
+    }
+
+    pub(super) fn answered(
+        &mut self,
+        call: &str,
+        answer: &Value,
+        who: Option<&str>,
+        at_ms: u64,
+        waited: Option<CallWaitTime>,
+    ) -> Happened {
+        let of = self.tools.get(call).cloned();
+        let answer = self.secrets.hide(&answer.to_string(), of.as_deref());
+        let who = who.map(|who| self.secrets.hide(who, None));
+        let ((waited_ms, elsewhere), (call, tool)) =
+            (wait_duration(waited), self.call_and_tool(call));
+        Happened::CallAnswered { call, tool, answer, who, at_ms, waited_ms, elsewhere }
+    }
+
+    pub(super) fn settled(
+        &mut self,
+        result: &ToolResult,
+        who: Option<&str>,
+        at_ms: u64,
+        waited: Option<CallWaitTime>,
+    ) -> Happened {
+        let (text, files) = self.content(result);
+        let who = who.map(|who| self.secrets.hide(who, None));
+        let (waited_ms, elsewhere) = wait_duration(waited);
+        let (call, tool) = self.call_and_tool(result.call_id());
+        Happened::CallSettled {
+            call,
+            tool,
+            outcome: result.outcome(),
+            text,
+            files,
+            who,
+            at_ms,
+            awaited: waited.map(|waited| waited.awaited),
+            waited_ms,
+            elsewhere,
+        }
+    }
+
+    /// A call's id and its tool, without secrets.
+    pub(super) fn call_and_tool(&self, call: &str) -> (String, String) {
+        let tool = self.tools.get(call).map_or("", String::as_str);
+        (self.secrets.name(call), self.secrets.name(tool))
+    }
+
+    /// Who decided about a call, without secrets.
+    pub(super) fn decider(&mut self, by: &Decider, call: &str) -> Decider {
+        match by {
+            Decider::Person { who, at, always } => Decider::Person {
+                who: who.as_ref().map(|who| self.secrets.hide(who, None)),
+                at: *at,
+                always: always.as_ref().map(|always| {
+                    let Always { scope, tool, reasons, person, binding: _ } = &**always;
+                    let (scope, tool) = (self.scope(scope, call), self.secrets.name(tool));
+                    let reasons = reasons.iter().map(|Reason { by, text }| {
+                        let text = self.secrets.hide(text, Some(&tool));
+                        Reason::new(self.decider(by, call), text)
+                    });
+                    let reasons = reasons.collect();
+                    let person = person.as_ref().map(|who| self.secrets.hide(who, None));
+                    // The arguments are in the event of the call itself.
+                    let binding = Arc::default();
+                    Box::new(Always::new(scope, tool, reasons, binding).for_person(person))
+                }),
+            },
+            Decider::Always { call: asked, scope } => {
+                Decider::Always { call: self.secrets.name(asked), scope: self.scope(scope, call) }
+            }
+            Decider::Rule { name } => Decider::Rule { name: self.secrets.name(name) },
+            Decider::Unrecorded
+            | Decider::SideEffects
+            | Decider::ToolName
+            | Decider::Review
+            | Decider::DataFlow
+            | Decider::Program
+            | Decider::Nobody
+            | Decider::Expired
+            | Decider::Call
+            | Decider::Fault => by.clone(),
+        }
+    }
+
+    fn scope(&mut self, scope: &Scope, call: &str) -> Scope {
+        let tool = self.tools.get(call).map(String::as_str);
+        let key = self.secrets.hide(scope.key(), tool);
+        Scope::new(key, self.secrets.hide(scope.shown(), tool))
+    }
+}
+
+/// The reasons of a question, which is given as JSON.
+fn reasons(question: &Value) -> String {
+    let reasons = question.get("reasons").and_then(Value::as_array);
+    let texts = reasons.into_iter().flatten().filter_map(|reason| reason.get("text")?.as_str());
+    texts.collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,571 @@
+//! Writes the trace of one run. The loop calls it for each event.
+
+use std::{
+    collections::HashMap,
+    mem,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use super::{
+    CallOfRun, Happened, Redactor, RunTrace, SCHEMA, SpanScope, Spans, Trace, TraceEvent,
+    TracedCall,
+    journal_events::{CallWaitTime, PendingOperation, wait_duration},
+};
+use crate::{
+    journal::{Decision, Fact, InterruptCause},
+    message::{Block, Message, ToolCall, ToolResult},
+    policy::LimitWarning,
+    provider::{ContextTokens, OutputMode},
+    tool::cut,
+    unwind::{caught, dropped},
+};
+
+/// The provider and the tools of a run.
+#[doc(hidden)]
+pub struct RunParticipants<'a> {
+    #[doc(hidden)]
+    pub provider: &'a str,
+    #[doc(hidden)]
+    pub model: &'a str,
+    #[doc(hidden)]
+    pub tools: Vec<String>,
+    /// The id of the conversation's first message.
+    #[doc(hidden)]
+    pub conversation: Option<&'a str>,
+    /// The name of the conversation in its journal.
+    #[doc(hidden)]
+    pub journaled: Option<&'a str>,
+    /// How many messages it has so far.
+    #[doc(hidden)]
+    pub earlier: usize,
+    /// The run and the call that have started this one.
+    #[doc(hidden)]
+    pub caller: Option<(&'a str, &'a str)>,
+}
+
+/// Writes the trace of one run.
+#[doc(hidden)]
+pub struct Tracer {
+    trace: Trace,
+    pub(super) secrets: Redactor,
+    /// The current run, or the next one if there were events since the last one. It is empty as long
+    /// as there are no events.
+    run: String,
+    events: Arc<Vec<TraceEvent>>,
+    /// Whether a run goes on.
+    runs: bool,
+    /// Whether it is known if anything receives the spans.
+    awake: bool,
+    turn: u32,
+    context: ContextTokens,
+    response: Option<String>,
+    answer_way: Option<OutputMode>,
+    spans: Spans,
+    /// Whether the receiver of the spans has panicked.
+    deaf: bool,
+    /// The durations of the calls whose results come next.
+    ran: HashMap<String, Duration>,
+    /// The tools of calls.
+    pub(super) tools: HashMap<String, String>,
+    /// The current operation of the journal.
+    pub(super) operation: Option<PendingOperation>,
+    /// The event that the conversation was read again, until the resumed run begins: it belongs to the
+    /// span of that run.
+    pub(super) reopened: Option<Happened>,
+}
+
+impl Tracer {
+    #[doc(hidden)]
+    pub fn new(trace: &Trace) -> Self {
+        Self {
+            secrets: trace.redactor(),
+            trace: trace.clone(),
+            run: String::new(),
+            events: Arc::default(),
+            runs: false,
+            awake: false,
+            turn: 0,
+            context: ContextTokens::default(),
+            response: None,
+            answer_way: None,
+            spans: Default::default(),
+            deaf: false,
+            ran: HashMap::new(),
+            tools: HashMap::new(),
+            operation: None,
+            reopened: None,
+        }
+    }
+
+    /// Traces all events as a part of this run, which another driver continues.
+    #[doc(hidden)]
+    pub fn within(&mut self, run: &str) {
+        run.clone_into(&mut self.run);
+    }
+
+    /// The id of the current run.
+    #[doc(hidden)]
+    pub fn run_name(&self) -> &str {
+        &self.run
+    }
+
+    /// Takes the trace of the run out, so that a waiting conversation keeps no copy of the texts.
+    #[doc(hidden)]
+    pub fn run(&mut self) -> RunTrace {
+        RunTrace(mem::take(&mut self.events))
+    }
+
+    /// A run begins. Events since the last one are a part of it.
+    #[doc(hidden)]
+    pub fn begin(&mut self, cast: RunParticipants<'_>, said: Option<&Message>) {
+        self.stopped();
+        (self.awake, self.deaf, self.runs) = (false, false, true);
+        let follows = !self.run.is_empty();
+        if !self.is_read() {
+            return;
+        }
+        if !follows {
+            self.secrets = self.trace.redactor();
+        }
+        self.tools.clear();
+        self.ran.clear();
+        let RunParticipants { provider, model, tools, conversation, journaled, earlier, caller } =
+            cast;
+        let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        let said = said.map(|said| self.secrets.hide(&with_files(said), None));
+        self.write(Happened::RunStarted {
+            unix_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+            provider: self.secrets.name(provider),
+            model: self.secrets.name(model),
+            tools: tools.iter().map(|tool| self.secrets.name(tool)).collect(),
+            conversation: conversation.map(|id| self.secrets.name(id)),
+            journaled: journaled.map(|name| self.secrets.name(name)),
+            earlier,
+            said,
+            caller: caller.map(|(run, call)| CallOfRun {
+                run: run.to_owned(),
+                call: self.secrets.name(call),
+            }),
+        });
+        self.tell_reopened();
+    }
+
+    fn tell_reopened(&mut self) {
+        if let Some(reopened) = self.reopened.take() {
+            self.tell(|spans| spans.happened(&reopened));
+        }
+    }
+
+    /// Adds open calls, so that their tools and the secrets in their arguments are known for the next
+    /// events.
+    #[doc(hidden)]
+    pub fn add_open_calls<'a>(&mut self, open: impl IntoIterator<Item = &'a ToolCall>) {
+        if !self.is_read() {
+            return;
+        }
+        for call in open {
+            self.traced(call);
+        }
+    }
+
+    /// The model is asked.
+    #[doc(hidden)]
+    pub fn turn(&mut self, turn: u32) {
+        self.turn = turn;
+        self.write(Happened::TurnStarted { turn });
+    }
+
+    /// The first event of the answer came.
+    #[doc(hidden)]
+    pub fn answer_began(&mut self) {
+        self.write(Happened::AnswerBegan { turn: self.turn });
+    }
+
+    /// Whether anything receives the pieces of an answer.
+    #[doc(hidden)]
+    pub fn is_listening(&self) -> bool {
+        self.spans.is_listening()
+    }
+
+    /// A piece of the answer arrived.
+    #[inline]
+    #[doc(hidden)]
+    pub fn chunk(&mut self) {
+        self.spans.chunk();
+    }
+
+    /// The parts of the tokens of the request for the next answer, and the id of that answer.
+    #[doc(hidden)]
+    pub fn answer(
+        &mut self,
+        context: ContextTokens,
+        response: Option<String>,
+        way: Option<OutputMode>,
+    ) {
+        (self.context, self.response, self.answer_way) = (context, response, way);
+    }
+
+    /// The span in which the answer is received.
+    #[doc(hidden)]
+    pub fn chat_scope(&self) -> SpanScope {
+        self.spans.chat()
+    }
+
+    /// A call waits to begin.
+    #[doc(hidden)]
+    pub fn queued(&mut self, call: &ToolCall) {
+        if self.is_read() {
+            let TracedCall { call, tool, .. } = self.traced(call);
+            self.write(Happened::CallQueued { call, tool });
+        }
+    }
+
+    /// A call begins.
+    #[doc(hidden)]
+    pub fn call(&mut self, call: &ToolCall, early: bool) -> SpanScope {
+        let id = call.id();
+        if self.is_read() {
+            let TracedCall { call, tool, arguments } = self.traced(call);
+            self.write(Happened::CallStarted { call, tool, arguments, early });
+        }
+        self.spans.call(&self.secrets.name(id), &self.secrets)
+    }
+
+    /// A call that began early is not in the complete answer.
+    #[doc(hidden)]
+    pub fn dropped(&mut self, call: &ToolCall) {
+        self.write(Happened::CallDropped { call: self.secrets.name(call.id()) });
+    }
+
+    /// A tool reports its progress.
+    #[doc(hidden)]
+    pub fn progress(&mut self, call: &str, message: &str) {
+        if !self.is_read() {
+            return;
+        }
+        let message = self.secrets.hide(message, self.tools.get(call).map(String::as_str));
+        self.write(Happened::CallProgressed { call: self.secrets.name(call), message });
+    }
+
+    /// The duration of the call whose result comes next.
+    #[doc(hidden)]
+    pub fn ran(&mut self, call: &ToolCall, elapsed: Duration) {
+        self.ran.insert(call.id().to_owned(), elapsed);
+    }
+
+    /// The provider is asked again.
+    #[doc(hidden)]
+    pub fn retry(&mut self, attempt: u32, of: u32, wait: Duration, cause: &str) {
+        let (wait_us, cause) = (micros(wait), self.secrets.hide(cause, None));
+        self.write(Happened::Retried { attempt, of, wait_us, cause });
+    }
+
+    /// Another provider is asked.
+    #[doc(hidden)]
+    pub fn fall_back(&mut self, from: &str, to: &str, cause: &str) {
+        let (from, to) = (self.secrets.name(from), self.secrets.name(to));
+        let cause = self.secrets.hide(cause, None);
+        self.write(Happened::FellBack { from, to, cause });
+    }
+
+    /// The server has refused a member of the request.
+    #[doc(hidden)]
+    pub fn parameter_dropped(&mut self, parameter: &str, cause: &str) {
+        let (parameter, cause) = (self.secrets.name(parameter), self.secrets.hide(cause, None));
+        self.write(Happened::ParameterDropped { parameter, cause });
+    }
+
+    /// The answer begins again.
+    #[doc(hidden)]
+    pub fn discarded(&mut self, cause: &str) {
+        let cause = self.secrets.hide(cause, None);
+        self.write(Happened::Discarded { cause });
+    }
+
+    /// The program was warned.
+    #[doc(hidden)]
+    pub fn warning(&mut self, warning: &LimitWarning) {
+        let (LimitWarning::Near(reached) | LimitWarning::Unknown(reached)) = warning;
+        let (limit, detail) = (reached.limit, self.secrets.hide(&reached.detail, None));
+        self.write(match warning {
+            LimitWarning::Near(_) => Happened::LimitNear { limit, detail },
+            LimitWarning::Unknown(_) => Happened::LimitUnknown { limit, detail },
+        });
+    }
+
+    /// A fact was recorded. `waited` is the wait of its call that it ends or begins.
+    #[doc(hidden)]
+    pub fn fact(&mut self, fact: &Fact, waited: Option<CallWaitTime>) {
+        if !self.is_read() {
+            return;
+        }
+        let what = match fact {
+            Fact::ModelReplied { message, stop, usage, provider, model, .. } => {
+                let (text, reasoning, calls) = self.message_parts(message.as_ref());
+                Happened::ModelReplied {
+                    turn: self.turn,
+                    text,
+                    reasoning,
+                    calls,
+                    stop: *stop,
+                    usage: *usage,
+                    context: self.context,
+                    provider: self.secrets.name(provider),
+                    model: self.secrets.name(model),
+                    response: self.response.take().map(|id| self.secrets.name(&id)),
+                    answer_way: self.answer_way.take(),
+                }
+            }
+            Fact::Interrupted { message, usage, cause, .. } => {
+                let (text, _, calls) = self.message_parts(message.as_ref());
+                let cause = match cause.clone() {
+                    InterruptCause::Limit { limit, scope, detail } => {
+                        let detail = self.secrets.hide(&detail, None);
+                        InterruptCause::Limit { limit, scope, detail }
+                    }
+                    InterruptCause::Failure { error } => {
+                        InterruptCause::Failure { error: self.secrets.hide(&error, None) }
+                    }
+                    InterruptCause::Denial { call } => {
+                        InterruptCause::Denial { call: self.secrets.name(&call) }
+                    }
+                    InterruptCause::Program => InterruptCause::Program,
+                };
+                Happened::Interrupted { cause, text, calls, usage: *usage }
+            }
+            Fact::CallDecided { call, decision } => {
+                let (side_effects, denied, by) = match decision {
+                    Decision::Allow { side_effects, by, .. } => (Some(*side_effects), None, by),
+                    Decision::Deny { reason, by } => {
+                        (None, Some(self.secrets.hide(reason, None)), by)
+                    }
+                };
+                let by = self.decider(by, call);
+                let (waited_ms, elsewhere) = wait_duration(waited);
+                let call = self.secrets.name(call);
+                Happened::CallDecided { call, side_effects, denied, by, waited_ms, elsewhere }
+            }
+            Fact::CallFinished { result, .. } => self.finished(result),
+            Fact::CallWaits { call, wait } => self.call_waits(call, wait, waited),
+            Fact::CallAnswered { call, answer, who, at } => {
+                self.answered(call, answer, who.as_deref(), *at, waited)
+            }
+            Fact::CallSettled { result, who, at, spent: _ } => {
+                self.settled(result, who.as_deref(), *at, waited)
+            }
+            Fact::CallCleared { call, .. } => {
+                let (call, tool) = self.call_and_tool(call);
+                Happened::CallCleared { call, tool }
+            }
+            Fact::CallUndecided { call } => {
+                let (call, tool) = self.call_and_tool(call);
+                Happened::CallUndecided { call, tool }
+            }
+            Fact::GrantRevoked { call, scope } => Happened::GrantRevoked {
+                call: self.secrets.name(call),
+                scope: self.secrets.hide(scope.shown(), None),
+            },
+            Fact::Steered { message } => {
+                Happened::Steered { text: shortened(self.secrets.hide(&message.text(), None)) }
+            }
+            Fact::AnswerAccepted {} => Happened::AnswerAccepted {},
+            Fact::AnswerRejected { by, faults, message } => {
+                let faults = faults.iter().map(|fault| shortened(self.secrets.hide(fault, None)));
+                let (faults, again) = (faults.collect(), message.is_some());
+                Happened::AnswerRejected { by: *by, faults, again }
+            }
+            Fact::ToolsFound { call, tools } => Happened::ToolsFound {
+                call: self.secrets.name(call),
+                tools: tools.iter().map(|tool| self.secrets.name(tool)).collect(),
+            },
+            Fact::ContextCleared { results, arguments, before, after } => {
+                let (results, arguments) = (results.len(), arguments.len());
+                Happened::ContextCleared { results, arguments, before: *before, after: *after }
+            }
+            Fact::ContextCompacted {
+                messages, summary, vendor, request, before, after, ..
+            } => Happened::ContextCompacted {
+                messages: *messages,
+                text: shortened(self.secrets.hide(&summary.text(), None)),
+                vendor: vendor.is_some(),
+                before: *before,
+                after: *after,
+                usage: request.usage,
+                model: self.secrets.name(&request.model),
+            },
+            Fact::CompactionFailed { request, cause, .. } => Happened::CompactionFailed {
+                cause: shortened(self.secrets.hide(cause, None)),
+                usage: request.usage,
+            },
+            Fact::VendorSummaryRefused { cause } => {
+                Happened::VendorSummaryRefused { cause: shortened(self.secrets.hide(cause, None)) }
+            }
+            Fact::ContextOverflowed { window, tokens, .. } => {
+                Happened::ContextOverflowed { window: *window, tokens: *tokens }
+            }
+            Fact::ContextPinned { text } => {
+                Happened::ContextPinned { text: shortened(self.secrets.hide(text, None)) }
+            }
+            Fact::CallEnded { tool, result } => Happened::CallEnded {
+                call: self.secrets.name(result.call_id()),
+                outcome: result.outcome(),
+                text: shortened(self.secrets.hide(&result.as_text(), Some(tool))),
+            },
+            // `begin` writes `run_started` for these, with the provider and the number of messages before it.
+            Fact::Given { .. } | Fact::UserSaid { .. } | Fact::Resumed { .. } => return,
+            // The event of each answer has how the model was given the schema.
+            Fact::AnswerWanted { .. } => return,
+            // `reopened` has the calls, and `forked` the other conversation.
+            Fact::Reopened { .. } | Fact::Forked { .. } => return,
+            // `begin` writes the call that has started the run.
+            Fact::CalledBy { .. } => return,
+            // It tells of results and messages that are traced themselves.
+            Fact::SourcesRead { .. } => return,
+            // `call` traces it when the call really begins, which may be before the fact.
+            Fact::CallStarted { .. } => return,
+            // The agent traces its run, and the end of the request is traced with what it has cost.
+            Fact::UnkeptAgentStarted { .. } | Fact::CompactionStarted { .. } => return,
+        };
+        self.write(what);
+    }
+
+    /// The run is over.
+    #[doc(hidden)]
+    pub fn end(&mut self, ended: Happened) {
+        self.stopped();
+        self.write(ended);
+        self.run.clear();
+        self.runs = false;
+    }
+
+    fn finished(&mut self, result: &ToolResult) -> Happened {
+        let (text, files) = self.content(result);
+        Happened::CallFinished {
+            call: self.secrets.name(result.call_id()),
+            outcome: result.outcome(),
+            text,
+            files,
+            ran_us: self.ran.remove(result.call_id()).map(micros),
+        }
+    }
+
+    /// The text of a result for the model, and its files.
+    pub(super) fn content(&mut self, result: &ToolResult) -> (String, Vec<String>) {
+        let tool = self.tools.get(result.call_id()).map(String::as_str);
+        let text = shortened(self.secrets.hide(&result.as_text(), tool));
+        let files = result.content().iter().filter_map(|part| {
+            let (kind, media) = part.media().filter(|(_, media)| media.text().is_none())?;
+            Some(self.secrets.hide(&media.summary_line(kind), tool))
+        });
+        (text, files.collect())
+    }
+
+    fn message_parts(&mut self, message: Option<&Message>) -> (String, String, Vec<TracedCall>) {
+        let Some(message) = message else { return Default::default() };
+        let reasoning: Vec<&str> = message
+            .blocks()
+            .iter()
+            .filter_map(|block| match block {
+                Block::Reasoning(reasoning) => Some(reasoning.text()),
+                _ => None,
+            })
+            .collect();
+        let calls: Vec<TracedCall> = message.calls().map(|call| self.traced(call)).collect();
+        let text = self.secrets.hide(&message.text(), None);
+        (text, self.secrets.hide(&reasoning.join("\n"), None), calls)
+    }
+
+    fn traced(&mut self, call: &ToolCall) -> TracedCall {
+        self.tools.insert(call.id().to_owned(), call.name().to_owned());
+        TracedCall {
+            call: self.secrets.name(call.id()),
+            tool: self.secrets.name(call.name()),
+            arguments: self.secrets.hide(call.arguments(), Some(call.name())),
+        }
+    }
+
+    /// Whether anything receives the events. If so, the next event has a run: the current one or the
+    /// next one.
+    pub(super) fn is_read(&mut self) -> bool {
+        if !self.awake {
+            self.awake = true;
+            self.spans = caught(|| self.trace.spans()).unwrap_or_default();
+        }
+        let is_read = self.trace.on || self.spans.is_listening();
+        if is_read && self.run.is_empty() {
+            (self.run, self.events) = (new_run(), Arc::default());
+        }
+        is_read
+    }
+
+    /// Passes an event to the receiver of the spans. A subscriber or exporter of the program may panic;
+    /// it then gets no more of this run.
+    pub(super) fn tell(&mut self, tell: impl FnOnce(&mut Spans)) {
+        if !self.deaf && caught(|| tell(&mut self.spans)).is_err() {
+            self.deaf = true;
+            dropped(mem::take(&mut self.spans));
+        }
+    }
+
+    pub(super) fn write(&mut self, what: Happened) {
+        self.tell(|spans| spans.happened(&what));
+        self.keep(what);
+    }
+
+    /// Writes an event, and does not pass it to the receiver of the spans.
+    pub(super) fn keep(&mut self, what: Happened) {
+        if !self.trace.on {
+            return;
+        }
+        let event = TraceEvent {
+            v: SCHEMA,
+            run: self.run.clone(),
+            at_us: micros(self.trace.began.elapsed()),
+            what,
+        };
+        self.trace.write(&event);
+        if self.runs || self.events.len() < BEFORE {
+            Arc::make_mut(&mut self.events).push(event);
+        }
+    }
+}
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        self.stopped();
+        self.tell_reopened();
+    }
+}
+
+/// A unique id for a run.
+#[doc(hidden)]
+pub fn new_run() -> String {
+    format!("run_{:016x}", fastrand::u64(..))
+}
+
+pub(super) fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// How many events before a run are kept for its trace. There may be any number, because a program may
+/// try to save a conversation for days.
+const BEFORE: usize = 256;
+
+/// How much of one result is in a trace. Results are cut at a lower limit before, unless the program has
+/// raised it; the conversation has all of it.
+const RESULT: usize = 128 * 1024;
+
+/// The text of a message, and a line for each of its files.
+fn with_files(message: &Message) -> String {
+    let files = message.blocks().iter().filter_map(|block| {
+        block.media().map(|(kind, media)| format!("[{}]", media.summary_line(kind)))
+    });
+    let text = Some(message.text()).filter(|text| !text.is_empty());
+    text.into_iter().chain(files).collect::<Vec<_>>().join("\n")
+}
+
+/// The text, or its beginning and its end. Secrets were hidden before.
+fn shortened(text: String) -> String {
+    if text.len() > RESULT { cut(&text, RESULT, "") } else { text }
+}

@@ -1,0 +1,285 @@
+//! The settings of a connection to a server.
+
+use std::{fmt, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
+
+use super::{
+    McpElicitation, McpElicitationAnswer, McpServer, McpVersion,
+    effects::EffectsTrust,
+    elicitation::OnElicitation,
+    process::ServerCommand,
+    server::ToolSettings,
+    server_connection::{ServerConnection, ServerEndpoint},
+    tool_name,
+};
+use harness_core::{
+    error::{Error, ErrorKind},
+    tool::SideEffects,
+};
+
+/// A server that is not connected yet: see [`McpServer::command`] and [`McpServer::url`].
+#[must_use = "nothing is started before `connect`"]
+pub struct McpServerBuilder {
+    endpoint: ServerEndpoint,
+    name: String,
+    trust: EffectsTrust,
+    time_limit: Option<Duration>,
+    on_elicitation: Option<Arc<OnElicitation>>,
+    version: Option<McpVersion>,
+    #[cfg(feature = "oauth")]
+    auth: Option<super::McpAuth>,
+    /// A setting that does not fit a server at this place.
+    fault: Option<String>,
+}
+
+impl fmt::Debug for McpServerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpServerBuilder")
+            .field("name", &self.name)
+            .field("endpoint", &self.endpoint)
+            .field("trust", &self.trust)
+            .finish_non_exhaustive()
+    }
+}
+
+impl McpServerBuilder {
+    pub(super) fn at(endpoint: ServerEndpoint) -> Self {
+        let name = "mcp".to_owned();
+        let trust = EffectsTrust::default();
+        Self {
+            endpoint,
+            name,
+            trust,
+            time_limit: None,
+            on_elicitation: None,
+            version: None,
+            #[cfg(feature = "oauth")]
+            auth: None,
+            fault: None,
+        }
+    }
+
+    fn command(&mut self, what: &str) -> Option<&mut ServerCommand> {
+        match &mut self.endpoint {
+            ServerEndpoint::Command(command) => Some(command),
+            ServerEndpoint::Address(_) => {
+                self.fault = Some(format!(
+                    "`{what}` is for a server that is a command, and this one is an address"
+                ));
+                None
+            }
+        }
+    }
+
+    /// The name of the server.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Sets the name that precedes the names of the server's tools: a tool `read` of the server `files` is called
+    /// `files__read`. It has at most 32 characters of `A-Z`, `a-z`, `0-9`, `_` and `-`, without `__` and without
+    /// `_` at its end. Unless set, it is `mcp`.
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Adds a variable to the environment of the process. Of the program's own variables the process has `HOME`,
+    /// `LOGNAME`, `PATH`, `SHELL`, `TERM` and `USER`. No error shows the value.
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        if let Some(command) = self.command("env") {
+            command.variables.insert(name.into(), value.into());
+        }
+        self
+    }
+
+    /// Sets the folder in which the process starts. Unless set, it is the program's.
+    pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        if let Some(command) = self.command("folder") {
+            command.folder = Some(folder.into());
+        }
+        self
+    }
+
+    /// Adds a header to each request. No error shows the value.
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        match &mut self.endpoint {
+            ServerEndpoint::Address(address) => address.headers.push((name.into(), value.into())),
+            ServerEndpoint::Command(_) => {
+                let fault =
+                    "`header` is for a server that is an address, and this one is a command";
+                self.fault = Some(fault.to_owned());
+            }
+        }
+        self
+    }
+
+    /// Sets how the program is authorized to use the server, if the server asks for it. `connect` then waits for
+    /// the person, and so does a call if the authorization has ended.
+    #[cfg(feature = "oauth")]
+    pub fn oauth(mut self, auth: super::McpAuth) -> Self {
+        self.auth = Some(auth);
+        self
+    }
+
+    /// Sets up the authorization, once everything else about the server is known.
+    #[cfg(feature = "oauth")]
+    fn authorization(&mut self) -> Result<(), Error> {
+        let Some(auth) = self.auth.take() else { return Ok(()) };
+        let wrong = |why| Error::new(ErrorKind::Configuration, why);
+        let ServerEndpoint::Address(address) = &mut self.endpoint else {
+            return Err(wrong(
+                "`oauth` is for a server that is an address, and this one is a command",
+            ));
+        };
+        if address.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
+            return Err(wrong(
+                "the header `authorization` is set, and `oauth` sets it, too: leave one out",
+            ));
+        }
+        let made = super::oauth::Authorization::new(auth, &self.name, &address.url)?;
+        address.authorization = Some(Arc::new(made));
+        Ok(())
+    }
+
+    /// Trusts what the server says about its tools (`readOnlyHint` and the other
+    /// [annotations](https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations)): a tool that
+    /// the server calls read-only may then run without a question. Without this, every tool is assumed to have all
+    /// side effects.
+    pub fn trust_hints(mut self) -> Self {
+        self.trust.hints = true;
+        self
+    }
+
+    /// Sets the side effects of the tool with this name, the server's own, whatever the server says about it: one
+    /// [`SideEffect`](harness_core::tool::SideEffect), an array of them, or [`SideEffects`].
+    ///
+    /// ```
+    /// use harness::{SideEffect, mcp::McpServer};
+    ///
+    /// let server = McpServer::command("files", ["--stdio"])
+    ///     .effects("read_file", SideEffect::Read)
+    ///     .effects("fetch", [SideEffect::Read, SideEffect::Network]);
+    /// # let _ = server;
+    /// ```
+    pub fn effects(mut self, tool: impl Into<String>, effects: impl Into<SideEffects>) -> Self {
+        self.trust.tools.insert(tool.into(), effects.into());
+        self
+    }
+
+    /// Sets the time limit of a call, in place of the agent's limit.
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.time_limit = Some(limit);
+        self
+    }
+
+    /// Sets the version of the protocol. Unless set, `initialize` of 2025-11-25 is sent first, since nearly all
+    /// servers answer it at once; only a server that refuses it is asked again in 2026-07-28, and its version is
+    /// kept for later sessions. The other order would cost a wait with each server that ignores unknown methods.
+    ///
+    /// ```
+    /// use harness::mcp::{McpServer, McpVersion};
+    ///
+    /// let server = McpServer::url("https://mcp.example.com/mcp").version(McpVersion::V2026_07_28);
+    /// # let _ = server;
+    /// ```
+    pub fn version(mut self, version: McpVersion) -> Self {
+        self.version = Some(version);
+        self
+    }
+
+    /// Sets a function that asks a person for the server while a call runs (elicitation). Without it the server is
+    /// told that nobody can be asked. The time that the person takes counts toward the time limit of the call. The
+    /// person gets one question of this server at a time and at most eight for each call; further questions, and
+    /// questions while no call of the server's tools runs, are declined. In 2025-11-25 a server does not say for which
+    /// call it asks: the question counts for one of the running calls. A question whose calls have ended is dropped.
+    ///
+    /// ```
+    /// use harness::mcp::{McpElicitationAnswer, McpServer};
+    ///
+    /// let server = McpServer::command("orders", ["--stdio"]).on_elicitation(|form| {
+    ///     Box::pin(async move {
+    ///         println!("{} asks: {}", form.server, form.message);
+    ///         McpElicitationAnswer::Decline
+    ///     })
+    /// });
+    /// # let _ = server;
+    /// ```
+    pub fn on_elicitation(
+        mut self,
+        ask: impl Fn(McpElicitation) -> Pin<Box<dyn Future<Output = McpElicitationAnswer> + Send>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        self.on_elicitation = Some(Arc::new(ask));
+        self
+    }
+
+    /// Lets the person at the terminal of this program fill in the forms of the server, as
+    /// [`TerminalForm`](harness_terminal::TerminalForm) shows them. If there is no terminal, the server is told that
+    /// the question was cancelled. It replaces [`on_elicitation`](Self::on_elicitation).
+    ///
+    /// ```no_run
+    /// use harness::{mcp::McpServer, policy::TerminalForm};
+    ///
+    /// let server =
+    ///     McpServer::command("orders", ["--stdio"]).form_at_terminal(TerminalForm::default());
+    /// # let _ = server;
+    /// ```
+    #[cfg(all(unix, feature = "terminal"))]
+    pub fn form_at_terminal(self, terminal: harness_terminal::TerminalForm) -> Self {
+        use harness_terminal::Filled;
+
+        self.on_elicitation(move |form| {
+            let terminal = terminal.clone();
+            Box::pin(async move {
+                match terminal.fill(&form.server, &form.message, &form.schema).await {
+                    Ok(Filled::Accepted(values)) => McpElicitationAnswer::Accept(values),
+                    Ok(Filled::Declined) => McpElicitationAnswer::Decline,
+                    Ok(Filled::Cancelled) | Err(_) => McpElicitationAnswer::Cancel,
+                }
+            })
+        })
+    }
+
+    /// Starts the server, or connects to it, and lists its tools.
+    ///
+    /// # Errors
+    /// Fails if a setting is not valid, if the server does not begin a session within 30 seconds or does not list
+    /// its tools within 30 more, if an authorization is needed and cannot be obtained, and if
+    /// [`effects`](Self::effects) names a tool that the server does not have. The error shows the last lines that
+    /// the process has written to its standard error, at most twenty.
+    #[cfg_attr(
+        not(feature = "oauth"),
+        allow(unused_mut, reason = "only the authorization is added")
+    )]
+    pub async fn connect(mut self) -> Result<McpServer, Error> {
+        #[cfg(feature = "oauth")]
+        if let Err(err) = self.authorization() {
+            let name = self.name.escape_debug();
+            return Err(Error::new(err.kind(), format!("the MCP server `{name}`: {err}")));
+        }
+        let wrong = |why: String| {
+            let name = self.name.escape_debug();
+            Error::new(ErrorKind::Configuration, format!("the MCP server `{name}`: {why}"))
+        };
+        if let Some(why) = tool_name::fault(&self.name) {
+            return Err(wrong(format!("the name cannot be used: {why}")));
+        }
+        if let Some(fault) = self.fault {
+            return Err(wrong(fault));
+        }
+        let connection = Arc::new(ServerConnection::new(
+            self.name,
+            self.endpoint,
+            self.on_elicitation,
+            self.version,
+        ));
+        let listing = connection.begin().await?;
+        McpServer::of(
+            connection,
+            ToolSettings { trust: self.trust, time_limit: self.time_limit },
+            listing,
+        )
+    }
+}

@@ -1,0 +1,418 @@
+//! Turns the result of a server into a tool's output. It is read from JSON, so that one unknown part does not spoil
+//! the others.
+
+use std::collections::HashMap;
+
+use harness_schema::SchemaChecker;
+use serde_json::Value;
+
+use super::{IN_DOUBT, OUTCOME, stdout_filter::VALUES};
+use harness_core::{
+    message::{Link, Media, ToolContent, count_values},
+    secret::beginning,
+    tool::{ToolError, ToolOutput},
+};
+
+/// The largest picture, in bytes, that vendors accept.
+const PICTURE: usize = 5 << 20;
+
+/// The number of parts of one result that are read.
+pub(super) const PARTS: usize = 256;
+
+/// The longest address, in bytes. A longer one is left out and not cut, since a cut address would be another one.
+const ADDRESS: usize = 8 << 10;
+
+/// The output of a call of a tool that declares this schema of its structured content.
+///
+/// # Errors
+/// Fails with the server's text if the server says that the call has failed.
+pub(super) fn output(
+    result: &Value,
+    declared: Option<&SchemaChecker>,
+) -> Result<ToolOutput, ToolError> {
+    let mut parts = match result.get("content") {
+        Some(Value::Array(blocks)) => {
+            let mut parts: Vec<ToolContent> = blocks.iter().take(PARTS).map(part).collect();
+            if blocks.len() > PARTS {
+                parts.push(more(blocks.len() - PARTS));
+            }
+            parts
+        }
+        Some(Value::String(text)) => vec![text.as_str().into()],
+        _ => Vec::new(),
+    };
+    let silent = parts.iter().all(|part| part.to_text().is_some_and(|text| text.trim().is_empty()));
+    let structure = result.get("structuredContent").filter(|value| !value.is_null());
+    // Any value other than `false` is read as a failure.
+    let failed = result.get("isError").unwrap_or(&Value::Null);
+    if !matches!(failed, Value::Null | Value::Bool(false)) {
+        if let Some(value) = structure.filter(|_| silent) {
+            parts = vec![ToolContent::Json(value.clone())];
+        }
+        let said: Vec<String> = parts.iter().filter_map(ToolContent::to_text).collect();
+        let said = said.join("\n");
+        let said = match said.trim().is_empty() {
+            true => "the tool has failed, and the server does not say why".to_owned(),
+            false => said,
+        };
+        let outcome = result.get("_meta").and_then(|meta| meta.get(OUTCOME));
+        return Err(match outcome.is_some_and(|outcome| outcome == IN_DOUBT) {
+            true => ToolError::in_doubt(said),
+            false => ToolError::new(said),
+        });
+    }
+    let Some(value) = structure else { return Ok(parts.into()) };
+    // Servers return the same value as text and as a structure: one of the two is kept.
+    let repeats = silent || matches!(&*parts, [only] if says(only, value));
+    if repeats {
+        parts = vec![ToolContent::Json(value.clone())];
+    }
+    let fault = declared.and_then(|declared| declared.read(value.clone()).err());
+    match fault {
+        Some((_, faults)) => {
+            let wrong: Vec<String> = faults.iter().take(3).map(|fault| fault.line()).collect();
+            let wrong = wrong.join("; ");
+            parts.push(
+                format!("[The structured content does not fit the tool's output schema: {wrong}]")
+                    .into(),
+            );
+            Ok(parts.into())
+        }
+        None if repeats => Ok(parts.into()),
+        None => {
+            let words: Vec<String> = parts.iter().filter_map(ToolContent::to_text).collect();
+            if !has_data(&words.join("\n"), value) {
+                parts.push(ToolContent::Json(value.clone()));
+            }
+            ToolOutput::from(parts).with_value(value)
+        }
+    }
+}
+
+/// The note about parts that are not read.
+pub(super) fn more(parts: usize) -> ToolContent {
+    format!("[{parts} more parts, which were not read]").into()
+}
+
+/// Whether a part is a text that is the JSON of this value.
+fn says(part: &ToolContent, value: &Value) -> bool {
+    let ToolContent::Text(text) = part else { return false };
+    // In a text of the message, values were not counted.
+    if count_values(text.as_bytes()) > VALUES {
+        return false;
+    }
+    let Ok(said) = serde_json::from_str::<Value>(text) else { return false };
+    said == *value
+}
+
+/// The work of [`has_data`], in bytes of the text times values inside of the value. More takes too long.
+const WORK: usize = 1 << 28;
+
+/// Whether a text surely has all data of this value, each as often as the value has it. Many servers write a summary, and
+/// leave the data to the structure.
+fn has_data(text: &str, value: &Value) -> bool {
+    let mut data = HashMap::new();
+    leaves(value, &mut data);
+    let is_small = text.len().saturating_mul(data.len()) <= WORK;
+    is_small
+        && data.into_iter().all(|(written, times)| {
+            // A text of the message may be JSON itself, or plain.
+            let escaped = written.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+            let plain: Option<String> = escaped.and_then(|_| serde_json::from_str(&written).ok());
+            let has = |words: &str| has_word(text, words).take(times).count() == times;
+            has(escaped.unwrap_or(&written)) || plain.is_some_and(|plain| has(&plain))
+        })
+}
+
+/// The JSON of what has no others inside of it, and how often a value has it.
+fn leaves(value: &Value, found: &mut HashMap<String, usize>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| leaves(item, found)),
+        Value::Object(members) => members.values().for_each(|member| leaves(member, found)),
+        Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null => {
+            *found.entry(value.to_string()).or_default() += 1;
+        }
+    }
+}
+
+/// The places of a text in which these words are no part of other words or numbers.
+fn has_word<'t>(text: &'t str, words: &'t str) -> impl Iterator<Item = usize> + 't {
+    let joins = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let begins = words.chars().next().is_some_and(joins);
+    let ends = words.chars().next_back().is_some_and(joins);
+    let is_number = words.parse::<f64>().is_ok();
+    let places = text.match_indices(words).map(|(at, _)| at);
+    places.filter(move |at| {
+        let (before, rest) = text.split_at_checked(*at).unwrap_or_default();
+        let behind = rest.strip_prefix(words).unwrap_or_default();
+        let mut after = behind.chars();
+        let (before, after, second) = (before.chars().next_back(), after.next(), after.next());
+        let is_digit = |letter: Option<char>| letter.is_some_and(|it| it.is_ascii_digit());
+        let is_part = is_number
+            && (matches!(before, Some('.' | ',' | '-' | '+'))
+                || matches!(after, Some('.' | ',')) && is_digit(second));
+        !(is_part || begins && before.is_some_and(joins) || ends && after.is_some_and(joins))
+    })
+}
+
+/// Reads one part.
+pub(super) fn part(block: &Value) -> ToolContent {
+    let text = |name: &str| block.get(name).and_then(Value::as_str);
+    let kind = text("type").unwrap_or_default();
+    match kind {
+        "text" => text("text").unwrap_or_default().into(),
+        "image" => picture(text("mimeType").unwrap_or_default(), text("data").unwrap_or_default()),
+        "audio" => match text("mimeType").filter(|mime| mime.starts_with("audio/")) {
+            Some(mime) => file("sound", mime, text("data").unwrap_or_default(), None),
+            None => {
+                format!("[sound, {}, which is not a media type of sound]", short(text("mimeType")))
+                    .into()
+            }
+        },
+        "resource_link" => link(block).unwrap_or_else(|| unknown(kind)),
+        "resource" => block.get("resource").map_or_else(|| unknown(kind), resource),
+        _ => match text("text") {
+            Some(text) => text.into(),
+            None => unknown(kind),
+        },
+    }
+}
+
+/// Reads a link to content that is not included. The title that people read is put before its description.
+fn link(block: &Value) -> Option<ToolContent> {
+    let text = |name: &str| block.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let uri = text("uri").filter(|uri| uri.len() <= ADDRESS)?;
+    let title = text("title");
+    let name = text("name").or(title).unwrap_or(uri);
+    let title = title.filter(|title| *title != name);
+    let words: Vec<&str> = [title, text("description")].into_iter().flatten().collect();
+    let mut link = Link::new(uri, name);
+    if !words.is_empty() {
+        link = link.with_description(words.join(": "));
+    }
+    if let Some(mime) = text("mimeType") {
+        link = link.with_mime(mime);
+    }
+    Some(ToolContent::Link(link))
+}
+
+/// Reads the contents of a resource: text, or bytes in base64.
+pub(super) fn resource(resource: &Value) -> ToolContent {
+    let text = |name: &str| resource.get(name).and_then(Value::as_str);
+    let uri = text("uri").filter(|uri| !uri.is_empty() && uri.len() <= ADDRESS);
+    match (text("text"), text("blob"), text("mimeType").unwrap_or_default()) {
+        (Some(text), _, mime) => {
+            let document = Media::from_text(mime, text);
+            ToolContent::Document(match uri {
+                Some(uri) => document.with_uri(uri),
+                None => document,
+            })
+        }
+        (None, Some(blob), mime) if mime.starts_with("image/") => picture_at(mime, blob, uri),
+        (None, Some(blob), "") => file("a resource", "application/octet-stream", blob, uri),
+        (None, Some(blob), mime) => file("a resource", mime, blob, uri),
+        (None, None, _) => format!("[the resource {} has no contents]", short(uri)).into(),
+    }
+}
+
+fn picture(mime: &str, data: &str) -> ToolContent {
+    picture_at(mime, data, None)
+}
+
+fn picture_at(mime: &str, data: &str, uri: Option<&str>) -> ToolContent {
+    let mime_shown = short(Some(mime));
+    if !matches!(mime, "image/png" | "image/jpeg" | "image/gif" | "image/webp") {
+        return format!("[a picture, {mime_shown}: models take PNG, JPEG, GIF and WebP]").into();
+    }
+    if data.len() / 4 * 3 > PICTURE {
+        return format!("[a picture, {mime_shown}, of more than {PICTURE} bytes is not shown]")
+            .into();
+    }
+    file("a picture", mime, data, uri)
+}
+
+/// Reads a file from its base64; its media type decides what kind of part it becomes. Some servers break the base64
+/// into lines.
+fn file(what: &str, mime: &str, data: &str, uri: Option<&str>) -> ToolContent {
+    let data: String = match data.contains(|c: char| c.is_ascii_whitespace()) {
+        true => data.chars().filter(|c| !c.is_ascii_whitespace()).collect(),
+        false => data.to_owned(),
+    };
+    match Media::from_base64(mime, data) {
+        Ok(media) if media.size() == Some(0) => {
+            format!("[{what}, {}, is empty]", short(Some(mime))).into()
+        }
+        Ok(media) => ToolContent::from(match uri {
+            Some(uri) => media.with_uri(uri),
+            None => media,
+        }),
+        Err(_) => {
+            let uri = uri.map(|uri| format!(" {}", short(Some(uri)))).unwrap_or_default();
+            let mime = short(Some(mime));
+            format!("[{what}{uri}, {mime}, which cannot be read: it is not base64]").into()
+        }
+    }
+}
+
+fn unknown(kind: &str) -> ToolContent {
+    format!("[a part of the type `{}`, which is not known here]", short(Some(kind))).into()
+}
+
+fn short(text: Option<&str>) -> String {
+    let text = text.unwrap_or("unnamed").replace(|c: char| c.is_control(), " ");
+    beginning(&text, 200).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn texts(result: &Value) -> Vec<String> {
+        let output = output(result, None).expect("no error");
+        output.content().iter().filter_map(ToolContent::to_text).collect()
+    }
+
+    #[test]
+    fn words_win_over_a_structure_that_repeats_them() {
+        let both =
+            json!({"content": [{"type": "text", "text": "3"}], "structuredContent": {"n": 3}});
+        assert_eq!(texts(&both), ["3"]);
+        let read = output(&both, None).expect("an output");
+        assert_eq!(read.value(), Some(&json!({"n": 3})), "it is for the program");
+        let summary = json!({"content": [{"type": "text", "text": "2 accounts"}], "structuredContent": {"ids": ["a\"1", "b2"]}});
+        assert_eq!(texts(&summary), ["2 accounts", r#"{"ids":["a\"1","b2"]}"#]);
+        for text in ["a\"1 and b2", r#"["a\"1", "b2"]"#] {
+            let listed = json!({"content": [{"type": "text", "text": text}], "structuredContent": {"ids": ["a\"1", "b2"]}});
+            assert_eq!(texts(&listed), [text]);
+        }
+        for (text, value) in [
+            ("The check took 15 ms.", json!({"fault": 5})),
+            ("Version 1.5, -5 degrees, 5,000 of x5", json!({"n": 5})),
+            ("Deleted 3 files.", json!({"deleted": 3, "dry_run": true})),
+            ("It is true.", json!({"ok": true, "saved": true})),
+            ("Found 3", json!({"n": 3, "next": null})),
+            ("0 tests have failed.", json!({"passed": 0, "failed": 0})),
+            ("That is all.", json!({"name": "a"})),
+            ("said \\", json!({"name": "said \""})),
+        ] {
+            let said =
+                json!({"content": [{"type": "text", "text": text}], "structuredContent": value});
+            assert_eq!(texts(&said), [text.to_owned(), value.to_string()]);
+        }
+        for (text, value) in [
+            ("It is 5.", json!({"n": 5})),
+            ("5, of 7; null (-3.5)", json!({"list": [7, 5, null], "n": -3.5})),
+            ("true and \"a b\"", json!({"ok": true, "name": "a b"})),
+            ("[1, 2, 1]", json!({"result": [1, 2, 1]})),
+            ("Nothing.", json!({})),
+        ] {
+            let said =
+                json!({"content": [{"type": "text", "text": text}], "structuredContent": value});
+            assert_eq!(texts(&said), [text]);
+        }
+        let same = json!({"content": [{"type": "text", "text": "{\n  \"n\": 3\n}"}], "structuredContent": {"n": 3}});
+        let read = output(&same, None).expect("an output");
+        assert_eq!(read, ToolContent::Json(json!({"n": 3})).into(), "it is kept once");
+        let empty =
+            json!({"content": [{"type": "text", "text": " "}], "structuredContent": {"n": 3}});
+        assert_eq!(texts(&empty), [r#"{"n":3}"#]);
+        assert_eq!(texts(&json!({})), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_part_that_nobody_knows_spoils_no_other() {
+        let result = json!({"content": [
+            {"type": "hologram"}, 7, {"type": "text", "text": "kept"}, {"type": "image", "mimeType": "image/png", "data": "%"},
+            {"type": "image", "mimeType": "image/svg+xml", "data": ""}, {"type": "audio", "mimeType": "audio/wav"},
+            {"type": "resource", "resource": {"uri": "a:b", "text": "inside"}},
+        ]});
+        let texts = texts(&result);
+        assert_eq!(texts.len(), 7);
+        assert_eq!(texts[2], "kept");
+        assert!(texts[3].contains("not base64"), "{}", texts[3]);
+        assert!(texts[6].contains("inside"), "{}", texts[6]);
+        let many = json!({"content": vec![json!({"type": "text", "text": "x"}); 300]});
+        assert_eq!(output(&many, None).expect("an output").content().len(), PARTS + 1);
+    }
+
+    #[test]
+    fn a_structure_that_does_not_fit_is_no_value_and_fails_no_call() {
+        let schema =
+            json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+        let checker = SchemaChecker::new(&schema).expect("a schema");
+        let of = |value: Value| {
+            let result =
+                json!({"content": [{"type": "text", "text": "said"}], "structuredContent": value});
+            output(&result, Some(&checker)).expect("an output")
+        };
+        let fits = of(json!({"n": 3, "more": true}));
+        assert_eq!(fits.value(), Some(&json!({"n": 3, "more": true})));
+        assert_eq!(fits.content().len(), 2, "the words, and the data that they lack");
+        let wrong = of(json!({"n": "three"}));
+        assert_eq!((wrong.value(), wrong.content().len()), (None, 2));
+        let why = wrong.content()[1].to_text().expect("words");
+        assert!(why.contains("output schema") && why.contains('n'), "{why}");
+    }
+
+    #[test]
+    fn parts_of_every_kind_are_what_they_are() {
+        let png = Media::from_bytes("image/png", [1, 2, 3]);
+        let wav = Media::from_bytes("audio/wav", [1, 2, 3]);
+        let pdf = Media::from_bytes("application/pdf", [1, 2, 3]).with_uri("f:a");
+        let bytes = Media::from_bytes("application/octet-stream", [1, 2, 3]).with_uri("f:a");
+        let note = Media::from_text("text/markdown", "# A").with_uri("f:a");
+        let link = Link::new("f:a", "a");
+        let blob = |mime: &str| json!({"type": "resource", "resource": {"uri": "f:a", "blob": "AQID", "mimeType": mime}});
+        for (block, expected) in [
+            (
+                json!({"type": "image", "mimeType": "image/png", "data": "AQ\nID"}),
+                png.clone().into(),
+            ),
+            (json!({"type": "audio", "mimeType": "audio/wav", "data": "AQID"}), wav.clone().into()),
+            (blob("audio/wav"), ToolContent::Audio(wav.with_uri("f:a"))),
+            (blob("image/png"), ToolContent::Image(png.with_uri("f:a"))),
+            (blob("application/pdf"), ToolContent::Document(pdf)),
+            (blob(""), ToolContent::Document(bytes)),
+            (
+                json!({"type": "resource", "resource": {"uri": "f:a", "text": "# A", "mimeType": "text/markdown"}}),
+                ToolContent::Document(note),
+            ),
+            (json!({"type": "resource_link", "uri": "f:a", "name": "a"}), link.clone().into()),
+            (
+                json!({"type": "resource_link", "uri": "f:a", "name": "a", "title": "An A", "mimeType": "text/plain",
+                    "description": "It is one."}),
+                link.with_description("An A: It is one.").with_mime("text/plain").into(),
+            ),
+        ] {
+            assert_eq!(part(&block), expected, "{block}");
+        }
+        let long = json!({"type": "resource_link", "uri": "f:".repeat(ADDRESS), "name": "a"});
+        for unread in [
+            long,
+            json!({"type": "audio", "mimeType": "text/html", "data": "AQID"}),
+            json!({"type": "resource_link"}),
+        ] {
+            assert!(matches!(part(&unread), ToolContent::Text(_)), "{unread}");
+        }
+    }
+
+    #[test]
+    fn a_picture_is_checked() {
+        let good = json!({"content": [{"type": "image", "mimeType": "image/png", "data": "AAAA"}]});
+        let seen = output(&good, None).expect("an output");
+        assert_eq!(seen.content(), [ToolContent::Image(Media::from_bytes("image/png", [0; 3]))]);
+        let large = "A".repeat((PICTURE + 3) / 3 * 4 + 4);
+        let large = json!({"content": [{"type": "image", "mimeType": "image/png", "data": large}]});
+        assert!(texts(&large)[0].contains("not shown"));
+    }
+
+    #[test]
+    fn a_failure_has_the_servers_words() {
+        let failed =
+            json!({"isError": true, "content": [{"type": "text", "text": "no such file"}]});
+        assert_eq!(output(&failed, None).expect_err("a failure").to_string(), "no such file");
+        assert!(output(&json!({"isError": true}), None).is_err());
+    }
+}

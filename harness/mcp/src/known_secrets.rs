@@ -1,0 +1,69 @@
+//! Hides the keys and tokens of a connection in what its server says, before a model reads it.
+
+use std::{borrow::Cow, sync::Arc};
+
+use reqwest::Url;
+use serde_json::Value;
+
+use super::{oauth::Authorization, server_connection::ServerEndpoint};
+use harness_core::secret::{Secrets, is_secret_name, is_telling};
+
+/// The secrets of a connection. Those that are named as secrets count here, unlike in errors: a result is the
+/// answer that the model works with, and must not lose words such as `production`.
+#[derive(Clone, Default)]
+pub(super) struct KnownSecrets {
+    /// What the program has set.
+    set: Secrets,
+    authorization: Option<Arc<Authorization>>,
+}
+
+impl KnownSecrets {
+    pub(super) fn of(endpoint: &ServerEndpoint) -> Self {
+        let mut named: Vec<(String, String)> = Vec::new();
+        let mut authorization = None;
+        match endpoint {
+            ServerEndpoint::Command(command) => named.extend(command.variables.clone()),
+            ServerEndpoint::Address(address) => {
+                authorization = address.authorization.clone();
+                named.extend(address.headers.clone());
+                if let Ok(url) = Url::parse(&address.url) {
+                    let password = url.password().unwrap_or_default();
+                    named.push(("password".to_owned(), password.to_owned()));
+                    named.extend(url.query_pairs().into_owned());
+                }
+            }
+        }
+        named.retain(|(name, _)| is_secret_name(name));
+        let values = named.iter().flat_map(|(_, value)| {
+            // The value is `Bearer`, then the key.
+            let key = value.trim().split_once(' ').map(|(_, key)| key.trim());
+            [Some(value.trim()), key]
+        });
+        let values = values.flatten().filter(|value| is_telling(value));
+        Self { set: values.fold(Secrets::default(), Secrets::with), authorization }
+    }
+
+    /// Hides them in all texts of an answer.
+    pub(super) fn hide(&self, answer: &mut Value) {
+        let secrets = match &self.authorization {
+            Some(authorization) => self.set.clone().and(&authorization.secrets()),
+            None => self.set.clone(),
+        };
+        if !secrets.is_empty() {
+            hide_in(answer, &secrets);
+        }
+    }
+}
+
+fn hide_in(value: &mut Value, secrets: &Secrets) {
+    match value {
+        Value::String(text) => {
+            if let Cow::Owned(clean) = secrets.hide(text) {
+                *text = clean;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| hide_in(item, secrets)),
+        Value::Object(members) => members.values_mut().for_each(|it| hide_in(it, secrets)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}

@@ -1,0 +1,320 @@
+//! The store for credentials, and the lock for changing the grant of a server.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use secrecy::{ExposeSecret, SecretString};
+use tokio::{
+    sync::{OwnedMutexGuard, oneshot, watch},
+    task::JoinSet,
+    time::timeout,
+};
+
+use super::{
+    AuthError,
+    grant::{TokenError, TokenGrant},
+};
+use harness_core::{
+    error::{Error, ErrorKind},
+    unwind::{Shielded, caught},
+};
+
+/// The time limit for a call of the program's store.
+const STORE: Duration = Duration::from_secs(10);
+
+/// The future of a call of [`McpCredentialStore`].
+pub type McpCredentialsFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+
+/// What was granted for one server: tokens, and the registration that they belong to. Its whole text is a secret.
+#[derive(Clone)]
+pub struct McpCredentials(SecretString);
+
+/// Without the text.
+impl fmt::Debug for McpCredentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("McpCredentials(..)")
+    }
+}
+
+impl McpCredentials {
+    /// Restores credentials from the text that [`expose_text`](Self::expose_text) returned.
+    pub fn from_text(text: impl Into<String>) -> Self {
+        Self(SecretString::from(text.into()))
+    }
+
+    /// The text to keep, in a place that only this program can read.
+    pub fn expose_text(&self) -> &str {
+        self.0.expose_secret()
+    }
+}
+
+/// A store for credentials, one entry for each server: a key ring, a file, a table. Each call may take ten seconds.
+///
+/// ```
+/// use std::{collections::HashMap, sync::Mutex};
+///
+/// use harness::mcp::{McpAuth, McpCredentials, McpCredentialsFuture, McpCredentialStore};
+///
+/// #[derive(Default)]
+/// struct Memory(Mutex<HashMap<String, McpCredentials>>);
+///
+/// impl McpCredentialStore for Memory {
+///     fn load<'a>(&'a self, server: &'a str) -> McpCredentialsFuture<'a, Option<McpCredentials>> {
+///         let found = self.0.lock().ok().and_then(|known| known.get(server).cloned());
+///         Box::pin(async move { Ok(found) })
+///     }
+///
+///     fn save<'a>(&'a self, server: &'a str, grant: McpCredentials) -> McpCredentialsFuture<'a, ()> {
+///         if let Ok(mut known) = self.0.lock() {
+///             known.insert(server.to_owned(), grant);
+///         }
+///         Box::pin(async { Ok(()) })
+///     }
+/// }
+///
+/// let auth = McpAuth::new().credential_store(Memory::default());
+/// # let _ = auth;
+/// ```
+///
+/// An error of a store is of [`ErrorKind::Journal`](harness_core::error::ErrorKind::Journal), with what has happened as its cause:
+///
+/// ```
+/// use harness::{Error, ErrorKind, mcp::McpCredentials};
+///
+/// fn read(path: &std::path::Path) -> Result<Option<McpCredentials>, Error> {
+///     match std::fs::read_to_string(path) {
+///         Ok(text) => Ok(Some(McpCredentials::from_text(text))),
+///         Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(None),
+///         Err(err) => {
+///             let why = format!("what was granted cannot be read from `{}`", path.display());
+///             Err(Error::new(ErrorKind::Journal, why).because(err))
+///         }
+///     }
+/// }
+/// # let _ = read;
+/// ```
+pub trait McpCredentialStore: Send + Sync {
+    /// Reads the grant for the server at this address.
+    ///
+    /// # Errors
+    /// Fails if it cannot be read. Then nothing is sent to the server.
+    fn load<'a>(&'a self, server: &'a str) -> McpCredentialsFuture<'a, Option<McpCredentials>>;
+
+    /// Keeps the grant for the server at this address, in place of the one before.
+    ///
+    /// # Errors
+    /// Fails if it cannot be kept. This is reported once; the connection goes on with the grant.
+    fn save<'a>(&'a self, server: &'a str, grant: McpCredentials) -> McpCredentialsFuture<'a, ()>;
+}
+
+/// The grant for one server. The holder of its lock may request a new one.
+#[derive(Clone, Default)]
+pub(super) struct GrantSlot {
+    memory: Arc<tokio::sync::Mutex<CachedGrant>>,
+    /// How often a person has refused.
+    noes: Arc<AtomicU64>,
+}
+
+/// The lock on the grant of a server, which allows to request a new one.
+pub(super) struct GrantLock {
+    /// `None` while a token is requested, and for good if the connection has ended meanwhile.
+    memory: Option<OwnedMutexGuard<CachedGrant>>,
+    slot: GrantSlot,
+    /// The number of refusals before the lock was waited for.
+    noes: u64,
+}
+
+impl GrantSlot {
+    /// How often a person has refused so far.
+    pub(super) fn noes(&self) -> u64 {
+        self.noes.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the lock.
+    pub(super) async fn hold(self) -> GrantLock {
+        let noes = self.noes();
+        let memory = Some(Arc::clone(&self.memory).lock_owned().await);
+        GrantLock { memory, slot: self, noes }
+    }
+}
+
+impl GrantLock {
+    /// The last grant.
+    pub(super) fn grant(&self) -> Option<&TokenGrant> {
+        self.memory.as_ref()?.grant.as_ref()
+    }
+
+    /// Notes that a person has refused.
+    pub(super) fn was_denied(&self) {
+        self.slot.noes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether a person has refused while the lock was waited for: the same question is not asked again.
+    pub(super) fn is_denied(&self) -> bool {
+        self.has_refused_since(self.noes)
+    }
+
+    /// Whether a person has refused since this number of refusals.
+    pub(super) fn has_refused_since(&self, noes: u64) -> bool {
+        self.slot.noes() != noes
+    }
+}
+
+/// The last grant, and the content of the program's store at that time.
+#[derive(Default)]
+pub(super) struct CachedGrant {
+    grant: Option<TokenGrant>,
+    /// The text that was last read from the store or written there. If the store still has it, nobody else has
+    /// changed the grant, and the one in memory is not older.
+    stored: Option<SecretString>,
+}
+
+/// All grants, in memory and in the program's store.
+#[derive(Default)]
+pub(super) struct GrantCache {
+    program: Option<Arc<dyn McpCredentialStore>>,
+    slots: Mutex<HashMap<String, GrantSlot>>,
+    /// The requests for tokens that are running. They end with this value.
+    asked: Mutex<JoinSet<()>>,
+    /// The number of these requests.
+    running: watch::Sender<usize>,
+}
+
+/// Counts a running request for a token as long as this value exists.
+struct RunningTokenRequest(watch::Sender<usize>);
+
+impl RunningTokenRequest {
+    fn new(all: &watch::Sender<usize>) -> Self {
+        all.send_modify(|count| *count = count.saturating_add(1));
+        Self(all.clone())
+    }
+}
+
+impl Drop for RunningTokenRequest {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}
+
+impl GrantCache {
+    pub(super) fn new(program: impl McpCredentialStore + 'static) -> Self {
+        Self { program: Some(Arc::new(program)), ..Self::default() }
+    }
+
+    /// The slot of a server.
+    pub(super) fn slot(&self, server: &str) -> GrantSlot {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.entry(server.to_owned()).or_default().clone()
+    }
+
+    /// Reads the current grant from the store, since another process may have changed it.
+    pub(super) async fn load(&self, server: &str, held: &mut GrantLock) -> Result<(), AuthError> {
+        let (Some(program), Some(memory)) = (&self.program, held.memory.as_mut()) else {
+            return Ok(());
+        };
+        let loading = caught(|| program.load(server));
+        if let Some(kept) = ended("read", loading.map(Shielded::new)).await? {
+            let known = memory.stored.as_ref().map(ExposeSecret::expose_secret);
+            if known != Some(kept.expose_text()) {
+                // A text that cannot be parsed is from another version: it counts as no grant.
+                memory.grant = serde_json::from_str(kept.expose_text()).ok();
+                memory.stored = Some(kept.0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Requests a token and keeps it, even if nobody waits for it any more, since the request may use up the
+    /// earlier grant. Also returns whether the token could be stored.
+    pub(super) async fn ask(
+        &self,
+        server: &str,
+        held: &mut GrantLock,
+        asking: impl Future<Output = Result<Option<TokenGrant>, TokenError>> + Send + 'static,
+    ) -> Result<Option<(TokenGrant, Result<(), AuthError>)>, TokenError> {
+        let lost = || {
+            let why = "what was asked for a token has ended without one".to_owned();
+            TokenError::Failed((ErrorKind::Closed, why))
+        };
+        let mut memory = held.memory.take().ok_or_else(lost)?;
+        let (program, server) = (self.program.clone(), server.to_owned());
+        let (tells, told) = oneshot::channel();
+        {
+            let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            while asked.try_join_next().is_some() {}
+            let running = RunningTokenRequest::new(&self.running);
+            asked.spawn(async move {
+                let _running = running;
+                let answer = match asking.await {
+                    Ok(Some(grant)) => {
+                        let kept = save(program.as_deref(), &server, &mut memory, &grant).await;
+                        Ok(Some((grant, kept)))
+                    }
+                    Ok(None) => Ok(None),
+                    Err(failed) => Err(failed),
+                };
+                let _ = tells.send((memory, answer));
+            });
+        }
+        let (memory, answer) = told.await.map_err(|_| lost())?;
+        held.memory = Some(memory);
+        answer
+    }
+}
+
+impl GrantCache {
+    /// Waits for all requests for tokens; each has its time limits.
+    pub(super) async fn settled(&self) {
+        let _ = self.running.subscribe().wait_for(|count| *count == 0).await;
+    }
+}
+
+/// Writes a grant to the store. It is kept in memory in any case.
+async fn save(
+    program: Option<&dyn McpCredentialStore>,
+    server: &str,
+    memory: &mut CachedGrant,
+    grant: &TokenGrant,
+) -> Result<(), AuthError> {
+    let mut grant = grant.clone();
+    // The program's own secret is not stored.
+    if grant.client.redirect.is_none() {
+        grant.client.secret = None;
+    }
+    let text = serde_json::to_string(&grant);
+    memory.grant = Some(grant);
+    let Some(program) = program else { return Ok(()) };
+    let text = text.map_err(|err| (ErrorKind::Protocol, err.to_string()))?;
+    let kept = McpCredentials::from_text(text);
+    let saving = caught(|| program.save(server, kept.clone()));
+    ended("keep", saving.map(Shielded::new)).await?;
+    memory.stored = Some(kept.0);
+    Ok(())
+}
+
+/// The result of a call of the program's store, if it returns one in time.
+async fn ended<T>(
+    what: &str,
+    call: Result<Shielded<McpCredentialsFuture<'_, T>>, impl fmt::Display>,
+) -> Result<T, AuthError> {
+    let wrong =
+        |kind, why: String| (kind, format!("its store cannot {what} what was granted: {why}"));
+    let call = call.map_err(|panicked| wrong(ErrorKind::Panicked, panicked.to_string()))?;
+    match timeout(STORE, call).await {
+        Ok(Ok(Ok(value))) => Ok(value),
+        Ok(Ok(Err(err))) => Err(wrong(ErrorKind::Configuration, err.to_string())),
+        Ok(Err(panicked)) => Err(wrong(ErrorKind::Panicked, panicked.to_string())),
+        Err(_) => {
+            let why = format!("it has not answered within {} s", STORE.as_secs());
+            Err(wrong(ErrorKind::Timeout, why))
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! The settings of a service.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use rmcp::{ServerHandler, model::Implementation};
+use tokio::sync::Semaphore;
+
+use super::{
+    service_handler::{NoHandler, ServiceHandler, ServiceState},
+    tool_descriptions::described,
+    tool_questions::StateSeal,
+};
+use harness_core::{
+    error::Error,
+    secret::Secrets,
+    tool::{SharedValues, Tool, ToolLimits, ToolList, ToolRegistry},
+};
+
+/// The default number of calls that run at the same time.
+const AT_ONCE: usize = 32;
+
+/// The default limit of one request, in bytes.
+const REQUEST: usize = 4 << 20;
+
+/// The default limit of one result, in bytes.
+const RESULT: usize = 16 << 20;
+
+/// The default time for which a person may take to answer while a call waits.
+const ASKING: Duration = Duration::from_secs(5 * 60);
+
+/// The default time for which a call goes on without its client. A client that has lost its connection comes back
+/// some seconds after that.
+const RESUMING: Duration = Duration::from_secs(30);
+
+/// Serves tools of the program to others over the Model Context Protocol: over standard input and output, over
+/// streamable HTTP, or over any pair of pipes. Feature `mcp-server`. To use the tools of a server, see `McpServer`
+/// (feature `mcp`).
+///
+/// ```no_run
+/// use harness::{mcp::McpService, tool, tools};
+///
+/// /// Adds two numbers.
+/// #[tool(side_effects = "none")]
+/// fn add(/** One */ a: i64, /** Another */ b: i64) -> i64 {
+///     a + b
+/// }
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// McpService::new(tools![add]).named("sums", "1.0").serve_stdio().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The limits hold for all clients of the service together. A clone is a service of its own and shares nothing with
+/// it.
+#[derive(Clone)]
+pub struct McpService<H = NoHandler> {
+    tools: Vec<Tool>,
+    info: Option<Implementation>,
+    instructions: Option<String>,
+    values: SharedValues,
+    secrets: Secrets,
+    limits: ToolLimits,
+    at_once: usize,
+    pub(super) request: usize,
+    result: usize,
+    asking: Duration,
+    pub(super) resuming: Duration,
+    key: Option<[u8; 32]>,
+    pub(super) hosts: Vec<String>,
+    pub(super) origins: Vec<String>,
+    beside: H,
+}
+
+impl McpService {
+    /// Creates a service of these tools. Faults of the tools are reported when it starts.
+    pub fn new(tools: impl ToolList) -> Self {
+        Self {
+            tools: tools.into_tools().collect(),
+            info: None,
+            instructions: None,
+            values: SharedValues::default(),
+            secrets: Secrets::default(),
+            // Each request runs its tool at most once.
+            limits: ToolLimits::default().tries(1),
+            at_once: AT_ONCE,
+            request: REQUEST,
+            result: RESULT,
+            asking: ASKING,
+            resuming: RESUMING,
+            key: None,
+            hosts: ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into(),
+            origins: Vec::new(),
+            beside: NoHandler,
+        }
+    }
+
+    /// Serves the tools beside a handler of the program that handles the rest of the protocol, such as prompts and
+    /// resources. The capabilities that the handler declares are declared with the tools. Its own tools come after
+    /// these; if two have the same name, this service's tool is called. The handler is not asked how a session
+    /// begins.
+    pub fn beside<H: ServerHandler>(self, handler: H) -> McpService<H> {
+        McpService {
+            tools: self.tools,
+            info: self.info,
+            instructions: self.instructions,
+            values: self.values,
+            secrets: self.secrets,
+            limits: self.limits,
+            at_once: self.at_once,
+            request: self.request,
+            result: self.result,
+            asking: self.asking,
+            resuming: self.resuming,
+            key: self.key,
+            hosts: self.hosts,
+            origins: self.origins,
+            beside: handler,
+        }
+    }
+}
+
+impl<H: ServerHandler> McpService<H> {
+    /// Sets the name and the version that clients are told; `harness` and its version unless set.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
+        self.info = Some(Implementation::new(name, version));
+        self
+    }
+
+    /// Sets instructions for clients on how to use the tools together. Many clients give them to their model.
+    #[must_use]
+    pub fn instructions(mut self, text: impl Into<String>) -> Self {
+        self.instructions = Some(text.into());
+        self
+    }
+
+    /// Adds a value that tools take as [`State<T>`](harness_core::tool::State). It replaces another value of the same type.
+    #[must_use]
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.values.insert(Arc::new(value));
+        self
+    }
+
+    /// Adds a secret, such as a key of the program: it is removed from results, errors and progress, so that no
+    /// client reads it.
+    #[must_use]
+    pub fn secret(mut self, value: impl AsRef<str>) -> Self {
+        self.secrets = self.secrets.with(value);
+        self
+    }
+
+    /// Sets the limits of each call; those of [`ToolLimits`] unless set, with one attempt. With more attempts, one
+    /// request may call a tool again that fails with a transient error, if the tool's declaration allows it to be
+    /// repeated.
+    #[must_use]
+    pub fn limits(mut self, limits: ToolLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets how many calls run at the same time, for all clients together; 32 unless set. A further call does not
+    /// run, and its client is told to try again later.
+    #[must_use]
+    pub fn at_once(mut self, calls: usize) -> Self {
+        self.at_once = calls;
+        self
+    }
+
+    /// Sets the limit of one request, in bytes; 4 MiB unless set. Over HTTP a larger one is answered with the
+    /// status 413; over pipes it is answered with an error.
+    #[must_use]
+    pub fn request_bytes(mut self, bytes: usize) -> Self {
+        self.request = bytes;
+        self
+    }
+
+    /// Sets the limit of one result, in bytes, with files in base64; 16 MiB unless set. In place of a larger one
+    /// the client is told that the tool ran and that its result is too large.
+    #[must_use]
+    pub fn result_bytes(mut self, bytes: usize) -> Self {
+        self.result = bytes;
+        self
+    }
+
+    /// Sets how long a call in a session waits for a person's answer; five minutes unless set. In the protocol
+    /// version in which the client makes a second call with the answer (2026-07-28), no call waits.
+    #[must_use]
+    pub fn asking_time(mut self, time: Duration) -> Self {
+        self.asking = time;
+        self
+    }
+
+    /// Sets how long a call over HTTP goes on without its client, in a session; 30 seconds unless set. A client of
+    /// the version 2025-11-25 may lose its connection and come back with `Last-Event-ID`. If it does not come back
+    /// in this time, its call is cancelled, since it would otherwise keep its place among the calls. Clients are asked to
+    /// come back after three seconds, so with a shorter time they lose answers. An answer is kept for the same time, and then
+    /// status 410 says that it is gone. Without a
+    /// session (2026-07-28) a call is cancelled when its connection is closed.
+    ///
+    /// Sources: <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports>, "Sending Messages to the
+    /// Server" and "Resumability and Redelivery".
+    #[must_use]
+    pub fn resuming_time(mut self, time: Duration) -> Self {
+        self.resuming = time;
+        self
+    }
+
+    /// Sets the key that seals the state which clients keep between a question and the call with its answer, so
+    /// that they can neither read nor change it. Unless set, each start has a random key. Give the same random
+    /// bytes to several processes that serve the same clients, or to a process that should know its questions after
+    /// a restart.
+    #[must_use]
+    pub fn asking_key(mut self, key: [u8; 32]) -> Self {
+        self.key = Some(key);
+        self
+    }
+
+    /// Adds a host, such as `mcp.example.com` or `mcp.example.com:8443`, by which the service is reached over HTTP.
+    /// Only `localhost`, `127.0.0.1` and `::1` are accepted unless set. Otherwise a page in a browser could reach a
+    /// service on its user's machine by a name that the page's owner resolves to it.
+    #[must_use]
+    pub fn allow_host(mut self, host: impl Into<String>) -> Self {
+        self.hosts.push(host.into());
+        self
+    }
+
+    /// Adds an origin, such as `https://app.example.com:443` or `http://localhost:*`, whose pages may use the
+    /// service over HTTP. No origin may unless set. Clients that are not browsers send no origin and are accepted.
+    #[must_use]
+    pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
+        self.origins.push(origin.into());
+        self
+    }
+
+    /// Checks the settings and makes the handler that serves them.
+    pub(super) fn serving(self) -> Result<ServiceHandler<H>, Error> {
+        let refused = |why: String| Error::new(harness_core::error::ErrorKind::Configuration, why);
+        let registry = ToolRegistry::new(self.tools)?;
+        registry.check()?;
+        registry.check_state(&self.values, |_| false)?;
+        if let Some(external) = registry.tools().iter().find(|tool| tool.is_external()) {
+            return Err(refused(format!(
+                "the tool `{}` cannot be served: its calls wait for a result that the program gives to a \
+                 conversation, and here is none; make it with `#[tool]` or `Tool::new`",
+                external.name()
+            )));
+        }
+        if self.at_once == 0 || self.at_once > Semaphore::MAX_PERMITS {
+            return Err(refused("no call could ever run: `at_once` must be 1 or more".to_owned()));
+        }
+        let mut info = self.beside.get_info();
+        info.capabilities.tools.get_or_insert_default();
+        if let Some(own) = self.info {
+            info.server_info = own;
+        }
+        info.instructions = self.instructions.or(info.instructions);
+        let tools = registry.tools().iter().map(described).collect();
+        Ok(ServiceHandler(Arc::new(ServiceState {
+            registry: registry.with_limits(self.limits).with_secrets(self.secrets),
+            tools,
+            values: self.values,
+            calls: Semaphore::new(self.at_once),
+            at_once: self.at_once,
+            result: self.result,
+            asking: self.asking,
+            resuming: self.resuming,
+            seal: StateSeal::new(self.key)?,
+            info,
+            beside: self.beside,
+        })))
+    }
+}
+
+impl<H> fmt::Debug for McpService<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpService").field("tools", &self.tools).finish_non_exhaustive()
+    }
+}

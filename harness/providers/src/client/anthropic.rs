@@ -1,0 +1,251 @@
+//! Anthropic's models, and compatible servers.
+
+use std::{borrow::Cow, fmt};
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+
+use super::{
+    address, credentials,
+    server_quirks::ServerQuirks,
+    setup::{BuilderSettings, setters, with_retry},
+    transport::{self, HttpRequest, HttpTransport},
+    vendors::{self, VendorProfile},
+};
+use crate::wire::{ModelCapabilities, RefusedMembers, anthropic};
+use harness_core::{
+    error::Error,
+    models,
+    provider::{AnswerLimits, EventStream, Provider, Request},
+    secret::Secrets,
+};
+
+const BASE_URL: &str = "https://api.anthropic.com";
+
+/// The version of the protocol. The newer `2026-10-21` refuses sampling parameters for all models;
+/// this version accepts them if the model does.
+const VERSION: &str = "2023-06-01";
+
+/// The beta that a request needs if it asks for a summary by the vendor, or begins with one.
+///
+/// Source: <https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand>.
+const SUMMARIES: &str = "compact-2026-09-04";
+
+const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
+
+/// Adds the name of a beta feature to those that the program has set.
+fn add_beta(headers: &mut HeaderMap, name: &'static str) {
+    let given = headers.get(&BETA).and_then(|given| given.to_str().ok()).unwrap_or_default();
+    if given.split(',').any(|given| given.trim() == name) {
+        return;
+    }
+    let both = if given.is_empty() { name.to_owned() } else { format!("{given},{name}") };
+    if let Ok(both) = HeaderValue::from_str(&both) {
+        headers.insert(BETA, both);
+    }
+}
+
+/// Anthropic's models over the Messages API.
+///
+/// A request that fails for a temporary reason is retried at most twice, as in the vendors' own
+/// SDKs: see [`RetryPolicy`](harness_core::policy::RetryPolicy), and [`with_retry`](Self::with_retry) for another
+/// policy.
+///
+/// ```no_run
+/// use harness::AnthropicProvider;
+///
+/// # fn main() -> Result<(), harness::Error> {
+/// let provider = AnthropicProvider::from_env()?;
+/// let other = AnthropicProvider::builder().api_key("..").model("claude-opus-5-5").build()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct AnthropicProvider {
+    name: String,
+    transport: HttpTransport,
+    url: String,
+    headers: HeaderMap,
+    options: anthropic::Options,
+    /// What the provider has learned from the server's refusals.
+    lessons: ServerQuirks,
+    answer_limits: AnswerLimits,
+}
+
+impl AnthropicProvider {
+    /// The model that is used if none is named.
+    pub const DEFAULT_MODEL: &'static str = models::ANTHROPIC;
+
+    /// A provider with the key in `ANTHROPIC_API_KEY` and, if they are set, the base URL in
+    /// `ANTHROPIC_BASE_URL` and the model in `ANTHROPIC_MODEL`.
+    ///
+    /// # Errors
+    /// The same as [`AnthropicBuilder::build`].
+    pub fn from_env() -> Result<Self, Error> {
+        Self::builder().build()
+    }
+
+    /// A builder. Values that are not set are read from the environment, as by
+    /// [`from_env`](Self::from_env).
+    pub fn builder() -> AnthropicBuilder {
+        AnthropicBuilder::default()
+    }
+
+    with_retry!();
+
+    fn question(&self, request: &Request<'_>) -> Result<HttpRequest, Error> {
+        let own = request.settings_over(&self.options.settings);
+        let extra = &own.as_ref().unwrap_or(&self.options.settings).extra;
+        // Context management by the vendor excludes a signed summary.
+        let request = &*match extra.contains_key("context_management") {
+            true => Cow::Borrowed(request),
+            false => request.for_model(&self.name, &self.options.model),
+        };
+        let request = &*self.lessons.without_refused(request);
+        let mut headers = self.headers.clone();
+        if request.asks_for_summary() || request.has_summary_first() {
+            add_beta(&mut headers, SUMMARIES);
+        }
+        let (way, refused) = (self.lessons.way(request), self.lessons.refused());
+        let body = match own {
+            None if way.is_none() && refused.is_empty() => {
+                anthropic::encode_pieces(request, &self.options)?
+            }
+            own => {
+                let mut options = self.options.clone();
+                options.settings = own.unwrap_or(options.settings);
+                options.answer_way = way.or(options.answer_way);
+                options.refused = options.refused.and(refused);
+                anthropic::encode_pieces(request, &options)?
+            }
+        };
+        Ok(HttpRequest { url: self.url.clone(), headers, body })
+    }
+}
+
+impl fmt::Debug for AnthropicProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnthropicProvider")
+            .field("model", &self.options.model)
+            .field("url", &address::shown(&self.url))
+            .finish_non_exhaustive()
+    }
+}
+
+impl Provider for AnthropicProvider {
+    /// The name set in the builder, or the vendor at the base URL, or `anthropic` if the vendor is
+    /// unknown.
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn model(&self) -> &str {
+        &self.options.model
+    }
+
+    fn secrets(&self) -> &Secrets {
+        self.transport.secrets()
+    }
+
+    fn tells_answer_schema(&self) -> bool {
+        true
+    }
+
+    fn has_vendor_summaries(&self) -> bool {
+        true
+    }
+
+    fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
+        let summarizes = request.asks_for_summary();
+        self.transport.ask(
+            request,
+            |request| self.question(request),
+            move || match summarizes {
+                true => anthropic::summary_decoder(self.answer_limits),
+                false => anthropic::decoder(self.answer_limits),
+            },
+            (&self.lessons, &self.options.takes),
+        )
+    }
+}
+
+/// Builds an [`AnthropicProvider`].
+#[derive(Clone, Debug, Default)]
+pub struct AnthropicBuilder {
+    setup: BuilderSettings,
+    unsigned_thinking: Option<bool>,
+}
+
+impl AnthropicBuilder {
+    setters!();
+
+    /// Whether thinking without a signature is sent back, and each turn with calls contains
+    /// thinking. Default: only for DeepSeek and Moonshot (Kimi), which refuse a turn with calls
+    /// without it. Set it for a gateway to such a model, which refuses the results of the first
+    /// calls otherwise. Anthropic refuses thinking that it has not signed.
+    #[must_use]
+    pub fn unsigned_thinking(mut self, sent: bool) -> Self {
+        self.unsigned_thinking = Some(sent);
+        self
+    }
+
+    /// Builds the provider.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if there is no key and the
+    /// server is not on this machine, if the key or a header contains a character that is not
+    /// allowed, if the base URL is invalid, or if TLS cannot be set up.
+    pub fn build(self) -> Result<AnthropicProvider, Error> {
+        let Self { setup, unsigned_thinking } = self;
+        let BuilderSettings {
+            key,
+            base_url,
+            model,
+            headers: own,
+            settings,
+            timeouts,
+            silence,
+            name,
+            answer_limits,
+            models: known,
+            ..
+        } = setup;
+        let base = base_url.or_else(|| credentials::variable("ANTHROPIC_BASE_URL"));
+        let model = model
+            .or_else(|| credentials::variable("ANTHROPIC_MODEL"))
+            .unwrap_or_else(|| AnthropicProvider::DEFAULT_MODEL.to_owned());
+        let mut headers = transport::json_headers();
+        headers.insert("anthropic-version", HeaderValue::from_static(VERSION));
+        let url = address::endpoint(base.as_deref().unwrap_or(BASE_URL), "", "/v1/messages");
+        let key = credentials::key_for(&url, key, "ANTHROPIC_API_KEY")?;
+        if let Some(key) = &key {
+            headers.insert("x-api-key", transport::secret_header("", key)?);
+        }
+        headers.extend(transport::headers(&own)?);
+        let secrets = credentials::known(key.as_ref(), &own, &url, &settings);
+        let name = name.unwrap_or_else(|| vendors::name_at(&url).unwrap_or("anthropic").to_owned());
+        let takes = ModelCapabilities::of(&*name, &*model, &known);
+        let unsigned =
+            unsigned_thinking.unwrap_or(VendorProfile::at(&address::host(&url)).unsigned_thinking);
+        let options = anthropic::Options {
+            // Other servers of the protocol may not support deferred tools.
+            defers_tools: name == "anthropic"
+                && known.find(&name, &model).deferred_tools == Some(true),
+            refused: RefusedMembers::at(&name, &model),
+            model,
+            settings,
+            takes,
+            answer_way: None,
+            unsigned_thinking: unsigned,
+        };
+        anthropic::check(&options)?;
+        Ok(AnthropicProvider {
+            transport: HttpTransport::build(&url, timeouts, secrets)?.with_silence(silence),
+            url,
+            headers,
+            options,
+            name,
+            lessons: ServerQuirks::default(),
+            answer_limits,
+        })
+    }
+}

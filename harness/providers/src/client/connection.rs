@@ -1,0 +1,172 @@
+//! Reused connections, and how they are distinguished from new ones. A server closes a connection
+//! that it has kept for some time, and a request may be sent at that moment. Then only the
+//! connection is wrong.
+
+use std::{
+    cell::Cell,
+    error::Error as _,
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    sync::{Mutex, PoisonError},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use hyper::http::Extensions;
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpInfo};
+use reqwest::Client;
+use rustls::ClientConfig;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use harness_core::http_client::builder;
+
+/// How long an unused connection is kept. Servers close theirs after a minute or more.
+const KEPT: Duration = Duration::from_secs(50);
+
+/// The maximum number of clients for new connections: one for each value of the connect timeout.
+const SETTINGS: usize = 8;
+
+tokio::task_local! {
+    /// The connection that the current request has made, if it has made one.
+    static MADE: Cell<Option<NewConnection>>;
+}
+
+/// A new connection, identified by its local address, which no other connection has at that time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct NewConnection(Option<SocketAddr>);
+
+impl NewConnection {
+    fn of(connected: &Connected) -> Self {
+        let mut extras = Extensions::new();
+        connected.get_extras(&mut extras);
+        Self(extras.get::<HttpInfo>().map(HttpInfo::local_addr))
+    }
+}
+
+/// A client that reuses connections.
+pub(super) fn keeping(connect: Duration, tls: ClientConfig) -> reqwest::Result<Client> {
+    builder(connect, tls).pool_idle_timeout(KEPT).connector_layer(ConnectionWatch).build()
+}
+
+/// A client that makes a new connection for each request. It is rarely needed and contains nothing
+/// of a particular provider, so all providers share it.
+pub(super) fn fresh(connect: Duration, tls: ClientConfig) -> reqwest::Result<Client> {
+    static CLIENTS: Mutex<Vec<(Duration, Client)>> = Mutex::new(Vec::new());
+    let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, client)) = clients.iter().find(|(setting, _)| *setting == connect) {
+        return Ok(client.clone());
+    }
+    let client = builder(connect, tls).pool_max_idle_per_host(0).build()?;
+    if clients.len() == SETTINGS {
+        clients.remove(0);
+    }
+    clients.push((connect, client.clone()));
+    Ok(client)
+}
+
+/// A request without an answer.
+pub(super) struct UnansweredRequest {
+    pub(super) error: reqwest::Error,
+    /// Whether the only known fault is a reused connection that broke before an answer began.
+    pub(super) on_kept: bool,
+}
+
+/// Sends a request of a client that reuses connections, and waits for the headers of the answer.
+pub(super) async fn send<T>(
+    sending: impl Future<Output = reqwest::Result<T>>,
+) -> Result<T, UnansweredRequest> {
+    let sending = async {
+        let result = sending.await;
+        (result, MADE.with(Cell::get))
+    };
+    let (result, made) = MADE.scope(Cell::new(None), sending).await;
+    result.map_err(|error| {
+        let on_kept = broken(&error).is_some_and(|broken| Some(broken) != made);
+        UnansweredRequest { error, on_kept }
+    })
+}
+
+/// The connection that broke before the headers of an answer came, if that is what happened.
+/// (Truncated headers give the same error; in practice the headers are one packet.)
+fn broken(error: &reqwest::Error) -> Option<NewConnection> {
+    if error.is_connect() || error.is_timeout() {
+        return None;
+    }
+    let sent = error.source()?.downcast_ref::<hyper_util::client::legacy::Error>()?;
+    let breaks = sent.source().is_some_and(|cause| match cause.downcast_ref::<hyper::Error>() {
+        Some(cause) if cause.is_incomplete_message() => true,
+        Some(cause) if cause.is_canceled() || cause.is_closed() => true,
+        Some(cause) => cause
+            .source()
+            .and_then(|cause| cause.downcast_ref::<io::Error>())
+            .is_some_and(|cause| BREAKS.contains(&cause.kind())),
+        None => false,
+    });
+    breaks.then(|| sent.connect_info().map_or(NewConnection(None), NewConnection::of))
+}
+
+/// The system's errors for a connection that the other side has closed.
+const BREAKS: [io::ErrorKind; 5] = [
+    io::ErrorKind::ConnectionReset,
+    io::ErrorKind::ConnectionAborted,
+    io::ErrorKind::BrokenPipe,
+    io::ErrorKind::NotConnected,
+    io::ErrorKind::UnexpectedEof,
+];
+
+/// Records which connection a request makes. The client looks for a reused connection and makes a
+/// new one at the same time, and the request uses the one that is available first. So a request
+/// that has made a connection may still be sent over another one.
+#[derive(Clone)]
+struct ConnectionWatch;
+
+#[derive(Clone)]
+struct WatchedConnector<S>(S);
+
+struct WatchedConnect<F>(F);
+
+impl<S> Layer<S> for ConnectionWatch {
+    type Service = WatchedConnector<S>;
+
+    fn layer(&self, inner: S) -> WatchedConnector<S> {
+        WatchedConnector(inner)
+    }
+}
+
+impl<R, S> Service<R> for WatchedConnector<S>
+where
+    S: Service<R, Response: Connection, Future: Unpin>,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = WatchedConnect<S::Future>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, to: R) -> WatchedConnect<S::Future> {
+        WatchedConnect(self.0.call(to))
+    }
+}
+
+impl<F, C, E> Future for WatchedConnect<F>
+where
+    F: Future<Output = Result<C, E>> + Unpin,
+    C: Connection,
+{
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let result = ready!(Pin::new(&mut self.0).poll(context));
+        if let Ok(connection) = &result {
+            let made = NewConnection::of(&connection.connected());
+            // A connection that the request no longer needs is completed by the client outside of
+            // any request.
+            let _ = MADE.try_with(|cell| cell.set(Some(made)));
+        }
+        Poll::Ready(result)
+    }
+}

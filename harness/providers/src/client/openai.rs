@@ -1,0 +1,291 @@
+//! OpenAI's models over the Responses API, and compatible servers.
+
+use std::fmt;
+
+use reqwest::header::{AUTHORIZATION, HeaderMap};
+
+use super::{
+    address, credentials,
+    server_quirks::ServerQuirks,
+    setup::{BuilderSettings, setters, with_retry},
+    transport::{self, HttpRequest, HttpTransport},
+    vendors,
+};
+use crate::wire::{ModelCapabilities, RefusedMembers, responses};
+use harness_core::{
+    error::Error,
+    models,
+    provider::{AnswerLimits, EventStream, Provider, Request},
+    secret::Secrets,
+};
+
+const BASE_URL: &str = "https://api.openai.com/v1";
+
+/// Where a server on this machine listens that was started without a port, such as vLLM's.
+const LOCAL_URL: &str = "http://127.0.0.1:8000/v1";
+
+/// OpenAI's models over the Responses API.
+///
+/// A request that fails for a temporary reason is retried at most twice, as in the vendors' own
+/// SDKs: see [`RetryPolicy`](harness_core::policy::RetryPolicy), and [`with_retry`](Self::with_retry) for another
+/// policy.
+///
+/// The vendor stores nothing: each request contains the whole conversation, with encrypted
+/// thinking.
+///
+/// ```no_run
+/// use harness::{OpenAIProvider, provider::Effort};
+///
+/// # fn main() -> Result<(), harness::Error> {
+/// let provider = OpenAIProvider::from_env()?;
+/// let other = OpenAIProvider::builder().api_key("..").effort(Effort::High).build()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct OpenAIProvider {
+    name: String,
+    transport: HttpTransport,
+    url: String,
+    headers: HeaderMap,
+    options: responses::Options,
+    /// What the provider has learned from the server's refusals.
+    lessons: ServerQuirks,
+    answer_limits: AnswerLimits,
+}
+
+impl OpenAIProvider {
+    /// The model that is used if none is named.
+    pub const DEFAULT_MODEL: &'static str = models::OPENAI;
+
+    /// A provider with the key in `OPENAI_API_KEY` and, if they are set, the base URL in
+    /// `OPENAI_BASE_URL`, the model in `OPENAI_MODEL`, and the organisation and project in
+    /// `OPENAI_ORG_ID` and `OPENAI_PROJECT_ID`.
+    ///
+    /// # Errors
+    /// The same as [`OpenAIBuilder::build`].
+    pub fn from_env() -> Result<Self, Error> {
+        Self::builder().build()
+    }
+
+    /// A builder. Values that are not set are read from the environment, as by
+    /// [`from_env`](Self::from_env).
+    pub fn builder() -> OpenAIBuilder {
+        OpenAIBuilder::default()
+    }
+
+    /// A builder for a server of your own that speaks the Responses API, such as vLLM, llama.cpp or LM Studio. Values
+    /// that are not set are read from `LOCAL_BASE_URL` (without it `http://127.0.0.1:8000/v1`), `LOCAL_MODEL` (without
+    /// it `default`, which servers with a single model accept) and `LOCAL_API_KEY` (without it no key is sent).
+    /// Nothing is read from the variables for OpenAI, so that its key is not sent elsewhere.
+    ///
+    /// ```
+    /// use harness::{OpenAIProvider, Provider as _};
+    ///
+    /// let provider = OpenAIProvider::local().model("llama-3.1-8b-instruct").build()?;
+    /// assert_eq!(provider.model(), "llama-3.1-8b-instruct");
+    /// # Ok::<(), harness::Error>(())
+    /// ```
+    pub fn local() -> OpenAIBuilder {
+        OpenAIBuilder { is_local: true, ..OpenAIBuilder::default() }
+    }
+
+    with_retry!();
+
+    fn question(&self, request: &Request<'_>) -> Result<HttpRequest, Error> {
+        let own = request.settings_over(&self.options.settings);
+        let request = &*request.for_model(&self.name, &self.options.model);
+        let request = &*self.lessons.without_refused(request);
+        if request.asks_for_summary() {
+            let mut options = self.options.clone();
+            options.settings = own.unwrap_or(options.settings);
+            options.refused = self.lessons.refused();
+            let body = responses::encode_summary(request, &options)?;
+            let url = address::endpoint(&self.url, "", "/compact");
+            return Ok(HttpRequest { url, headers: self.headers.clone(), body });
+        }
+        let (way, refused) = (self.lessons.way(request), self.lessons.refused());
+        let body = match own {
+            None if way.is_none() && refused.is_empty() => {
+                responses::encode_pieces(request, &self.options)?
+            }
+            own => {
+                let mut options = self.options.clone();
+                options.settings = own.unwrap_or(options.settings);
+                options.answer_way = way.or(options.answer_way);
+                options.refused = options.refused.and(refused);
+                responses::encode_pieces(request, &options)?
+            }
+        };
+        Ok(HttpRequest { url: self.url.clone(), headers: self.headers.clone(), body })
+    }
+}
+
+impl fmt::Debug for OpenAIProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenAIProvider")
+            .field("model", &self.options.model)
+            .field("url", &address::shown(&self.url))
+            .finish_non_exhaustive()
+    }
+}
+
+impl Provider for OpenAIProvider {
+    /// The name set in the builder, or the vendor at the base URL. If the vendor is unknown, it is the
+    /// server for one that gets no key or is [local](Self::local), such as `127.0.0.1:8000`, and
+    /// `openai` for any other.
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn model(&self) -> &str {
+        &self.options.model
+    }
+
+    fn secrets(&self) -> &Secrets {
+        self.transport.secrets()
+    }
+
+    fn tells_answer_schema(&self) -> bool {
+        true
+    }
+
+    fn has_vendor_summaries(&self) -> bool {
+        true
+    }
+
+    fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
+        let summarizes = request.asks_for_summary();
+        self.transport.ask(
+            request,
+            |request| self.question(request),
+            move || match summarizes {
+                true => responses::summary_decoder(self.answer_limits),
+                false => responses::decoder(self.answer_limits),
+            },
+            (&self.lessons, &self.options.takes),
+        )
+    }
+}
+
+/// Builds an [`OpenAIProvider`].
+#[derive(Clone, Debug, Default)]
+pub struct OpenAIBuilder {
+    setup: BuilderSettings,
+    /// Whether the server is the program's own, so that nothing that belongs to OpenAI is sent to it.
+    is_local: bool,
+}
+
+impl OpenAIBuilder {
+    setters!();
+
+    /// Uses a typed request of `async-openai` as the template of each request: its values are sent
+    /// unless this builder sets the same setting. Its input is ignored, and its tools are added to
+    /// those of the agent.
+    ///
+    /// ```
+    /// use async_openai::types::responses::CreateResponseArgs;
+    /// use harness::OpenAIProvider;
+    ///
+    /// let template = CreateResponseArgs::default()
+    ///     .model("gpt-5.6")
+    ///     .input("")
+    ///     .top_logprobs(2_u8)
+    ///     .build()
+    ///     .unwrap();
+    /// let builder = OpenAIProvider::builder().template(&template)?;
+    /// # Ok::<(), harness::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if the request cannot be
+    /// serialized as JSON.
+    #[cfg(feature = "async-openai")]
+    pub fn template(
+        mut self,
+        request: &async_openai::types::responses::CreateResponse,
+    ) -> Result<Self, Error> {
+        self.setup.take_template(request)?;
+        Ok(self)
+    }
+
+    /// Builds the provider.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if there is no key and the
+    /// server is neither [local](OpenAIProvider::local) nor on this machine, if the key or a header (also one from `OPENAI_ORG_ID` or `OPENAI_PROJECT_ID`) contains a character that
+    /// is not allowed, if the base URL is invalid, or if TLS cannot be set up.
+    pub fn build(self) -> Result<OpenAIProvider, Error> {
+        let Self { setup, is_local } = self;
+        #[cfg(feature = "async-openai")]
+        let setup = setup.with_template();
+        let BuilderSettings {
+            key,
+            base_url,
+            model,
+            headers: own,
+            settings,
+            timeouts,
+            silence,
+            name,
+            answer_limits,
+            models: known,
+            ..
+        } = setup;
+        let [base_variable, model_variable] = match is_local {
+            true => ["LOCAL_BASE_URL", "LOCAL_MODEL"],
+            false => ["OPENAI_BASE_URL", "OPENAI_MODEL"],
+        };
+        let [default_base, default_model] = match is_local {
+            true => [LOCAL_URL, models::ANY],
+            false => [BASE_URL, OpenAIProvider::DEFAULT_MODEL],
+        };
+        let base = base_url.or_else(|| credentials::variable(base_variable));
+        let url = address::endpoint(base.as_deref().unwrap_or(default_base), "/v1", "/responses");
+        let key = match is_local {
+            true => key.or_else(|| credentials::key("LOCAL_API_KEY").ok()),
+            false => credentials::key_for(&url, key, "OPENAI_API_KEY")?,
+        };
+        let model = model
+            .or_else(|| credentials::variable(model_variable))
+            .unwrap_or_else(|| default_model.to_owned());
+        let mut headers = transport::json_headers();
+        if let Some(key) = &key {
+            headers.insert(AUTHORIZATION, transport::secret_header("Bearer ", key)?);
+        }
+        let accounts =
+            [("openai-organization", "OPENAI_ORG_ID"), ("openai-project", "OPENAI_PROJECT_ID")];
+        for (name, variable) in accounts.into_iter().filter(|_| !is_local) {
+            if let Some(value) = credentials::variable(variable) {
+                headers.extend(transport::headers(&[(name.to_owned(), value)])?);
+            }
+        }
+        headers.extend(transport::headers(&own)?);
+        let secrets = credentials::known(key.as_ref(), &own, &url, &settings);
+        let name = name.or_else(|| vendors::name_at(&url).map(str::to_owned));
+        let name = name.unwrap_or_else(|| match is_local || key.is_none() {
+            true => address::server(&url),
+            false => "openai".to_owned(),
+        });
+        let takes = ModelCapabilities::of(&*name, &*model, &known);
+        responses::check(&settings)?;
+        Ok(OpenAIProvider {
+            transport: HttpTransport::build(&url, timeouts, secrets)?.with_silence(silence),
+            url,
+            headers,
+            options: responses::Options {
+                // Others that speak the protocol may not know what is deferred.
+                defers_tools: name == "openai"
+                    && known.find(&name, &model).deferred_tools == Some(true),
+                model,
+                settings,
+                takes,
+                answer_way: None,
+                refused: RefusedMembers::default(),
+            },
+            name,
+            lessons: ServerQuirks::default(),
+            answer_limits,
+        })
+    }
+}

@@ -1,0 +1,118 @@
+//! The form of a successful response: a stream of events, JSON in one piece, or neither. Servers
+//! give wrong content types for both, so the first bytes decide.
+
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
+
+use crate::wire::fault;
+use harness_core::error::{Error, ErrorKind};
+
+/// The form of a body, as far as its first bytes show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ResponseKind {
+    /// Server-sent events.
+    Events,
+    /// JSON in one piece.
+    Json,
+    /// Neither.
+    Other,
+    /// More bytes decide.
+    Undecided,
+}
+
+/// The names of the fields of server-sent events. Source: the HTML standard, section 9.2.5.
+const FIELDS: [&[u8]; 4] = [b"data", b"event", b"id", b"retry"];
+
+impl ResponseKind {
+    /// The form of a body with this beginning.
+    pub(super) fn of(body: &[u8]) -> Self {
+        const MARK: &[u8] = "\u{feff}".as_bytes();
+        let body = match body.strip_prefix(MARK) {
+            Some(body) => body,
+            None if !body.is_empty() && MARK.starts_with(body) => return Self::Undecided,
+            None => body,
+        };
+        match body.trim_ascii_start() {
+            [] => Self::Undecided,
+            [b'{' | b'[', ..] => Self::Json,
+            [b':', ..] => Self::Events,
+            line => {
+                let ends = line.iter().position(|byte| b":\r\n".contains(byte));
+                match ends.and_then(|end| line.get(..end)) {
+                    Some(name) if FIELDS.contains(&name) => Self::Events,
+                    None if FIELDS.iter().any(|field| field.starts_with(line)) => Self::Undecided,
+                    Some(_) | None => Self::Other,
+                }
+            }
+        }
+    }
+}
+
+/// The encoding of a compressed body, although no request accepts one.
+pub(super) fn compression(headers: &HeaderMap) -> Option<&str> {
+    let encoding = headers.get(CONTENT_ENCODING)?.to_str().ok()?.trim();
+    let plain = encoding.is_empty() || encoding.eq_ignore_ascii_case("identity");
+    (!plain).then_some(encoding)
+}
+
+/// The message about a compressed body.
+pub(super) fn compressed(encoding: &str) -> String {
+    format!(
+        "the server answered with a body that is compressed (`{encoding}`), although the request \
+         accepts none: switch compression off in the server or proxy on the way"
+    )
+}
+
+/// The error of a successful response without an answer. `body` is its beginning, without secrets.
+pub(super) fn foreign(status: u16, headers: &HeaderMap, body: &str) -> Error {
+    if let Some(encoding) = compression(headers) {
+        return Error::new(ErrorKind::Protocol, compressed(encoding));
+    }
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = match kind {
+        Some(kind) => format!("`{}`", kind.chars().take(100).collect::<String>()),
+        None => "a body without a content type".to_owned(),
+    };
+    let came = match fault::words(body) {
+        None => "an empty body".to_owned(),
+        Some(words) => format!("{kind} that begins with \"{words}\""),
+    };
+    Error::new(
+        ErrorKind::Protocol,
+        format!(
+            "the server answered {status} with {came} in place of a model's answer: does the base \
+             URL lead to a server that speaks this protocol?"
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ResponseKind;
+
+    #[test]
+    fn the_first_bytes_decide() {
+        let table = [
+            ("data: {}", ResponseKind::Events),
+            ("data:{}", ResponseKind::Events),
+            ("\u{feff}\n\r\nevent: message_start\n", ResponseKind::Events),
+            (": ping", ResponseKind::Events),
+            ("retry: 5", ResponseKind::Events),
+            ("id\n", ResponseKind::Events),
+            ("{\"id\": 1}", ResponseKind::Json),
+            ("  [{", ResponseKind::Json),
+            ("", ResponseKind::Undecided),
+            ("\n", ResponseKind::Undecided),
+            ("da", ResponseKind::Undecided),
+            ("data", ResponseKind::Undecided),
+            ("<!doctype html>", ResponseKind::Other),
+            ("database: down", ResponseKind::Other),
+            ("upstream: timed out", ResponseKind::Other),
+            ("OK", ResponseKind::Other),
+        ];
+        for (body, form) in table {
+            assert_eq!(ResponseKind::of(body.as_bytes()), form, "{body:?}");
+        }
+        assert_eq!(ResponseKind::of(&[0xef]), ResponseKind::Undecided);
+        assert_eq!(ResponseKind::of(&[0x1f, 0x8b, 8]), ResponseKind::Other);
+    }
+}

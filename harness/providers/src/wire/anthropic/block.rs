@@ -1,0 +1,373 @@
+//! One block of an answer while it arrives, and the parts of it that later requests send back.
+
+use std::borrow::Cow;
+
+use super::{SUMMARY, WIRE, decode::AnthropicDelta};
+use crate::wire::{
+    citations,
+    decoder::EventSink,
+    surrogates,
+    tolerant::{ObjectMembers, elements, join, quote, text_of},
+};
+use harness_core::{error::Error, provider::VendorPart};
+
+/// One block of an answer while it arrives.
+#[derive(Debug)]
+pub(super) struct OpenBlock {
+    /// The index of the block in the stream.
+    index: u64,
+    /// The number that identifies the block in the events.
+    pub(super) number: u32,
+    closed: bool,
+    kind: OpenBlockKind,
+}
+
+/// What a delta adds to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DeltaTarget {
+    Text,
+    Thinking,
+    /// The arguments of a call.
+    Input,
+}
+
+#[derive(Debug)]
+enum OpenBlockKind {
+    Text {
+        citations: Vec<String>,
+    },
+    Thinking {
+        signature: String,
+    },
+    /// A call that the program runs.
+    Call {
+        id: String,
+        input: String,
+        /// Whether deltas have brought arguments other than an empty object.
+        deltas: bool,
+        extra: Option<String>,
+        /// The arguments so far, if the start of the call was lost.
+        unnamed: Option<String>,
+    },
+    /// A block that only the vendor understands, kept completely: calls that its servers execute,
+    /// their results, hidden thinking, and unknown kinds.
+    Opaque {
+        kind: String,
+        id: String,
+        /// The id of the call whose result it is.
+        answers: String,
+        json: String,
+        input: String,
+        changed: Vec<(&'static str, String)>,
+        part: VendorPart,
+    },
+}
+
+impl OpenBlock {
+    pub(super) fn open(
+        index: u64,
+        number: u32,
+        json: &str,
+        members: &ObjectMembers<'_>,
+        out: &mut EventSink,
+    ) -> Result<Self, Error> {
+        let text = |name: &str| text_of(members.get(name));
+        let kind = match text("type").as_str() {
+            "text" => {
+                out.text(number, text("text"))?;
+                let citations = elements(members.get("citations").unwrap_or_default());
+                for citation in &citations {
+                    out.citation(number, citation)?;
+                }
+                let citations = citations.into_iter().filter(|json| citations::is_returnable(json));
+                let citations = citations.map(str::to_owned).collect();
+                OpenBlockKind::Text { citations }
+            }
+            "thinking" => {
+                out.reasoning(number, text("thinking"))?;
+                OpenBlockKind::Thinking { signature: text("signature") }
+            }
+            "tool_use" => {
+                let (id, name) = (text("id"), text("name"));
+                let unnamed = (id.is_empty() && name.is_empty()).then(String::new);
+                if unnamed.is_none() {
+                    out.call_start(number, &id, &name)?;
+                }
+                let input = members.get("input").unwrap_or_default();
+                let empty = matches!(input, "" | "null") || ObjectMembers::of(input).0.is_empty();
+                let input =
+                    if empty && !is_scalar(input) { "".into() } else { surrogates::escaped(input) };
+                let extra = join(members.0.iter().filter_map(|(name, value)| {
+                    let known = matches!(&**name, "type" | "id" | "name" | "input");
+                    (!known).then(|| (&**name, value.get()))
+                }));
+                let input = input.into_owned();
+                OpenBlockKind::Call { id, input, deltas: false, extra, unnamed }
+            }
+            kind => {
+                let part = match kind {
+                    "redacted_thinking" => VendorPart::Reasoning,
+                    _ => VendorPart::Opaque,
+                };
+                out.kept(json)?;
+                let json = json.trim().to_owned();
+                let (kind, id, answers) = (kind.to_owned(), text("id"), text("tool_use_id"));
+                let (input, changed) = (String::new(), Vec::new());
+                OpenBlockKind::Opaque { kind, id, answers, json, input, changed, part }
+            }
+        };
+        Ok(Self { index, number, closed: false, kind })
+    }
+
+    pub(super) fn is_call(&self) -> bool {
+        matches!(self.kind, OpenBlockKind::Call { .. })
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Whether pieces of arguments belong to it.
+    pub(super) fn can_take_input(&self) -> bool {
+        matches!(self.kind, OpenBlockKind::Call { .. } | OpenBlockKind::Opaque { .. })
+    }
+
+    /// Whether it is a call whose start has not come.
+    pub(super) fn is_unnamed(&self) -> bool {
+        matches!(self.kind, OpenBlockKind::Call { unnamed: Some(_), .. }) && !self.closed
+    }
+
+    /// Begins a call whose start has not come, with these members and the arguments so far.
+    pub(super) fn name(
+        &mut self,
+        members: &ObjectMembers<'_>,
+        out: &mut EventSink,
+    ) -> Result<(), Error> {
+        let OpenBlockKind::Call { id, unnamed, .. } = &mut self.kind else { return Ok(()) };
+        let Some(arguments) = unnamed.take() else { return Ok(()) };
+        *id = text_of(members.get("id"));
+        out.call_start(self.number, id, &text_of(members.get("name")))?;
+        out.call_delta(self.number, arguments)
+    }
+
+    /// Its JSON, if it is a complete summary by the vendor.
+    pub(super) fn summary(&self) -> Option<&str> {
+        match &self.kind {
+            OpenBlockKind::Opaque { kind, json, .. } if kind == SUMMARY && self.closed => {
+                Some(json)
+            }
+            _ => None,
+        }
+    }
+
+    /// Its type and id, if it is a vendor block that needs a result.
+    pub(super) fn awaited_result(&self) -> Option<(String, String)> {
+        let OpenBlockKind::Opaque { kind, id, .. } = &self.kind else { return None };
+        kind.ends_with("_use").then(|| (kind.clone(), id.clone()))
+    }
+
+    /// The id of the call whose result it is.
+    pub(super) fn answered_call(&self) -> Option<String> {
+        match &self.kind {
+            OpenBlockKind::Opaque { answers, .. } if !answers.is_empty() => Some(answers.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether this call has only begun, and these members begin it again: a repeated start is not
+    /// a second call.
+    pub(super) fn is_begun_by(&self, members: &ObjectMembers<'_>) -> bool {
+        let OpenBlockKind::Call { id, input, deltas, .. } = &self.kind else { return false };
+        let has_only_begun = !self.closed && !*deltas && input.is_empty();
+        has_only_begun && !id.is_empty() && text_of(members.get("id")) == *id
+    }
+
+    /// Whether these are also the members of a call, and neither has an id.
+    pub(super) fn is_again(&self, members: &ObjectMembers<'_>) -> bool {
+        let OpenBlockKind::Call { id, .. } = &self.kind else { return false };
+        let text = |name| text_of(members.get(name));
+        id.is_empty() && text("type") == "tool_use" && text("id").is_empty()
+    }
+
+    /// Whether a delta with this index belongs to the block.
+    pub(super) fn is(&self, index: crate::wire::tolerant::TolerantCount) -> bool {
+        index.0.is_none_or(|index| index == self.index)
+    }
+
+    /// Adds to the block; `None` if it is a block of another kind.
+    pub(super) fn more(
+        &mut self,
+        what: DeltaTarget,
+        text: Cow<'_, str>,
+        out: &mut EventSink,
+    ) -> Option<Result<(), Error>> {
+        match (&mut self.kind, what) {
+            (OpenBlockKind::Text { .. }, DeltaTarget::Text) => Some(out.text(self.number, text)),
+            (OpenBlockKind::Thinking { .. }, DeltaTarget::Thinking) => {
+                Some(out.reasoning(self.number, text))
+            }
+            (OpenBlockKind::Call { deltas, unnamed, .. }, DeltaTarget::Input) => {
+                *deltas |= has_member(&text);
+                Some(hand_on(self.number, unnamed, &text, out))
+            }
+            (OpenBlockKind::Opaque { input, .. }, DeltaTarget::Input) => {
+                input.push_str(&text);
+                Some(out.kept(&text))
+            }
+            _ => None,
+        }
+    }
+
+    /// Sets the signature, if the block is thinking. A later one replaces it.
+    pub(super) fn sign(&mut self, proof: Cow<'_, str>) {
+        if let OpenBlockKind::Thinking { signature } = &mut self.kind {
+            *signature = proof.into_owned();
+        }
+    }
+
+    /// Adds a source of the text, if the block is text.
+    pub(super) fn cite(&mut self, json: &str, out: &mut EventSink) -> Result<(), Error> {
+        if let OpenBlockKind::Text { citations } = &mut self.kind {
+            out.source(json)?;
+            out.citation(self.number, json)?;
+            if citations::is_returnable(json) {
+                citations.push(json.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn delta(
+        &mut self,
+        delta: &AnthropicDelta<'_>,
+        out: &mut EventSink,
+    ) -> Result<(), Error> {
+        match (&mut self.kind, &*delta.kind) {
+            (OpenBlockKind::Text { .. }, "text_delta") => out.text(self.number, &*delta.text)?,
+            (_, "citations_delta") => {
+                if let Some(citation) = delta.citation {
+                    self.cite(citation.get(), out)?;
+                }
+            }
+            (OpenBlockKind::Thinking { .. }, "thinking_delta") => {
+                out.reasoning(self.number, &*delta.thinking)?;
+            }
+            (_, "signature_delta") => self.sign(Cow::Borrowed(&delta.signature)),
+            (OpenBlockKind::Call { deltas, unnamed, .. }, "input_json_delta") => {
+                *deltas |= has_member(&delta.partial_json);
+                hand_on(self.number, unnamed, &delta.partial_json, out)?;
+            }
+            (OpenBlockKind::Opaque { input, .. }, "input_json_delta") => {
+                out.kept(&delta.partial_json)?;
+                input.push_str(&delta.partial_json);
+            }
+            (OpenBlockKind::Opaque { changed, .. }, "compaction_delta") => {
+                for (name, value) in
+                    [("content", delta.content), ("encrypted_content", delta.encrypted_content)]
+                {
+                    if let Some(value) = value {
+                        out.kept(value.get())?;
+                        // The last one counts.
+                        changed.retain(|(of, _)| *of != name);
+                        changed.push((name, value.get().to_owned()));
+                    }
+                }
+            }
+            // A delta that does not fit its block, or of an unknown kind.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Ends the block.
+    pub(super) fn close(&mut self, out: &mut EventSink) -> Result<(), Error> {
+        if std::mem::replace(&mut self.closed, true) {
+            return Ok(());
+        }
+        let number = self.number;
+        self.name(&ObjectMembers::of("{}"), out)?;
+        match &mut self.kind {
+            OpenBlockKind::Text { citations } if citations.is_empty() => {}
+            OpenBlockKind::Text { citations } => {
+                let json = format!(r#"{{"citations":[{}]}}"#, citations.join(","));
+                out.vendor(number, VendorPart::Text, WIRE, json)?;
+            }
+            // Thinking without a signature must not be sent back.
+            OpenBlockKind::Thinking { signature } if signature.is_empty() => {}
+            OpenBlockKind::Thinking { signature } => {
+                let mut json = r#"{"signature":"#.to_owned();
+                quote(&mut json, signature);
+                json.push('}');
+                out.vendor(number, VendorPart::Reasoning, WIRE, json)?;
+            }
+            OpenBlockKind::Call { id: _, input, deltas, extra, unnamed: _ } => {
+                if !*deltas {
+                    out.call_delta(number, &*input)?;
+                }
+                if let Some(extra) = extra.take() {
+                    out.vendor(number, VendorPart::ToolCall, WIRE, extra)?;
+                }
+                out.call_end(number);
+            }
+            OpenBlockKind::Opaque { kind, json, input, changed, part, .. } => {
+                let all = whole(std::mem::take(json), input, changed);
+                if kind == SUMMARY {
+                    json.clone_from(&all);
+                }
+                out.vendor(number, *part, WIRE, all)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Hands on a piece of arguments, or keeps it until the start of its call is known.
+fn hand_on(
+    number: u32,
+    unnamed: &mut Option<String>,
+    piece: &str,
+    out: &mut EventSink,
+) -> Result<(), Error> {
+    match unnamed {
+        Some(arguments) => {
+            arguments.push_str(piece);
+            out.kept(piece)
+        }
+        None => out.call_delta(number, piece),
+    }
+}
+
+/// The block as if it had arrived in one piece.
+fn whole(json: String, input: &str, changed: &[(&'static str, String)]) -> String {
+    let input = Some(input).filter(|input| {
+        !input.is_empty() && serde_json::from_str::<serde::de::IgnoredAny>(input).is_ok()
+    });
+    if input.is_none() && changed.is_empty() {
+        return json;
+    }
+    let changed = |name: &str| match (name, input) {
+        ("input", Some(input)) => Some(input),
+        _ => changed.iter().find(|(of, _)| *of == name).map(|(_, value)| value.as_str()),
+    };
+    let members = ObjectMembers::of(&json);
+    let kept = members.0.iter().map(|(name, value)| {
+        let value = changed(name).unwrap_or(value.get());
+        (&**name, value)
+    });
+    let added = ["input", "content", "encrypted_content"]
+        .into_iter()
+        .filter(|name| members.get(name).is_none())
+        .filter_map(|name| changed(name).map(|value| (name, value)));
+    join(kept.chain(added)).unwrap_or(json)
+}
+
+/// Whether a piece of arguments contains more than the braces of an empty object.
+fn has_member(piece: &str) -> bool {
+    piece.chars().any(|char| !char.is_whitespace() && !matches!(char, '{' | '}'))
+}
+
+/// Whether this is a value other than an object. It is kept unchanged, so that the fault can be
+/// reported.
+fn is_scalar(json: &str) -> bool {
+    !matches!(json, "" | "null") && !json.starts_with('{')
+}

@@ -1,0 +1,800 @@
+//! Encodes a request of the Messages API from the transcript.
+//!
+//! The bytes of a message depend on that message alone, so each request begins with the bytes of the previous one. This
+//! keeps the vendor's cache and signed thinking valid. The only exception is a vendor block that waits for its result: it is
+//! sent only while the result may still come.
+
+use std::borrow::Cow;
+
+use harness_schema::{EncodedSchema, SchemaForm, StrictForm};
+use serde_json::Map;
+
+use super::{
+    SUMMARY, WIRE,
+    thinking::{self, ThinkingConfig, ThinkingSettings, thinking},
+};
+use crate::wire::{
+    Encoded,
+    answer::{self, OutputPlan, SchemaEnforcement, ServerSupport},
+    cache,
+    encoded::{MessageEncoding, PrefixStability, conversation, thinking_from, turn_start},
+    json::{JsonBody, comma, key, member, members, object, raw, room_for, sendable, text},
+    media::{CarriedFiles, FilePart, ModelCapabilities, Recipient, line},
+    names,
+    optional::{OptionalMember, RefusedMembers},
+    tolerant::{ObjectMembers, text_of},
+    tool_choice,
+};
+use harness_core::{
+    error::{Error, ErrorKind},
+    message::{
+        Block, Media, MediaKind, MediaSource, Message, Messages, ReasoningBlock, Role, TextBlock,
+        ToolCall, ToolResult, VendorData, in_line,
+    },
+    models::{Model, Models, SchemaAnswers},
+    provider::{BodyDraft, OutputMode, Request, Settings, ToolChoice, ToolSearches},
+    secret::beginning,
+};
+
+/// How requests are encoded on this wire.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The id of the model.
+    pub model: String,
+    /// The settings.
+    pub settings: Settings,
+    /// Which kinds of files and which options the model accepts.
+    pub takes: ModelCapabilities,
+    /// The members that the server has refused by their names. They are left out.
+    pub refused: RefusedMembers,
+    /// How the model is told the schema of its answer, if the request has one. `None`: chosen by
+    /// the vendor, the model and the schema.
+    pub answer_way: Option<OutputMode>,
+    /// Whether tools that were found by a search are marked, so that the vendor reads them at the place of the search,
+    /// and everything before it from its cache. Other servers of this protocol may not support it.
+    ///
+    /// Source: <https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool>.
+    pub defers_tools: bool,
+    /// Whether thinking without a signature is sent back, and each turn with calls contains
+    /// thinking, even if it is empty. Anthropic refuses both; DeepSeek and Moonshot refuse a turn
+    /// with calls without its thinking, which they do not sign.
+    ///
+    /// Source: <https://api-docs.deepseek.com/guides/anthropic_api>.
+    pub unsigned_thinking: bool,
+}
+
+impl Options {
+    /// Options for a model of Anthropic, with the default settings.
+    pub fn new(model: impl Into<String>) -> Self {
+        let model = model.into();
+        let models = Models::default();
+        let takes = ModelCapabilities::of("anthropic", &*model, &models);
+        let defers_tools = models.find("anthropic", &model).deferred_tools.unwrap_or(false);
+        Self {
+            refused: RefusedMembers::at("anthropic", &model),
+            model,
+            settings: Settings::default(),
+            takes,
+            answer_way: None,
+            defers_tools,
+            unsigned_thinking: false,
+        }
+    }
+}
+
+/// Sources: <https://docs.claude.com/en/docs/build-with-claude/pdf-support> (32 MB a request),
+/// <https://docs.claude.com/en/docs/build-with-claude/files>, and the vendor's error for larger
+/// pictures, `image exceeds 5 MB maximum: .. bytes > 5242880 bytes`, which counts base64.
+const PLACES: CarriedFiles = CarriedFiles {
+    audio: false,
+    other_pictures: false,
+    picture_files: true,
+    document_urls: true,
+    office: false,
+    picture_size: 5 * 1024 * 1024,
+    size: 32 * 1024 * 1024,
+};
+
+/// The limit of an answer's tokens for an unknown model. The protocol requires a limit.
+const MAX_TOKENS: u32 = 16_384;
+
+/// The limit of an answer's tokens if the program sets none: the model's maximum, but at most an
+/// eighth of its window. Older models refuse a conversation that leaves no room for such a long answer.
+fn longest_answer(known: &Model) -> u32 {
+    let eighth = known.window.and_then(|window| u32::try_from(window / 8).ok());
+    known.output.zip(eighth).map_or(MAX_TOKENS, |(output, eighth)| output.min(eighth))
+}
+
+/// The longest id, in bytes, that vendors accept.
+const ID_LIMIT: usize = 64;
+
+/// Encodes the body of a request.
+///
+/// # Errors
+/// - [`ErrorKind::Configuration`]: `extra` names a member that is made from the conversation, or
+///   has `context_management` in a request for a summary.
+/// - [`ErrorKind::Transcript`]: the conversation has nothing to send.
+/// - [`ErrorKind::Content`]: the user's last message holds a file that this recipient cannot take.
+pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error> {
+    encode_pieces(request, options).map(Encoded::into_bytes)
+}
+
+/// Like [`encode`], but in pieces: messages that an earlier request has [sent](Request::with_sent) are not encoded again.
+///
+/// # Errors
+/// The same as [`encode`].
+pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
+    let Options { model, settings, takes, refused, answer_way: _, defers_tools, unsigned_thinking } =
+        options;
+    let Settings {
+        max_tokens: _,
+        temperature,
+        top_p,
+        stop,
+        effort,
+        earlier_thinking: _,
+        tool_choice,
+        parallel_calls,
+        strict_tools,
+        prompt_cache,
+        cache_key: _,
+        user,
+        extra,
+    } = settings;
+    let plan = OutputPlan::of(request, settings, &server(options));
+    let with_tool;
+    let request = match &plan {
+        Some(plan) => {
+            with_tool = plan.request(request);
+            &with_tool
+        }
+        None => request,
+    };
+    tool_choice::check(request, settings)?;
+    let summarizes = request.asks_for_summary();
+    if summarizes && extra.contains_key("context_management") {
+        return Err(Error::new(
+            ErrorKind::Configuration,
+            "the vendor makes no summary on request if `extra` has `context_management`: leave one of them out",
+        ));
+    }
+    let mut body = JsonBody::new(extra, &["messages", "stream", "compaction"], *refused)?;
+    body.value("model", model);
+    let known = Models::default().find("anthropic", model);
+    let longest = thinking::with_room(&known, *effort, longest_answer(&known));
+    let max_tokens = request.max_tokens(settings, Some(longest)).unwrap_or(longest);
+    body.value("max_tokens", &max_tokens);
+    body.value("stream", &true);
+    body.maybe("temperature", temperature.as_ref());
+    body.maybe("top_p", top_p.as_ref());
+    // A request for a summary must not have settings of an answer.
+    if !stop.is_empty() && !summarizes {
+        body.value("stop_sequences", stop);
+    }
+    let mut output = Map::new();
+    let of_extra = extra.get("thinking").and_then(|it| it.get("type")?.as_str());
+    let mut said = thinking(model, &known, settings, max_tokens)?;
+    let mut has_budget = of_extra
+        .map_or(matches!(said.config, Some(ThinkingConfig::Enabled(_))), |it| it == "enabled");
+    if has_budget && of_extra.is_none() && !open_turn_thinks(request, settings) {
+        // Within a budget, the thinking of a turn must begin the turn. It is on from the next turn on.
+        (said, has_budget) = (ThinkingSettings::default(), false);
+    }
+    if let Some(config) = said.config {
+        body.member("thinking", |out| raw(out, &config.json()));
+    }
+    if let Some(effort) = said.effort {
+        output.insert("effort".to_owned(), effort.into());
+    }
+    let is_off = match (of_extra, said.config) {
+        (Some(of_extra), _) => of_extra == "disabled",
+        (None, Some(config)) => config == ThinkingConfig::Disabled,
+        (None, None) => known.thinks_unasked == Some(false),
+    };
+    if let Some((schema, _)) = plan.as_ref().and_then(|plan| plan.format.as_ref()) {
+        let format = serde_json::json!({ "type": "json_schema", "schema": schema });
+        output.insert("format".to_owned(), format);
+    }
+    if !output.is_empty() {
+        body.value("output_config", &output);
+    }
+    if let Some(user) = user {
+        body.value("metadata", &serde_json::json!({ "user_id": user }));
+    }
+    let whole = cache::anthropic(prompt_cache.unwrap_or_default());
+    if let Some(mark) = whole {
+        // The vendor applies it to the last block, so that earlier messages keep their bytes.
+        body.optional(OptionalMember::CacheControl, |out| raw(out, mark));
+    }
+    let mark = whole.filter(|_| !refused.has(OptionalMember::CacheMarks));
+    if let Some(system) = request.system().filter(|system| !system.trim().is_empty()) {
+        body.member("system", |out| {
+            raw(out, r#"[{"type":"text""#);
+            member(out, "text", system);
+            breakpoint(out, mark);
+            raw(out, "}]");
+        });
+    }
+    let strict = strict_tools.unwrap_or(false);
+    let defers = *defers_tools && !refused.has(OptionalMember::DeferLoading);
+    let found = DeferredTools::of(request, defers, &tool_choice::named(settings));
+    if !found.tools.is_empty() {
+        body.may_send(OptionalMember::DeferLoading);
+    }
+    body.tools(|out| tools(out, request, strict, &found, mark));
+    let tool_choice = tool_choice.as_ref().filter(|choice| {
+        !summarizes || !matches!(choice, ToolChoice::Required | ToolChoice::Tool(_))
+    });
+    let forced = plan.as_ref().and_then(OutputPlan::forced);
+    let (tool_choice, parallel_calls) = forced.unwrap_or((tool_choice, *parallel_calls));
+    if let Some(choice) = choice(tool_choice, parallel_calls)
+        && !request.tools().is_empty()
+    {
+        body.value("tool_choice", &choice);
+    }
+    if summarizes {
+        body.member("compaction", |out| raw(out, r#"{"type":"summarize"}"#));
+    }
+    // With a thinking budget, the last answer with tool calls must begin with its thinking. These
+    // models do not require the original messages before it.
+    let thinking_from = match is_off {
+        // Without thinking, the vendor refuses the thinking of an open turn: `When thinking is disabled, an `assistant`
+        // message in the final position cannot contain `thinking``. It does not read that of earlier turns.
+        true => usize::MAX,
+        false => thinking_from(request, settings, has_budget),
+    };
+    // Such a request contains one summary, as its first block.
+    let first_alone = summarizes || request.has_summary_first();
+    let summary_at = first_alone.then(|| request.has_summary_first().then_some(0));
+    let is = format!(
+        "{WIRE} {thinking_from} {unsigned_thinking}{}{}{}",
+        if first_alone { " summary" } else { "" },
+        found.form(),
+        answer::form(plan.as_ref())
+    );
+    // A server that takes no mark for the whole request gets one at the end of the conversation.
+    let at = match refused.has(OptionalMember::CacheControl) {
+        true => request.messages().len().checked_sub(1),
+        false => marked(request, extra),
+    };
+    let before = mark.zip(at);
+    if before.is_some()
+        || mark.is_some() && (!request.tools().is_empty() || request.system().is_some())
+    {
+        body.may_send(OptionalMember::CacheMarks);
+    }
+    let mark = before.map(|(mark, at)| (at, format!(r#","cache_control":{mark}"#)));
+    let form = MessageEncoding { is, mark };
+    let to = Recipient { takes, places: &PLACES };
+    conversation(body, "messages", b"", form, request, to, |out, before, message| {
+        let at = before.len();
+        let after = request.messages().range(at.saturating_add(1)..);
+        let message = &answer::sent_form(plan.as_ref(), at, message);
+        let summaries = summary_at.is_none_or(|first| first == Some(at));
+        let thinking = match unsigned_thinking {
+            // Of each turn with calls, such a server wants the thinking.
+            true if !is_off && (at >= thinking_from || message.calls().next().is_some()) => {
+                SentThinking::All
+            }
+            false if at >= thinking_from => SentThinking::Signed,
+            true | false => SentThinking::Nothing,
+        };
+        encode_message(out, message, (at, &after), (thinking, summaries), &found, to)
+    })
+}
+
+/// What is known about the server's ways to hold an answer to a schema. A server that uses this
+/// protocol for another model ignores an unknown mode.
+fn server(options: &Options) -> ServerSupport {
+    ServerSupport {
+        mode: options.takes.schema_answers().unwrap_or(SchemaAnswers::Never),
+        form: StrictForm::Anthropic,
+        takes_any: false,
+        in_words: false,
+        forced: if options.takes.schema_answers().is_none() {
+            SchemaEnforcement::ByCall
+        } else {
+            SchemaEnforcement::AsOthers
+        },
+        way: options.answer_way,
+    }
+}
+
+/// The number of blocks before a mark in which the vendor looks for a cached part, minus one for blocks that are not sent.
+const LOOKBACK: usize = 19;
+
+/// The message that ended the previous request, if more blocks have come since than the vendor
+/// looks at. It then gets a mark of its own, the fourth that a request may have. The cached bytes
+/// are the same with and without the mark.
+///
+/// Source: <https://docs.claude.com/en/docs/build-with-claude/prompt-caching> (20 blocks, 4 marks).
+fn marked(request: &Request<'_>, extra: &Map<String, serde_json::Value>) -> Option<usize> {
+    let messages = request.messages();
+    let mut said = false;
+    let mut blocks = 0;
+    for at in (0..messages.len()).rev() {
+        let message = messages.get(at)?;
+        let is_answer = message.role() == Role::Assistant;
+        if said && !is_answer {
+            // The program's own tools may have a mark.
+            let is_full =
+                || extra.get("tools").is_some_and(|it| it.to_string().contains("cache_control"));
+            return (blocks > LOOKBACK && !is_full()).then_some(at);
+        }
+        said |= is_answer;
+        blocks += message.blocks().len();
+    }
+    None
+}
+
+fn breakpoint(out: &mut BodyDraft, mark: Option<&str>) {
+    if let Some(mark) = mark {
+        key(out, "cache_control");
+        raw(out, mark);
+    }
+}
+
+/// The tools that are read at the place of the search that found them.
+struct DeferredTools<'a> {
+    found: ToolSearches<'a>,
+    tools: Vec<&'a str>,
+}
+
+impl<'a> DeferredTools<'a> {
+    /// Only tools of this request count, because the vendor refuses results that name others. It
+    /// also requires at least one tool that was not found by a search. If the choice of a tool names a found tool, none.
+    fn of(request: &Request<'a>, defers: bool, wanted: &[&str]) -> Self {
+        let found = request.found();
+        let is_named = wanted.iter().any(|name| found.has(name));
+        let all = request.tools().iter().filter(|_| defers && !is_named).map(|tool| &*tool.name);
+        let mut tools: Vec<&str> = all.filter(|tool| found.has(tool)).collect();
+        if tools.len() == request.tools().len() {
+            tools.clear();
+        }
+        Self { found, tools }
+    }
+
+    fn has(&self, tool: &str) -> bool {
+        self.tools.contains(&tool)
+    }
+
+    /// The tools that this call has found.
+    fn by(&self, call: &str) -> Vec<&'a str> {
+        if self.tools.is_empty() {
+            return Vec::new();
+        }
+        let found = self.found.by(call).into_iter().flatten();
+        found.map(String::as_str).filter(|tool| self.has(tool)).collect()
+    }
+
+    /// What the bytes of messages depend on.
+    fn form(&self) -> String {
+        if self.tools.is_empty() {
+            String::new()
+        } else {
+            format!(" found {}", self.tools.join(","))
+        }
+    }
+}
+
+fn tools(
+    out: &mut BodyDraft,
+    request: &Request<'_>,
+    strict: bool,
+    found: &DeferredTools<'_>,
+    mark: Option<&str>,
+) {
+    // Found tools are read at the place of the search, and cannot have a mark.
+    let last = request.tools().iter().rposition(|tool| !found.has(&tool.name));
+    let told = if strict {
+        SchemaForm::Held(StrictForm::Anthropic)
+    } else {
+        SchemaForm::Plain(StrictForm::Anthropic)
+    };
+    let parameters = request.parameters(told);
+    room_for(out, request.tools(), &parameters);
+    for (at, (tool, EncodedSchema { json, strict })) in
+        request.tools().iter().zip(&*parameters).enumerate()
+    {
+        comma(out);
+        out.push(b'{');
+        member(out, "name", &tool.name);
+        member(out, "description", &tool.description);
+        key(out, "input_schema");
+        raw(out, json);
+        if *strict {
+            raw(out, r#","strict":true"#);
+        }
+        if found.has(&tool.name) {
+            raw(out, r#","defer_loading":true"#);
+        }
+        breakpoint(out, mark.filter(|_| Some(at) == last));
+        out.push(b'}');
+    }
+}
+
+fn choice(choice: Option<&ToolChoice>, parallel: Option<bool>) -> Option<serde_json::Value> {
+    let mut said = match choice {
+        None if parallel == Some(false) => serde_json::json!({ "type": "auto" }),
+        None => return None,
+        Some(ToolChoice::Auto) => serde_json::json!({ "type": "auto" }),
+        Some(ToolChoice::Required) => serde_json::json!({ "type": "any" }),
+        Some(ToolChoice::Forbidden) => return Some(serde_json::json!({ "type": "none" })),
+        Some(ToolChoice::Tool(name)) => serde_json::json!({ "type": "tool", "name": name }),
+    };
+    if let (Some(parallel), Some(said)) = (parallel, said.as_object_mut()) {
+        said.insert("disable_parallel_tool_use".to_owned(), (!parallel).into());
+    }
+    Some(said)
+}
+
+/// Writes one message, unless no part of it can be sent. Returns how long its bytes stay the same.
+fn encode_message(
+    out: &mut BodyDraft,
+    message: &Message,
+    (at, after): (usize, &Messages),
+    (thinking, summaries): (SentThinking, bool),
+    found: &DeferredTools<'_>,
+    to: Recipient<'_>,
+) -> PrefixStability {
+    // The vendor refuses a conversation that continues from a refused answer.
+    if message.is_refused() {
+        return PrefixStability::Always;
+    }
+    let mut stays = PrefixStability::Always;
+    let start = out.mark();
+    comma(out);
+    raw(out, r#"{"role":"#);
+    raw(
+        out,
+        match message.role() {
+            Role::User | Role::Tool => r#""user""#,
+            Role::Assistant => r#""assistant""#,
+        },
+    );
+    raw(out, r#","content":["#);
+    let first = out.len();
+    if thinking == SentThinking::All && is_silent_turn(message) {
+        raw(out, r#"{"type":"thinking","thinking":""}"#);
+    }
+    // Where thinking begins that nothing follows.
+    let mut alone = None;
+    // The vendor expects the result of a call directly after it, so calls come last. Only thinking between them stays in its
+    // place, since the vendor refuses it elsewhere.
+    let is_call = |block: &Block| matches!(block, Block::ToolCall(_));
+    let may_mix = |block: &Block| is_call(block) || matches!(block, Block::Reasoning(_));
+    let in_place = message.blocks().iter().skip_while(|block| !is_call(block)).all(may_mix);
+    for block in message.blocks() {
+        let before = (out.mark(), out.len());
+        match block {
+            Block::ToolCall(call) if in_place => encode_call(out, call),
+            Block::ToolCall(_) => {}
+            Block::Reasoning(_) if thinking == SentThinking::Nothing => {}
+            Block::Reasoning(reasoning) => encode_reasoning(out, reasoning, thinking),
+            Block::Vendor(data) if !summaries && is_summary(data) => {}
+            Block::ToolResult(result) => match found.by(result.call_id()).as_slice() {
+                [] => encode_result(out, result, to),
+                tools => encode_found(out, result, tools),
+            },
+            // Only a user message contains files.
+            block if block.media().is_some() && message.role() == Role::Assistant => {}
+            Block::Vendor(data) => match result_of(data, message, after) {
+                VendorResultPlace::Here => encode_block(out, block, to),
+                VendorResultPlace::Behind(count) => {
+                    stays = stays.and(PrefixStability::AsLongAs(at + 1 + count));
+                    encode_block(out, block, to);
+                }
+                VendorResultPlace::Later => {
+                    stays = PrefixStability::UntilTheNext;
+                    encode_block(out, block, to);
+                }
+                VendorResultPlace::Never => {}
+                VendorResultPlace::NotBehind(count) => {
+                    stays = stays.and(PrefixStability::AsLongAs(at + 1 + count))
+                }
+            },
+            block => encode_block(out, block, to),
+        }
+        if out.len() > before.1 {
+            alone = match block {
+                Block::Reasoning(_) => alone.or(Some(before.0)),
+                _ => None,
+            };
+        }
+    }
+    let mut behind = message.calls().filter(|_| !in_place).peekable();
+    // The vendor refuses an answer that ends with thinking, such as one that was cut off there. Only a paused answer goes
+    // back unchanged.
+    if let Some(alone) = alone.filter(|_| behind.peek().is_none() && !message.is_paused()) {
+        drop(out.split_off(alone));
+    }
+    for call in behind {
+        encode_call(out, call);
+    }
+    if out.len() == first {
+        drop(out.split_off(start));
+        return stays;
+    }
+    raw(out, "]}");
+    stays
+}
+
+/// The thinking of a message that is sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SentThinking {
+    Nothing,
+    /// Only what this vendor has signed.
+    Signed,
+    All,
+}
+
+/// Whether this message has calls and no thinking.
+fn is_silent_turn(message: &Message) -> bool {
+    let thinks = |block: &Block| match block {
+        Block::Reasoning(it) => !it.text().is_empty() || ours(it.vendor()).is_some(),
+        _ => false,
+    };
+    message.calls().next().is_some() && !message.blocks().iter().any(thinks)
+}
+
+/// Whether the turn that is open begins with thinking that can be sent back, or no turn is open.
+fn open_turn_thinks(request: &Request<'_>, settings: &Settings) -> bool {
+    let from = thinking_from(request, settings, true);
+    let messages = request.messages();
+    let begins = turn_start(messages);
+    let mut turn = (begins..messages.len()).filter_map(|at| Some((at, messages.get(at)?)));
+    let first =
+        turn.find(|(_, message)| message.role() == Role::Assistant && !message.is_refused());
+    first.is_none_or(|(at, message)| {
+        let mut said = message.blocks().iter().filter(|block| !matches!(block, Block::ToolCall(_)));
+        let first = said.find(|block| match block {
+            Block::Text(text) => !text.text().trim().is_empty(),
+            Block::Reasoning(reasoning) => ours(reasoning.vendor()).is_some(),
+            _ => false,
+        });
+        at >= from && matches!(first, Some(Block::Reasoning(_)))
+    })
+}
+
+/// Fails if the settings do not fit the model.
+///
+/// # Errors
+/// [`ErrorKind::Configuration`] for a budget of thinking that the model does not have.
+pub(crate) fn check(options: &Options) -> Result<(), Error> {
+    let Options { model, settings, .. } = options;
+    thinking::check(model, &Models::default().find("anthropic", model), settings)
+}
+
+/// Whether this is a summary by the vendor.
+fn is_summary(data: &VendorData) -> bool {
+    data.wire() == WIRE && text_of(ObjectMembers::of(data.json()).get("type")) == SUMMARY
+}
+
+/// The place of the result of a vendor block.
+enum VendorResultPlace {
+    /// In the same message, or the block needs none.
+    Here,
+    /// In a later message, at this distance.
+    Behind(usize),
+    /// It may come with the next answer.
+    Later,
+    /// It is missing and cannot come, whatever follows.
+    Never,
+    /// It is missing and cannot come any more because of a later message at this distance.
+    NotBehind(usize),
+}
+
+/// The place of the result of a block. The vendor gives the results of its own blocks itself, in a
+/// later answer if it has paused or waits for the results of calls. A cut-off answer has no result,
+/// and none comes once the user sends a new message instead of continuing. The vendor then refuses
+/// the block with `tool use with id .. was found without a corresponding .. block`.
+///
+/// Source: <https://docs.claude.com/en/docs/agents-and-tools/tool-use/server-tools>.
+fn result_of(data: &VendorData, message: &Message, after: &Messages) -> VendorResultPlace {
+    let members = ObjectMembers::of(data.json());
+    let kind = text_of(members.get("type"));
+    if data.wire() != WIRE || !kind.ends_with("_use") {
+        return VendorResultPlace::Here;
+    }
+    let id = text_of(members.get("id"));
+    let is_in = |message: &Message| {
+        message.blocks().iter().any(|block| match block {
+            Block::Vendor(data) => text_of(ObjectMembers::of(data.json()).get("tool_use_id")) == id,
+            _ => false,
+        })
+    };
+    if is_in(message) {
+        return VendorResultPlace::Here;
+    }
+    if !matches!(kind.as_str(), "server_tool_use" | "mcp_tool_use") {
+        return VendorResultPlace::Never;
+    }
+    let mut last = message;
+    for (count, later) in (1..).zip(after) {
+        if later.role() == Role::User {
+            return VendorResultPlace::NotBehind(count);
+        }
+        if !later.is_refused() && is_in(later) {
+            return VendorResultPlace::Behind(count);
+        }
+        last = later;
+    }
+    let goes_on = last.is_paused() || last.role() == Role::Tool || last.calls().next().is_some();
+    if goes_on { VendorResultPlace::Later } else { VendorResultPlace::NotBehind(after.len()) }
+}
+
+fn encode_block(out: &mut BodyDraft, block: &Block, to: Recipient<'_>) {
+    match block {
+        Block::Text(text) => encode_text(out, text),
+        Block::Image(media) => encode_media(out, MediaKind::Image, media, to),
+        Block::Audio(media) => encode_media(out, MediaKind::Audio, media, to),
+        Block::Document(media) => encode_media(out, MediaKind::Document, media, to),
+        Block::ToolCall(call) => encode_call(out, call),
+        Block::ToolResult(result) => encode_result(out, result, to),
+        Block::Reasoning(reasoning) => encode_reasoning(out, reasoning, SentThinking::Signed),
+        Block::Vendor(data) => {
+            if let Some(json) = ours(Some(data)).filter(|json| is_block(json)) {
+                comma(out);
+                raw(out, &json);
+            }
+        }
+    }
+}
+
+/// Whether this is a complete block.
+fn is_block(json: &str) -> bool {
+    json.contains(r#""type""#) && !text_of(ObjectMembers::of(json).get("type")).is_empty()
+}
+
+/// Writes text, unless it is only white space, which is refused.
+fn encode_text(out: &mut BodyDraft, text: &TextBlock) {
+    if text.text().trim().is_empty() {
+        return;
+    }
+    comma(out);
+    raw(out, r#"{"type":"text""#);
+    member(out, "text", text.text());
+    let kept = ours(text.vendor()).unwrap_or_default();
+    members(out, &kept, &["type", "text"]);
+    out.push(b'}');
+}
+
+/// Writes thinking, byte for byte. Thinking that is not signed has no meaning for most servers.
+fn encode_reasoning(out: &mut BodyDraft, reasoning: &ReasoningBlock, sent: SentThinking) {
+    let Some(json) = ours(reasoning.vendor()) else {
+        if sent == SentThinking::All && !reasoning.text().is_empty() {
+            comma(out);
+            raw(out, r#"{"type":"thinking""#);
+            member(out, "thinking", reasoning.text());
+            out.push(b'}');
+        }
+        return;
+    };
+    comma(out);
+    if is_block(&json) {
+        raw(out, &json);
+        return;
+    }
+    raw(out, r#"{"type":"thinking""#);
+    member(out, "thinking", reasoning.text());
+    members(out, &json, &["type", "thinking"]);
+    out.push(b'}');
+}
+
+fn encode_call(out: &mut BodyDraft, call: &ToolCall) {
+    comma(out);
+    raw(out, r#"{"type":"tool_use""#);
+    member(out, "id", &names::id(call.id(), ID_LIMIT));
+    member(out, "name", &names::tool(call.name()));
+    key(out, "input");
+    raw(out, &object(call.arguments()));
+    let kept = ours(call.vendor()).unwrap_or_default();
+    members(out, &kept, &["type", "id", "name", "input"]);
+    out.push(b'}');
+}
+
+/// Writes the tools that a search has found, which the vendor reads instead of the result's text.
+fn encode_found(out: &mut BodyDraft, result: &ToolResult, tools: &[&str]) {
+    comma(out);
+    raw(out, r#"{"type":"tool_result""#);
+    member(out, "tool_use_id", &names::id(result.call_id(), ID_LIMIT));
+    raw(out, r#","content":["#);
+    for tool in tools {
+        comma(out);
+        raw(out, r#"{"type":"tool_reference""#);
+        member(out, "tool_name", &names::tool(tool));
+        out.push(b'}');
+    }
+    raw(out, "]}");
+}
+
+fn encode_result(out: &mut BodyDraft, result: &ToolResult, to: Recipient<'_>) {
+    comma(out);
+    raw(out, r#"{"type":"tool_result""#);
+    member(out, "tool_use_id", &names::id(result.call_id(), ID_LIMIT));
+    raw(out, r#","content":["#);
+    let first = out.len();
+    for part in result.content() {
+        match (part.media(), to.words(part)) {
+            (_, Some(words)) if result.is_error() => encode_words(out, &words),
+            // For a failed call, only text is accepted.
+            (Some((kind, media)), None) if result.is_error() => {
+                let why = "the call went wrong, and of such a call this protocol takes words alone";
+                encode_words(out, &line(kind, media, why));
+            }
+            (Some((kind, media)), _) => encode_media(out, kind, media, to),
+            (None, words) => encode_words(out, &words.unwrap_or_default()),
+        }
+    }
+    if out.len() == first {
+        // An empty list is refused.
+        encode_words(out, "(no output)");
+    }
+    out.push(b']');
+    if result.is_error() {
+        raw(out, r#","is_error":true"#);
+    }
+    out.push(b'}');
+}
+
+fn encode_words(out: &mut BodyDraft, text: &str) {
+    if !text.trim().is_empty() {
+        comma(out);
+        raw(out, r#"{"type":"text""#);
+        member(out, "text", text);
+        out.push(b'}');
+    }
+}
+
+/// Writes a file, or the text that replaces it.
+fn encode_media(out: &mut BodyDraft, kind: MediaKind, media: &Media, to: Recipient<'_>) {
+    let (kind, media) = match to.part_or_line(kind, media) {
+        Err(words) => return encode_words(out, &words),
+        Ok(FilePart::Image(image)) => ("image", image),
+        Ok(FilePart::Document(document)) => ("document", document),
+        Ok(FilePart::Text(media)) if to.takes.documents() => ("document", media),
+        Ok(FilePart::Text(media)) => {
+            return encode_words(out, &media.to_text().unwrap_or_default());
+        }
+        // This wire cannot carry audio.
+        Ok(FilePart::Audio { .. }) => return,
+    };
+    comma(out);
+    raw(out, r#"{"type":"#);
+    text(out, kind);
+    raw(out, r#","source":{"type":"#);
+    match media.source() {
+        MediaSource::Data { mime, data } => {
+            raw(out, r#""base64""#);
+            member(out, "media_type", mime);
+            member(out, "data", data);
+        }
+        MediaSource::Text { mime: _, text } => {
+            // The vendor accepts every kind of text as this type.
+            raw(out, r#""text","media_type":"text/plain""#);
+            member(out, "data", text);
+        }
+        MediaSource::Url(url) => {
+            raw(out, r#""url""#);
+            member(out, "url", url);
+        }
+        MediaSource::File { id, .. } => {
+            raw(out, r#""file""#);
+            member(out, "file_id", id);
+        }
+    }
+    out.push(b'}');
+    let title = media.name().or(media.uri()).filter(|title| !title.trim().is_empty());
+    if let Some(title) = title.filter(|_| kind == "document") {
+        member(out, "title", &in_line(&beginning(title, TITLE)));
+    }
+    out.push(b'}');
+}
+
+/// The maximum length of a document's title in bytes. The vendor accepts 500 characters.
+const TITLE: usize = 400;
+
+/// The vendor data, if it belongs to this wire and can be sent.
+fn ours(data: Option<&VendorData>) -> Option<Cow<'_, str>> {
+    data.filter(|data| data.wire() == WIRE).and_then(|data| sendable(data.json()))
+}

@@ -1,0 +1,65 @@
+//! Citations and pictures in an answer, in the vendors' formats.
+
+use std::ops::Range;
+
+use super::{
+    surrogates,
+    tolerant::{ObjectMembers, TolerantCount, text_of},
+};
+use harness_core::message::{Citation, Media};
+
+/// The citation in this JSON, if it names a source. Chat Completions puts its members into an
+/// object named like its type.
+pub(super) fn citation(json: &str) -> Option<Citation> {
+    let outer = ObjectMembers::of(json);
+    let kind = text_of(outer.get("type"));
+    let inner = outer.get(&kind).filter(|inner| inner.starts_with('{')).map(ObjectMembers::of);
+    let members = inner.unwrap_or(outer);
+    let text = |names: &[&str]| {
+        let found = names.iter().map(|name| text_of(members.get(name)));
+        let found = found.map(|text| surrogates::joined(&text).into_owned());
+        found.into_iter().find(|text| !text.is_empty())
+    };
+    let range = |start: &str, end: &str| -> Option<Range<u64>> {
+        let count = |name| serde_json::from_str::<TolerantCount>(members.get(name)?).ok()?.0;
+        Some(count(start)?..count(end)?)
+    };
+    let in_source = [
+        ("start_char_index", "end_char_index"),
+        ("start_page_number", "end_page_number"),
+        ("start_block_index", "end_block_index"),
+    ];
+    let mut citation = Citation::default();
+    citation.kind = Some(kind).filter(|kind| !kind.is_empty());
+    citation.url = text(&["url", "source"]);
+    citation.title = text(&["title", "document_title", "filename"]);
+    citation.file = text(&["file_id"]);
+    citation.quote = text(&["cited_text", "content", "snippet"]);
+    citation.in_answer = range("start_index", "end_index");
+    citation.in_source = in_source.iter().find_map(|(start, end)| range(start, end));
+    citation.has_source().then_some(citation)
+}
+
+/// Whether the vendor may accept this as a citation in later requests: an object with a type. With
+/// anything else in its place, this and all later requests would be refused.
+pub(super) fn is_returnable(json: &str) -> bool {
+    json.starts_with('{') && !text_of(ObjectMembers::of(json).get("type")).is_empty()
+}
+
+/// The picture at this URL, which may be a data URL with the picture.
+pub(super) fn image(url: &str) -> Option<Media> {
+    let url = url.trim();
+    let Some(rest) = after(url, "data:") else {
+        let is_on_the_web = ["https:", "http:"].iter().any(|scheme| after(url, scheme).is_some());
+        return is_on_the_web.then(|| Media::from_url(url));
+    };
+    let (mime, data) = rest.split_once(";base64,").filter(|(_, data)| !data.is_empty())?;
+    after(mime, "image/")?;
+    Media::from_base64(mime, data).ok()
+}
+
+/// The text after this beginning, ignoring case.
+fn after<'a>(text: &'a str, beginning: &str) -> Option<&'a str> {
+    let (first, rest) = text.split_at_checked(beginning.len())?;
+    first.eq_ignore_ascii_case(beginning).then_some(rest)
+}

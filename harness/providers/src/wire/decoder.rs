@@ -1,0 +1,652 @@
+//! The decoding that all wires share: bytes in, events out, and the limits of both. Each wire adds
+//! only its dialect.
+
+use std::{
+    borrow::Cow,
+    collections::{HashMap, VecDeque},
+    fmt::Debug,
+};
+
+use super::{
+    citations,
+    delta_fast_path::{EventShape, VaryingPlaces},
+    surrogates::{self, SurrogateHalves, TextOwner},
+};
+use harness_core::{
+    error::{Error, ErrorKind},
+    message::{Citation, Media, VendorData},
+    provider::{AnswerLimits, StopReason, StreamEvent, Usage, VendorPart, cut_off},
+    secret::beginning,
+    sse::{Record, SseParser},
+};
+
+/// The maximum number of parts of one answer: blocks, items, calls. Models send some dozens.
+const PARTS: usize = 4096;
+
+/// Converts the records of one wire into events.
+pub(crate) trait Dialect: Unpin {
+    /// The data that many deltas have in common.
+    type Delta: Copy + Debug + Send + Unpin;
+
+    /// Reads one record. Returns whether it was an event; keep-alives are not.
+    fn read(&mut self, event: &str, data: &str, out: &mut EventSink) -> Result<bool, Error>;
+
+    /// Reads a record of one of the most common kinds in one pass over its bytes, with the same
+    /// effect as [`read`](Self::read). Returns `None` without any effect if the record is of
+    /// another kind, unusual or invalid.
+    fn read_common(&mut self, data: &[u8], out: &mut EventSink) -> Option<Result<bool, Error>>;
+
+    /// The delta in a record that has just been [`read`](Self::read), if other records of its kind
+    /// differ only in `places`.
+    fn delta(&self, data: &str, places: &mut VaryingPlaces) -> Option<Self::Delta>;
+
+    /// Reads another delta of the same kind with a new text, with the same effect as
+    /// [`read`](Self::read). Returns `None` without any effect if that effect is unknown.
+    fn again(
+        &mut self,
+        delta: Self::Delta,
+        text: Cow<'_, str>,
+        out: &mut EventSink,
+    ) -> Option<Result<(), Error>>;
+
+    /// Whether the answer has its stop reason, so that only counts and the end may still follow.
+    fn has_stopped(&self) -> bool;
+
+    /// Ends an answer that [has stopped](Self::has_stopped) and whose end does not come.
+    fn end_without_mark(&mut self, out: &mut EventSink) -> Result<(), Error>;
+
+    /// Called at the end of the bytes. A wire whose answers may have no explicit end ends the
+    /// answer here; others do nothing.
+    fn end(&mut self, out: &mut EventSink) -> Result<(), Error>;
+}
+
+/// Decodes the bytes of an answer. The wires describe what each of them accepts.
+///
+/// The events do not depend on how the bytes are cut into pieces. Events read before a failure are
+/// handed out before the error.
+#[derive(Debug)]
+#[expect(private_bounds, reason = "the wires are known: nobody outside brings another one")]
+pub struct Decoder<D: Dialect> {
+    sse: SseParser,
+    dialect: D,
+    out: EventSink,
+    known: KnownDelta<D::Delta>,
+    pace: FastPathGate,
+    heard: u64,
+    failed: bool,
+}
+
+/// The shape of a delta that was read.
+#[derive(Debug)]
+struct KnownDelta<D> {
+    shape: Option<(EventShape, D)>,
+    /// The number of deltas with this shape since it was made, and of those with another shape.
+    served: u32,
+    missed: u32,
+    /// The number of shapes in a row that were not useful, and the number of records to skip before
+    /// the next one is made: a server may never send two similar records.
+    useless: u32,
+    pause: u32,
+}
+
+/// A shape was useful if it matched this many times for each delta that it did not match.
+const WORTH: u32 = 4;
+
+/// Whether records are tried as common ones. If a server's records are always unusual, trying costs
+/// more than it saves: after each failure in a row, more records are skipped.
+#[derive(Debug, Default)]
+struct FastPathGate {
+    failures: u32,
+    pause: u32,
+}
+
+impl FastPathGate {
+    fn tries(&mut self) -> bool {
+        let tries = self.pause == 0;
+        self.pause = self.pause.saturating_sub(1);
+        tries
+    }
+
+    fn tried(&mut self, is_read: bool) {
+        self.failures = if is_read { 0 } else { self.failures.saturating_add(1).min(9) };
+        self.pause = (1 << self.failures) / 8;
+    }
+}
+
+#[expect(private_bounds, reason = "the wires are known: nobody outside brings another one")]
+impl<D: Dialect> Decoder<D> {
+    pub(super) fn with(dialect: D, limits: AnswerLimits) -> Self {
+        Self {
+            sse: SseParser::new(limits.event),
+            dialect,
+            out: EventSink::new(limits),
+            known: KnownDelta { shape: None, served: 0, missed: 0, useless: 0, pause: 0 },
+            pace: FastPathGate::default(),
+            heard: 0,
+            failed: false,
+        }
+    }
+
+    /// Decodes the next bytes. Bytes after the end of the answer are ignored.
+    ///
+    /// # Errors
+    /// - The error that the vendor reports inside the stream.
+    /// - [`ErrorKind::Protocol`] if the answer cannot be understood.
+    /// - [`ErrorKind::TooLarge`] if the answer exceeds one of the limits.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        if self.failed || self.out.done {
+            return Ok(());
+        }
+        let mut bytes = bytes;
+        while !bytes.is_empty() && !self.out.done {
+            self.read(&mut bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Reads from `bytes` up to the next event, and removes what was read from them. Returns `None`
+    /// when they are used up, or when the answer is complete.
+    ///
+    /// # Errors
+    /// The same as [`push`](Self::push).
+    pub(crate) fn pull(&mut self, bytes: &mut &[u8]) -> Result<Option<StreamEvent>, Error> {
+        loop {
+            if let Some(event) = self.out.events.pop_front() {
+                return Ok(Some(event));
+            }
+            if bytes.is_empty() || self.failed || self.out.done {
+                return Ok(None);
+            }
+            self.read(bytes)?;
+        }
+    }
+
+    /// Reads at most one record.
+    fn read(&mut self, bytes: &mut &[u8]) -> Result<(), Error> {
+        let result = self.read_alike(bytes).unwrap_or_else(|| self.read_lines(bytes));
+        self.failed = result.is_err();
+        result
+    }
+
+    /// Reads the record at the beginning of `bytes`, if it has the known shape.
+    fn read_alike(&mut self, bytes: &mut &[u8]) -> Option<Result<(), Error>> {
+        let Self { sse, dialect, out, known, heard, .. } = self;
+        let (shape, delta) = known.shape.as_ref().filter(|_| sse.is_between())?;
+        let alike = shape.read(bytes).filter(|alike| alike.length <= out.limits.event)?;
+        let stopped = out.stopped(dialect);
+        let result = dialect.again(*delta, alike.text, out)?;
+        *heard += u64::from(out.is_event(stopped));
+        known.served = known.served.saturating_add(1);
+        *bytes = bytes.get(alike.length..).unwrap_or_default();
+        Some(result)
+    }
+
+    /// Reads the lines of one record, or those of them that have arrived.
+    fn read_lines(&mut self, bytes: &mut &[u8]) -> Result<(), Error> {
+        let Self { sse, dialect, out, known, pace, heard, .. } = self;
+        // The bytes of the record in the stream, if none of it came before.
+        let record = sse.is_between().then_some(*bytes);
+        loop {
+            let mut delta = None;
+            *bytes = sse.take_first(bytes, &mut |data| {
+                let is_common = read(data, dialect, out, pace, heard)?;
+                // A piece that ends inside a record contains no whole one, and more such pieces
+                // will follow.
+                let is_wanted = is_common && record.is_some() && known.needs_shape();
+                if is_wanted {
+                    delta = places(data, dialect);
+                    if delta.is_none() {
+                        known.in_vain();
+                    }
+                }
+                Ok(())
+            })?;
+            if let (Some((delta, places)), Some(record)) = (delta, record) {
+                let size = record.len().saturating_sub(bytes.len());
+                known.learn(record.get(..size).unwrap_or_default(), &places, delta);
+            }
+            if bytes.is_empty() || sse.is_between() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Ends the answer after the last bytes.
+    ///
+    /// # Errors
+    /// - [`ErrorKind::CutOff`] if the answer is not complete.
+    /// - The errors of [`push`](Self::push), for an event at the end of the bytes.
+    pub fn finish(&mut self) -> Result<(), Error> {
+        if self.failed || self.out.done {
+            return Ok(());
+        }
+        let Self { sse, dialect, out, pace, heard, .. } = self;
+        let result = sse.finish(|record| read(record, dialect, out, pace, heard).map(drop));
+        let result = match result {
+            // The last event was cut off.
+            Err(err) if err.kind() == ErrorKind::Protocol => Err(cut_off().because(err)),
+            Err(err) => Err(err),
+            Ok(()) if self.out.done => Ok(()),
+            Ok(()) => self.dialect.end(&mut self.out).and_then(|()| match self.out.done {
+                true => Ok(()),
+                false => Err(cut_off()),
+            }),
+        };
+        self.failed = result.is_err();
+        result
+    }
+
+    /// Whether the answer has its stop reason and only its end is missing. It has none at a server whose content goes on
+    /// behind a stop reason, such as one that gives it with each chunk.
+    pub(crate) fn has_stopped(&self) -> bool {
+        !self.failed && !self.out.done && self.out.stopped(&self.dialect).is_some()
+    }
+
+    /// Ends an answer that [has stopped](Self::has_stopped), after a silence.
+    ///
+    /// # Errors
+    /// The errors of [`push`](Self::push), for an event that lacks only its last line break.
+    pub(crate) fn finish_stopped(&mut self) -> Result<(), Error> {
+        let Self { sse, dialect, out, pace, heard, .. } = self;
+        let result = sse.finish(|record| read(record, dialect, out, pace, heard).map(drop));
+        let result = match result {
+            Err(err) if err.kind() != ErrorKind::Protocol => Err(err),
+            // A part of an event says nothing.
+            _ if self.out.done => Ok(()),
+            _ => self.dialect.end_without_mark(&mut self.out),
+        };
+        self.failed = result.is_err();
+        result
+    }
+
+    /// Decodes an answer that arrived in one piece although a stream was requested.
+    ///
+    /// # Errors
+    /// The same as [`push`](Self::push) and [`finish`](Self::finish).
+    pub fn push_whole(&mut self, body: &[u8]) -> Result<(), Error> {
+        let record = Record { event: b"", data: body, id: None };
+        let Self { dialect, out, pace, heard, .. } = self;
+        let result = read(record, dialect, out, pace, heard);
+        self.failed = result.is_err();
+        result?;
+        self.finish()
+    }
+
+    /// The next decoded event.
+    pub fn next_event(&mut self) -> Option<StreamEvent> {
+        self.out.events.pop_front()
+    }
+
+    /// Whether the answer is complete.
+    pub fn is_complete(&self) -> bool {
+        self.out.done
+    }
+
+    /// The number of events read, without comments and pings.
+    pub fn heard(&self) -> u64 {
+        self.heard
+    }
+
+    /// The number of comments read.
+    pub(crate) fn comments(&self) -> u64 {
+        self.sse.comments()
+    }
+}
+
+impl<D> KnownDelta<D> {
+    /// Whether a shape should be made of this record, if it is a delta.
+    fn needs_shape(&mut self) -> bool {
+        let wants = self.pause == 0;
+        self.pause = self.pause.saturating_sub(1);
+        self.missed = self.missed.saturating_add(1);
+        wants
+    }
+
+    /// Records that a record was examined without a result.
+    fn in_vain(&mut self) {
+        self.useless = self.useless.saturating_add(1).min(10);
+        self.pause = (1_u32 << self.useless) / 4;
+    }
+
+    fn learn(&mut self, record: &[u8], places: &VaryingPlaces, delta: D) {
+        let before = self.shape.as_ref().map(|(shape, _)| shape);
+        let shape = EventShape::of(record, places, before);
+        if self.served >= self.missed.saturating_mul(WORTH) {
+            (self.useless, self.pause) = (0, 0);
+        } else {
+            self.in_vain();
+        }
+        (self.served, self.missed) = (0, 0);
+        self.shape = shape.map(|shape| (shape, delta));
+    }
+}
+
+/// The places of a common record in which others of its kind differ.
+fn places<D: Dialect>(record: Record<'_>, dialect: &D) -> Option<(D::Delta, VaryingPlaces)> {
+    let data = std::str::from_utf8(record.data).ok()?;
+    let mut places = VaryingPlaces::of(data);
+    let delta = dialect.delta(data, &mut places)?;
+    places.end(data);
+    Some((delta, places))
+}
+
+/// Reads one record. Returns whether it was a common one.
+fn read<D: Dialect>(
+    record: Record<'_>,
+    dialect: &mut D,
+    out: &mut EventSink,
+    pace: &mut FastPathGate,
+    heard: &mut u64,
+) -> Result<bool, Error> {
+    if out.done {
+        return Ok(false);
+    }
+    let stopped = out.stopped(dialect);
+    // The dialect decides about errors.
+    if record.event != b"error" && pace.tries() {
+        let result = dialect.read_common(record.data, out);
+        pace.tried(result.is_some());
+        if let Some(is_event) = result {
+            *heard = heard.saturating_add(u64::from(is_event? && out.is_event(stopped)));
+            return Ok(true);
+        }
+    }
+    let mut data = text(record.data);
+    if let Some(marked) = surrogates::marked(&data) {
+        out.halves.seen = true;
+        data = Cow::Owned(marked);
+    }
+    let is_event = dialect.read(&text(record.event), &data, out)?;
+    *heard = heard.saturating_add(u64::from(is_event && out.is_event(stopped)));
+    Ok(false)
+}
+
+/// An invalid character is replaced and does not make the answer fail.
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => Cow::Owned(surrogates::text_of(bytes)),
+    }
+}
+
+/// The error of an event that is not JSON, with its beginning quoted.
+pub(super) fn not_understood(data: &str, err: serde_json::Error) -> Error {
+    // Unescaped, because a key with a quote in it is recognized only in this form, and on one line.
+    let data = surrogates::joined(data).replace(|c: char| c.is_control(), " ");
+    let quoted = beginning(&data, 120);
+    Error::new(ErrorKind::Protocol, format!("an event of the answer is not JSON: `{quoted}`"))
+        .because(err)
+}
+
+/// The text of an event. Owned texts are not copied again.
+pub(crate) trait EventText: AsRef<str> + Into<String> {}
+
+impl<T: AsRef<str> + Into<String>> EventText for T {}
+
+/// Where a dialect emits its events. It counts their sizes.
+#[derive(Debug)]
+pub(crate) struct EventSink {
+    events: VecDeque<StreamEvent>,
+    limits: AnswerLimits,
+    size: usize,
+    parts: usize,
+    /// The number of bytes of arguments so far, for each block.
+    calls: HashMap<u32, usize>,
+    halves: SurrogateHalves,
+    /// Whether content has come behind a stop reason, which then is no sign of the end.
+    goes_on: bool,
+    done: bool,
+}
+
+impl EventSink {
+    fn new(limits: AnswerLimits) -> Self {
+        let events = VecDeque::new();
+        let (calls, halves) = (HashMap::new(), SurrogateHalves::default());
+        let (goes_on, done) = (false, false);
+        Self { events, limits, size: 0, parts: 0, calls, halves, goes_on, done }
+    }
+
+    /// The number of events, if only the end of the answer is missing.
+    fn stopped(&self, dialect: &impl Dialect) -> Option<usize> {
+        (dialect.has_stopped() && !self.goes_on).then_some(self.events.len())
+    }
+
+    /// Whether a record that has been read since then counts as an event. After the stop reason, one without content only
+    /// keeps the connection open.
+    fn is_event(&mut self, stopped: Option<usize>) -> bool {
+        let Some(before) = stopped else { return true };
+        self.goes_on = self.events.iter().skip(before).any(|event| {
+            matches!(
+                event,
+                StreamEvent::TextDelta { .. }
+                    | StreamEvent::ReasoningDelta { .. }
+                    | StreamEvent::ToolCallStart { .. }
+                    | StreamEvent::ToolCallDelta { .. }
+            )
+        });
+        self.events.len() > before
+    }
+
+    pub(super) fn started(&mut self, id: Option<String>, model: Option<String>) {
+        let whole = |text: String| match surrogates::joined(&text) {
+            Cow::Borrowed(_) => text,
+            Cow::Owned(joined) => joined,
+        };
+        let (id, model) = (id.map(whole), model.map(whole));
+        self.events.push_back(StreamEvent::Started { id, model });
+    }
+
+    pub(super) fn text(&mut self, block: u32, text: impl EventText) -> Result<(), Error> {
+        if self.halves.seen {
+            let text = self.halves.join(block, TextOwner::Text, text.as_ref());
+            return self.whole_text(block, text);
+        }
+        self.whole_text(block, text)
+    }
+
+    fn whole_text(&mut self, block: u32, text: impl EventText) -> Result<(), Error> {
+        if text.as_ref().is_empty() {
+            return Ok(());
+        }
+        self.grow(text.as_ref().len())?;
+        self.events.push_back(StreamEvent::TextDelta { block, text: text.into() });
+        Ok(())
+    }
+
+    pub(super) fn reasoning(&mut self, block: u32, text: impl EventText) -> Result<(), Error> {
+        if self.halves.seen {
+            let text = self.halves.join(block, TextOwner::Reasoning, text.as_ref());
+            return self.whole_reasoning(block, text);
+        }
+        self.whole_reasoning(block, text)
+    }
+
+    fn whole_reasoning(&mut self, block: u32, text: impl EventText) -> Result<(), Error> {
+        if text.as_ref().is_empty() {
+            return Ok(());
+        }
+        self.grow(text.as_ref().len())?;
+        self.events.push_back(StreamEvent::ReasoningDelta { block, text: text.into() });
+        Ok(())
+    }
+
+    pub(super) fn citation(&mut self, block: u32, json: &str) -> Result<(), Error> {
+        let Some(citation) = citations::citation(json) else { return Ok(()) };
+        self.cited(block, citation)
+    }
+
+    pub(super) fn cited(&mut self, block: u32, citation: Citation) -> Result<(), Error> {
+        self.grow(citation.size())?;
+        let citation = Box::new(citation);
+        self.events.push_back(StreamEvent::Citation { block, citation });
+        Ok(())
+    }
+
+    pub(super) fn image(&mut self, block: u32, image: Media) -> Result<(), Error> {
+        self.grow(image.room())?;
+        self.events.push_back(StreamEvent::Image { block, image });
+        Ok(())
+    }
+
+    pub(super) fn audio(&mut self, block: u32, audio: Media) -> Result<(), Error> {
+        self.grow(audio.room())?;
+        self.events.push_back(StreamEvent::Audio { block, audio });
+        Ok(())
+    }
+
+    pub(super) fn call_start(&mut self, block: u32, id: &str, name: &str) -> Result<(), Error> {
+        self.grow(id.len().saturating_add(name.len()))?;
+        self.calls.insert(block, 0);
+        let [id, name] = [id, name].map(|text| surrogates::joined(text).into_owned());
+        self.events.push_back(StreamEvent::ToolCallStart { block, id, name });
+        Ok(())
+    }
+
+    pub(super) fn call_delta(&mut self, block: u32, json: impl EventText) -> Result<(), Error> {
+        if self.halves.seen {
+            let json = self.halves.join(block, TextOwner::Arguments, json.as_ref());
+            return self.whole_call_delta(block, json);
+        }
+        self.whole_call_delta(block, json)
+    }
+
+    fn whole_call_delta(&mut self, block: u32, json: impl EventText) -> Result<(), Error> {
+        if json.as_ref().is_empty() {
+            return Ok(());
+        }
+        self.count_arguments(block, json.as_ref())?;
+        self.events.push_back(StreamEvent::ToolCallDelta { block, json: json.into() });
+        Ok(())
+    }
+
+    /// Replaces the arguments of a call, if the vendor's complete arguments at the end differ from
+    /// the deltas.
+    pub(super) fn call_arguments(&mut self, block: u32, json: &str) -> Result<(), Error> {
+        let json = match self.halves.seen {
+            true => {
+                self.halves.take(block, TextOwner::Arguments);
+                self.halves.join(block, TextOwner::Arguments, json)
+            }
+            false => json.to_owned(),
+        };
+        self.count_arguments(block, &json)?;
+        self.events.push_back(StreamEvent::ToolCallArguments { block, json });
+        Ok(())
+    }
+
+    fn count_arguments(&mut self, block: u32, json: &str) -> Result<(), Error> {
+        self.grow(json.len())?;
+        if let Some(size) = self.calls.get_mut(&block) {
+            *size = size.saturating_add(json.len());
+            if *size > self.limits.arguments {
+                return Err(Error::new(
+                    ErrorKind::TooLarge,
+                    format!(
+                        "the arguments of one call are larger than {} bytes; raise \
+                         `AnswerLimits::arguments` if that is intended",
+                        self.limits.arguments
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn call_end(&mut self, block: u32) {
+        if self.halves.take(block, TextOwner::Arguments).is_some() {
+            self.alone(block, TextOwner::Arguments);
+        }
+        self.events.push_back(StreamEvent::ToolCallEnd { block });
+    }
+
+    /// Emits U+FFFD for half a character whose other half did not come.
+    fn alone(&mut self, block: u32, of: TextOwner) {
+        let text = char::REPLACEMENT_CHARACTER.to_string();
+        self.events.push_back(match of {
+            TextOwner::Text => StreamEvent::TextDelta { block, text },
+            TextOwner::Reasoning => StreamEvent::ReasoningDelta { block, text },
+            TextOwner::Arguments => StreamEvent::ToolCallDelta { block, json: text },
+        });
+    }
+
+    /// Keeps JSON for the vendor. `json` must be one value.
+    pub(super) fn vendor(
+        &mut self,
+        block: u32,
+        part: VendorPart,
+        wire: &'static str,
+        json: String,
+    ) -> Result<(), Error> {
+        self.grow(json.len())?;
+        let json = match surrogates::escaped(&json) {
+            Cow::Borrowed(_) => json,
+            Cow::Owned(escaped) => escaped,
+        };
+        let data = VendorData::of_value(wire, json);
+        self.events.push_back(StreamEvent::Vendor { block, part, data });
+        Ok(())
+    }
+
+    pub(super) fn usage(&mut self, usage: Usage) {
+        if usage != Usage::default() {
+            self.events.push_back(StreamEvent::UsageSoFar(usage));
+        }
+    }
+
+    pub(super) fn completed(&mut self, stop: StopReason, usage: Usage) {
+        self.done = true;
+        while let Some((block, of)) = self.halves.next() {
+            self.alone(block, of);
+        }
+        self.events.push_back(StreamEvent::Completed { stop, usage: Box::new(usage) });
+    }
+
+    /// Counts a new part of the answer.
+    pub(super) fn part(&mut self) -> Result<(), Error> {
+        self.parts = self.parts.saturating_add(1);
+        match self.parts <= PARTS {
+            true => Ok(()),
+            false => Err(Error::new(
+                ErrorKind::TooLarge,
+                format!(
+                    "the answer has more than {PARTS} parts, which is not plausible for a model"
+                ),
+            )),
+        }
+    }
+
+    /// Counts text that a dialect keeps for later. It is counted again when it is emitted.
+    pub(super) fn kept(&mut self, text: &str) -> Result<(), Error> {
+        self.keep_bytes(text.len())
+    }
+
+    /// The same for this number of bytes.
+    pub(super) fn keep_bytes(&mut self, size: usize) -> Result<(), Error> {
+        self.grow(size)
+    }
+
+    /// Counts a citation that a dialect keeps for later, with the memory that it needs.
+    pub(super) fn source(&mut self, json: &str) -> Result<(), Error> {
+        self.grow(json.len().saturating_add(64))
+    }
+
+    /// The number of bytes that the answer may still have.
+    pub(super) fn room(&self) -> usize {
+        self.limits.response.saturating_sub(self.size)
+    }
+
+    fn grow(&mut self, by: usize) -> Result<(), Error> {
+        self.size = self.size.saturating_add(by);
+        if self.size <= self.limits.response {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::TooLarge,
+            format!(
+                "the answer is larger than {} bytes; raise `AnswerLimits::response` if that is \
+                 intended",
+                self.limits.response
+            ),
+        ))
+    }
+}

@@ -1,0 +1,304 @@
+//! The body of a request. Most of a long conversation has been planned before, and is written while
+//! it is sent.
+
+use std::sync::{Arc, LazyLock};
+
+use super::{json::JsonBody, media::Recipient, optional::RefusedMembers};
+use harness_core::{
+    error::{Error, ErrorKind},
+    message::{Block, Message, Messages, Role},
+    provider::{BodyDraft, EncodedMessages, EncodedPart, PartCursor, Request, Settings},
+};
+
+/// Parts below this size grow; above it, a new part begins.
+const PART: usize = 64 * 1024;
+
+/// The maximum size of a piece of a body. A piece that was handed on stays in memory until it is
+/// sent, even if the run is stopped meanwhile, and the connection is closed only after it. So a
+/// piece must not be the whole body. Also, a piece that was just written is read from the
+/// processor's nearest cache.
+const PIECE: usize = 32 * 1024;
+
+/// The additional room that a piece needs: a step writes more bytes than count.
+const MARGIN: usize = 128;
+
+/// The body of a request. Its long texts are stored only in the messages, and are written while it
+/// is sent.
+#[derive(Clone, Debug)]
+pub struct Encoded {
+    parts: Vec<Arc<EncodedPart>>,
+    sent: RefusedMembers,
+}
+
+impl Encoded {
+    /// The size in bytes.
+    pub fn size(&self) -> usize {
+        self.parts.iter().map(|part| part.size()).sum()
+    }
+
+    /// The optional members that it has.
+    pub(crate) fn sent(&self) -> RefusedMembers {
+        self.sent
+    }
+
+    /// Whether the body has this member before the conversation.
+    pub(crate) fn has(&self, member: &str) -> bool {
+        let head = Self { parts: self.parts.iter().take(1).cloned().collect(), sent: self.sent };
+        let head = String::from_utf8_lossy(&head.into_bytes()).into_owned();
+        head.contains(&format!("\"{member}\":"))
+    }
+
+    /// All bytes in one vector.
+    pub fn into_bytes(self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.size().saturating_add(MARGIN));
+        for part in &self.parts {
+            if let Some(ready) = part.all_ready() {
+                bytes.extend_from_slice(ready);
+                continue;
+            }
+            let at = bytes.len();
+            bytes.resize(at.saturating_add(part.size()).saturating_add(MARGIN), 0);
+            let (count, _) =
+                PartCursor::default().write(part, bytes.get_mut(at..).unwrap_or_default());
+            bytes.truncate(at + count);
+        }
+        bytes
+    }
+
+    /// A writer that gives the bytes piece by piece.
+    pub(crate) fn into_pieces(self) -> BodyPieces {
+        let room = self.size().min(PIECE).saturating_add(MARGIN);
+        BodyPieces { parts: self.parts.into_iter(), current: None, room }
+    }
+}
+
+/// Writes a body piece by piece.
+pub(crate) struct BodyPieces {
+    parts: std::vec::IntoIter<Arc<EncodedPart>>,
+    current: Option<(Arc<EncodedPart>, PartCursor)>,
+    room: usize,
+}
+
+impl BodyPieces {
+    /// The size of a buffer for one piece.
+    pub(crate) fn room(&self) -> usize {
+        self.room
+    }
+
+    /// Writes the next bytes and returns their number, which is 0 at the end.
+    pub(crate) fn write(&mut self, out: &mut [u8]) -> usize {
+        let mut done = 0;
+        loop {
+            if self.current.is_none() {
+                self.current = self.parts.next().map(|part| (part, PartCursor::default()));
+            }
+            let Some((part, cursor)) = &mut self.current else { return done };
+            let (wrote, all) = cursor.write(part, out.get_mut(done..).unwrap_or_default());
+            done += wrote;
+            if !all {
+                return done;
+            }
+            self.current = None;
+        }
+    }
+}
+
+/// The index of the first message whose thinking is sent. It is the user's last message if the
+/// settings leave out the thinking of earlier turns, and otherwise 0, but never before the index
+/// that the request gives. A user message directly after the results of calls belongs to the turn
+/// with the calls: Messages refuses the results without the thinking before the calls.
+///
+/// `needs_open` is whether the model refuses an unfinished turn without its thinking, even if
+/// earlier messages have been replaced.
+///
+/// Source: <https://docs.claude.com/en/docs/build-with-claude/extended-thinking>.
+pub(super) fn thinking_from(request: &Request<'_>, settings: &Settings, needs_open: bool) -> usize {
+    let of_settings = match settings.earlier_thinking {
+        Some(false) => turn_start(request.messages()),
+        Some(true) | None => 0,
+    };
+    let of_request = if needs_open { request.open_turn() } else { request.thinking_from() };
+    of_settings.max(of_request)
+}
+
+/// The index of the message of the user that begins the last turn.
+pub(super) fn turn_start(messages: &Messages) -> usize {
+    let speaks = |message: &Message| {
+        let mut blocks = message.blocks().iter();
+        message.role() == Role::User
+            && blocks.any(|block| match block {
+                Block::Text(text) => !text.text().trim().is_empty(),
+                _ => true,
+            })
+    };
+    let begins = |at: &usize| {
+        let before = at.checked_sub(1).and_then(|before| messages.get(before));
+        messages.get(*at).is_some_and(speaks)
+            && before.is_none_or(|before| before.role() == Role::Assistant)
+    };
+    (0..messages.len()).rev().find(begins).unwrap_or(0)
+}
+
+/// How long the bytes of a message stay the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PrefixStability {
+    /// Always, whatever follows.
+    Always,
+    /// As long as the first messages of the conversation, this many, stay the same.
+    AsLongAs(usize),
+    /// Until the next message, which may change the bytes.
+    UntilTheNext,
+}
+
+impl PrefixStability {
+    /// The shorter of both.
+    pub(super) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::UntilTheNext, _) | (_, Self::UntilTheNext) => Self::UntilTheNext,
+            (Self::AsLongAs(one), Self::AsLongAs(other)) => Self::AsLongAs(one.max(other)),
+            (stays @ Self::AsLongAs(_), Self::Always) | (Self::Always, stays) => stays,
+        }
+    }
+}
+
+/// How the messages of a request are encoded.
+pub(super) struct MessageEncoding {
+    /// Everything that the bytes of a message depend on besides the messages and the recipient.
+    pub(super) is: String,
+    /// A cache mark of this request only: the index of the message that it ends, and the text that
+    /// is inserted into the message's last block.
+    pub(super) mark: Option<(usize, String)>,
+}
+
+/// The bytes that end a message: of its last block, of the list of blocks, and of the message.
+const LAST: &[u8] = b"}]}";
+
+/// Writes the conversation as the last member of a body, with this name. `leading` precedes the
+/// first message. `write` gets the messages before the current one and the current one, and returns
+/// how long its bytes stay the same. From the first message on that the next one may change,
+/// everything is encoded again for the next request.
+///
+/// # Errors
+/// - [`ErrorKind::Transcript`] if nothing of the conversation can be sent.
+/// - [`ErrorKind::Content`] if the user's last message contains a file that `recipient` cannot
+///   take.
+pub(super) fn conversation(
+    body: JsonBody<'_>,
+    name: &str,
+    leading: &[u8],
+    form: MessageEncoding,
+    request: &Request<'_>,
+    recipient: Recipient<'_>,
+    write: impl Fn(&mut BodyDraft, &Messages, &Message) -> PrefixStability,
+) -> Result<Encoded, Error> {
+    let messages = request.messages();
+    let MessageEncoding { is: form, mark } = form;
+    let form = &*format!("{form} {}", recipient.takes.form());
+    let known = request.sent().and_then(|sent| sent.take(form, messages));
+    // A part ends at the mark.
+    let ends = mark.as_ref().map(|(at, _)| at + 1);
+    let known = known.filter(|known| match ends {
+        Some(ends) if known.messages.len() > ends => {
+            known.end.is_some_and(|(messages, _)| messages == ends)
+        }
+        _ => true,
+    });
+    let mut end = known.as_ref().and_then(|known| known.end).filter(|(at, _)| Some(*at) == ends);
+    let (count, mut parts) =
+        known.map_or((0, Vec::new()), |known| (known.messages.len(), known.parts));
+    if Some(count) == ends && end.is_none() {
+        end = Some((count, parts.len()));
+    }
+    // Messages that were encoded before have been checked then.
+    let mut later = messages.iter().skip(count);
+    let says =
+        |message: &&Message| message.role() == Role::User && !request.is_beside_summary(message);
+    if let Some(last) = later.rfind(says) {
+        recipient.check(last)?;
+    }
+    let new = match parts.last() {
+        Some(last) if last.weight() < PART && end.is_none_or(|(_, end)| end < parts.len()) => {
+            parts.pop().map(Arc::unwrap_or_clone)
+        }
+        _ => None,
+    };
+    let mut new = BodyDraft::of(new.unwrap_or_default());
+    // The number of messages and of parts that stay the same.
+    let mut changes = None;
+    // The number of messages that must stay the same so that the encoded ones do.
+    let mut needed = 0;
+    for (at, message) in messages.iter().enumerate().skip(count) {
+        if Some(at) == ends && end.is_none() {
+            finish(&mut parts, std::mem::take(&mut new).into_part());
+            end = Some((at, parts.len()));
+        }
+        if new.part().weight() >= PART {
+            finish(&mut parts, std::mem::take(&mut new).into_part());
+        }
+        let mark = new.mark();
+        let first = leading.is_empty() && parts.is_empty();
+        if new.part().is_empty() && !first {
+            // Each part begins with the comma after the previous one.
+            new.push(b',');
+        }
+        let from = new.len();
+        new.begin(message);
+        let stays = write(&mut new, &messages.range(..at), message);
+        if new.len() == from {
+            drop(new.split_off(mark));
+        }
+        if changes.is_none()
+            && let PrefixStability::AsLongAs(count) = stays
+        {
+            needed = needed.max(count);
+        }
+        if stays == PrefixStability::UntilTheNext && changes.is_none() {
+            let rest = new.split_off(mark);
+            finish(&mut parts, std::mem::take(&mut new).into_part());
+            changes = Some((at, parts.len()));
+            new = BodyDraft::of(rest);
+        }
+    }
+    finish(&mut parts, new.into_part());
+    if end.is_none() && ends == Some(messages.len()) {
+        end = Some((messages.len(), parts.len()));
+    }
+    let (stay, kept) = changes.unwrap_or((messages.len(), parts.len()));
+    if parts.is_empty() {
+        return Err(Error::new(
+            ErrorKind::Transcript,
+            "there is nothing to send: every message is empty; add one with text or a file",
+        ));
+    }
+    if let Some(sent) = request.sent().filter(|_| stay > 0 && needed <= stay) {
+        let (form, messages) = (form.to_owned(), messages.range(..stay));
+        let end = end.filter(|(_, end)| *end <= kept);
+        let parts = parts.iter().take(kept).cloned().collect();
+        sent.keep(EncodedMessages { form, messages, parts, end });
+    }
+    if let (Some((_, mark)), Some((_, end))) = (mark, end)
+        && let Some(last) = end.checked_sub(1).and_then(|last| parts.get_mut(last))
+        && let Some(mut marked) = last.without_end(LAST)
+    {
+        marked.extend(mark.as_bytes());
+        marked.extend(LAST);
+        *last = Arc::new(marked);
+    }
+    let sent = body.sent();
+    let mut head = body.finish(name);
+    head.ready().extend_from_slice(leading);
+    parts.insert(0, Arc::new(head.into_part()));
+    parts.push(Arc::clone(&END));
+    Ok(Encoded { parts, sent })
+}
+
+/// The end of every body.
+static END: LazyLock<Arc<EncodedPart>> =
+    LazyLock::new(|| Arc::new(EncodedPart::of(b"]}".to_vec())));
+
+fn finish(parts: &mut Vec<Arc<EncodedPart>>, mut new: EncodedPart) {
+    if !new.is_empty() {
+        new.shrink();
+        parts.push(Arc::new(new));
+    }
+}

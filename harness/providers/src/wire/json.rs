@@ -1,0 +1,250 @@
+//! Writes the JSON of a request directly into its bytes, without intermediate copies.
+
+use std::borrow::Cow;
+
+use harness_schema::{EncodedSchema, ToolSchema};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::{
+    optional::{OptionalMember, RefusedMembers},
+    surrogates,
+    tolerant::ObjectMembers,
+};
+use harness_core::{
+    error::{Error, ErrorKind},
+    message::is_strict,
+    provider::{BodyDraft, EncodedPart, merge},
+};
+
+/// The body of a request, written member by member. A member that the program's `extra` replaces is
+/// not written. An object is merged with that in `extra` at the end.
+pub(super) struct JsonBody<'a> {
+    out: BodyDraft,
+    extra: &'a Map<String, Value>,
+    /// The request's own objects that `extra` adds members to.
+    merged: Map<String, Value>,
+    /// The members that the server refuses.
+    refused: RefusedMembers,
+    /// The optional members that are written, and that the request can do without.
+    sent: RefusedMembers,
+}
+
+impl<'a> JsonBody<'a> {
+    /// A body with the program's `extra` members.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if one of them has a reserved name.
+    pub(super) fn new(
+        extra: &'a Map<String, Value>,
+        reserved: &[&str],
+        refused: RefusedMembers,
+    ) -> Result<Self, Error> {
+        if let Some(name) = reserved.iter().find(|name| extra.contains_key(**name)) {
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                format!("`extra` cannot replace `{name}`: it is made from the conversation"),
+            ));
+        }
+        let (merged, sent) = Default::default();
+        Ok(Self { out: BodyDraft::of(EncodedPart::of(vec![b'{'])), extra, merged, refused, sent })
+    }
+
+    /// Whether an optional member is to be written: the server has not refused it. If so, it counts as sent.
+    pub(super) fn may_send(&mut self, member: OptionalMember) -> bool {
+        let may = !self.refused.has(member);
+        if may {
+            self.sent = self.sent.with(member);
+        }
+        may
+    }
+
+    /// Writes an optional member. A member that the program gives in `extra` is the program's.
+    pub(super) fn optional(&mut self, member: OptionalMember, write: impl FnOnce(&mut BodyDraft)) {
+        if self.extra.contains_key(member.name()) || self.may_send(member) {
+            self.member(member.name(), write);
+        }
+    }
+
+    /// The optional members that have been written.
+    pub(super) fn sent(&self) -> RefusedMembers {
+        self.sent
+    }
+
+    /// Writes a member, unless `extra` replaces it or is merged with it.
+    pub(super) fn member(&mut self, name: &str, write: impl FnOnce(&mut BodyDraft)) {
+        match self.extra.get(name) {
+            None => {
+                key(&mut self.out, name);
+                write(&mut self.out);
+            }
+            Some(more) if more.is_object() => {
+                let mut own = BodyDraft::default();
+                write(&mut own);
+                if let Ok(mut own) = serde_json::from_slice::<Value>(own.ready()) {
+                    merge(&mut own, more);
+                    self.merged.insert(name.to_owned(), own);
+                }
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Writes a member with this value.
+    pub(super) fn value(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {
+        self.member(name, |out| put(out, value));
+    }
+
+    /// Writes a member, if there is a value.
+    pub(super) fn maybe(&mut self, name: &str, value: Option<&(impl Serialize + ?Sized)>) {
+        if let Some(value) = value {
+            self.value(name, value);
+        }
+    }
+
+    /// Writes the tools: first `own`, then those in `extra`, such as tools that the vendor executes
+    /// itself.
+    pub(super) fn tools(&mut self, own: impl FnOnce(&mut BodyDraft)) {
+        let more = self.extra.get("tools").and_then(Value::as_array);
+        let before = self.out.len();
+        key(&mut self.out, "tools");
+        self.out.push(b'[');
+        let start = self.out.len();
+        own(&mut self.out);
+        for tool in more.into_iter().flatten() {
+            comma(&mut self.out);
+            put(&mut self.out, tool);
+        }
+        if self.out.len() == start {
+            // Servers refuse an empty list.
+            self.out.ready().truncate(before);
+        } else {
+            self.out.push(b']');
+        }
+    }
+
+    /// The whole body up to the first element of the list `last`, which is its last member.
+    pub(super) fn finish(mut self, last: &str) -> BodyDraft {
+        for (name, value) in self.extra {
+            // `null` removes a member that is written by default.
+            if !value.is_null() && name != "tools" {
+                key(&mut self.out, name);
+                match self.merged.get(name).unwrap_or(value) {
+                    Value::Object(members) => {
+                        self.out.push(b'{');
+                        for (name, value) in members.iter().filter(|(_, value)| !value.is_null()) {
+                            key(&mut self.out, name);
+                            put(&mut self.out, value);
+                        }
+                        self.out.push(b'}');
+                    }
+                    value => put(&mut self.out, value),
+                }
+            }
+        }
+        key(&mut self.out, last);
+        self.out.push(b'[');
+        self.out
+    }
+}
+
+/// Reserves memory for these tools at once: a growing buffer is sometimes copied, depending on the
+/// allocator.
+pub(super) fn room_for(out: &mut BodyDraft, tools: &[ToolSchema], parameters: &[EncodedSchema]) {
+    /// The size of a tool's JSON besides its own texts.
+    const AROUND: usize = 128;
+    let sizes = tools.iter().zip(parameters).map(|(tool, parameters)| {
+        tool.name.len() + tool.description.len() + parameters.json.len() + AROUND
+    });
+    out.ready().reserve(sizes.sum());
+}
+
+/// Writes the name of the next member of the current object.
+pub(super) fn key(out: &mut BodyDraft, name: &str) {
+    comma(out);
+    put(out, name);
+    out.push(b':');
+}
+
+/// Writes a comma if something precedes it.
+pub(super) fn comma(out: &mut BodyDraft) {
+    if !matches!(out.last(), None | Some(b'{' | b'[' | b':' | b',')) {
+        out.push(b',');
+    }
+}
+
+/// Writes a value. For texts, use [`text`].
+pub(super) fn put(out: &mut BodyDraft, value: &(impl Serialize + ?Sized)) {
+    let out = out.ready();
+    let at = out.len();
+    if serde_json::to_writer(&mut *out, value).is_err() {
+        // Only a map with keys that are not text cannot be written, and there is none.
+        out.truncate(at);
+        out.extend_from_slice(b"null");
+    }
+}
+
+/// Writes a text.
+pub(super) fn text(out: &mut BodyDraft, text: &str) {
+    out.put_text(text);
+}
+
+/// Writes several texts as one.
+pub(super) fn texts<'a>(
+    out: &mut BodyDraft,
+    texts: impl IntoIterator<Item = &'a str>,
+    between: &str,
+) {
+    out.push(b'"');
+    for (at, text) in texts.into_iter().enumerate() {
+        if at > 0 {
+            out.put_letters(between);
+        }
+        out.put_letters(text);
+    }
+    out.push(b'"');
+}
+
+/// Writes text that is already JSON.
+pub(super) fn raw(out: &mut BodyDraft, json: &str) {
+    out.put_json(json);
+}
+
+/// Writes a text member of the current object.
+pub(super) fn member(out: &mut BodyDraft, name: &str, text: &str) {
+    key(out, name);
+    out.put_text(text);
+}
+
+/// Writes a file as a data URL.
+pub(super) fn data_url(out: &mut BodyDraft, mime: &str, data: &str) {
+    texts(out, ["data:", mime, ";base64,", data], "");
+}
+
+/// Vendor data in a form that can be sent. JSON that some reader would refuse or read differently
+/// would make the whole body unreadable, so it is left out. Half a character is sent as U+FFFD.
+pub(super) fn sendable(json: &str) -> Option<Cow<'_, str>> {
+    let json = surrogates::readable(json);
+    is_strict(&json).then_some(json)
+}
+
+/// Writes the members of an object, except those with these names, into the current object.
+pub(super) fn members(out: &mut BodyDraft, json: &str, without: &[&str]) {
+    for (name, value) in &ObjectMembers::of(json).0 {
+        if !without.contains(&&**name) {
+            key(out, name);
+            raw(out, value.get());
+        }
+    }
+}
+
+/// Arguments as an object that every reader accepts. Arguments that are refused are sent as an
+/// empty object, because the result of the call tells the model what was wrong. Half a character is
+/// sent as U+FFFD.
+pub(super) fn object(arguments: &str) -> Cow<'_, str> {
+    let arguments = surrogates::readable(arguments.trim());
+    match arguments.starts_with('{') && is_strict(&arguments) {
+        true => arguments,
+        false => Cow::Borrowed("{}"),
+    }
+}

@@ -1,0 +1,49 @@
+//! The protocols of the vendors: pure codecs, from a request to bytes and from bytes to events.
+//! Nothing here reads a clock, opens a socket or retries.
+
+pub(crate) mod answer;
+mod cache;
+mod citations;
+mod decoder;
+mod delta_fast_path;
+mod effort;
+mod encoded;
+pub(crate) mod fault;
+mod json;
+mod json_walk;
+mod media;
+mod names;
+pub(crate) mod optional;
+mod reader;
+pub(crate) mod retry_delay;
+mod scan;
+mod surrogates;
+mod tolerant;
+mod tool_choice;
+
+/// The names of the wires: each has a module of this name. Tests and benchmarks that run on every wire iterate over them.
+///
+/// ```
+/// assert!(harness::wire::WIRES.contains(&"anthropic"));
+/// ```
+pub const WIRES: [&str; 3] = ["anthropic", "responses", "chat"];
+
+pub mod anthropic;
+pub mod chat;
+pub mod responses;
+
+pub(crate) use self::{decoder::Dialect, encoded::BodyPieces};
+/// The error of a response with an unsuccessful status. Its body may have any format.
+///
+/// ```
+/// let err = harness::wire::error_of(429, br#"{"error": {"message": "slow down", "code": 429}}"#);
+/// assert_eq!((err.status(), err.message()), (Some(429), "slow down"));
+/// ```
+pub fn error_of(status: u16, body: &[u8]) -> harness_core::error::Error {
+    fault::of_body(status, body)
+}
+
+pub use self::{
+    decoder::Decoder, encoded::Encoded, media::ModelCapabilities, optional::RefusedMembers,
+};
+pub use harness_core::sse::{Record, SseParser};

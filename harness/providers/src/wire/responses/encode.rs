@@ -1,0 +1,788 @@
+//! Encodes a request of the Responses API from the transcript.
+//!
+//! The vendor stores nothing: each request repeats the whole conversation and the vendor's own
+//! items. The bytes of a message depend on that message alone.
+
+use std::{borrow::Cow, collections::HashMap};
+
+use harness_schema::{EncodedSchema, SchemaForm, StrictForm, ToolSchema};
+
+use super::{
+    WIRE,
+    item::{PICTURE, wanted},
+    summary,
+};
+use crate::wire::{
+    Encoded,
+    answer::{self, NAME, OutputPlan, SchemaEnforcement, ServerSupport},
+    cache, effort,
+    encoded::{MessageEncoding, PrefixStability, conversation, thinking_from},
+    json::{
+        JsonBody, comma, data_url, key, member, members, object, put, raw, room_for, sendable,
+        text, texts,
+    },
+    media::{CarriedFiles, FilePart, ModelCapabilities, Recipient, file_name},
+    names,
+    optional::{OptionalMember, RefusedMembers},
+    surrogates,
+    tolerant::{ObjectMembers, text_of},
+    tool_choice,
+};
+use harness_core::{
+    error::{Error, ErrorKind},
+    message::{
+        Block, Media, MediaKind, MediaSource, Message, Messages, ReasoningBlock, Role, TextBlock,
+        ToolCall, ToolResult, VendorData,
+    },
+    models::{Models, SchemaAnswers},
+    provider::{BodyDraft, Effort, OutputMode, Request, Settings, ToolChoice, ToolSearches},
+};
+
+/// How requests are encoded on this wire.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The id of the model.
+    pub model: String,
+    /// The settings.
+    pub settings: Settings,
+    /// Which kinds of files and which options the model accepts.
+    pub takes: ModelCapabilities,
+    /// The members that the server has refused by their names. They are left out.
+    pub refused: RefusedMembers,
+    /// How the model is told the schema of its answer, if the request has one. `None`: chosen by
+    /// the vendor, the model and the schema.
+    pub answer_way: Option<OutputMode>,
+    /// Whether tools that a search has found are sent in the output of that search, after everything that the model has
+    /// read already, so that the prompt cache keeps what came before. With `false`, they are sent at the end of the
+    /// request's list of tools.
+    ///
+    /// Source: <https://developers.openai.com/api/docs/guides/tools-tool-search>.
+    pub defers_tools: bool,
+}
+
+impl Options {
+    /// Options for a model of OpenAI, with the default settings.
+    pub fn new(model: impl Into<String>) -> Self {
+        let model = model.into();
+        let models = Models::default();
+        let takes = ModelCapabilities::of("openai", &*model, &models);
+        let defers_tools = models.find("openai", &model).deferred_tools.unwrap_or(false);
+        let (settings, refused) = Default::default();
+        Self { model, settings, takes, refused, answer_way: None, defers_tools }
+    }
+}
+
+/// Sources: <https://platform.openai.com/docs/guides/pdf-files> and
+/// <https://platform.openai.com/docs/guides/images-vision> (50 MB a file).
+pub(super) const PLACES: CarriedFiles = CarriedFiles {
+    audio: false,
+    other_pictures: false,
+    picture_files: true,
+    document_urls: true,
+    office: true,
+    picture_size: 50 * 1024 * 1024,
+    size: 50 * 1024 * 1024,
+};
+
+/// The longest id, in bytes, that vendors accept.
+const ID_LIMIT: usize = 64;
+
+/// Encodes the body of a request.
+///
+/// # Errors
+/// - [`ErrorKind::Configuration`]: `Settings::stop` is not empty, or `extra` names a member that is
+///   made from the conversation.
+/// - [`ErrorKind::Transcript`]: the conversation has nothing to send.
+/// - [`ErrorKind::Content`]: the user's last message holds a file that this recipient cannot take.
+pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error> {
+    encode_pieces(request, options).map(Encoded::into_bytes)
+}
+
+/// Like [`encode`], but in pieces: messages that an earlier request has [sent](Request::with_sent)
+/// are not encoded again.
+///
+/// # Errors
+/// The same as [`encode`].
+pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
+    let Options { model, settings, takes, refused, answer_way: _, defers_tools } = options;
+    let Settings {
+        max_tokens: _,
+        temperature,
+        top_p,
+        stop,
+        effort,
+        earlier_thinking: _,
+        tool_choice,
+        parallel_calls,
+        strict_tools,
+        prompt_cache: _,
+        cache_key: _,
+        user,
+        extra,
+    } = settings;
+    if !stop.is_empty() {
+        return Err(Error::new(
+            ErrorKind::Configuration,
+            "this protocol has no stop texts: leave `Settings::stop` empty, or use a provider \
+             that speaks Chat Completions",
+        ));
+    }
+    let plan = OutputPlan::of(request, settings, &server(options));
+    let with_tool;
+    let request = match &plan {
+        Some(plan) => {
+            with_tool = plan.request(request);
+            &with_tool
+        }
+        None => request,
+    };
+    tool_choice::check(request, settings)?;
+    check(settings)?;
+    let mut body = JsonBody::new(extra, &["input", "stream"], *refused)?;
+    body.value("model", model);
+    body.value("stream", &true);
+    // The vendor stores nothing, so it is asked for the encrypted thinking, which goes back later.
+    body.optional(OptionalMember::Store, |out| raw(out, "false"));
+    // Models that do not think refuse to be asked for it.
+    let thinks = takes.thinks();
+    if thinks || extra.contains_key("include") {
+        body.optional(OptionalMember::Include, |out| {
+            raw(out, r#"["reasoning.encrypted_content"]"#);
+        });
+    }
+    body.maybe("max_output_tokens", request.max_tokens(settings, None).as_ref());
+    body.maybe("temperature", temperature.as_ref());
+    body.maybe("top_p", top_p.as_ref());
+    if let Some(effort) = effort.filter(|_| thinks) {
+        // The vendor shows a summary of the thinking only if the request asks for it.
+        let config = match effort {
+            Effort::Off => serde_json::json!({ "effort": "none" }),
+            effort if body.may_send(OptionalMember::ReasoningSummary) => {
+                serde_json::json!({ "effort": effort::level(effort), "summary": "auto" })
+            }
+            effort => serde_json::json!({ "effort": effort::level(effort) }),
+        };
+        body.value("reasoning", &config);
+    }
+    if let Some((schema, strict)) = plan.as_ref().and_then(|plan| plan.format.as_ref()) {
+        let format = serde_json::json!({
+            "type": "json_schema",
+            "name": NAME,
+            "schema": schema,
+            "strict": strict,
+        });
+        body.value("text", &serde_json::json!({ "format": format }));
+    }
+    body.maybe("safety_identifier", user.as_ref());
+    cache::write(&mut body, request, settings, &options.takes);
+    let system = request.system().filter(|system| !system.trim().is_empty());
+    let mut leading = BodyDraft::default();
+    match system {
+        // Only a content part can carry a cache mark, so the prompt becomes a developer message.
+        Some(system)
+            if cache::marks_system(settings, takes, *refused)
+                && body.may_send(OptionalMember::CacheBreakpoint) =>
+        {
+            raw(&mut leading, r#"{"type":"message","role":"developer","content":["#);
+            cache::marked(&mut leading, "input_text", system);
+            raw(&mut leading, "]}");
+        }
+        system => body.maybe("instructions", system),
+    }
+    let strict = strict_tools.unwrap_or(false);
+    let defers = *defers_tools && !refused.has(OptionalMember::DeferLoading);
+    let loaded = LoadedTools::of(request, strict, defers, &tool_choice::named(settings));
+    if loaded.search.is_some() {
+        body.may_send(OptionalMember::DeferLoading);
+    }
+    if !request.tools().is_empty() {
+        // Tools that the program wants to be strict are sent so, or not at all.
+        let says_strict = strict || body.may_send(OptionalMember::Strict);
+        body.tools(|out| tools(out, request, (strict, says_strict), &loaded));
+        let forced = plan.as_ref().and_then(OutputPlan::forced);
+        tool_choice::write(&mut body, forced, (tool_choice.as_ref(), *parallel_calls), choice);
+    } else {
+        body.tools(|_| ());
+    }
+    let thinking_from = thinking_from(request, settings, false);
+    let is = format!(
+        "{WIRE} {thinking_from} {}{}{}",
+        leading.len() == 0,
+        loaded.form(),
+        answer::form(plan.as_ref())
+    );
+    let form = MessageEncoding { is, mark: None };
+    let to = Recipient { takes, places: &PLACES };
+    conversation(body, "input", leading.ready(), form, request, to, |out, before, message| {
+        let message = &answer::sent_form(plan.as_ref(), before.len(), message);
+        encode_message(out, before, message, before.len() >= thinking_from, &loaded, to);
+        PrefixStability::Always
+    })
+}
+
+/// What is known about the server's ways to hold an answer to a schema.
+fn server(options: &Options) -> ServerSupport {
+    let known = options.takes.schema_answers();
+    ServerSupport {
+        mode: known.unwrap_or(SchemaAnswers::Always),
+        form: StrictForm::OpenAI,
+        takes_any: true,
+        in_words: known.is_none(),
+        forced: if known.is_none() {
+            SchemaEnforcement::ByCall
+        } else {
+            SchemaEnforcement::AsOthers
+        },
+        way: options.answer_way,
+    }
+}
+
+/// Fails if the settings do not fit the protocol.
+///
+/// # Errors
+/// [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) for a budget of thinking, which
+/// this protocol does not have.
+pub(crate) fn check(settings: &Settings) -> Result<(), Error> {
+    effort::check(settings, false)
+}
+
+fn choice(choice: &ToolChoice) -> serde_json::Value {
+    match choice {
+        ToolChoice::Auto => "auto".into(),
+        ToolChoice::Required => "required".into(),
+        ToolChoice::Forbidden => "none".into(),
+        ToolChoice::Tool(name) => serde_json::json!({ "type": "function", "name": name }),
+    }
+}
+
+/// The tools that are sent in the output of the search that has found them. Empty if the agent has no tool search, or if the
+/// vendor does not support such outputs.
+#[derive(Default)]
+pub(super) struct LoadedTools<'a> {
+    found: ToolSearches<'a>,
+    /// The name of the search tool, if it is sent as the vendor's own type of tool.
+    search: Option<&'a str>,
+    /// The definition of each found tool, by its name.
+    definitions: HashMap<&'a str, String>,
+}
+
+impl<'a> LoadedTools<'a> {
+    /// If the choice of a tool names the search or a found tool, none: the vendor wants that tool in the request's list.
+    fn of(request: &Request<'a>, strict: bool, defers: bool, wanted: &[&str]) -> Self {
+        let found = request.found();
+        let named = |name: &str| found.search() == Some(name) || found.has(name);
+        let is_named = wanted.iter().any(|name| named(name));
+        let search = found.search().filter(|_| defers && !is_named);
+        if search.is_none() {
+            return Self::default();
+        }
+        let parameters = request.parameters(schema_form(strict));
+        let all = request.tools().iter().zip(&*parameters);
+        let definitions =
+            all.filter(|(tool, _)| found.has(&tool.name)).map(|(tool, parameters)| {
+                let mut out = BodyDraft::default();
+                function(&mut out, tool, parameters, true, true);
+                (&*tool.name, String::from_utf8_lossy(out.ready()).into_owned())
+            });
+        Self { found, search, definitions: definitions.collect() }
+    }
+
+    /// The part of the state that the bytes of messages depend on.
+    fn form(&self) -> String {
+        if self.definitions.is_empty() {
+            return String::new();
+        }
+        let mut all: Vec<&str> = self.definitions.values().map(String::as_str).collect();
+        all.sort_unstable();
+        format!(" found {}", all.join(","))
+    }
+
+    /// The definitions of the tools that this call has found.
+    fn by(&self, call: &str) -> Vec<&str> {
+        let found = self.found.by(call).into_iter().flatten();
+        found.filter_map(|name| self.definitions.get(&**name)).map(String::as_str).collect()
+    }
+}
+
+fn schema_form(strict: bool) -> SchemaForm {
+    if strict {
+        SchemaForm::Held(StrictForm::OpenAI)
+    } else {
+        SchemaForm::Plain(StrictForm::OpenAI)
+    }
+}
+
+fn tools(
+    out: &mut BodyDraft,
+    request: &Request<'_>,
+    (strict, says_strict): (bool, bool),
+    loaded: &LoadedTools<'_>,
+) {
+    let parameters = request.parameters(schema_form(strict));
+    room_for(out, request.tools(), &parameters);
+    for (tool, parameters) in request.tools().iter().zip(&*parameters) {
+        if loaded.search == Some(&*tool.name) {
+            comma(out);
+            raw(out, r#"{"type":"tool_search","execution":"client""#);
+            member(out, "description", &tool.description);
+            key(out, "parameters");
+            raw(out, &parameters.json);
+            out.push(b'}');
+        } else if !loaded.definitions.contains_key(&*tool.name) {
+            function(out, tool, parameters, says_strict, false);
+        }
+    }
+}
+
+/// Writes the definition of a tool.
+fn function(
+    out: &mut BodyDraft,
+    tool: &ToolSchema,
+    parameters: &EncodedSchema,
+    says_strict: bool,
+    deferred: bool,
+) {
+    comma(out);
+    raw(out, r#"{"type":"function""#);
+    member(out, "name", &tool.name);
+    member(out, "description", &tool.description);
+    key(out, "parameters");
+    raw(out, &parameters.json);
+    // Without this member the vendor turns strict mode on and rewrites the schema.
+    if says_strict {
+        key(out, "strict");
+        put(out, &parameters.strict);
+    }
+    if deferred {
+        raw(out, r#","defer_loading":true"#);
+    }
+    out.push(b'}');
+}
+
+/// Writes a message as one or several items. Thinking and the item that follows it stay adjacent
+/// and in order.
+pub(super) fn encode_message(
+    out: &mut BodyDraft,
+    before: &Messages,
+    message: &Message,
+    thinking: bool,
+    loaded: &LoadedTools<'_>,
+    to: Recipient<'_>,
+) {
+    match message.role() {
+        Role::User => encode_user(out, message, to),
+        Role::Tool => {
+            // Results are in the order of their calls.
+            let mut calls = before.last().into_iter().flat_map(Message::calls).peekable();
+            for result in message.results() {
+                let call = calls.next_if(|call| call.id() == result.call_id());
+                match loaded.by(result.call_id()).as_slice() {
+                    [] => encode_result(out, result, call.is_some_and(is_custom), to),
+                    tools => encode_loaded(out, result, tools),
+                }
+            }
+        }
+        // A message that a filter cut off would be refused again; a refusal by the model itself is
+        // an ordinary answer.
+        Role::Assistant if message.is_refused() && !has_refusal(message) => {}
+        Role::Assistant if is_foreign(message) => {
+            // Servers that merge items accept calls only directly after each other.
+            let is_call = |block: &&Block| matches!(block, Block::ToolCall(_));
+            let blocks = message.blocks().iter();
+            let others = blocks.clone().filter(|block| !is_call(block));
+            let blocks = others.chain(blocks.filter(is_call));
+            blocks.for_each(|block| encode_block(out, block, true, loaded));
+        }
+        // The vendor's own items go back in the order in which they arrived.
+        Role::Assistant => encode_items(out, message, thinking, loaded),
+    }
+}
+
+/// Writes the vendor's own items. An item that asked the program to execute something goes back
+/// with an answer that it was not executed, if the vendor has an item type for that answer.
+/// Otherwise the item is left out, together with the thinking before it, because the vendor refuses
+/// thinking without the item that follows it.
+fn encode_items(out: &mut BodyDraft, message: &Message, thinking: bool, loaded: &LoadedTools<'_>) {
+    let answered: Vec<String> = items(message)
+        .filter(|members| wanted(members).is_none())
+        .map(|members| text_of(members.get("call_id")))
+        .collect();
+    let is_open = |block: &Block| {
+        let Block::Vendor(data) = block else { return None };
+        let data = ours(Some(data))?;
+        wanted(&ObjectMembers::of(&data)).filter(|(_, id)| !answered.contains(id))
+    };
+    let mut picture = None;
+    // Where thinking begins that nothing follows: the vendor refuses it.
+    let mut alone = None;
+    let mut blocks = message.blocks().iter().peekable();
+    while let Some(block) = blocks.next() {
+        let before = (out.mark(), out.len());
+        match block {
+            Block::Image(image) => picture = Some(image),
+            Block::Vendor(data) if is_picture(data) => {
+                encode_picture(out, data, picture.take());
+                if out.len() > before.1 {
+                    alone = None;
+                }
+                continue;
+            }
+            _ => {}
+        }
+        let next = blocks.peek().and_then(|next| is_open(next));
+        match (block, is_open(block)) {
+            (Block::Reasoning(_), _) if !thinking => {}
+            (Block::Reasoning(_), _)
+                if next.is_some_and(|(kind, id)| answer(&kind, &id).is_none()) => {}
+            (_, Some((kind, id))) => {
+                if let Some(answer) = answer(&kind, &id) {
+                    encode_block(out, block, thinking, loaded);
+                    comma(out);
+                    put(out, &answer);
+                }
+            }
+            (_, None) => encode_block(out, block, thinking, loaded),
+        }
+        if out.len() > before.1 {
+            alone = match block {
+                Block::Reasoning(_) => alone.or(Some(before.0)),
+                _ => None,
+            };
+        }
+    }
+    if let Some(alone) = alone {
+        drop(out.split_off(alone));
+    }
+}
+
+/// Whether this is the rest of an item whose picture became a block of its own.
+fn is_picture(data: &VendorData) -> bool {
+    let members = ObjectMembers::of(data.json());
+    data.wire() == WIRE
+        && text_of(members.get("type")) == PICTURE
+        && members.get("result").is_none_or(|result| result == "null")
+}
+
+/// Writes the item of a generated picture, with the picture put back into it.
+fn encode_picture(out: &mut BodyDraft, data: &VendorData, picture: Option<&Media>) {
+    let data_of = picture.and_then(Media::base64);
+    let (Some(kept), Some(data)) = (ours(Some(data)), data_of) else { return };
+    comma(out);
+    out.push(b'{');
+    members(out, &kept, &["result"]);
+    member(out, "result", data);
+    out.push(b'}');
+}
+
+/// The items of a message that only the vendor understands.
+fn items(message: &Message) -> impl Iterator<Item = ObjectMembers<'_>> {
+    message.blocks().iter().filter_map(|block| match block {
+        Block::Vendor(data) if data.wire() == WIRE => Some(ObjectMembers::of(data.json())),
+        _ => None,
+    })
+}
+
+/// The answer to an item that the program was asked to execute and did not execute.
+fn answer(kind: &str, id: &str) -> Option<serde_json::Value> {
+    const WHY: &str = "This was not executed: the program cannot do it.";
+    Some(match kind {
+        "shell_call" => {
+            let outcome = serde_json::json!({ "type": "exit", "exit_code": 1 });
+            let output = serde_json::json!({ "stdout": "", "stderr": WHY, "outcome": outcome });
+            serde_json::json!({ "type": "shell_call_output", "call_id": id, "output": [output] })
+        }
+        "apply_patch_call" => serde_json::json!({
+            "type": "apply_patch_call_output", "call_id": id, "status": "failed", "output": WHY,
+        }),
+        "mcp_approval_request" => serde_json::json!({
+            "type": "mcp_approval_response", "approval_request_id": id, "approve": false,
+            "reason": WHY,
+        }),
+        _ => return None,
+    })
+}
+
+/// Whether nothing in the message comes from this vendor.
+fn is_foreign(message: &Message) -> bool {
+    let ours = |data: Option<&VendorData>| data.is_some_and(|data| data.wire() == WIRE);
+    !message.blocks().iter().any(|block| match block {
+        Block::Text(text) => ours(text.vendor()),
+        Block::ToolCall(call) => ours(call.vendor()),
+        Block::Reasoning(reasoning) => ours(reasoning.vendor()),
+        Block::Vendor(data) => ours(Some(data)),
+        Block::Image(_) | Block::Audio(_) | Block::Document(_) | Block::ToolResult(_) => false,
+    })
+}
+
+/// Whether the message contains a refusal in the model's own words.
+fn has_refusal(message: &Message) -> bool {
+    message.blocks().iter().any(|block| match block {
+        Block::Text(text) => ours(text.vendor()).is_some_and(|kept| is_refusal(&kept)),
+        _ => false,
+    })
+}
+
+/// Whether a text with this vendor data is a refusal in the model's own words.
+fn is_refusal(kept: &str) -> bool {
+    ObjectMembers::of(kept).get("refusal").is_some()
+}
+
+/// Writes a block. If the thinking before it is left out, its id is left out too: by the id the
+/// vendor would notice the missing thinking.
+fn encode_block(out: &mut BodyDraft, block: &Block, thinking: bool, loaded: &LoadedTools<'_>) {
+    match block {
+        Block::Text(text) => encode_text(out, text, thinking),
+        Block::ToolCall(call) if !loaded.by(call.id()).is_empty() => {
+            encode_search(out, call, thinking);
+        }
+        Block::ToolCall(call) => encode_call(out, call, thinking),
+        Block::Reasoning(reasoning) => encode_reasoning(out, reasoning),
+        Block::Vendor(data) => {
+            let json = ours(Some(data)).unwrap_or_default();
+            if let Some(items) = summary::items(&json) {
+                items.iter().for_each(|item| {
+                    comma(out);
+                    raw(out, item);
+                });
+                return;
+            }
+            let kind = text_of(ObjectMembers::of(&json).get("type"));
+            // These have a block of their own. Sent as they came, they would have no id and no
+            // result.
+            let is_own = ["function_call", "custom_tool_call", "reasoning", "message"];
+            let is_own = is_own.contains(&kind.trim_end_matches("_output"));
+            if !kind.is_empty() && !is_own {
+                comma(out);
+                raw(out, &json);
+            }
+        }
+        // Only a user message contains files, and only tool results answer calls.
+        Block::Image(_) | Block::Audio(_) | Block::Document(_) | Block::ToolResult(_) => {}
+    }
+}
+
+fn encode_user(out: &mut BodyDraft, message: &Message, to: Recipient<'_>) {
+    let start = out.mark();
+    comma(out);
+    raw(out, r#"{"type":"message","role":"user","content":["#);
+    let first = out.len();
+    for block in message.blocks() {
+        match block {
+            Block::Text(text) => encode_words(out, text.text()),
+            Block::Image(media) => encode_media(out, MediaKind::Image, media, to),
+            Block::Audio(media) => encode_media(out, MediaKind::Audio, media, to),
+            Block::Document(media) => encode_media(out, MediaKind::Document, media, to),
+            Block::ToolCall(_) | Block::ToolResult(_) | Block::Reasoning(_) | Block::Vendor(_) => {}
+        }
+    }
+    if out.len() == first {
+        drop(out.split_off(start));
+        return;
+    }
+    raw(out, "]}");
+}
+
+/// Writes text of the model, with the id and the phase that the vendor gave it, if any.
+fn encode_text(out: &mut BodyDraft, text: &TextBlock, with_id: bool) {
+    if text.text().trim().is_empty() {
+        return;
+    }
+    let kept = ours(text.vendor()).unwrap_or_default();
+    let members = ObjectMembers::of(&kept);
+    let phase = members.get("phase").filter(|phase| *phase != "null");
+    let id = text_of(members.get("id"));
+    comma(out);
+    if with_id && id.starts_with("msg") && id.len() <= ID_LIMIT {
+        raw(out, r#"{"type":"message","role":"assistant","status":"completed""#);
+        member(out, "id", &id);
+        if is_refusal(&kept) {
+            raw(out, r#","content":[{"type":"refusal""#);
+            member(out, "refusal", text.text());
+        } else {
+            raw(out, r#","content":[{"type":"output_text""#);
+            key(out, "annotations");
+            raw(out, members.get("annotations").unwrap_or("[]"));
+            member(out, "text", text.text());
+        }
+        raw(out, "}]");
+    } else {
+        raw(out, r#"{"type":"message","role":"assistant""#);
+        member(out, "content", text.text());
+    }
+    if let Some(phase) = phase {
+        key(out, "phase");
+        raw(out, phase);
+    }
+    out.push(b'}');
+}
+
+/// Writes thinking if it is encrypted, and otherwise nothing: the vendor stores nothing, so an id
+/// alone would refer to nothing.
+fn encode_reasoning(out: &mut BodyDraft, reasoning: &ReasoningBlock) {
+    let Some(json) = ours(reasoning.vendor()) else { return };
+    let members = ObjectMembers::of(&json);
+    if text_of(members.get("encrypted_content")).is_empty() {
+        return;
+    }
+    comma(out);
+    raw(out, r#"{"type":"reasoning""#);
+    for (name, value) in &members.0 {
+        let is_taken = match &**name {
+            // The readable content is only for display; the vendor does not accept it as input.
+            "type" | "content" | "status" | "summary" => false,
+            "id" => value.get().starts_with('"'),
+            _ => true,
+        };
+        if is_taken {
+            key(out, name);
+            raw(out, value.get());
+        }
+    }
+    key(out, "summary");
+    raw(out, members.get("summary").filter(|list| list.starts_with('[')).unwrap_or("[]"));
+    out.push(b'}');
+}
+
+fn encode_call(out: &mut BodyDraft, call: &ToolCall, with_id: bool) {
+    let kept = ours(call.vendor()).unwrap_or_default();
+    let members = ObjectMembers::of(&kept);
+    let custom = is_custom(call);
+    comma(out);
+    raw(out, if custom { r#"{"type":"custom_tool_call""# } else { r#"{"type":"function_call""# });
+    member(out, "call_id", &names::id(call.id(), ID_LIMIT));
+    member(out, "name", &names::tool(call.name()));
+    if custom {
+        member(out, "input", &text_of(Some(&surrogates::readable(call.arguments()))));
+    } else {
+        // The protocol wants text here, but some servers parse the text as JSON.
+        member(out, "arguments", &object(call.arguments()));
+    }
+    for (name, value) in &members.0 {
+        let id = text_of(Some(value.get()));
+        let known = matches!(&**name, "type" | "call_id" | "name" | "arguments" | "input");
+        // The vendor refuses ids that do not have its own form.
+        let own = with_id && (id.starts_with("fc") || custom && id.starts_with("ctc"));
+        let foreign = name == "id" && !own;
+        if !known && !foreign && value.get() != "null" {
+            key(out, name);
+            raw(out, value.get());
+        }
+    }
+    out.push(b'}');
+}
+
+/// Writes a search whose output has the tools that it has found.
+fn encode_search(out: &mut BodyDraft, call: &ToolCall, with_id: bool) {
+    let kept = ours(call.vendor()).unwrap_or_default();
+    let id = text_of(ObjectMembers::of(&kept).get("id"));
+    comma(out);
+    raw(out, r#"{"type":"tool_search_call""#);
+    if with_id && id.starts_with("tsc") {
+        member(out, "id", &id);
+    }
+    member(out, "call_id", &names::id(call.id(), ID_LIMIT));
+    raw(out, r#","execution":"client","status":"completed""#);
+    key(out, "arguments");
+    raw(out, &object(call.arguments()));
+    out.push(b'}');
+}
+
+/// Writes the output of a search: the definitions of the tools that it has found.
+fn encode_loaded(out: &mut BodyDraft, result: &ToolResult, tools: &[&str]) {
+    comma(out);
+    raw(out, r#"{"type":"tool_search_output""#);
+    member(out, "call_id", &names::id(result.call_id(), ID_LIMIT));
+    raw(out, r#","execution":"client","status":"completed","tools":["#);
+    for tool in tools {
+        comma(out);
+        raw(out, tool);
+    }
+    raw(out, "]}");
+}
+
+/// Whether the call takes free text; its result has an item type of its own.
+fn is_custom(call: &ToolCall) -> bool {
+    let kept = ours(call.vendor()).unwrap_or_default();
+    text_of(ObjectMembers::of(&kept).get("type")) == "custom_tool_call"
+}
+
+fn encode_result(out: &mut BodyDraft, result: &ToolResult, custom: bool, to: Recipient<'_>) {
+    comma(out);
+    let kind = if custom { "custom_tool_call_output" } else { "function_call_output" };
+    out.push(b'{');
+    key(out, "type");
+    text(out, kind);
+    member(out, "call_id", &names::id(result.call_id(), ID_LIMIT));
+    key(out, "output");
+    if to.shown(result.content()).next().is_none() {
+        let words = to.text(result);
+        // Some servers with this protocol refuse white space alone.
+        match words.iter().all(|text| text.trim().is_empty()) {
+            true => text(out, "(no output)"),
+            false => texts(out, words.iter().map(|text| &**text), "\n"),
+        }
+        out.push(b'}');
+        return;
+    }
+    out.push(b'[');
+    for part in result.content() {
+        match (part.media(), to.words(part)) {
+            (Some((kind, media)), None) => encode_media(out, kind, media, to),
+            (_, words) => encode_words(out, &words.unwrap_or_default()),
+        }
+    }
+    raw(out, "]}");
+}
+
+fn encode_words(out: &mut BodyDraft, text: &str) {
+    if !text.trim().is_empty() {
+        comma(out);
+        raw(out, r#"{"type":"input_text""#);
+        member(out, "text", text);
+        out.push(b'}');
+    }
+}
+
+/// Writes a file, or the text that replaces it.
+fn encode_media(out: &mut BodyDraft, kind: MediaKind, media: &Media, to: Recipient<'_>) {
+    let (address, media) = match to.part_or_line(kind, media) {
+        Err(words) => return encode_words(out, &words),
+        Ok(FilePart::Text(media)) => {
+            return encode_words(out, &media.to_text().unwrap_or_default());
+        }
+        Ok(FilePart::Image(media)) => {
+            comma(out);
+            raw(out, r#"{"type":"input_image","detail":"auto""#);
+            ("image_url", media)
+        }
+        Ok(FilePart::Document(media)) => {
+            comma(out);
+            raw(out, r#"{"type":"input_file""#);
+            ("file_url", media)
+        }
+        // This wire cannot carry audio.
+        Ok(FilePart::Audio { .. }) => return,
+    };
+    match media.source() {
+        MediaSource::Url(url) => member(out, address, url),
+        MediaSource::File { id, .. } => member(out, "file_id", id),
+        MediaSource::Data { mime, data } if address == "file_url" => {
+            // The vendor requires a file name.
+            member(out, "filename", &file_name(&media));
+            key(out, "file_data");
+            data_url(out, mime, data);
+        }
+        MediaSource::Data { mime, data } => {
+            key(out, address);
+            data_url(out, mime, data);
+        }
+        // Text files are written as text parts.
+        MediaSource::Text { .. } => {}
+    }
+    out.push(b'}');
+}
+
+/// The vendor data, if it belongs to this wire and can be sent.
+fn ours(data: Option<&VendorData>) -> Option<Cow<'_, str>> {
+    data.filter(|data| data.wire() == WIRE).and_then(|data| sendable(data.json()))
+}

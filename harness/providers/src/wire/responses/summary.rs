@@ -1,0 +1,94 @@
+//! The vendor's own summary: its request, its check, and the form in which it is sent back.
+//!
+//! It is the whole list of items from the vendor, and each later request begins with it unchanged:
+//! the user's messages word for word, and one encrypted item for the rest.
+//!
+//! Source: <https://platform.openai.com/docs/guides/compaction>.
+
+use serde_json::Map;
+
+use super::{
+    Options, SUMMARY, WIRE,
+    encode::{LoadedTools, PLACES, encode_message},
+};
+use crate::wire::{
+    Encoded, cache,
+    encoded::{MessageEncoding, PrefixStability, conversation, thinking_from},
+    json::JsonBody,
+    media::Recipient,
+    tolerant::{ObjectMembers, RawJson, elements, text_of},
+};
+use harness_core::{error::Error, provider::Request};
+
+/// The type of the item that replaces everything but the user's messages.
+const ITEM: &str = "compaction";
+
+/// Encodes the body of a request for a summary. It has no settings of an answer, because there is
+/// none.
+///
+/// # Errors
+/// - [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript): the conversation has nothing to send.
+/// - [`ErrorKind::Content`](harness_core::error::ErrorKind::Content): the user's last message holds a file that
+///   this recipient cannot take.
+pub fn encode_summary(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
+    let Options { model, settings, takes, refused, answer_way: _, defers_tools: _ } = options;
+    let nothing = Map::new();
+    let mut body = JsonBody::new(&nothing, &[], *refused)?;
+    body.value("model", model);
+    cache::write(&mut body, request, settings, takes);
+    body.maybe("instructions", request.system().filter(|system| !system.trim().is_empty()));
+    let thinking_from = thinking_from(request, settings, false);
+    let form = MessageEncoding { is: format!("{WIRE} {thinking_from}"), mark: None };
+    let to = Recipient { takes, places: &PLACES };
+    // The vendor sums up words, and is told of no tools.
+    let loaded = LoadedTools::default();
+    conversation(body, "input", b"", form, request, to, |out, before, message| {
+        encode_message(out, before, message, before.len() >= thinking_from, &loaded, to);
+        PrefixStability::Always
+    })
+}
+
+/// The JSON that is kept of the vendor's items, or their fault.
+pub(super) fn of_output(output: &[RawJson<'_>]) -> Result<String, String> {
+    let mut summaries = 0_usize;
+    for (at, item) in output.iter().enumerate() {
+        let members = ObjectMembers::of(item.get());
+        let text = |name| text_of(members.get(name));
+        match text("type").as_str() {
+            ITEM if text("encrypted_content").is_empty() => {
+                return Err("the vendor's own summary is empty".to_owned());
+            }
+            ITEM if at.saturating_add(1) < output.len() => {
+                return Err("the vendor's own summary is not the last item that it gave".to_owned());
+            }
+            ITEM => summaries = summaries.saturating_add(1),
+            "message" if text("role") != "user" => {
+                let role = text("role");
+                return Err(format!("words of `{role}` stand before the vendor's own summary"));
+            }
+            "function_call"
+            | "custom_tool_call"
+            | "function_call_output"
+            | "custom_tool_call_output" => {
+                return Err("a call stands before the vendor's own summary".to_owned());
+            }
+            // The user's messages, and unknown items.
+            _ => {}
+        }
+    }
+    if summaries == 0 {
+        return Err("the vendor gave items without a summary of its own".to_owned());
+    }
+    let items: Vec<&str> = output.iter().map(|item| item.get()).collect();
+    Ok(format!(r#"{{"object":"{SUMMARY}","output":[{}]}}"#, items.join(",")))
+}
+
+/// The items of a summary, if this is one.
+pub(super) fn items(json: &str) -> Option<Vec<&str>> {
+    if !json.contains(SUMMARY) {
+        return None;
+    }
+    let members = ObjectMembers::of(json);
+    (text_of(members.get("object")) == SUMMARY)
+        .then(|| elements(members.get("output").unwrap_or_default()))
+}

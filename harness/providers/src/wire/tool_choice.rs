@@ -1,0 +1,123 @@
+//! The tools that a request says the model has to call. While tools are searched for, the model is not told of all of them,
+//! and a vendor refuses the name of one that is not in the request.
+
+use serde_json::{Map, Value};
+
+use super::{
+    json::{JsonBody, put},
+    optional::OptionalMember,
+};
+use harness_core::{
+    error::{Error, ErrorKind},
+    provider::{Request, Settings, ToolChoice},
+};
+
+/// Whether a tool has to be called, and whether calls may come together.
+type ToolChoiceFlags<'a> = (Option<&'a ToolChoice>, Option<bool>);
+
+/// Writes the choice that the way to ask for an answer forces, or else the program's own. The request can do without
+/// `parallel_tool_calls` unless the program forbids calls that come together.
+pub(super) fn write(
+    body: &mut JsonBody<'_>,
+    forced: Option<ToolChoiceFlags<'_>>,
+    own: ToolChoiceFlags<'_>,
+    json: impl Fn(&ToolChoice) -> Value,
+) {
+    let (choice, parallel) = forced.unwrap_or(own);
+    body.maybe("tool_choice", choice.map(json).as_ref());
+    match parallel {
+        Some(false) if forced.is_none() => body.value("parallel_tool_calls", &false),
+        Some(parallel) => {
+            body.optional(OptionalMember::ParallelToolCalls, |out| put(out, &parallel));
+        }
+        None => {}
+    }
+}
+
+/// The names in the choice of a tool that is sent: of [`Settings::tool_choice`], and of `extra`, which replaces it or is merged
+/// with it.
+pub(super) fn named(settings: &Settings) -> Vec<&str> {
+    own(settings).into_iter().chain(of_extra(settings)).collect()
+}
+
+/// The name in [`Settings::tool_choice`], unless `extra` replaces it.
+fn own(settings: &Settings) -> Option<&str> {
+    match (&settings.tool_choice, settings.extra.get("tool_choice")) {
+        (Some(ToolChoice::Tool(name)), None | Some(Value::Object(_))) => Some(name),
+        _ => None,
+    }
+}
+
+fn of_extra(settings: &Settings) -> Vec<&str> {
+    let mut names = Vec::new();
+    settings.extra.get("tool_choice").into_iter().for_each(|choice| collect(choice, &mut names));
+    names
+}
+
+/// Collects the members `name` of a value, at any depth, without the tools of servers that the vendor calls by itself.
+fn collect<'v>(value: &'v Value, names: &mut Vec<&'v str>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| collect(item, names)),
+        Value::Object(members) if members.contains_key("server_label") => {}
+        Value::Object(members) => {
+            names.extend(members.get("name").and_then(Value::as_str));
+            members.values().for_each(|value| collect(value, names));
+        }
+        _ => {}
+    }
+}
+
+/// The name of a tool in the vendor's format.
+fn name(tool: &Value) -> Option<&str> {
+    let inner = tool.get("function").and_then(|function| function.get("name"));
+    tool.get("name").or(inner)?.as_str()
+}
+
+/// Checks the settings of a request in which the model can search for tools.
+///
+/// # Errors
+/// Fails if the settings name a tool that is not sent, or if `extra` has a tool of the agent.
+pub(super) fn check(request: &Request<'_>, settings: &Settings) -> Result<(), Error> {
+    // A request for the vendor's own summary has no choice.
+    if request.found().search().is_none() || request.asks_for_summary() {
+        return Ok(());
+    }
+    let wrong = |why: String| Err(Error::new(ErrorKind::Configuration, why));
+    let is_told = |name: &str| request.tools().iter().any(|tool| tool.name == name);
+    let more = tools(&settings.extra);
+    let is_searched = |name: &str| request.found().is_searched(name);
+    if let Some(twice) =
+        more.iter().filter_map(name).find(|name| is_told(name) || is_searched(name))
+    {
+        return wrong(format!(
+            "`extra(\"tools\")` has a tool `{}`, which the agent has already: give one of them another name",
+            twice.escape_debug()
+        ));
+    }
+    let kinds = more.iter().filter_map(|tool| tool.get("type")?.as_str());
+    if let Some(kind) = kinds.into_iter().find(|kind| kind.starts_with("tool_search")) {
+        return wrong(format!(
+            "`extra(\"tools\")` has the vendor's search for tools (`{}`), and the agent searches by itself: leave it \
+             out, or turn the agent's search off by `ToolSearch::off`",
+            kind.escape_debug()
+        ));
+    }
+    // The vendor may have tools of which only it knows the names.
+    let mut within = Vec::new();
+    more.iter().for_each(|tool| collect(tool, &mut within));
+    let is_sent = |wanted: &str| is_told(wanted) || within.contains(&wanted);
+    let own = own(settings).filter(|name| !is_sent(name));
+    let hidden = || of_extra(settings).into_iter().find(|name| is_searched(name) && !is_sent(name));
+    match own.or_else(hidden) {
+        Some(unsent) => wrong(format!(
+            "`tool_choice` names `{}`, which the request does not have: the model gets it only after it has searched for \
+             it; name it in `ToolSearch::always`, or offer it by `only_tools`",
+            unsent.escape_debug()
+        )),
+        None => Ok(()),
+    }
+}
+
+fn tools(extra: &Map<String, Value>) -> &[Value] {
+    extra.get("tools").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}

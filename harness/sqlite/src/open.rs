@@ -1,0 +1,187 @@
+//! Opens a file: checks what it is before anything is changed, and creates the schema on first use.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+
+use super::{
+    SqliteBuilder,
+    fault::{self, SqliteFault},
+    files::OpenFiles,
+    spills,
+    store::SqliteStore,
+};
+use harness_core::error::Error;
+
+/// Marks the files of this library in their header: `hrns`.
+const APPLICATION: i64 = 0x6872_6e73;
+
+/// The version of the schema. Versions 1 and 2 existed only while the library was developed.
+const VERSION: i64 = 3;
+
+/// `key` stands for a conversation instead of its name, because it is shorter. The facts of a fork
+/// before `base_facts` are stored in `base`. `incarnation`, `facts` and `writer` are the head.
+const SCHEMA: &str = "
+    CREATE TABLE conversations (
+        key INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        metadata TEXT NOT NULL,
+        owner TEXT,
+        parent TEXT,
+        created_at INTEGER NOT NULL,
+        updated_at INTEGER NOT NULL,
+        changed INTEGER NOT NULL UNIQUE,
+        incarnation INTEGER NOT NULL,
+        facts INTEGER NOT NULL,
+        writer TEXT,
+        base INTEGER,
+        base_facts INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX conversations_owner ON conversations (owner, changed) WHERE owner IS NOT NULL;
+    CREATE INDEX conversations_parent ON conversations (parent, changed) WHERE parent IS NOT NULL;
+    CREATE INDEX conversations_base ON conversations (base) WHERE base IS NOT NULL;
+    CREATE TABLE facts (
+        conversation INTEGER NOT NULL,
+        number INTEGER NOT NULL,
+        format INTEGER NOT NULL,
+        version TEXT NOT NULL,
+        life TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        elapsed INTEGER NOT NULL,
+        fact TEXT NOT NULL,
+        PRIMARY KEY (conversation, number)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE holds (
+        conversation TEXT PRIMARY KEY,
+        life TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+";
+
+/// The state of a file.
+enum FileState {
+    New,
+    Ours,
+}
+
+impl SqliteStore {
+    /// Opens the file.
+    pub(super) fn open(settings: &SqliteBuilder, path: PathBuf) -> Result<Self, Error> {
+        if path.is_dir() {
+            return Err(fault::is_folder(&path));
+        }
+        // SQLite counts milliseconds in 31 bits.
+        let longest = Duration::from_millis(i32::MAX.unsigned_abs().into());
+        let busy_timeout = settings.busy_timeout.min(longest);
+        let opened = OpenFiles::ensure_none_lost(&path)
+            .and_then(|()| connect(settings, &path, busy_timeout))
+            .and_then(|db| Ok((OpenFiles::of(&db, &path)?, db)));
+        match opened {
+            Ok((files, db)) => Ok(Self::new(db, path, files, busy_timeout, settings.synchronous)),
+            Err(fault) => Err(fault.into_error(&path, busy_timeout)),
+        }
+    }
+}
+
+fn connect(
+    settings: &SqliteBuilder,
+    path: &Path,
+    busy_timeout: Duration,
+) -> Result<Connection, SqliteFault> {
+    let access = match settings.read_only {
+        true => OpenFlags::SQLITE_OPEN_READ_ONLY,
+        false => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+    };
+    #[cfg(unix)]
+    if !settings.read_only {
+        make_private(path);
+    }
+    let mut db = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    db.busy_timeout(busy_timeout)?;
+    db.set_prepared_statement_cache_capacity(64);
+    // Damage is detected when it is read, and functions named in a damaged schema are not run.
+    db.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;")?;
+    let is = look(&db, path)?;
+    if !db.is_readonly("main")? {
+        keep_a_log(&db, busy_timeout)?;
+        make(&mut db, path)?;
+    } else if let FileState::New = is {
+        return Err(fault::is_empty(path).into());
+    }
+    if let Some(bytes) = settings.max_size {
+        let page: i64 = db.pragma_query_value(None, "page_size", |row| row.get(0))?;
+        let pages = bytes / page.max(1).unsigned_abs();
+        // The range that SQLite accepts. It would take 0 for a query.
+        let pages = pages.clamp(1, 4_294_967_294);
+        db.pragma_update_and_check(None, "max_page_count", pages.cast_signed(), |_| Ok(()))?;
+    }
+    Ok(db)
+}
+
+/// Creates the file so that only its owner may read it, unless it exists. SQLite gives the files
+/// beside it the same mode. If this fails, SQLite says why.
+#[cfg(unix)]
+fn make_private(path: &Path) {
+    use std::os::unix::fs::OpenOptionsExt as _;
+
+    let mut options = fs::OpenOptions::new();
+    drop(options.write(true).create_new(true).mode(0o600).open(path));
+}
+
+/// Checks what the file is, and changes nothing.
+fn look(db: &Connection, path: &Path) -> Result<FileState, SqliteFault> {
+    // It is one statement because another process may be creating the tables.
+    let what = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) \
+                FROM pragma_application_id, pragma_user_version";
+    let (application, version, tables): (i64, i64, i64) =
+        db.query_row(what, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    if application == APPLICATION {
+        return match version {
+            VERSION => Ok(FileState::Ours),
+            other if other > 0 => Err(fault::has_other_schema(path, other, VERSION).into()),
+            _ => Err(fault::is_of_others(path).into()),
+        };
+    }
+    match (application, version, tables) {
+        (0, 0, 0) => Ok(FileState::New),
+        _ => Err(fault::is_of_others(path).into()),
+    }
+}
+
+/// Turns on the write-ahead log, so that others can read during a write. The file remembers the
+/// setting.
+fn keep_a_log(db: &Connection, busy_timeout: Duration) -> Result<(), SqliteFault> {
+    let begun = Instant::now();
+    loop {
+        match db.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())) {
+            // If another process does the same, SQLite reports that at once, without waiting.
+            Err(err)
+                if err.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && begun.elapsed() < busy_timeout =>
+            {
+                thread::sleep(Duration::from_millis(5));
+            }
+            result => return Ok(result?),
+        }
+    }
+}
+
+/// Creates the schema if it does not exist.
+fn make(db: &mut Connection, path: &Path) -> Result<(), SqliteFault> {
+    if let FileState::Ours = look(db, path)? {
+        return Ok(());
+    }
+    let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have created it meanwhile.
+    if let FileState::New = look(&transaction, path)? {
+        transaction.execute_batch(SCHEMA)?;
+        transaction.execute_batch(spills::TABLES)?;
+        transaction.pragma_update(None, "application_id", APPLICATION)?;
+        transaction.pragma_update(None, "user_version", VERSION)?;
+    }
+    Ok(transaction.commit()?)
+}

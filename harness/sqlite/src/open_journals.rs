@@ -1,0 +1,128 @@
+//! Shows which journals are open: each has a file that is locked as long as the journal is open.
+//! The operating system releases the lock when the process ends in any way. A file that can be
+//! locked therefore belongs to a journal that is gone.
+//!
+//! Files are created, and those of journals that are gone are removed, only inside a write
+//! transaction. So nobody takes a file for dead that was created and is not locked yet. A name is
+//! never used twice.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    io,
+    path::{Path, PathBuf},
+};
+
+use harness_core::journal::WriterId;
+
+/// How often to try again if somebody else removes the folder at the same time.
+const TRIES: usize = 100;
+
+/// The folder of these files, and the own file, once it exists.
+pub(super) struct OpenJournals {
+    database: PathBuf,
+    folder: PathBuf,
+    own: Option<(String, File)>,
+}
+
+impl OpenJournals {
+    pub(super) fn beside(database: &Path) -> Self {
+        let mut folder = database.as_os_str().to_owned();
+        folder.push("-lives");
+        Self { database: database.to_owned(), folder: folder.into(), own: None }
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The own life. It begins with the first call, inside a write transaction.
+    pub(super) fn own(&mut self) -> io::Result<&str> {
+        let begun = match self.own.take() {
+            Some(own) => own,
+            None => self.begin()?,
+        };
+        Ok(&self.own.insert(begun).0)
+    }
+
+    fn begin(&self) -> io::Result<(String, File)> {
+        let life = WriterId::random().to_string();
+        let (mut folder, mut file) = (DirBuilder::new(), OpenOptions::new());
+        folder.recursive(true);
+        file.read(true).write(true).create_new(true);
+        #[cfg(unix)]
+        self.share(&mut folder, &mut file);
+        for tries in (0..TRIES).rev() {
+            folder.create(&self.folder)?;
+            match file.open(self.folder.join(&life)) {
+                Ok(file) => {
+                    file.try_lock()?;
+                    self.sweep(&life);
+                    return Ok((life, file));
+                }
+                // The last open journal has removed the folder when it was closed.
+                Err(err) if err.kind() == io::ErrorKind::NotFound && tries > 0 => {}
+                Err(err) => return Err(err),
+            }
+        }
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    /// Lets those into the folder who may use the database, and nobody else.
+    #[cfg(unix)]
+    fn share(&self, folder: &mut DirBuilder, file: &mut OpenOptions) {
+        use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+
+        let mode = fs::metadata(&self.database).map_or(0o600, |it| it.permissions().mode()) & 0o666;
+        file.mode(mode);
+        // Whoever may read it may also go into its folder.
+        folder.mode(mode | (mode & 0o444) >> 2);
+    }
+
+    /// Removes the files of journals that are gone. What cannot be removed is left for the next
+    /// one.
+    fn sweep(&self, own: &str) {
+        let Ok(files) = fs::read_dir(&self.folder) else { return };
+        for file in files.flatten() {
+            if let Some(life) = file.file_name().to_str()
+                && life != own
+                && WriterId::parse(life).is_some()
+                && self.is_dead(life).unwrap_or(false)
+            {
+                self.remove(life);
+            }
+        }
+    }
+
+    /// Whether another journal is gone. A name that is not valid belongs to nobody.
+    pub(super) fn is_dead(&self, life: &str) -> io::Result<bool> {
+        if WriterId::parse(life).is_none() {
+            return Ok(true);
+        }
+        let file = match File::open(self.folder.join(life)) {
+            Ok(file) => file,
+            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(true),
+            Err(err) => return Err(err),
+        };
+        match file.try_lock() {
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(err)) => Err(err),
+        }
+    }
+
+    /// Removes the file of a journal that is gone.
+    pub(super) fn remove(&self, life: &str) {
+        // Without its file, it still counts as gone.
+        drop(fs::remove_file(self.folder.join(life)));
+    }
+}
+
+impl Drop for OpenJournals {
+    fn drop(&mut self) {
+        let Some((life, file)) = self.own.take() else { return };
+        self.remove(&life);
+        drop(file);
+        // This succeeds only if no other file is left.
+        drop(fs::remove_dir(&self.folder));
+    }
+}

@@ -1,0 +1,310 @@
+//! The stream of one answer, from `response.created` to the event that ends it.
+//! `item` has the output items.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use super::item::{ItemStatus, OutputItem};
+use crate::{
+    Answer,
+    events::{set, write_named},
+};
+
+/// Begins the stream of one answer. Add its items in order.
+///
+/// ```
+/// use harness::testing::responses;
+/// use serde_json::json;
+///
+/// let body = responses::body()
+///     .reasoning(&["The user wants the weather."], "gAAAAB")
+///     .call("call_1", "weather", json!({"city": "Oslo"}))
+///     .usage(120, 40);
+/// assert!(body.to_string().starts_with("event: response.created\n"));
+/// assert!(body.to_string().contains("event: response.completed\n"));
+/// ```
+pub fn body() -> Body {
+    Body {
+        id: "resp_01".to_owned(),
+        model: "gpt-6.2".to_owned(),
+        items: Vec::new(),
+        usage: ResponsesUsage { input: 25, output: 15, cached: 0, reasoning: 0 },
+        end: ResponsesEnd::Completed,
+    }
+}
+
+/// The stream of one answer. [`body`] begins one; `to_string` writes it, and a
+/// [`LoopbackServer`](crate::LoopbackServer) takes it as it is.
+///
+/// Text, summaries and arguments are sent in several deltas, and the events at the end of an item
+/// repeat them complete, as the service does. The id of an item has its position: `msg_0`, `fc_1`,
+/// `rs_2`.
+#[derive(Clone, Debug)]
+pub struct Body {
+    id: String,
+    model: String,
+    items: Vec<OutputItem>,
+    usage: ResponsesUsage,
+    end: ResponsesEnd,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct ResponsesUsage {
+    input: u64,
+    output: u64,
+    cached: u64,
+    reasoning: u64,
+}
+
+#[derive(Clone, Debug)]
+enum ResponsesEnd {
+    Completed,
+    Incomplete(String),
+    Failed { announced: bool, code: String, message: String },
+    Cut { in_item: bool },
+}
+
+impl Body {
+    /// Adds text.
+    #[must_use]
+    pub fn text(self, text: impl Into<String>) -> Self {
+        self.with(OutputItem::Text(text.into()))
+    }
+
+    /// Adds the text of a refusal.
+    #[must_use]
+    pub fn refusal(self, text: impl Into<String>) -> Self {
+        self.with(OutputItem::Refusal(text.into()))
+    }
+
+    /// Adds thinking: the parts of its summary, which may be none, and the encrypted content. The
+    /// first event of the item has only the beginning of the encrypted content, as with the service.
+    #[must_use]
+    pub fn reasoning(self, summary: &[&str], encrypted: &str) -> Self {
+        let summary = summary.iter().copied().map(str::to_owned).collect();
+        self.with(OutputItem::Reasoning { summary, encrypted: encrypted.to_owned() })
+    }
+
+    /// Adds a call of one of the client's tools.
+    #[must_use]
+    pub fn call(self, call_id: &str, name: &str, arguments: Value) -> Self {
+        self.call_text(call_id, name, arguments.to_string())
+    }
+
+    /// Adds a call with this text as its arguments, valid or not.
+    #[must_use]
+    pub fn call_text(self, call_id: &str, name: &str, arguments: impl Into<String>) -> Self {
+        self.with(OutputItem::Call {
+            call_id: call_id.to_owned(),
+            name: name.to_owned(),
+            arguments: arguments.into(),
+        })
+    }
+
+    /// Adds an item without deltas, such as a search that the vendor ran.
+    #[must_use]
+    pub fn item(self, item: Value) -> Self {
+        self.with(OutputItem::Whole(item))
+    }
+
+    /// Stops before the end, for this reason: `max_output_tokens` or `content_filter`. The last
+    /// item is left incomplete.
+    #[must_use]
+    pub fn incomplete(mut self, reason: &str) -> Self {
+        self.end = ResponsesEnd::Incomplete(reason.to_owned());
+        self
+    }
+
+    /// Fails after the items so far, with `response.failed`.
+    #[must_use]
+    pub fn failed(mut self, code: &str, message: &str) -> Self {
+        let (code, message) = (code.to_owned(), message.to_owned());
+        self.end = ResponsesEnd::Failed { announced: false, code, message };
+        self
+    }
+
+    /// Fails after the items so far, with an `error` event and then `response.failed`.
+    #[must_use]
+    pub fn error(mut self, code: &str, message: &str) -> Self {
+        let (code, message) = (code.to_owned(), message.to_owned());
+        self.end = ResponsesEnd::Failed { announced: true, code, message };
+        self
+    }
+
+    /// Ends after the items so far, without a final event.
+    #[must_use]
+    pub fn cut(mut self) -> Self {
+        self.end = ResponsesEnd::Cut { in_item: false };
+        self
+    }
+
+    /// Ends inside the last item, after its deltas.
+    #[must_use]
+    pub fn cut_in_item(mut self) -> Self {
+        self.end = ResponsesEnd::Cut { in_item: true };
+        self
+    }
+
+    /// Sets the tokens as this vendor counts them: `input` includes cached tokens, `output` includes
+    /// thinking.
+    #[must_use]
+    pub fn usage(mut self, input: u64, output: u64) -> Self {
+        self.usage = ResponsesUsage { input, output, ..self.usage };
+        self
+    }
+
+    /// Sets how many of the input tokens came from the prompt cache.
+    #[must_use]
+    pub fn cached(mut self, tokens: u64) -> Self {
+        self.usage.cached = tokens;
+        self
+    }
+
+    /// Sets how many of the output tokens were thinking.
+    #[must_use]
+    pub fn reasoning_tokens(mut self, tokens: u64) -> Self {
+        self.usage.reasoning = tokens;
+        self
+    }
+
+    /// Sets the id of the response.
+    #[must_use]
+    pub fn id(mut self, id: &str) -> Self {
+        self.id = id.to_owned();
+        self
+    }
+
+    /// Sets the name of the model that answers.
+    #[must_use]
+    pub fn model(mut self, model: &str) -> Self {
+        self.model = model.to_owned();
+        self
+    }
+
+    fn with(mut self, item: OutputItem) -> Self {
+        self.items.push(item);
+        self
+    }
+
+    /// The events, each the JSON of its `data`; its `type` is the name of the event.
+    pub fn events(&self) -> Vec<Value> {
+        let begun = self.response("in_progress", Vec::new());
+        let mut events = vec![
+            json!({"type": "response.created", "response": begun}),
+            json!({"type": "response.in_progress", "response": begun}),
+        ];
+        let mut output = Vec::new();
+        for (index, item) in self.items.iter().enumerate() {
+            let last = index + 1 == self.items.len();
+            let status = match &self.end {
+                ResponsesEnd::Incomplete(_) if last => ItemStatus::Incomplete,
+                ResponsesEnd::Cut { in_item: true } if last => ItemStatus::InProgress,
+                _ => ItemStatus::Completed,
+            };
+            events.extend(item.events(index, status));
+            output.push(item.at(index, status));
+        }
+        events.extend(self.ending(output));
+        for (number, event) in events.iter_mut().enumerate() {
+            set(event, "sequence_number", number);
+        }
+        events
+    }
+
+    /// The answer of a server: server-sent events with status 200.
+    pub fn answer(&self) -> Answer {
+        Answer::sse(self.to_string()).header("x-request-id", "req_01")
+    }
+
+    fn ending(&self, output: Vec<Value>) -> Vec<Value> {
+        match &self.end {
+            ResponsesEnd::Completed => {
+                let mut response = self.response("completed", output);
+                set(&mut response, "usage", self.counted());
+                vec![json!({"type": "response.completed", "response": response})]
+            }
+            ResponsesEnd::Incomplete(reason) => {
+                let mut response = self.response("incomplete", output);
+                set(&mut response, "incomplete_details", json!({"reason": reason}));
+                set(&mut response, "usage", self.counted());
+                vec![json!({"type": "response.incomplete", "response": response})]
+            }
+            ResponsesEnd::Failed { announced, code, message } => {
+                let mut response = self.response("failed", output);
+                set(&mut response, "error", json!({"code": code, "message": message}));
+                let failed = json!({"type": "response.failed", "response": response});
+                if !announced {
+                    return vec![failed];
+                }
+                let error = json!({"type": code, "code": code, "message": message, "param": null});
+                vec![json!({"type": "error", "error": error}), failed]
+            }
+            ResponsesEnd::Cut { .. } => Vec::new(),
+        }
+    }
+
+    fn response(&self, status: &str, output: Vec<Value>) -> Value {
+        json!({
+            "id": self.id,
+            "object": "response",
+            "created_at": 1_790_000_000,
+            "status": status,
+            "background": false,
+            "error": null,
+            "incomplete_details": null,
+            "instructions": null,
+            "max_output_tokens": null,
+            "max_tool_calls": null,
+            "metadata": {},
+            "model": self.model,
+            "output": output,
+            "parallel_tool_calls": true,
+            "previous_response_id": null,
+            "prompt_cache_key": null,
+            "reasoning": {"effort": "medium", "summary": null},
+            "safety_identifier": null,
+            "service_tier": "default",
+            "store": false,
+            "temperature": 1.0,
+            "text": {"format": {"type": "text"}, "verbosity": "medium"},
+            "tool_choice": "auto",
+            "tools": [],
+            "top_logprobs": 0,
+            "top_p": 1.0,
+            "truncation": "disabled",
+            "usage": null,
+            "user": null,
+        })
+    }
+
+    fn counted(&self) -> Value {
+        let ResponsesUsage { input, output, cached, reasoning } = self.usage;
+        json!({
+            "input_tokens": input,
+            "input_tokens_details": {"cached_tokens": cached},
+            "output_tokens": output,
+            "output_tokens_details": {"reasoning_tokens": reasoning},
+            "total_tokens": input + output,
+        })
+    }
+}
+
+/// The bytes of the stream: each event with its name and its data.
+impl fmt::Display for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_named(f, &self.events())
+    }
+}
+
+impl From<Body> for Answer {
+    fn from(body: Body) -> Self {
+        body.answer()
+    }
+}
+
+impl From<Body> for Vec<u8> {
+    fn from(body: Body) -> Self {
+        body.to_string().into_bytes()
+    }
+}

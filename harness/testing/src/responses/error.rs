@@ -1,0 +1,25 @@
+//! The answer to a request that failed.
+
+use serde_json::json;
+
+use crate::Answer;
+
+/// The answer to a request that failed: its status and the vendor's error object, as both APIs of
+/// this vendor send it. `code` is the vendor's name of the error, such as `rate_limit_exceeded`.
+///
+/// ```
+/// use harness::testing::responses;
+///
+/// let busy = responses::error(429, "rate_limit_exceeded", "Slow down").header("retry-after", "2");
+/// # let _ = busy;
+/// ```
+pub fn error(status: u16, code: &str, message: &str) -> Answer {
+    let kind = match status {
+        _ if code.contains("quota") => "insufficient_quota",
+        429 => "rate_limit_error",
+        500.. => "server_error",
+        _ => "invalid_request_error",
+    };
+    let error = json!({"message": message, "type": kind, "param": null, "code": code});
+    Answer::json(status, &json!({"error": error})).header("x-request-id", "req_01")
+}

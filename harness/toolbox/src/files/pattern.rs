@@ -1,0 +1,180 @@
+//! A regular expression of the model for a part of one line. Its memory is bounded, and a search can be stopped inside of a
+//! long line.
+
+use std::io;
+
+use grep_matcher::{Match, Matcher, NoCaptures};
+use regex_automata::{
+    Input,
+    meta::Regex,
+    nfa::thompson::WhichCaptures,
+    util::syntax::{self, parse_with},
+};
+use regex_syntax::{
+    ast::{self, Ast, ClassSetBinaryOp, ClassSetItem},
+    hir::{Hir, HirKind},
+};
+
+use super::blocking_work::StopCheck;
+use harness_core::tool::ToolError;
+
+/// The longest expression, in bytes. Before it is compiled, each two bytes of it may need several thousand.
+const LONGEST: usize = 4_000;
+/// The most character classes, such as `\w`, `\p{L}` and `[a-z]`, and the most parts in brackets. Each class may have all
+/// characters of all scripts, so that a thousand of them need seconds before anything is compiled.
+const MAX_CLASSES: usize = 100;
+const MAX_PARTS: usize = 500;
+/// The largest compiled program, in bytes: enough for a word of 64 letters in any script, `\w{64}`.
+const MAX_PROGRAM: usize = 4 << 20;
+/// The largest table of states that a search remembers, in bytes; there is one for each direction.
+const MAX_TABLE: usize = 2 << 20;
+/// The work between two looks at the stop, in bytes of the line times bytes of the program: a second or less.
+const WORK: usize = 1 << 31;
+/// The smallest and the largest part of a line, in bytes, that is searched between two looks.
+const PART: (usize, usize) = (4 << 10, 256 << 10);
+
+/// A compiled expression, and the stop of the search that uses it.
+pub(super) struct LinePattern<'s> {
+    regex: Regex,
+    stop: &'s StopCheck,
+    /// The bytes of a line that are searched between two looks at the stop.
+    part: usize,
+}
+
+impl<'s> LinePattern<'s> {
+    /// # Errors
+    /// Fails if `pattern` is not an expression for one line, or is too large.
+    pub(super) fn new(pattern: &str, stop: &'s StopCheck) -> Result<Self, ToolError> {
+        let wrong = |why: &dyn std::fmt::Display| {
+            ToolError::BadArguments(vec![format!(
+                "`pattern`: is not a regular expression for one line: {why}; write a backslash before \
+                 a character that is meant as itself, such as `\\(`"
+            )])
+        };
+        if pattern.len() > LONGEST {
+            return Err(ToolError::BadArguments(vec![format!(
+                "`pattern`: is longer than {LONGEST} bytes; search for a shorter one"
+            )]));
+        }
+        let counted = ast::parse::Parser::new().parse(pattern).ok();
+        let counted = counted.and_then(|it| ast::visit(&it, ClassCount::default()).ok());
+        let ClassCount { classes, parts } = counted.unwrap_or_default();
+        if classes > MAX_CLASSES || parts > MAX_PARTS {
+            return Err(ToolError::BadArguments(vec![format!(
+                "`pattern`: has {classes} character classes with {parts} parts, and at most {MAX_CLASSES} with {MAX_PARTS} are \
+                 read; search for a part of it, or repeat a class, such as `\\w{{3}}` for `\\w\\w\\w`"
+            )]));
+        }
+        let config = syntax::Config::new().utf8(false).multi_line(true).crlf(true);
+        let parsed = parse_with(pattern, &config).map_err(|err| wrong(&err))?;
+        if needs_break(&parsed) {
+            return Err(wrong(&"it has a line break"));
+        }
+        let config = Regex::config()
+            .nfa_size_limit(Some(MAX_PROGRAM))
+            .hybrid_cache_capacity(MAX_TABLE)
+            // Tables for the groups would have the size of the program times their number.
+            .which_captures(WhichCaptures::Implicit)
+            .utf8_empty(false);
+        let regex = Regex::builder().configure(config).build_from_hir(&parsed);
+        let regex = regex.map_err(|err| match err.size_limit() {
+            Some(_) => ToolError::BadArguments(vec![format!(
+                "`pattern`: is not a regular expression for one line: compiled, it has more than {MAX_PROGRAM} bytes; \
+                 repeat less, and write a backslash before a character that is meant as itself"
+            )]),
+            None => wrong(&err),
+        })?;
+        let part = (WORK / regex.memory_usage().max(1)).clamp(PART.0, PART.1);
+        Ok(Self { regex, stop, part })
+    }
+
+    /// What `search` finds in the first part of the line behind `at` in which it finds something. Each part begins in the
+    /// middle of the one before, so that only a hit of more than half a part may be missed, in a longer line.
+    fn in_parts<T>(
+        &self,
+        line: &[u8],
+        at: usize,
+        search: impl Fn(Input<'_>) -> Option<T>,
+    ) -> io::Result<Option<T>> {
+        let mut start = at;
+        loop {
+            self.stop.check().map_err(io::Error::other)?;
+            let end = start.saturating_add(self.part).min(line.len());
+            // What is around the part is seen by `^`, `$` and `\b`.
+            let found = search(Input::new(line).range(start..end));
+            if found.is_some() || end == line.len() {
+                return Ok(found);
+            }
+            start = start.saturating_add(self.part / 2);
+        }
+    }
+}
+
+/// The number of character classes in an expression, and of the parts in their brackets.
+#[derive(Default)]
+struct ClassCount {
+    classes: usize,
+    parts: usize,
+}
+
+impl ast::Visitor for ClassCount {
+    type Output = Self;
+    type Err = std::convert::Infallible;
+
+    fn finish(self) -> Result<Self, Self::Err> {
+        Ok(self)
+    }
+
+    fn visit_pre(&mut self, ast: &Ast) -> Result<(), Self::Err> {
+        let is_class =
+            matches!(ast, Ast::ClassPerl(_) | Ast::ClassUnicode(_) | Ast::ClassBracketed(_));
+        self.classes += usize::from(is_class);
+        Ok(())
+    }
+
+    fn visit_class_set_item_pre(&mut self, item: &ClassSetItem) -> Result<(), Self::Err> {
+        let is_class = matches!(
+            item,
+            ClassSetItem::Perl(_) | ClassSetItem::Unicode(_) | ClassSetItem::Bracketed(_)
+        );
+        self.classes += usize::from(is_class);
+        self.parts += 1;
+        Ok(())
+    }
+
+    fn visit_class_set_binary_op_pre(&mut self, _: &ClassSetBinaryOp) -> Result<(), Self::Err> {
+        self.classes += 1;
+        Ok(())
+    }
+}
+
+/// Whether the expression matches only across the end of a line.
+fn needs_break(pattern: &Hir) -> bool {
+    match pattern.kind() {
+        HirKind::Literal(text) => text.0.contains(&b'\n'),
+        HirKind::Repetition(repetition) => needs_break(&repetition.sub),
+        HirKind::Capture(group) => needs_break(&group.sub),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => parts.iter().any(needs_break),
+        HirKind::Empty | HirKind::Class(_) | HirKind::Look(_) => false,
+    }
+}
+
+/// It names no line terminator, so that the searcher passes one line at a time.
+impl Matcher for LinePattern<'_> {
+    type Captures = NoCaptures;
+    type Error = io::Error;
+
+    fn find_at(&self, line: &[u8], at: usize) -> io::Result<Option<Match>> {
+        let found = self.in_parts(line, at, |part| self.regex.find(part))?;
+        Ok(found.map(|found| Match::new(found.start(), found.end())))
+    }
+
+    fn shortest_match_at(&self, line: &[u8], at: usize) -> io::Result<Option<usize>> {
+        let find = |part: Input<'_>| self.regex.search_half(&part.earliest(true));
+        Ok(self.in_parts(line, at, find)?.map(|found| found.offset()))
+    }
+
+    fn new_captures(&self) -> io::Result<NoCaptures> {
+        Ok(NoCaptures::new())
+    }
+}

@@ -1,0 +1,157 @@
+//! The only access to the disk: every path is opened inside the root folder, link by link, by the operating system
+//! or component by component, so that neither `..` nor an absolute path nor a symbolic link leads out of it.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use cap_std::{
+    ambient_authority,
+    fs::{Dir, File, Metadata, OpenOptions},
+};
+
+use harness_core::{
+    error::{Error, ErrorKind},
+    tool::ToolError,
+};
+
+/// The folder that no tool leaves.
+#[derive(Debug)]
+pub(super) struct RootFolder {
+    pub(super) dir: Dir,
+    /// The path of the folder: only to resolve absolute paths and to be shown, never to open one.
+    pub(super) path: PathBuf,
+}
+
+impl RootFolder {
+    pub(super) fn open(given: &Path) -> Result<Self, Error> {
+        let open = || {
+            let path = given.canonicalize()?;
+            Ok(Self { dir: Dir::open_ambient_dir(&path, ambient_authority())?, path })
+        };
+        open().map_err(|err: io::Error| {
+            let text = format!(
+                "`Files::in_folder`: `{}` cannot be opened; give the path of a folder that exists",
+                given.display()
+            );
+            Error::new(ErrorKind::Configuration, text).because(err)
+        })
+    }
+
+    /// The path relative to the root. Whether it stays inside is checked when it is opened.
+    pub(super) fn inside(&self, given: &str) -> Result<PathBuf, ToolError> {
+        let path = Path::new(given);
+        if given.is_empty() {
+            return Err(ToolError::BadArguments(vec![
+                "`path`: is empty; the folder itself is `.`".to_owned(),
+            ]));
+        }
+        let relative = match path.strip_prefix(&self.path) {
+            Ok(relative) => relative,
+            Err(_) if path.has_root() || path.is_absolute() => return Err(outside(given)),
+            Err(_) => path,
+        };
+        Ok(if relative.as_os_str().is_empty() { ".".into() } else { relative.to_owned() })
+    }
+
+    /// The path of an existing file without links, `.` and `..`, relative to the root: empty for the root itself.
+    pub(super) fn real(&self, path: &Path) -> io::Result<PathBuf> {
+        let real = self.dir.canonicalize(path)?;
+        Ok(real.strip_prefix(".").map(Path::to_owned).unwrap_or(real))
+    }
+
+    /// The metadata of this path, with links inside the root followed.
+    pub(super) fn look_at(&self, path: &Path, given: &str) -> Result<Metadata, ToolError> {
+        self.dir.metadata(path).map_err(|err| fault(given, err))
+    }
+
+    /// Opens a regular file to read it. A FIFO or device is neither opened nor waited for.
+    pub(super) fn read(&self, path: &Path, given: &str) -> Result<File, ToolError> {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        self.regular(path, given, options)
+    }
+
+    /// Opens an existing regular file to check that it may be written, and changes nothing.
+    pub(super) fn writable(&self, path: &Path, given: &str) -> Result<File, ToolError> {
+        let mut options = OpenOptions::new();
+        options.write(true);
+        self.regular(path, given, options)
+    }
+
+    fn regular(
+        &self,
+        path: &Path,
+        given: &str,
+        mut options: OpenOptions,
+    ) -> Result<File, ToolError> {
+        // The check comes before, since opening a device may have an effect, and after, since the path may name
+        // another file by then. In between, opening a FIFO must not block.
+        regular(&self.look_at(path, given)?, given)?;
+        never_block(&mut options);
+        let file = self.dir.open_with(path, &options).map_err(|err| fault(given, err))?;
+        regular(&file.metadata().map_err(|err| fault(given, err))?, given)?;
+        Ok(file)
+    }
+}
+
+#[cfg(unix)]
+fn never_block(options: &mut OpenOptions) {
+    use cap_std::fs::OpenOptionsExt as _;
+    options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+}
+
+#[cfg(not(unix))]
+fn never_block(_: &mut OpenOptions) {}
+
+fn regular(found: &Metadata, given: &str) -> Result<(), ToolError> {
+    if found.is_file() {
+        return Ok(());
+    }
+    Err(ToolError::new(if found.is_dir() {
+        format!("`{given}`: is a folder, not a file; `list_files` shows what is in it")
+    } else {
+        format!("`{given}`: is a pipe, socket or device, not a file; only files are touched")
+    }))
+}
+
+fn outside(given: &str) -> ToolError {
+    ToolError::new(format!(
+        "`{given}`: leads out of the folder of these tools; give a path inside it, relative to it, \
+         such as `src/main.rs`; a symbolic link must have a relative target inside it"
+    ))
+}
+
+/// The text that the model reads for an error of the operating system.
+pub(super) fn fault(given: &str, err: io::Error) -> ToolError {
+    use io::ErrorKind::{
+        InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound, PermissionDenied,
+        StorageFull,
+    };
+
+    let reason = match err.kind() {
+        // The system's refusal has an error number; the refusal of a path that leads outside has none.
+        PermissionDenied if err.raw_os_error().is_none() => return outside(given).because(err),
+        PermissionDenied => "the system does not allow it; choose another path".to_owned(),
+        NotFound => "there is no such file or folder; `list_files` shows what there is".to_owned(),
+        NotADirectory => "a part of the path that should be a folder is a file".to_owned(),
+        IsADirectory => "is a folder, not a file".to_owned(),
+        InvalidInput | InvalidFilename => {
+            "cannot be a path: it is too long or has a character that the system refuses".to_owned()
+        }
+        StorageFull => "the disk is full; nothing was changed".to_owned(),
+        _ if is_link_loop(&err) => {
+            "its symbolic links lead in a circle; use the file that they should lead to".to_owned()
+        }
+        _ => format!("{err}; choose another path or try again later"),
+    };
+    ToolError::new(format!("`{given}`: {reason}")).because(err)
+}
+
+fn is_link_loop(err: &io::Error) -> bool {
+    #[cfg(unix)]
+    return err.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+    #[cfg(not(unix))]
+    return false;
+}

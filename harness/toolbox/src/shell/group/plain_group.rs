@@ -1,0 +1,90 @@
+//! A command as a direct child of the program, without a supervisor.
+
+use std::{
+    io,
+    os::unix::process::CommandExt as _,
+    process::{Child, Command, ExitStatus},
+};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::{CommandSpec, OutputPipes, exited, reaped};
+#[cfg(target_os = "linux")]
+use super::{processes, traces::ProcessTraces};
+use harness_core::watchdog::Watchdog;
+
+/// A shell that leads a group of its own.
+///
+/// A process that leaves the group is found by its [`ProcessTraces`] on Linux, and not found elsewhere.
+#[derive(Debug)]
+pub(super) struct PlainGroup {
+    leader: Child,
+    id: Pid,
+    #[cfg(target_os = "linux")]
+    traces: ProcessTraces,
+    watchdog: Option<Watchdog>,
+}
+
+impl PlainGroup {
+    pub(super) fn start(spec: &CommandSpec<'_>) -> io::Result<(Self, OutputPipes)> {
+        let mut bash = Command::new("bash");
+        bash.arg("-c").arg(spec.command).env_clear().envs(spec.variables.iter().cloned());
+        if let Some(folder) = spec.folder {
+            bash.current_dir(folder);
+        }
+        #[cfg(target_os = "linux")]
+        let mut traces = ProcessTraces::new();
+        #[cfg(target_os = "linux")]
+        let watchdog = Watchdog::start(Some(traces.mark()))?;
+        #[cfg(not(target_os = "linux"))]
+        let watchdog = Watchdog::start(None)?;
+        #[cfg(target_os = "linux")]
+        bash.envs([traces.variable()]);
+        let pipes = OutputPipes::on(&mut bash)?;
+        let leader = bash.process_group(0).spawn()?;
+        let id = Pid::from_child(&leader);
+        #[cfg(target_os = "linux")]
+        traces.begin(id, &pipes);
+        let this = Self {
+            leader,
+            id,
+            #[cfg(target_os = "linux")]
+            traces,
+            watchdog: Some(watchdog),
+        };
+        Ok((this, pipes))
+    }
+
+    /// Gives the watchdog the id of the group. The command already runs by then.
+    ///
+    /// # Errors
+    /// Fails if another process has killed the watchdog.
+    pub(super) fn watch(&mut self) -> io::Result<()> {
+        match &mut self.watchdog {
+            Some(watchdog) => watchdog.watch(self.id),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until the shell has ended. It is not reaped here: its id stays taken, so that no other group can have
+    /// this id.
+    pub(super) async fn ended(&self) {
+        exited(self.id).await;
+    }
+
+    /// Kills what is left and reaps the shell.
+    pub(super) fn end(&mut self) -> Option<ExitStatus> {
+        if let Some(watchdog) = self.watchdog.take() {
+            // Processes that have left the group are found while their parents live.
+            #[cfg(target_os = "linux")]
+            processes::end_all(|| {
+                let group = Pid::as_raw(Some(self.id));
+                self.traces.find(|process| process.group == group)
+            });
+            // It fails only if the group has no process left.
+            let _ = kill_process_group(self.id, Signal::KILL);
+            drop(watchdog);
+        }
+        reaped(&mut self.leader)
+    }
+}

@@ -1,0 +1,152 @@
+//! Calls for the first lines of a program's `main`: to have its commands supervised, and to hide its own
+//! environment and memory from them.
+
+use harness_core::error::{Error, ErrorKind};
+
+/// Lets every command of this program be supervised, so that none outlives the program or a stop. Call it once, in
+/// the first line of `main`, in every program that uses `bash` or `Bash`:
+///
+/// ```no_run
+/// use harness::{toolbox::bash, tools};
+///
+/// #[tokio::main]
+/// async fn main() {
+///     harness::toolbox::supervise();
+///     let tools = tools![bash];
+///     // ..
+/// }
+/// ```
+///
+/// From then on [`bash`](fn@super::bash) and [`Bash`](super::Bash) start this program a second time for each
+/// command, with an empty environment and one argument. The second process runs `main` up to this line and never
+/// returns from it: it becomes the supervisor of the command. The command is its child, and a process below the
+/// command that loses its own parent becomes its child too. A socket tells the supervisor when the program stops
+/// the command or has died. The supervisor then stops and kills every process below it, and ends.
+///
+/// It returns true if commands are supervised. It returns false, and changes nothing, if the system is
+/// not Linux or has no `/proc` that shows the processes: then commands run as without this line. A
+/// program that must not run unsupervised commands should refuse to start:
+///
+/// ```no_run
+/// assert!(harness::toolbox::supervise(), "commands cannot be supervised on this system");
+/// ```
+///
+/// # What ends when
+///
+/// This holds on Linux with `/proc`, for a command of the same user as the program, root or not. *Ends* means that
+/// nothing of it lives when the call has its result, or a moment after the program has died.
+///
+/// | what the command starts | a stop, with the line | without | `kill -9` of the program, with | without |
+/// |---|---|---|---|---|
+/// | a child in the background | ends | ends | ends | ends |
+/// | `timeout`, a job of `set -m` | ends | ends | ends | ends |
+/// | `setsid`, a daemon that forked twice | ends | ends | ends | ends |
+/// | `env -i setsid` | ends | ends [^found] | ends | lives |
+/// | the same as a daemon that has closed its outputs | ends | lives | ends | lives |
+/// | a daemon that rewrites its title | ends | lives | ends | lives |
+/// | a process that is replaced by its child all the time | ends | lives if it leaves its group | ends | lives if it leaves its group |
+/// | a process that kills the supervisor (`kill -9 $PPID`), which leaves the call in doubt | as without | | at once, as by a stop without | |
+/// | a process that halts the supervisor (`kill -STOP $PPID`) | ends | | lives | |
+/// | a process of another user (`sudo`), if the program does not run as root | lives | lives | lives | lives |
+/// | a process that another program starts for it (`systemd-run`, `at`, `docker run -d`) | lives | lives | lives | lives |
+///
+/// [^found]: if its parent lives, if it writes to an output of the command, or if the session that it
+/// lives in has a process that is found.
+///
+/// | what the command reads | with the line | without |
+/// |---|---|---|
+/// | its own environment | the variables on the list of [`bash`](fn@super::bash) | the same |
+/// | `/proc/$PPID/environ` | only the program's `LD_LIBRARY_PATH` | the program's environment |
+/// | `/proc/<program>/environ`, found by a search through `/proc` | the program's environment | the same |
+/// | the same after [`make_undumpable`], if the program does not run as root | refused | refused |
+/// | the same after [`make_undumpable`] as root | the program's environment | the same |
+/// | the terminal of the program, as `/dev/tty` | refused | open |
+/// | a file that the program was started with as number 3 or above (`3< key`) | open | open |
+///
+/// Without the line, a stop looks for the process group, for processes with a mark in the environment
+/// (`HARNESS_COMMAND`), for processes that write to the outputs of the command, and for descendants of all
+/// these. A `/bin/sh` beside each command waits for the death of the program, and then kills the
+/// group and all processes that have the mark. On other Unix systems, and without `/proc`, only the process group
+/// is known: there, a process that uses `timeout` or `setsid` lives on. On Windows there is no `bash`.
+///
+/// A supervised command costs about as much as an unsupervised one: starting the program replaces a search through
+/// all processes.
+///
+/// # Where to call it
+///
+/// Everything that a program does before this line, it does again for each command, without its environment.
+/// So put nothing before it. `#[tokio::main]` may stay: it costs each command the start of its threads.
+/// A program that reads its arguments before this line finds one that it does not know. If it ends
+/// because of that, or does not reach this line for another reason, each command fails with an error
+/// that says so. A second call changes nothing. A late call applies to the commands that begin after it.
+/// A program that is itself a command of another one can call it too.
+///
+/// The program becomes a supervisor only if its first argument says so and its standard input is a
+/// socket. A user who can start it in this way can start a shell as well, so this gives nobody new rights.
+pub fn supervise() -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        let mut arguments = std::env::args_os().skip(1);
+        if arguments.next().is_some_and(|first| first == supervisor::ARGUMENT)
+            && arguments.next().is_none()
+        {
+            supervisor::be();
+        }
+        if can_be_supervised() {
+            ON.store(true, Ordering::Relaxed);
+        }
+        is_on()
+    }
+    #[cfg(not(target_os = "linux"))]
+    false
+}
+
+#[cfg(target_os = "linux")]
+use {
+    super::group::{can_be_supervised, supervisor},
+    std::sync::atomic::{AtomicBool, Ordering},
+};
+
+#[cfg(target_os = "linux")]
+static ON: AtomicBool = AtomicBool::new(false);
+
+#[cfg(target_os = "linux")]
+pub(super) fn is_on() -> bool {
+    ON.load(Ordering::Relaxed)
+}
+
+/// Hides the environment and the memory of this program from other processes of the same user: they can
+/// neither read `/proc/<program>/environ` nor attach a debugger.
+///
+/// A command runs as the user of the program. With [`supervise`] it does not find the program's
+/// environment by accident, but a command that searches `/proc` does, and the environment may hold keys of model
+/// vendors. After this call the command is refused access to it. The call also disables core dumps and debuggers, so
+/// the program has to decide. It does not help if commands run as root, or if the keys can be read from another
+/// place: from a file, or from the shell that started the program, if the shell has them in its environment.
+///
+/// ```no_run
+/// # fn main() -> Result<(), harness::Error> {
+/// harness::toolbox::supervise();
+/// harness::toolbox::make_undumpable()?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// Fails if the system refuses, and on every system but Linux, which alone has this switch.
+pub fn make_undumpable() -> Result<(), Error> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+        set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|err| {
+            let text = "`make_undumpable`: the system refuses; leave the call out, or run commands \
+                        as another user";
+            Error::new(ErrorKind::Configuration, text).because(err)
+        })
+    }
+    #[cfg(not(target_os = "linux"))]
+    Err(Error::new(
+        ErrorKind::Configuration,
+        "`make_undumpable`: only Linux has this switch; leave the call out here",
+    ))
+}
