@@ -69,7 +69,6 @@ fn truth(outcome: CallOutcome) -> &'static str {
         CallOutcome::NotStarted => "did not start",
         CallOutcome::StoppedReading => "was stopped; it only reads, so nothing has changed",
         CallOutcome::StillRunning => "was told to stop and may still be running",
-        // In doubt, and outcomes of later versions.
-        _ => "was stopped and may have partly run",
+        CallOutcome::InDoubt => "was stopped and may have partly run",
     }
 }

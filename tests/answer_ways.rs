@@ -121,7 +121,7 @@ fn the_way_follows_from_vendor_model_tools_and_schema() {
             let told = match way {
                 OutputMode::Schema => expected.0,
                 OutputMode::Tool => expected.1,
-                _ => expected == words,
+                OutputMode::Words => expected == words,
             };
             assert!(told, "{what}: {way}");
             let sent = body["tools"].as_array().map_or(0, Vec::len);

@@ -94,7 +94,7 @@ fn variables(code: &str) -> BTreeSet<&str> {
 fn the_guide_has_the_variables_that_the_providers_read() {
     let page = text("harness/guide/first-agent.md");
     for file in ["anthropic", "openai", "chat_completions", "vendors"] {
-        let code = text(&format!("harness/src/client/{file}.rs"));
+        let code = text(&format!("harness/providers/src/client/{file}.rs"));
         let code = code.split("#[cfg(test)]").next().unwrap_or_default();
         for name in variables(code) {
             assert!(page.contains(&format!("`{name}`")), "{file}.rs reads {name}");
@@ -112,7 +112,7 @@ fn links_to_headings_lead_to_one() {
     let pages = || book.iter().map(|(page, text)| (&*page.file, &**text));
     let anchors = pages::anchors(pages());
     // What docs outside of the guide have.
-    let docs = [("trace", text("harness/src/trace/mod.rs"))];
+    let docs = [("trace", text("harness/core/src/trace/mod.rs"))];
     let docs: BTreeMap<_, _> =
         docs.iter().map(|(file, text)| (*file, text.replace("//! ", ""))).collect();
     let others = pages::anchors(docs.iter().map(|(file, text)| (*file, &**text)));
@@ -218,15 +218,15 @@ fn the_places_to_change_things_exist() {
         let paths = place.split('`').skip(1).step_by(2).filter(|path| path.contains('/'));
         assert!(paths.clone().count() > 0, "no place: {row}");
         for path in paths {
-            let is_there =
-                root().join(path).exists() || root().join("harness/src").join(path).exists();
+            let is_there = root().join(path).exists() || root().join("harness").join(path).exists();
             assert!(is_there, "{path} is gone: {row}");
         }
     }
     // Functions that the pages name.
-    for (file, name) in
-        [("agent/calls.rs", "fn may_begin"), ("policy/guard/budget_limits.rs", "fn overspent")]
-    {
-        assert!(text(&format!("harness/src/{file}")).contains(name), "{file}: {name}");
+    for (file, name) in [
+        ("agent/src/calls.rs", "fn may_begin"),
+        ("core/src/policy/guard/budget_limits.rs", "fn overspent"),
+    ] {
+        assert!(text(&format!("harness/{file}")).contains(name), "{file}: {name}");
     }
 }

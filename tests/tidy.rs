@@ -9,9 +9,26 @@ use std::{
 };
 
 /// The folders with the code of the packages that are published.
-const LIBRARIES: &[&str] = &["harness/src", "harness/schema/src", "harness-macros/src"];
+const LIBRARIES: &[&str] = &[
+    "harness/src",
+    "harness/schema/src",
+    "harness/core/src",
+    "harness/providers/src",
+    "harness/agent/src",
+    "harness/sqlite/src",
+    "harness/postgres/src",
+    "harness/terminal/src",
+    "harness/toolbox/src",
+    "harness/mcp/src",
+    "harness/testing/src",
+    "harness/conformance/src",
+    "harness-macros/src",
+];
 
-/// Which modules of the library each module may import.
+/// The packages of which the table knows each module. Of the others it knows the package.
+const BY_MODULE: &[&str] = &["core", "providers"];
+
+/// What each module of `harness-core` and `harness-providers`, and each other package, may import of the library.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("secret", &[]),
     ("error", &["secret"]),
@@ -23,6 +40,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("http_client", &[]),
     ("message", &["error"]),
     ("tool", &["error", "message", "secret", "unwind"]),
+    ("sqlite", &["error", "journal"]),
+    ("postgres", &["error", "journal", "tls"]),
+    ("terminal", &["error", "journal", "message", "policy", "tool", "unwind"]),
     ("toolbox", &["error", "message", "secret", "tool", "watchdog"]),
     (
         "mcp",
@@ -30,9 +50,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "error",
             "http_client",
             "message",
-            "policy",
             "secret",
             "sse",
+            "terminal",
             "tls",
             "tool",
             "unwind",
@@ -58,7 +78,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     ("policy", &["error", "message", "models", "provider", "secret", "tool", "journal", "unwind"]),
-    ("journal", &["error", "message", "provider", "secret", "tls", "tool", "unwind"]),
+    ("journal", &["error", "message", "provider", "secret", "tool", "unwind"]),
     ("context", &["error", "journal", "message", "provider", "tool"]),
     ("trace", &["error", "message", "secret", "tool", "provider", "policy", "journal", "unwind"]),
     (
@@ -75,9 +95,11 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "journal", "context", "agent", "trace",
         ],
     ),
+    (
+        "conformance",
+        &["agent", "error", "journal", "message", "policy", "provider", "testing", "tool"],
+    ),
     ("__private", &["tool"]),
-    // Pages of the docs, without code.
-    ("guide", &[]),
 ];
 
 /// Lines of one file, at most; and of the median file.
@@ -113,8 +135,25 @@ fn module(file: &str) -> &str {
     file.split('/').next().unwrap_or(file).trim_end_matches(".rs")
 }
 
-/// What a file imports of the library: each path after `crate::`, up to a brace list's members.
-fn imports(text: &str) -> BTreeSet<String> {
+/// What a file imports of the library: each module after `crate::` and after the names of packages with a table for modules,
+/// up to a brace list's members, and the other packages.
+fn library_imports(text: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for package in text.split("harness_").skip(1) {
+        let name: String = package.chars().take_while(|c| c.is_ascii_lowercase()).collect();
+        let follows = package[name.len()..].starts_with("::");
+        if follows && !BY_MODULE.contains(&&*name) && !["schema", "macros"].contains(&&*name) {
+            found.insert(name);
+        }
+    }
+    for package in BY_MODULE {
+        found.extend(imports(text, &format!("harness_{package}::")));
+    }
+    found
+}
+
+/// What a file imports after this beginning of a path.
+fn imports(text: &str, root: &str) -> BTreeSet<String> {
     let code: String = text
         .lines()
         .filter(|line| !line.trim_start().starts_with("//"))
@@ -124,7 +163,7 @@ fn imports(text: &str) -> BTreeSet<String> {
         text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>()
     };
     let mut found = BTreeSet::new();
-    for rest in code.split("crate::").skip(1) {
+    for rest in code.split(root).skip(1) {
         let Some(list) = rest.strip_prefix('{') else {
             found.insert(word(rest));
             continue;
@@ -150,34 +189,71 @@ fn imports(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn modules_import_only_what_the_table_allows() {
-    let library = files(&root().join("harness/src"));
     let table: BTreeMap<&str, &[&str]> = MAY_IMPORT.iter().copied().collect();
-    let modules: BTreeSet<&str> = library.keys().map(|file| module(file)).collect();
     let mut wrong = Vec::new();
-    for (file, text) in &library {
-        let from = module(file);
-        if from == "lib" {
-            continue;
-        }
-        let Some(allowed) = table.get(from) else {
-            wrong.push(format!("{file}: module `{from}` is not in the table"));
+    let mut count = 0;
+    for folder in LIBRARIES {
+        let Some(package) = folder.strip_prefix("harness/").and_then(|it| it.strip_suffix("/src"))
+        else {
             continue;
         };
-        for to in imports(text) {
-            if to == from || allowed.contains(&to.as_str()) {
+        if package == "schema" {
+            continue;
+        }
+        let is_by_module = BY_MODULE.contains(&package);
+        for (file, text) in &files(&root().join(folder)) {
+            let from = if is_by_module { module(file) } else { package };
+            if from == "lib" {
                 continue;
             }
-            if modules.contains(to.as_str()) {
-                wrong.push(format!("{file}: `{from}` may not import `{to}`"));
-            } else {
-                wrong.push(format!("{file}: write `crate::module::{to}`, not `crate::{to}`"));
+            let Some(allowed) = table.get(from) else {
+                wrong.push(format!("{package}: module `{from}` is not in the table"));
+                continue;
+            };
+            let mut all = library_imports(text);
+            if is_by_module {
+                all.extend(imports(text, "crate::"));
+            }
+            count += all.len();
+            for to in all {
+                if to == from || allowed.contains(&to.as_str()) {
+                    continue;
+                }
+                if table.contains_key(to.as_str()) {
+                    wrong.push(format!("{package}/{file}: `{from}` may not import `{to}`"));
+                } else {
+                    wrong.push(format!("{package}/{file}: write the module of `{to}` before it"));
+                }
+            }
+            if from == "wire" {
+                wrong.extend(wires_apart(file, text));
             }
         }
-        if from == "wire" {
-            wrong.extend(wires_apart(file, text));
+    }
+    assert!(count > 500, "only {count} imports were read");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Programs alone depend on the front door. Of the library, tests and examples in the docs may, without a version: a package
+/// that is published first cannot name one that is published later.
+#[test]
+fn no_package_of_the_library_depends_on_the_front_door() {
+    let mut read = 0;
+    for folder in LIBRARIES.iter().filter(|folder| **folder != "harness/src") {
+        let manifest = root().join(folder).join("../Cargo.toml");
+        let manifest = fs::read_to_string(manifest).expect("a manifest");
+        let (dependencies, tests) =
+            manifest.split_once("[dev-dependencies]").unwrap_or((&manifest, ""));
+        read += usize::from(tests.contains("\nharness = "));
+        let names = |text: &str| {
+            text.lines().any(|line| line.starts_with("harness ") || line.starts_with("harness."))
+        };
+        assert!(!names(dependencies), "{folder}");
+        for line in tests.lines().filter(|line| line.starts_with("harness")) {
+            assert!(line.contains("path = ") && !line.contains("version"), "{folder}: {line}");
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(read > 5, "{read} manifests name the front door");
 }
 
 /// Enums that users may match on without a wildcard. All others can grow without breaking anybody.
@@ -187,6 +263,32 @@ const COMPLETE: &[&str] = &[
     // Whoever decides by them, or does them, must hear of a new one while compiling.
     "SideEffect",
     "Action",
+    "CallOutcome",
+    "Decider",
+    "Decision",
+    "ApprovalDecision",
+    "PolicyDecision",
+    "RuleDecision",
+    "Repeat",
+    "Fact",
+    "FactKind",
+    "InterruptCause",
+    "Awaited",
+    "AnswerCheck",
+    "StopReason",
+    // Who writes a provider sends all of these, or says why not.
+    "Block",
+    "ToolContent",
+    "ToolChoice",
+    "Effort",
+    "PromptCache",
+    "OutputMode",
+    "SchemaAnswers",
+    "CacheLife",
+    "Thinking",
+    // Who asks a person shows all of these.
+    "Preview",
+    "Filled",
     // Two halves of a whole.
     "RetryVerdict",
     "RetryScope",
@@ -232,7 +334,7 @@ fn wires_apart(file: &str, text: &str) -> Vec<String> {
         }
     }
     if own == "sse" {
-        for to in imports(text).iter().filter(|to| *to != "error" && *to != "wire") {
+        for to in imports(text, "crate::").iter().filter(|to| *to != "error" && *to != "wire") {
             wrong.push(format!("{file}: `sse` may not import `{to}`"));
         }
     }
@@ -250,7 +352,7 @@ fn the_list_of_wires_is_that_of_the_folders() {
             .collect()
     };
     let wires: BTreeSet<String> = WIRES.iter().map(|&wire| wire.to_owned()).collect();
-    let folders = fs::read_dir(root().join("harness/src/wire"))
+    let folders = fs::read_dir(root().join("harness/providers/src/wire"))
         .expect("a folder")
         .map(|it| it.expect("an entry"));
     let folders = folders.filter(|it| it.path().is_dir());
@@ -279,7 +381,7 @@ fn the_table_has_no_cycle() {
 fn no_files_of_the_macros_import_each_other() {
     let files = files(&root().join("harness-macros/src"));
     let imports: BTreeMap<&str, BTreeSet<String>> =
-        files.iter().map(|(file, text)| (module(file), imports(text))).collect();
+        files.iter().map(|(file, text)| (module(file), imports(text, "crate::"))).collect();
     let needs = |all: &BTreeSet<String>| -> Vec<&str> {
         imports.keys().copied().filter(|name| all.contains(*name)).collect()
     };
@@ -351,14 +453,17 @@ fn macros_and_library_refuse_the_same_letters() {
         let (_, from) = text.split_once("fn is_unseen(letter: char) -> bool {").expect("the list");
         from.split_once("\n}").expect("its end").0.to_owned()
     };
-    assert_eq!(list("harness-macros/src/values.rs"), list("harness/src/message/safe_text.rs"));
+    assert_eq!(list("harness-macros/src/values.rs"), list("harness/core/src/message/safe_text.rs"));
 }
 
 #[test]
 fn the_reader_of_imports_finds_them() {
     let text = "use crate::error::Error;\n// crate::comment\nuse crate::{message::{a, b}, tool};\n";
-    let found: Vec<String> = imports(text).into_iter().collect();
+    let found: Vec<String> = imports(text, "crate::").into_iter().collect();
     assert_eq!(found, ["error", "message", "tool"]);
+    let text = "use harness_core::{error::Error, journal};\nuse harness_agent::Chat;\n";
+    let found: Vec<String> = library_imports(text).into_iter().collect();
+    assert_eq!(found, ["agent", "error", "journal"]);
 }
 
 /// What the architecture says of the modules is what holds.

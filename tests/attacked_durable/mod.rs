@@ -488,7 +488,7 @@ async fn another_process_with_other_tools() {
                             && !finished(&id)
                             && (!was || !id.starts_with("pay"))
                     }
-                    _ => false,
+                    CallOutcome::StillRunning => false,
                 };
                 assert!(may, "{label}: {id} is {outcome:?}, ran {ran}, started before {was}");
                 if was && !finished(&id) && id.starts_with("pay") && outcome != CallOutcome::InDoubt

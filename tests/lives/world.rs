@@ -179,7 +179,7 @@ impl World {
             ApprovalDecision::No { .. } => {
                 inner.allowed.retain(|it| it.place != place || it.scope != Scope::Once);
             }
-            _ => {}
+            ApprovalDecision::Later { .. } => {}
         }
     }
 

@@ -116,7 +116,7 @@ fn tool(tool: &Tool) -> String {
     let asks = match crate::permissions().decide(&call) {
         PolicyDecision::Allow { .. } => "",
         PolicyDecision::Ask { .. } => ", asks first",
-        _ => ", is denied",
+        PolicyDecision::Deny { .. } => ", is denied",
     };
     let does = tool.description().split_whitespace().collect::<Vec<_>>().join(" ");
     let does = does.split_once(". ").map_or(does.as_str(), |(first, _)| first);

@@ -9,7 +9,6 @@
     reason = "no panic is reachable from a model, a server, a file or a user"
 )]
 
-#[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod agent;
 mod agent_names;
 mod agents_below;

@@ -9,7 +9,6 @@ use reqwest::{Client, ClientBuilder, Proxy, Url, redirect, retry};
 use rustls::ClientConfig;
 
 /// A client that sends nothing twice and follows no redirect, since a key is not sent to another address.
-#[doc(hidden)]
 pub fn builder(connect: Duration, tls: ClientConfig) -> ClientBuilder {
     let proxies = SystemProxy::read();
     Client::builder()
@@ -22,7 +21,6 @@ pub fn builder(connect: Duration, tls: ClientConfig) -> ClientBuilder {
 
 /// The words for errors that name the proxy, by host and port, which requests to this address go through; empty if
 /// there is none.
-#[doc(hidden)]
 pub fn through_proxy(url: &Url) -> String {
     let Some(proxy) = SystemProxy::read().of(url) else { return String::new() };
     let host = proxy.uri().host().unwrap_or_default();
@@ -31,7 +29,6 @@ pub fn through_proxy(url: &Url) -> String {
 }
 
 /// Whether an address is on this machine.
-#[doc(hidden)]
 pub fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     host.eq_ignore_ascii_case("localhost") || ip(host).is_some_and(|ip| ip.is_loopback())

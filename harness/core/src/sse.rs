@@ -94,7 +94,6 @@ impl SseParser {
     }
 
     /// The number of comments so far. Servers send them as a sign of life.
-    #[doc(hidden)]
     pub fn comments(&self) -> u64 {
         self.comments
     }
@@ -117,7 +116,6 @@ impl SseParser {
     }
 
     /// Whether the parser is between two events and keeps nothing of an event.
-    #[doc(hidden)]
     pub fn is_between(&self) -> bool {
         !self.at_start
             && !self.after_cr
@@ -130,7 +128,9 @@ impl SseParser {
     /// Takes the first record if it is complete and has one line of data, at most preceded by its
     /// name, like nearly all records. It is handed on without a copy. Otherwise takes one or two
     /// lines, and hands on the record that they complete. Returns the bytes after them.
-    #[doc(hidden)]
+    ///
+    /// # Errors
+    /// Fails with the error of `each`, and if a record is too long.
     pub fn take_first<'a>(
         &mut self,
         bytes: &'a [u8],

@@ -12,7 +12,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 /// Runs an action at the moment when a token is cancelled, until this value is dropped.
 #[must_use = "nothing is done once it is dropped"]
-#[doc(hidden)]
+#[derive(Debug)]
 pub struct OnCancel {
     /// Holds the action, as the waker that the token wakes.
     _told: Pin<Box<WaitForCancellationFutureOwned>>,
@@ -22,7 +22,6 @@ impl OnCancel {
     /// Calls `act` when `token` is cancelled, on the cancelling thread, or at once if it is already
     /// cancelled. A thread that cancels the token while this value is dropped may call it a moment
     /// later.
-    #[doc(hidden)]
     pub fn new(token: &CancellationToken, act: impl Fn() + Send + Sync + 'static) -> Self {
         // A token notifies its children before its own waiters, so the action runs before most
         // tasks are woken.

@@ -12,7 +12,9 @@ use rustls_platform_verifier::BuilderVerifierExt as _;
 use crate::error::{Error, ErrorKind};
 
 /// The configuration. A clone shares the certificates and the sessions.
-#[doc(hidden)]
+///
+/// # Errors
+/// Fails if the certificates of the system cannot be read.
 pub fn shared() -> Result<ClientConfig, Error> {
     static SHARED: Mutex<Option<ClientConfig>> = Mutex::new(None);
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -32,7 +34,9 @@ fn make() -> Result<ClientConfig, rustls::Error> {
 }
 
 /// A configuration that also trusts these certificates, in PEM.
-#[doc(hidden)]
+///
+/// # Errors
+/// Fails if the text has no certificate, or one that cannot be read.
 pub fn trusting(pem: &[u8]) -> Result<ClientConfig, Error> {
     use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 
@@ -78,13 +82,11 @@ fn unusable(err: rustls::Error) -> Error {
 }
 
 /// Whether a connection failed because the server's certificate is not trusted.
-#[doc(hidden)]
 pub fn has_refused_certificate(err: &(dyn std::error::Error + 'static)) -> bool {
     causes(err).any(|err| matches!(err.downcast_ref(), Some(rustls::Error::InvalidCertificate(_))))
 }
 
 /// The error and its causes, also those that an I/O error wraps: its own source leaves them out.
-#[doc(hidden)]
 pub fn causes<'a>(
     err: &'a (dyn std::error::Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {

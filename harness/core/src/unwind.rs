@@ -11,7 +11,6 @@ use std::{
 
 /// The message of a panic.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[doc(hidden)]
 pub struct Panicked(String);
 
 impl fmt::Display for Panicked {
@@ -27,7 +26,6 @@ impl Panicked {
     }
 
     /// Takes the message out of a panic's payload, and drops the payload, which may panic again.
-    #[doc(hidden)]
     pub fn of(payload: Box<dyn Any + Send>) -> Self {
         let words = if let Some(words) = payload.downcast_ref::<&str>() {
             (*words).to_owned()
@@ -47,24 +45,25 @@ impl Panicked {
 ///
 /// The code is assumed to be unwind-safe: everything that it shares belongs to the program, and the
 /// library does not read it afterwards.
-#[doc(hidden)]
+///
+/// # Errors
+/// Fails with the panic.
 pub fn caught<T>(run: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(run)).map_err(Panicked::of)
 }
 
 /// Drops a value of the program, and ignores a panic of its `drop`.
-#[doc(hidden)]
 pub fn dropped<T>(value: T) {
     let _ = caught(|| drop(value));
 }
 
 /// A future of the program. A panic while it is polled becomes an error, and a panic while it is
 /// dropped is ignored.
-#[doc(hidden)]
+#[derive(Debug)]
 pub struct Shielded<F>(Option<Pin<Box<F>>>);
 
 impl<F: Future> Shielded<F> {
-    #[doc(hidden)]
+    /// Shields this future.
     pub fn new(future: F) -> Self {
         Self(Some(Box::pin(future)))
     }

@@ -32,13 +32,14 @@ done
 
 /// Killed when it is dropped, because there is nothing left to watch then.
 #[derive(Debug)]
-#[doc(hidden)]
 pub struct Watchdog(Child);
 
 impl Watchdog {
     /// Starts watching all processes with the mark in their environment, and later the process
     /// group that [`watch`](Self::watch) names.
-    #[doc(hidden)]
+    ///
+    /// # Errors
+    /// Fails if `/bin/sh` cannot be started.
     pub fn start(mark: Option<&str>) -> io::Result<Self> {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", SCRIPT, "sh"]).args(mark);
@@ -52,7 +53,10 @@ impl Watchdog {
         })
     }
 
-    #[doc(hidden)]
+    /// Kills this group of processes when the program dies.
+    ///
+    /// # Errors
+    /// Fails if the watchdog takes no more lines, for another reason than that somebody has killed it.
     pub fn watch(&mut self, group: Pid) -> io::Result<()> {
         let Some(line) = &mut self.0.stdin else { return Ok(()) };
         // A broken pipe means that somebody has killed it.

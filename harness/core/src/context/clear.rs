@@ -109,11 +109,10 @@ pub fn clear_arguments(
 
 /// An argument that repeats the line for a cleared argument.
 #[doc(hidden)]
+#[derive(Debug)]
 pub struct CopiedLine {
-    #[doc(hidden)]
     pub argument: String,
     /// The name in the line, if it is whole.
-    #[doc(hidden)]
     pub name: Option<String>,
 }
 

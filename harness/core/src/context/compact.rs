@@ -18,12 +18,11 @@ pub const TAILS: [(u8, u8); 3] = [(25, 100), (10, 50), (0, 0)];
 
 /// The part that is summarized, and what is kept of it.
 #[doc(hidden)]
+#[derive(Debug)]
 pub struct SummaryCut {
     /// How many messages of the transcript are summarized.
-    #[doc(hidden)]
     pub messages: usize,
     /// The indexes of those of them that are still sent.
-    #[doc(hidden)]
     pub kept: Vec<usize>,
     /// Calls that were denied or whose outcome is not known, one line each.
     calls: Vec<String>,
@@ -37,12 +36,16 @@ pub(crate) type LateText<'a> = (&'a str, Option<&'a str>);
 #[doc(hidden)]
 pub struct OpenCalls<'a> {
     /// Whether the model has the tool that reads large results.
-    #[doc(hidden)]
     pub reads: bool,
     /// What the model is told of a call that has ended after its result was given, and the names under which the whole is
     /// kept, by the id of the call.
-    #[doc(hidden)]
     pub late_end: &'a dyn Fn(&str) -> Option<LateText<'a>>,
+}
+
+impl std::fmt::Debug for OpenCalls<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OpenCalls").finish_non_exhaustive()
+    }
 }
 
 /// Cuts a transcript. The first `summed_up` messages are already summarized. For the others,
@@ -394,7 +397,6 @@ const WORDS: &str = "[From the program: what has to stay as it was said of the p
 
 impl SummaryCut {
     /// The summary as it is sent, with everything that must not be lost.
-    #[doc(hidden)]
     pub fn summary(&self, text: &str, pins: &[String]) -> Message {
         let mut words = format!(
             "{SUMMARY}, of the conversation up to here. It stands in the place of all that was said but the words of \
@@ -407,7 +409,6 @@ impl SummaryCut {
 
     /// Everything that must not be lost, whatever the vendor's own summary contains: the user's
     /// words that are not in it unchanged, calls, and pinned texts.
-    #[doc(hidden)]
     pub fn words(&self, all: &Messages, summary: &str, pins: &[String]) -> Option<Message> {
         let summary = serde_json::from_str(summary).unwrap_or_default();
         let stands = |text: &str| has_text(&summary, text);

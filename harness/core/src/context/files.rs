@@ -7,27 +7,22 @@ use crate::error::{Error, ErrorKind};
 #[doc(hidden)]
 pub struct FileLimits {
     /// The number of pictures.
-    #[doc(hidden)]
     pub images: Option<usize>,
     /// The number of bytes of all files.
-    #[doc(hidden)]
     pub bytes: Option<u64>,
 }
 
 impl FileLimits {
-    #[doc(hidden)]
     pub fn allow(self, images: usize, bytes: u64) -> bool {
         self.images.is_none_or(|most| images <= most) && self.bytes.is_none_or(|most| bytes <= most)
     }
 
     /// Half of these.
-    #[doc(hidden)]
     pub fn halved(self) -> Self {
         Self { images: self.images.map(|most| most / 2), bytes: self.bytes.map(|most| most / 2) }
     }
 
     /// The smaller of both.
-    #[doc(hidden)]
     pub fn and(self, other: Self) -> Self {
         let images = self.images.into_iter().chain(other.images).min();
         Self { images, bytes: self.bytes.into_iter().chain(other.bytes).min() }

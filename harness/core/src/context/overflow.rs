@@ -73,12 +73,9 @@ const UNCOUNTED: [&str; 3] =
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[doc(hidden)]
 pub struct StatedSizes {
-    #[doc(hidden)]
     pub window: Option<u64>,
-    #[doc(hidden)]
     pub request: Option<u64>,
     /// Whether the request may be larger: the server has counted only until it did not fit, or not at all.
-    #[doc(hidden)]
     pub is_least: bool,
 }
 

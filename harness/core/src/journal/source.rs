@@ -50,13 +50,11 @@ impl Source {
 pub struct Sources(Vec<Source>);
 
 impl Sources {
-    #[doc(hidden)]
     pub fn all(&self) -> &[Source] {
         &self.0
     }
 
     /// Adds a source. Returns whether anything of it is new.
-    #[doc(hidden)]
     pub fn add(&mut self, new: &Source) -> bool {
         if let Some(known) = self.0.iter_mut().find(|known| known.is_like(new)) {
             let mut inside = Self(std::mem::take(&mut known.inside));
@@ -81,13 +79,11 @@ impl Sources {
     }
 
     /// Adds sources. Returns whether anything of them is new.
-    #[doc(hidden)]
     pub fn add_all<'s>(&mut self, new: impl IntoIterator<Item = &'s Source>) -> bool {
         new.into_iter().fold(false, |is_new, source| self.add(source) | is_new)
     }
 
     /// Those sources that `known` does not have.
-    #[doc(hidden)]
     pub fn beyond(&self, known: &Self) -> Self {
         Self(rest(&self.0, &known.0))
     }

@@ -38,7 +38,7 @@ struct MediaInner {
 }
 
 /// Where the content of a file is.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[doc(hidden)]
 pub enum MediaSource {
     /// In memory, as base64.

@@ -21,8 +21,7 @@ pub fn in_line(text: &str) -> Cow<'_, str> {
 
 /// The URL without the parts that may be secret: user, password, query and fragment. Only the
 /// scheme is kept of a URL without `://`, such as `data:..`, or with an unreadable host.
-#[doc(hidden)]
-pub fn address(url: &str) -> String {
+pub(super) fn address(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return match url.split_once(':') {
             Some((scheme, _)) => format!("{scheme}:.."),

@@ -131,8 +131,7 @@ pub(crate) struct Money(u128);
 
 impl Money {
     /// Zero.
-    #[doc(hidden)]
-    pub const NONE: Self = Self(0);
+    pub(crate) const NONE: Self = Self(0);
 
     /// The nearest amount to this number; zero if it is negative or not a number.
     #[expect(
@@ -146,8 +145,7 @@ impl Money {
 
     /// The nearest number to this amount.
     #[expect(clippy::cast_precision_loss, reason = "for display; sums are added up before")]
-    #[doc(hidden)]
-    pub fn to_f64(self) -> f64 {
+    pub(crate) fn to_f64(self) -> f64 {
         self.0 as f64 / 1e12
     }
 
@@ -157,8 +155,7 @@ impl Money {
     }
 
     /// The amount in millionths of a millionth.
-    #[doc(hidden)]
-    pub fn units(self) -> u64 {
+    pub(crate) fn units(self) -> u64 {
         u64::try_from(self.0).unwrap_or(u64::MAX)
     }
 

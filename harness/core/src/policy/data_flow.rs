@@ -173,14 +173,12 @@ struct TrackedCall {
 }
 
 impl TaintTracker {
-    #[doc(hidden)]
     pub fn sources(&self) -> &Sources {
         &self.sources
     }
 
     /// Applies a fact. Returns whether something was read that was not read before. A fact that brings something to the model
     /// counts, and what is not known of it counts as private and untrusted.
-    #[doc(hidden)]
     pub fn apply(&mut self, fact: &Fact) -> bool {
         match fact {
             Fact::Given { transcript } => {

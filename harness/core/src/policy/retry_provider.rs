@@ -90,14 +90,12 @@ impl<P: Provider> Provider for RetryProvider<P> {
 #[derive(Clone, Debug)]
 #[doc(hidden)]
 pub struct RetryLoop {
-    #[doc(hidden)]
     pub policy: RetryPolicy,
     /// The seeded random source, if the waits have to be reproducible.
     seeded: Option<Arc<Mutex<fastrand::Rng>>>,
 }
 
 impl RetryLoop {
-    #[doc(hidden)]
     pub fn new(policy: RetryPolicy) -> Self {
         Self { policy, seeded: None }
     }
@@ -111,7 +109,6 @@ impl RetryLoop {
 
     /// Asks with `open`, and retries as the policy decides. If a wrapper around it already retries, or the policy
     /// allows one attempt, it asks once and adds nothing.
-    #[doc(hidden)]
     pub fn stream<'a>(
         &'a self,
         request: Request<'a>,

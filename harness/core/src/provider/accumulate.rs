@@ -124,15 +124,11 @@ struct ArgumentsChange {
 #[doc(hidden)]
 pub struct CallPiece<'a> {
     /// The id that results refer to.
-    #[doc(hidden)]
     pub call: &'a str,
-    #[doc(hidden)]
     pub tool: &'a str,
     /// Whether the call begins with this piece. If it has begun before, its earlier pieces are void.
-    #[doc(hidden)]
     pub begins: bool,
     /// The next piece of the arguments; may be empty.
-    #[doc(hidden)]
     pub json: &'a str,
 }
 

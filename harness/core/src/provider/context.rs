@@ -66,7 +66,6 @@ pub struct ContextMeter {
 
 impl ContextMeter {
     /// A meter for requests with this system prompt and these tools.
-    #[doc(hidden)]
     pub fn new(system: Option<&str>, tools: &[ToolSchema]) -> Self {
         let of_tool = |tool: &ToolSchema| {
             tokens(&tool.name) + tokens(&tool.description) + tokens(&tool.input_schema.to_string())
@@ -80,27 +79,23 @@ impl ContextMeter {
     }
 
     /// Adds this number of tokens for more tools.
-    #[doc(hidden)]
     pub fn with_tools(mut self, tokens: u64) -> Self {
         self.so_far.tools = self.so_far.tools.saturating_add(tokens);
         self
     }
 
     /// The tokens of the tool definitions.
-    #[doc(hidden)]
     pub fn tools(&self) -> u64 {
         self.so_far.tools
     }
 
     /// The tokens of the system prompt.
-    #[doc(hidden)]
     pub fn system(&self) -> u64 {
         self.so_far.system
     }
 
     /// The estimate for a request with these messages, which begin with the messages counted
     /// before. The thinking before `thinking_from` is not sent and not counted.
-    #[doc(hidden)]
     pub fn count(&mut self, messages: &Messages, thinking_from: usize) -> ContextTokens {
         for (at, message) in messages.iter().enumerate().skip(self.counted) {
             let (said, thought) = of_message(message);

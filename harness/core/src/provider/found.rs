@@ -7,12 +7,9 @@ use std::collections::HashSet;
 #[doc(hidden)]
 pub struct FoundTools {
     /// The id of the call.
-    #[doc(hidden)]
     pub call: String,
-    #[doc(hidden)]
     pub tools: Vec<String>,
     /// The index of the transcript's message that contains the result of the call.
-    #[doc(hidden)]
     pub place: usize,
 }
 
@@ -30,13 +27,11 @@ pub struct ToolSearches<'a> {
 }
 
 impl<'a> ToolSearches<'a> {
-    #[doc(hidden)]
     pub fn new(all: &'a [FoundTools], from: usize) -> Self {
         Self { all, from, ..Self::default() }
     }
 
     /// With the name of the tool that searches, which the model is offered, and those of the tools that it can find.
-    #[doc(hidden)]
     pub fn by_tool(
         mut self,
         search: Option<&'a str>,
@@ -47,13 +42,11 @@ impl<'a> ToolSearches<'a> {
     }
 
     /// Whether the model has to search for this tool. It may have found it.
-    #[doc(hidden)]
     pub fn is_searched(self, tool: &str) -> bool {
         self.searched.is_some_and(|names| names.contains(tool))
     }
 
     /// The name of the tool that searches, if the model is offered it.
-    #[doc(hidden)]
     pub fn search(self) -> Option<&'a str> {
         self.search
     }
@@ -63,13 +56,11 @@ impl<'a> ToolSearches<'a> {
     }
 
     /// The tools that this call has found.
-    #[doc(hidden)]
     pub fn by(self, call: &str) -> Option<&'a [String]> {
         self.sent().find(|found| found.call == call).map(|found| found.tools.as_slice())
     }
 
     /// Whether a result that is sent says that this tool was found.
-    #[doc(hidden)]
     pub fn has(self, tool: &str) -> bool {
         self.sent().any(|found| found.tools.iter().any(|known| known == tool))
     }

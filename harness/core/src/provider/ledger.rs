@@ -81,15 +81,13 @@ pub(crate) struct AttemptRecord<'r> {
 }
 
 impl<'r> AttemptRecord<'r> {
-    #[doc(hidden)]
-    pub fn begin(request: &'r Request<'_>) -> Self {
+    pub(crate) fn begin(request: &'r Request<'_>) -> Self {
         let before = request.ledger().map(RetryAccounting::lost).unwrap_or_default();
         Self { request, before, in_line: request.call().in_line(), begun: Instant::now() }
     }
 
     /// Records that the try failed, and returns its duration without the time in queues.
-    #[doc(hidden)]
-    pub fn failed(self) -> Duration {
+    pub(crate) fn failed(self) -> Duration {
         let Self { request, before, in_line, begun } = self;
         let in_line = request.call().in_line().saturating_sub(in_line);
         let took = begun.elapsed().saturating_sub(in_line);

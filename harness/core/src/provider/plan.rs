@@ -92,24 +92,20 @@ fn places(message: &Message) -> impl Iterator<Item = TextPosition> + '_ {
 }
 
 impl EncodedPart {
-    #[doc(hidden)]
     pub fn of(ready: Vec<u8>) -> Self {
         Self { ready, ..Self::default() }
     }
 
-    #[doc(hidden)]
     pub fn is_empty(&self) -> bool {
         self.ready.is_empty()
     }
 
     /// Its bytes, if it has no long texts.
-    #[doc(hidden)]
     pub fn all_ready(&self) -> Option<&[u8]> {
         self.texts.is_empty().then_some(&self.ready)
     }
 
     /// A copy without these bytes at the end, if it ends with them.
-    #[doc(hidden)]
     pub fn without_end(&self, end: &[u8]) -> Option<Self> {
         let left = self.ready.strip_suffix(end)?.len();
         // They must come after the last text.
@@ -120,25 +116,21 @@ impl EncodedPart {
     }
 
     /// Adds bytes to its end.
-    #[doc(hidden)]
     pub fn extend(&mut self, bytes: &[u8]) {
         self.ready.extend_from_slice(bytes);
     }
 
     /// The number of bytes when it is sent.
-    #[doc(hidden)]
     pub fn size(&self) -> usize {
         self.ready.len() + self.sent
     }
 
     /// The number of bytes of memory that it needs.
-    #[doc(hidden)]
     pub fn weight(&self) -> usize {
         self.ready.len() + self.steps.len() + self.texts.len() * size_of::<LongText>()
     }
 
     /// Frees unused capacity, because the part may be kept as long as the conversation.
-    #[doc(hidden)]
     pub fn shrink(&mut self) {
         self.ready.shrink_to_fit();
         self.texts.shrink_to_fit();
@@ -147,7 +139,7 @@ impl EncodedPart {
 }
 
 /// The lengths of a part's lists at one moment.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 #[doc(hidden)]
 pub struct DraftMark {
     ready: usize,
@@ -168,24 +160,20 @@ pub struct BodyDraft {
 
 impl BodyDraft {
     /// Continues a part.
-    #[doc(hidden)]
     pub fn of(part: EncodedPart) -> Self {
         Self { part, ..Self::default() }
     }
 
-    #[doc(hidden)]
     pub fn into_part(self) -> EncodedPart {
         self.part
     }
 
-    #[doc(hidden)]
     pub fn part(&self) -> &EncodedPart {
         &self.part
     }
 
     /// Sets the message whose texts are written from now on. Its long texts are referenced, not
     /// copied.
-    #[doc(hidden)]
     pub fn begin(&mut self, message: &Message) {
         self.found.clear();
         if message.size() < LONG {
@@ -203,23 +191,20 @@ impl BodyDraft {
     }
 
     /// The ready bytes. Only append to them.
-    #[doc(hidden)]
     pub fn ready(&mut self) -> &mut Vec<u8> {
         &mut self.part.ready
     }
 
     /// The number of ready bytes.
-    #[doc(hidden)]
+    #[expect(clippy::len_without_is_empty, reason = "it never is")]
     pub fn len(&self) -> usize {
         self.part.ready.len()
     }
 
-    #[doc(hidden)]
     pub fn last(&self) -> Option<u8> {
         self.part.ready.last().copied()
     }
 
-    #[doc(hidden)]
     pub fn push(&mut self, byte: u8) {
         self.part.ready.push(byte);
     }
@@ -256,7 +241,6 @@ impl BodyDraft {
     }
 
     /// Writes the inside of a JSON string, without the quotes.
-    #[doc(hidden)]
     pub fn put_letters(&mut self, text: &str) {
         if self.hold(text, true) {
             return;
@@ -265,7 +249,6 @@ impl BodyDraft {
     }
 
     /// Writes a JSON string with its quotes.
-    #[doc(hidden)]
     pub fn put_text(&mut self, text: &str) {
         if self.message.is_none() || text.len() < LONG {
             // This cannot fail: every text can be serialized, and a `Vec` accepts all bytes.
@@ -278,7 +261,6 @@ impl BodyDraft {
     }
 
     /// Writes text that is already JSON.
-    #[doc(hidden)]
     pub fn put_json(&mut self, json: &str) {
         // The first and the last byte stay ready, because later code looks at them.
         if self.message.is_some()
@@ -299,14 +281,12 @@ impl BodyDraft {
         self.part.ready.extend_from_slice(json.as_bytes());
     }
 
-    #[doc(hidden)]
     pub fn mark(&self) -> DraftMark {
         let EncodedPart { ready, texts, steps, sent } = &self.part;
         DraftMark { ready: ready.len(), texts: texts.len(), steps: steps.len(), sent: *sent }
     }
 
     /// Removes and returns everything that was added since the mark.
-    #[doc(hidden)]
     pub fn split_off(&mut self, mark: DraftMark) -> EncodedPart {
         let part = &mut self.part;
         let mut rest = EncodedPart {
@@ -339,7 +319,6 @@ pub struct PartCursor {
 impl PartCursor {
     /// Writes as much as fits. Returns the number of bytes written, and whether the part is
     /// complete.
-    #[doc(hidden)]
     pub fn write(&mut self, part: &EncodedPart, out: &mut [u8]) -> (usize, bool) {
         let mut done = 0;
         loop {

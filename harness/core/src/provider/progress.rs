@@ -43,7 +43,6 @@ enum JsonState {
 
 impl JsonProgress {
     /// Reads the new part of a text that begins with everything that was read before.
-    #[doc(hidden)]
     pub fn read(&mut self, text: &str) {
         while let Some(byte) = text.as_bytes().get(self.read).copied() {
             let is_space = matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
@@ -97,7 +96,6 @@ impl JsonProgress {
     }
 
     /// Whether everything that was read is one valid value. `text` is the text that was read.
-    #[doc(hidden)]
     pub fn is_whole(&self, text: &str) -> bool {
         match self.state {
             JsonState::Whole => true,
@@ -107,13 +105,11 @@ impl JsonProgress {
     }
 
     /// Whether everything that was read is an object without members.
-    #[doc(hidden)]
     pub fn is_empty_object(&self) -> bool {
         self.state == JsonState::Whole && self.is_object() && self.solid == 2
     }
 
     /// Whether the text begins as an object.
-    #[doc(hidden)]
     pub fn is_object(&self) -> bool {
         self.first == Some(b'{')
     }

@@ -60,22 +60,16 @@ pub struct Request<'a> {
 #[doc(hidden)]
 pub struct VendorsView<'a> {
     /// The name of the provider that made the summary.
-    #[doc(hidden)]
     pub provider: &'a str,
     /// The model, as named in requests.
-    #[doc(hidden)]
     pub model: &'a str,
     /// The messages that are sent: the summary, and the messages since.
-    #[doc(hidden)]
     pub messages: &'a Messages,
     /// The user message that accompanies the summary.
-    #[doc(hidden)]
     pub words: Option<&'a Message>,
     /// The index of the first of these messages whose thinking is sent.
-    #[doc(hidden)]
     pub thinking_from: usize,
     /// The index of the first message of the turn that was open when thinking was left out.
-    #[doc(hidden)]
     pub open_turn: usize,
 }
 

@@ -28,18 +28,15 @@ pub struct EncodedPrefix(Mutex<Option<EncodedMessages>>);
 
 /// Encoded messages.
 #[doc(hidden)]
+#[derive(Debug)]
 pub struct EncodedMessages {
     /// The wire and its settings that encoded them: they can be used only for the same ones.
-    #[doc(hidden)]
     pub form: String,
     /// The encoded messages.
-    #[doc(hidden)]
     pub messages: Messages,
     /// Their bytes, in order.
-    #[doc(hidden)]
     pub parts: Vec<Arc<EncodedPart>>,
     /// A number of messages after which a part ends, and the number of parts up to there.
-    #[doc(hidden)]
     pub end: Option<(usize, usize)>,
 }
 

@@ -3,6 +3,7 @@
 //! block.
 
 use std::{
+    fmt,
     future::poll_fn,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -36,6 +37,12 @@ where
 #[doc(hidden)]
 pub struct EventSender<'a>(Arc<Mutex<SenderState<'a>>>);
 
+impl fmt::Debug for EventSender<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventSender").finish_non_exhaustive()
+    }
+}
+
 /// The data that the block and the stream exchange.
 #[derive(Default)]
 struct SenderState<'a> {
@@ -49,19 +56,21 @@ struct SenderState<'a> {
 /// A stream whose events have passed through.
 #[doc(hidden)]
 pub struct ForwardedStream<'a> {
-    #[doc(hidden)]
     pub stream: EventStream<'a>,
     /// Its last item, which was not handed out; `None` if the stream has ended.
-    #[doc(hidden)]
     pub item: Option<EventItem>,
     /// Whether the last event that was handed out completed the answer.
-    #[doc(hidden)]
     pub complete: bool,
+}
+
+impl fmt::Debug for ForwardedStream<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ForwardedStream").finish_non_exhaustive()
+    }
 }
 
 impl<'a> EventSender<'a> {
     /// Emits an event, and waits until the next one is wanted.
-    #[doc(hidden)]
     pub async fn send(&self, item: EventItem) {
         lock(&self.0).said = Some(item);
         let mut handed_out = false;
@@ -76,7 +85,6 @@ impl<'a> EventSender<'a> {
 
     /// Passes a stream's events through, until it fails, ends, or emits an event that is not part
     /// of the answer (a retry, a fallback, a discarded beginning).
-    #[doc(hidden)]
     pub async fn pass_on(&self, stream: EventStream<'a>) -> ForwardedStream<'a> {
         lock(&self.0).passing = Some(stream);
         poll_fn(|_| match lock(&self.0).passed.take() {
@@ -87,7 +95,6 @@ impl<'a> EventSender<'a> {
     }
 
     /// Passes all further events of a stream through. The block ends, so that its data is released.
-    #[doc(hidden)]
     pub fn forward(&self, stream: EventStream<'a>) {
         lock(&self.0).passing = Some(stream);
     }

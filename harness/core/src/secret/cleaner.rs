@@ -1,5 +1,7 @@
 //! Cleans a text that arrives in pieces: it returns complete characters without secrets.
 
+use std::fmt;
+
 use super::{HIDDEN, Secrets};
 
 /// Accepts bytes in pieces of any size and returns text. Invalid UTF-8 becomes U+FFFD. Secrets are
@@ -14,16 +16,20 @@ pub struct SecretFilter {
     margin: usize,
     /// The incomplete character at the end of a piece.
     cut: Vec<u8>,
-    #[doc(hidden)]
     pub held: String,
     /// The number of bytes of `held` that were already replaced. They are kept to find secrets that
     /// overlap them.
     hidden: usize,
 }
 
+impl fmt::Debug for SecretFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SecretFilter").finish_non_exhaustive()
+    }
+}
+
 impl SecretFilter {
     /// A cleaner that searches pieces of at least this size.
-    #[doc(hidden)]
     pub fn new(secrets: Secrets, searched: usize) -> Self {
         // A cut text ends with a mark of three bytes.
         let margin = secrets.longest().saturating_add(4);
@@ -31,7 +37,6 @@ impl SecretFilter {
     }
 
     /// Adds a piece. Returns the text that is certainly clean, if there is enough of it.
-    #[doc(hidden)]
     pub fn push(&mut self, piece: &[u8]) -> String {
         self.cut.extend_from_slice(piece);
         let mut whole = self.cut.len();
@@ -50,7 +55,6 @@ impl SecretFilter {
     }
 
     /// Returns the rest.
-    #[doc(hidden)]
     pub fn finish(mut self) -> String {
         let rest = std::mem::take(&mut self.cut);
         self.held.push_str(&String::from_utf8_lossy(&rest));
@@ -58,7 +62,6 @@ impl SecretFilter {
     }
 
     /// Returns the rest of a text that ends in the middle. The beginning of a secret at its end is replaced, too.
-    #[doc(hidden)]
     pub fn finish_cut(mut self) -> String {
         let rest = std::mem::take(&mut self.cut);
         self.held.push_str(super::CUT);

@@ -20,8 +20,7 @@ struct SearchPart {
 
 impl GrowingSearch {
     /// Adds words, which are searched for from now on.
-    #[doc(hidden)]
-    pub fn add(&mut self, mut words: Vec<Arc<str>>) {
+    pub(crate) fn add(&mut self, mut words: Vec<Arc<str>>) {
         if words.is_empty() {
             return;
         }
@@ -33,8 +32,7 @@ impl GrowingSearch {
     }
 
     /// The ranges of words in this text, in order. Ranges that overlap or touch are merged.
-    #[doc(hidden)]
-    pub fn find(&self, text: &str) -> Vec<Range<usize>> {
+    pub(crate) fn find(&self, text: &str) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         if let [part] = self.parts.as_slice() {
             part.search.find(text, &mut found);

@@ -86,7 +86,6 @@ impl Default for SecretNames {
 
 impl SecretNames {
     /// Only these names.
-    #[doc(hidden)]
     pub fn of(names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let mut these = Self { names: HashSet::new(), longest: 0, ends: false };
         for name in names {
@@ -96,7 +95,6 @@ impl SecretNames {
     }
 
     /// Adds a name.
-    #[doc(hidden)]
     pub fn add(&mut self, name: &str) {
         let name = words(name).concat();
         self.longest = self.longest.max(name.len());
@@ -104,7 +102,6 @@ impl SecretNames {
     }
 
     /// Whether this is the name of a secret value.
-    #[doc(hidden)]
     pub fn has(&self, name: &str) -> bool {
         let words = words(name);
         // Only a suffix no longer than the longest name can match.

@@ -46,8 +46,7 @@ struct WordNode {
 
 impl WordSearch {
     /// A search for these words. Empty words are ignored.
-    #[doc(hidden)]
-    pub fn new<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
+    pub(super) fn new<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
         let mut words: Vec<&[u8]> = words.into_iter().map(str::as_bytes).collect();
         words.retain(|word| !word.is_empty());
         words.sort_unstable();
@@ -135,8 +134,7 @@ impl WordSearch {
 
     /// Adds the ranges of words in this text. Ranges that overlap or touch are merged, and they are
     /// in order if `found` was empty.
-    #[doc(hidden)]
-    pub fn find(&self, text: &str, found: &mut Vec<Range<usize>>) {
+    pub(super) fn find(&self, text: &str, found: &mut Vec<Range<usize>>) {
         let bytes = text.as_bytes();
         let (mut node, mut at) = (0, 0);
         while at < bytes.len() {

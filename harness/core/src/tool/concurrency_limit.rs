@@ -29,19 +29,16 @@ impl ConcurrencyLimit {
     }
 
     /// Whether this limit is among `others`.
-    #[doc(hidden)]
     pub fn is_among(&self, others: &[Self]) -> bool {
         others.iter().any(|other| self.is_same(other))
     }
 
     /// Takes a permit if one is free and no other call waits for it.
-    #[doc(hidden)]
     pub fn try_acquire(&self) -> Option<ConcurrencyPermit> {
         Arc::clone(&self.free).try_acquire_owned().ok().map(ConcurrencyPermit::of)
     }
 
     /// Waits for a permit, first come, first served. Dropping the future leaves the queue.
-    #[doc(hidden)]
     pub async fn acquire(&self) -> Option<ConcurrencyPermit> {
         // The semaphore is never closed.
         Arc::clone(&self.free).acquire_owned().await.ok().map(ConcurrencyPermit::of)

@@ -38,19 +38,13 @@ const LOST: &str = "; the whole was not kept, since the call ended late and its 
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub struct CallIdentity {
-    #[doc(hidden)]
     pub conversation: Arc<str>,
-    #[doc(hidden)]
     pub call: Arc<str>,
-    #[doc(hidden)]
     pub tool: Arc<str>,
-    #[doc(hidden)]
     pub effects: SideEffects,
     /// A hash of the name and the arguments of the call.
-    #[doc(hidden)]
     pub fingerprint: Fingerprint,
     /// A hash of what the call would do: see [`Tool::sameness`](super::Tool::sameness).
-    #[doc(hidden)]
     pub sameness: Fingerprint,
 }
 
@@ -76,16 +70,11 @@ pub struct StillRunning {
 #[doc(hidden)]
 pub struct LateEnd {
     /// The number of the thread in this process.
-    #[doc(hidden)]
     pub number: u64,
-    #[doc(hidden)]
     pub identity: CallIdentity,
-    #[doc(hidden)]
     pub outcome: CallOutcome,
-    #[doc(hidden)]
     pub content: Vec<ToolContent>,
     /// A file whose text is the content.
-    #[doc(hidden)]
     pub file: Option<PathBuf>,
 }
 

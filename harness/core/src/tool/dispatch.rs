@@ -359,6 +359,7 @@ impl ToolRegistry {
 
 /// How a call ends.
 #[doc(hidden)]
+#[derive(Debug)]
 pub enum DispatchOutcome {
     /// The call has ended.
     Result(ToolResult),
@@ -375,6 +376,7 @@ pub enum DispatchOutcome {
 
 /// What is known about a call that had started in a process which is gone.
 #[doc(hidden)]
+#[derive(Debug)]
 pub enum ReconcileOutcome {
     /// The call happened.
     Happened(ToolResult),

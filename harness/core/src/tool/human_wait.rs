@@ -38,7 +38,6 @@ impl HumanWait {
     }
 
     /// Counts one more agent of the call as waiting for a person until the returned value is dropped.
-    #[doc(hidden)]
     pub fn begin(&self) -> HumanWaitGuard {
         let mut times = self.times();
         times.asking = times.asking.saturating_add(1);
@@ -72,6 +71,7 @@ impl HumanWait {
 
 /// An agent of a call waits for a person until this is dropped.
 #[doc(hidden)]
+#[derive(Debug)]
 pub struct HumanWaitGuard(HumanWait);
 
 impl Drop for HumanWaitGuard {

@@ -171,8 +171,7 @@ impl IndexedTool {
 }
 
 impl ToolIndex {
-    #[doc(hidden)]
-    pub fn of<'a>(tools: impl Iterator<Item = &'a Tool>) -> Self {
+    pub(super) fn of<'a>(tools: impl Iterator<Item = &'a Tool>) -> Self {
         let tools: Vec<IndexedTool> = tools.map(IndexedTool::of).collect();
         let mut spread = HashMap::new();
         for tool in &tools {
@@ -186,14 +185,12 @@ impl ToolIndex {
     }
 
     /// The names of all tools that can be found.
-    #[doc(hidden)]
-    pub fn names(&self) -> &HashSet<String> {
+    pub(super) fn names(&self) -> &HashSet<String> {
         &self.names
     }
 
     /// The names of the tools that match these arguments of the search, the best match first.
-    #[doc(hidden)]
-    pub fn find(&self, arguments: &Map<String, Value>) -> Vec<String> {
+    pub(super) fn find(&self, arguments: &Map<String, Value>) -> Vec<String> {
         self.best(arguments).into_iter().map(|tool| tool.name.clone()).collect()
     }
 
@@ -279,8 +276,7 @@ fn words_of(text: &str) -> impl Iterator<Item = String> + '_ {
 }
 
 /// The tool by which the model searches this index.
-#[doc(hidden)]
-pub fn tool_search(index: Arc<ToolIndex>) -> Tool {
+pub(super) fn tool_search(index: Arc<ToolIndex>) -> Tool {
     let description = format!(
         "Finds tools: {} more than those that you see can be called once you have found them. Search before you say \
          that something cannot be done.",

@@ -86,13 +86,12 @@ impl StateType {
 }
 
 /// Shared values, at most one of each type. A clone is cheap.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 #[doc(hidden)]
 pub struct SharedValues(Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
 
 impl SharedValues {
     /// Adds a value. It replaces another value of its type.
-    #[doc(hidden)]
     pub fn insert<T: Send + Sync + 'static>(&mut self, value: Arc<T>) {
         Arc::make_mut(&mut self.0).insert(TypeId::of::<T>(), value);
     }
@@ -113,14 +112,12 @@ impl SharedValues {
     }
 
     /// Takes the value of this type from `others`, unless there is one already.
-    #[doc(hidden)]
     pub fn take_over(&mut self, id: TypeId, others: &Self) {
         if let Some(value) = others.0.get(&id).filter(|_| !self.has(id)) {
             Arc::make_mut(&mut self.0).insert(id, Arc::clone(value));
         }
     }
 
-    #[doc(hidden)]
     pub fn has(&self, id: TypeId) -> bool {
         self.0.contains_key(&id)
     }

@@ -18,16 +18,12 @@ use crate::{
 #[doc(hidden)]
 pub struct CallWaitTime {
     /// What the call waits for.
-    #[doc(hidden)]
     pub awaited: WaitsFor,
     /// When it began, in milliseconds since 1970 in UTC.
-    #[doc(hidden)]
     pub since: u64,
     /// When it ended.
-    #[doc(hidden)]
     pub until: u64,
     /// Whether another process wrote the fact that ends it.
-    #[doc(hidden)]
     pub elsewhere: bool,
 }
 
@@ -53,14 +49,12 @@ impl WaitsFor {
 
 /// An operation of a journal.
 #[doc(hidden)]
+#[derive(Debug)]
 pub struct JournalOperation {
-    #[doc(hidden)]
     pub conversation: String,
     /// The storage system.
-    #[doc(hidden)]
     pub journal: String,
     /// Of an append, the number of facts and of their bytes.
-    #[doc(hidden)]
     pub facts: Option<(usize, usize)>,
 }
 
@@ -72,7 +66,6 @@ pub(super) struct PendingOperation {
 
 impl Tracer {
     /// An operation of a journal begins. It is traced when it has ended.
-    #[doc(hidden)]
     pub fn begin_operation(&mut self, asked: impl FnOnce() -> JournalOperation) {
         self.stopped();
         if !self.is_read() {
@@ -88,7 +81,6 @@ impl Tracer {
     }
 
     /// The append has ended.
-    #[doc(hidden)]
     pub fn appended(&mut self, outcome: AppendOutcome, error: Option<&Error>) {
         let Some(PendingOperation { asked, begun }) = self.operation.take() else { return };
         let JournalOperation { conversation, journal, facts } = asked;
@@ -106,7 +98,6 @@ impl Tracer {
     }
 
     /// The conversation is held, or is not.
-    #[doc(hidden)]
     pub fn held(&mut self, outcome: HoldOutcome, error: Option<&Error>) {
         let Some(PendingOperation { asked, begun }) = self.operation.take() else { return };
         let JournalOperation { conversation, journal, facts: _ } = asked;
@@ -116,7 +107,6 @@ impl Tracer {
     }
 
     /// Another process has continued the conversation that was held.
-    #[doc(hidden)]
     pub fn lost(&mut self, why: &str, held: impl FnOnce() -> JournalOperation) {
         if !self.is_read() {
             return;
@@ -139,7 +129,6 @@ impl Tracer {
     }
 
     /// The conversation was read again while a run was going on.
-    #[doc(hidden)]
     pub fn reopened<'a>(
         &mut self,
         in_doubt: impl Iterator<Item = &'a ToolCall>,
@@ -158,7 +147,6 @@ impl Tracer {
     }
 
     /// The conversation began with the first facts of another one.
-    #[doc(hidden)]
     pub fn forked(&mut self, from: &str, facts: u64) {
         if self.is_read() {
             let from = self.secrets.name(from);
@@ -167,7 +155,6 @@ impl Tracer {
     }
 
     /// A tool has failed to find out what became of a call.
-    #[doc(hidden)]
     pub fn reconcile_failed(&mut self, call: &ToolCall, fault: ReconcileFault, error: &str) {
         if !self.is_read() {
             return;

@@ -472,7 +472,7 @@ impl OtelSpans {
 }
 
 /// A span in which code runs, so that the spans of that code are below it.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct OtelScope {
     span: Span,
     /// Hides secrets in the text of a call's result, if texts may be in the spans.

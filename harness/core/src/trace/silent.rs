@@ -30,7 +30,7 @@ impl SilentSpans {
 }
 
 /// The place of a span in which code runs.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct SilentScope;
 
 impl SilentScope {

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    mem,
+    fmt, mem,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -23,24 +23,18 @@ use crate::{
 
 /// The provider and the tools of a run.
 #[doc(hidden)]
+#[derive(Debug)]
 pub struct RunParticipants<'a> {
-    #[doc(hidden)]
     pub provider: &'a str,
-    #[doc(hidden)]
     pub model: &'a str,
-    #[doc(hidden)]
     pub tools: Vec<String>,
     /// The id of the conversation's first message.
-    #[doc(hidden)]
     pub conversation: Option<&'a str>,
     /// The name of the conversation in its journal.
-    #[doc(hidden)]
     pub journaled: Option<&'a str>,
     /// How many messages it has so far.
-    #[doc(hidden)]
     pub earlier: usize,
     /// The run and the call that have started this one.
-    #[doc(hidden)]
     pub caller: Option<(&'a str, &'a str)>,
 }
 
@@ -75,8 +69,13 @@ pub struct Tracer {
     pub(super) reopened: Option<Happened>,
 }
 
+impl fmt::Debug for Tracer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tracer").finish_non_exhaustive()
+    }
+}
+
 impl Tracer {
-    #[doc(hidden)]
     pub fn new(trace: &Trace) -> Self {
         Self {
             secrets: trace.redactor(),
@@ -99,25 +98,21 @@ impl Tracer {
     }
 
     /// Traces all events as a part of this run, which another driver continues.
-    #[doc(hidden)]
     pub fn within(&mut self, run: &str) {
         run.clone_into(&mut self.run);
     }
 
     /// The id of the current run.
-    #[doc(hidden)]
     pub fn run_name(&self) -> &str {
         &self.run
     }
 
     /// Takes the trace of the run out, so that a waiting conversation keeps no copy of the texts.
-    #[doc(hidden)]
     pub fn run(&mut self) -> RunTrace {
         RunTrace(mem::take(&mut self.events))
     }
 
     /// A run begins. Events since the last one are a part of it.
-    #[doc(hidden)]
     pub fn begin(&mut self, cast: RunParticipants<'_>, said: Option<&Message>) {
         self.stopped();
         (self.awake, self.deaf, self.runs) = (false, false, true);
@@ -159,7 +154,6 @@ impl Tracer {
 
     /// Adds open calls, so that their tools and the secrets in their arguments are known for the next
     /// events.
-    #[doc(hidden)]
     pub fn add_open_calls<'a>(&mut self, open: impl IntoIterator<Item = &'a ToolCall>) {
         if !self.is_read() {
             return;
@@ -170,33 +164,28 @@ impl Tracer {
     }
 
     /// The model is asked.
-    #[doc(hidden)]
     pub fn turn(&mut self, turn: u32) {
         self.turn = turn;
         self.write(Happened::TurnStarted { turn });
     }
 
     /// The first event of the answer came.
-    #[doc(hidden)]
     pub fn answer_began(&mut self) {
         self.write(Happened::AnswerBegan { turn: self.turn });
     }
 
     /// Whether anything receives the pieces of an answer.
-    #[doc(hidden)]
     pub fn is_listening(&self) -> bool {
         self.spans.is_listening()
     }
 
     /// A piece of the answer arrived.
     #[inline]
-    #[doc(hidden)]
     pub fn chunk(&mut self) {
         self.spans.chunk();
     }
 
     /// The parts of the tokens of the request for the next answer, and the id of that answer.
-    #[doc(hidden)]
     pub fn answer(
         &mut self,
         context: ContextTokens,
@@ -207,13 +196,11 @@ impl Tracer {
     }
 
     /// The span in which the answer is received.
-    #[doc(hidden)]
     pub fn chat_scope(&self) -> SpanScope {
         self.spans.chat()
     }
 
     /// A call waits to begin.
-    #[doc(hidden)]
     pub fn queued(&mut self, call: &ToolCall) {
         if self.is_read() {
             let TracedCall { call, tool, .. } = self.traced(call);
@@ -222,7 +209,6 @@ impl Tracer {
     }
 
     /// A call begins.
-    #[doc(hidden)]
     pub fn call(&mut self, call: &ToolCall, early: bool) -> SpanScope {
         let id = call.id();
         if self.is_read() {
@@ -233,13 +219,11 @@ impl Tracer {
     }
 
     /// A call that began early is not in the complete answer.
-    #[doc(hidden)]
     pub fn dropped(&mut self, call: &ToolCall) {
         self.write(Happened::CallDropped { call: self.secrets.name(call.id()) });
     }
 
     /// A tool reports its progress.
-    #[doc(hidden)]
     pub fn progress(&mut self, call: &str, message: &str) {
         if !self.is_read() {
             return;
@@ -249,20 +233,17 @@ impl Tracer {
     }
 
     /// The duration of the call whose result comes next.
-    #[doc(hidden)]
     pub fn ran(&mut self, call: &ToolCall, elapsed: Duration) {
         self.ran.insert(call.id().to_owned(), elapsed);
     }
 
     /// The provider is asked again.
-    #[doc(hidden)]
     pub fn retry(&mut self, attempt: u32, of: u32, wait: Duration, cause: &str) {
         let (wait_us, cause) = (micros(wait), self.secrets.hide(cause, None));
         self.write(Happened::Retried { attempt, of, wait_us, cause });
     }
 
     /// Another provider is asked.
-    #[doc(hidden)]
     pub fn fall_back(&mut self, from: &str, to: &str, cause: &str) {
         let (from, to) = (self.secrets.name(from), self.secrets.name(to));
         let cause = self.secrets.hide(cause, None);
@@ -270,21 +251,18 @@ impl Tracer {
     }
 
     /// The server has refused a member of the request.
-    #[doc(hidden)]
     pub fn parameter_dropped(&mut self, parameter: &str, cause: &str) {
         let (parameter, cause) = (self.secrets.name(parameter), self.secrets.hide(cause, None));
         self.write(Happened::ParameterDropped { parameter, cause });
     }
 
     /// The answer begins again.
-    #[doc(hidden)]
     pub fn discarded(&mut self, cause: &str) {
         let cause = self.secrets.hide(cause, None);
         self.write(Happened::Discarded { cause });
     }
 
     /// The program was warned.
-    #[doc(hidden)]
     pub fn warning(&mut self, warning: &LimitWarning) {
         let (LimitWarning::Near(reached) | LimitWarning::Unknown(reached)) = warning;
         let (limit, detail) = (reached.limit, self.secrets.hide(&reached.detail, None));
@@ -295,7 +273,6 @@ impl Tracer {
     }
 
     /// A fact was recorded. `waited` is the wait of its call that it ends or begins.
-    #[doc(hidden)]
     pub fn fact(&mut self, fact: &Fact, waited: Option<CallWaitTime>) {
         if !self.is_read() {
             return;
@@ -431,7 +408,6 @@ impl Tracer {
     }
 
     /// The run is over.
-    #[doc(hidden)]
     pub fn end(&mut self, ended: Happened) {
         self.stopped();
         self.write(ended);

@@ -463,7 +463,7 @@ mod tests {
 
     #[test]
     fn the_guide_has_each_member() {
-        let page = include_str!("../../guide/servers.md");
+        let page = include_str!("../../../guide/servers.md");
         for member in OptionalMember::ALL {
             let row = member.row();
             assert!(page.contains(&format!("`{}`", member.name())), "{member:?}");

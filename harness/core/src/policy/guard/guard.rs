@@ -107,7 +107,6 @@ pub struct RunGuard {
 impl RunGuard {
     /// Creates a guard with these guardrails, which may be shared, and with the limits of this budget and of all
     /// budgets around it.
-    #[doc(hidden)]
     pub fn new(
         rails: impl Into<Arc<Guardrails>>,
         models: impl Into<Arc<Models>>,
@@ -135,7 +134,6 @@ impl RunGuard {
 
     /// Counts what a fact that was read from a journal says of agents. While agents run, each of their own facts is
     /// counted instead.
-    #[doc(hidden)]
     pub fn charge_agents(&self, fact: &Fact) {
         if let Some((_, spent)) = spent_by_agents(fact) {
             self.chain.charge(&FactCharge::of_agents(spent), 0);
@@ -143,65 +141,55 @@ impl RunGuard {
     }
 
     /// The guardrails of the run.
-    #[doc(hidden)]
     pub fn guardrails(&self) -> &Guardrails {
         &self.rails
     }
 
     /// The budget of the run, which others can look at while the run goes on.
-    #[doc(hidden)]
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
 
     /// The limits of the run, as plain data.
-    #[doc(hidden)]
     pub fn run_limits(&self) -> RunLimits {
         self.budget.limits().of_run(&self.rails)
     }
 
     /// The run goes on: it may be within other budgets than before.
-    #[doc(hidden)]
     pub fn resume(&mut self) {
         self.chain = self.budget.start_run();
         self.chain.turns(self.own.turns);
     }
 
     /// The run goes on with the open calls of the run `before`, and with limits of its own.
-    #[doc(hidden)]
     pub fn resume_from(&mut self, before: &Self) {
         self.started.clone_from(&before.started);
     }
 
     /// The run comes after the run `before` of the same agent: the price that was looked up last is the
     /// same.
-    #[doc(hidden)]
     pub fn continue_after(&mut self, before: &mut Self) {
         self.known_before = before.known.take().or(before.known_before.take());
     }
 
     /// The cost of the run's own turns so far, if it is known.
-    #[doc(hidden)]
     pub fn cost(&self) -> Option<f64> {
         self.own.cost().map(Money::to_f64)
     }
 
     /// Called when a request to the model starts: calls that are still set aside are given back.
-    #[doc(hidden)]
     pub fn begin_request(&mut self) {
         self.give_back();
         self.is_asking(true);
     }
 
     /// Called when the run is over.
-    #[doc(hidden)]
     pub fn ended(&mut self) {
         self.give_back();
         self.is_asking(false);
     }
 
     /// Applies a fact.
-    #[doc(hidden)]
     pub fn apply(&mut self, fact: &Fact) {
         self.is_asking(false);
         // Going on does not reset what was spent, so that a run which is started again after each failure reaches
@@ -238,7 +226,6 @@ impl RunGuard {
     }
 
     /// Counts a request that was under way when its process ended: nobody knows what it has cost.
-    #[doc(hidden)]
     pub fn request_was_lost(&mut self) {
         self.charge(&FactCharge::of_agents(&unknown_spent(REQUEST_LOST)));
     }
@@ -319,7 +306,6 @@ impl RunGuard {
     }
 
     /// The limit that forbids to ask this model of this provider, if there is one.
-    #[doc(hidden)]
     pub fn before_turn(&mut self, provider: &str, model: &str) -> Option<LimitReached> {
         let rails = &*self.rails;
         if let Some(limit) = rails.turns.filter(|limit| self.own.turns >= *limit) {
@@ -358,7 +344,6 @@ impl RunGuard {
 
     /// The limit that forbids to go on with calls, if there is one. Each process that has ended meanwhile counts as
     /// a turn, so that calls which end their process do not run for ever.
-    #[doc(hidden)]
     pub fn before_going_on(&self) -> Option<LimitReached> {
         let limit = self.rails.turns.filter(|limit| self.own.turns > *limit)?;
         let detail = format!(
@@ -370,7 +355,6 @@ impl RunGuard {
 
     /// The limit that forbids to run `calls` calls, if there is one: then none of them may run. Otherwise they are
     /// set aside, so that no other run takes them.
-    #[doc(hidden)]
     pub fn before_calls(&mut self, calls: usize) -> Option<LimitReached> {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         let more = calls.saturating_sub(self.aside);
@@ -383,7 +367,6 @@ impl RunGuard {
 
     /// The limit that forbids to run these calls, of which some may have started before, if there is one. Calls
     /// that were decided about elsewhere were not set aside here.
-    #[doc(hidden)]
     pub fn before_running(&mut self, calls: &[ToolCall]) -> Option<LimitReached> {
         let new = calls.iter().filter(|call| !self.started.contains(call.id())).count();
         let are_aside = u32::try_from(new).is_ok_and(|new| new <= self.aside);
@@ -391,7 +374,6 @@ impl RunGuard {
     }
 
     /// How many of `calls` calls of one answer run: the first ones.
-    #[doc(hidden)]
     pub fn of_one_answer(&self, calls: usize) -> usize {
         let most =
             self.rails.calls_per_turn.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
@@ -401,7 +383,6 @@ impl RunGuard {
     /// Whether a call may start before the answer that asks for it, and so far for `so_far` calls, is complete. It
     /// may if all calls so far are among those that run, and if as many calls are left as one answer can have. The
     /// call is then set aside. All other limits were checked before the model was asked.
-    #[doc(hidden)]
     pub fn can_start_early(&mut self, so_far: usize) -> bool {
         if self.of_one_answer(so_far) != so_far {
             return false;
@@ -415,13 +396,11 @@ impl RunGuard {
 
     /// Counts a call that started early and that the final answer did not contain. It has run, although it is not
     /// in the facts.
-    #[doc(hidden)]
     pub fn dropped(&mut self) {
         self.charge(&FactCharge { tool_calls: 1, ..FactCharge::default() });
     }
 
     /// The result as the model reads it: with a note if the model has had it too often.
-    #[doc(hidden)]
     pub fn noted(&self, call: &ToolCall, result: ToolResult) -> ToolResult {
         let turns = self.repeats.turns_with(call, &result);
         let is_next = |limit: u32| turns >= 2 && turns.saturating_add(1) == limit;
@@ -436,7 +415,6 @@ impl RunGuard {
     }
 
     /// The warnings for the program; each comes only once.
-    #[doc(hidden)]
     pub fn warnings(&mut self) -> Vec<LimitWarning> {
         let mut warnings = Vec::new();
         let counts = [

@@ -157,7 +157,6 @@ pub struct AgentSums {
 
 impl AgentSums {
     /// Applies a fact.
-    #[doc(hidden)]
     pub fn apply(&mut self, fact: &Fact) {
         match fact {
             Fact::CallFinished { result, .. } | Fact::CallSettled { result, .. } => {
@@ -183,13 +182,11 @@ impl AgentSums {
     }
 
     /// Whether a call runs agents whose conversations are in no journal, and no fact states what these have spent.
-    #[doc(hidden)]
     pub fn has_unkept_agents(&self, call: &str) -> bool {
         self.unkept.contains(call)
     }
 
     /// The amounts counted for the agents of a call, here and in all earlier processes.
-    #[doc(hidden)]
     pub fn counted(&self, call: &str) -> Option<Box<CallSpent>> {
         let mut sum = self.said.get(call).cloned().unwrap_or_default();
         let untold = self.untold.get(call);
@@ -198,13 +195,11 @@ impl AgentSums {
     }
 
     /// Notes an amount that was spent in a process that is gone and that no fact states yet.
-    #[doc(hidden)]
     pub fn add_unstated(&mut self, call: &str, spent: CallSpent) {
         self.untold.insert(call.to_owned(), spent);
     }
 
     /// The amount that the next fact of a call states for its agents, which have spent `here` in this process.
-    #[doc(hidden)]
     pub fn take_unstated(
         &self,
         call: &str,

@@ -6,21 +6,13 @@
 //! functions by their path. Where the type has to be asked, which only a method call can do, the method has a name that begins
 //! with `__harness_`.
 
-#[doc(hidden)]
-pub mod call;
-#[doc(hidden)]
-pub mod declared;
-#[doc(hidden)]
-pub mod json;
-#[doc(hidden)]
-pub mod literal;
+pub(crate) mod call;
+pub(crate) mod declared;
+pub(crate) mod json;
+pub(crate) mod literal;
 pub(super) mod output_faults;
-#[doc(hidden)]
-pub mod output_schema;
-#[doc(hidden)]
-pub mod param;
-#[doc(hidden)]
-pub mod reconcile;
-#[doc(hidden)]
-pub mod returned;
+pub(crate) mod output_schema;
+pub(crate) mod param;
+pub(crate) mod reconcile;
+pub(crate) mod returned;
 pub(crate) mod shared_state;

@@ -13,11 +13,11 @@ use crate::error::{Error, ErrorKind};
 
 /// The folder of one conversation. It is made when the first result is kept.
 #[doc(hidden)]
+#[derive(Debug)]
 pub struct SpillFolder(PathBuf);
 
 impl SpillFolder {
     /// The folder of the conversation whose first message has this id, below the folder that the program names.
-    #[doc(hidden)]
     pub fn of(folder: &Path, first_message: &str) -> Self {
         let hash = Sha256::digest(first_message.as_bytes());
         let name = hash.iter().take(16).map(|byte| format!("{byte:02x}"));
@@ -25,7 +25,9 @@ impl SpillFolder {
     }
 
     /// Makes the folder that the program names, and checks that files can be written in it.
-    #[doc(hidden)]
+    ///
+    /// # Errors
+    /// Fails if the folder cannot be made, or no file can be written in it.
     pub fn prepare(folder: &Path) -> Result<(), Error> {
         if folder.to_string_lossy().trim().is_empty() {
             let text = "`AgentBuilder::spill_folder` was given an empty path: name a folder";

@@ -54,7 +54,6 @@ pub struct LargeResults {
 
 impl LargeResults {
     /// Keeps results of more than `limit` bytes in `store`.
-    #[doc(hidden)]
     pub fn new(store: impl SpillStore + 'static, limit: usize) -> Self {
         Self { store: Arc::new(store), limit }
     }
@@ -223,6 +222,7 @@ fn call_of(name: &str) -> Option<(usize, usize)> {
 
 /// Reads the large results of a conversation from a store, and the arguments of its calls from its transcript.
 #[doc(hidden)]
+#[derive(Debug)]
 pub struct WithArguments<S> {
     store: S,
     said: Messages,
@@ -231,7 +231,6 @@ pub struct WithArguments<S> {
 }
 
 impl<S> WithArguments<S> {
-    #[doc(hidden)]
     pub fn new(store: S, said: Messages, given: usize) -> Self {
         Self { store, said, given }
     }
