@@ -20,13 +20,9 @@ test:
 docs:
     .ci/run docs
 
-# Each feature apart from each other one, beside dependencies that are built once.
+# Each package of the library alone, without features and with each one.
 features:
     .ci/run features
-
-# Each feature alone, with its dependencies.
-each-feature:
-    .ci/run each_feature
 
 # Each package of programs alone.
 each-package:

@@ -47,10 +47,10 @@ fn another_name_is_known_to_cargo_and_to_each_command() {
         ran(&copy, env!("CARGO"), &["metadata", "--offline", "--no-deps", "--format-version=1"]);
     assert!(told.status.success(), "{}", text(&told));
     let told = text(&told);
-    for package in ["made_up", "made_up-macros", "made_up-schema", "harness-tests"] {
+    for package in ["made_up", "made_up-macros", "made_up-core", "made_up-mcp", "harness-tests"] {
         assert!(told.contains(&format!("\"name\":\"{package}\"")), "{package}");
     }
-    let old = "(-p |cargo add )harness(-macros|-schema)?([^a-z0-9_-]|$)";
+    let old = "(-p |cargo add )harness(-macros|-schema|-core|-providers|-agent|-sqlite|-postgres|-terminal|-toolbox|-mcp|-testing|-conformance)?([^a-z0-9_-]|$)";
     let old = ran(&copy, "git", &["grep", "-nE", old, "--", ".", ":!CHANGELOG.md", ":!tests"]);
     assert_eq!(text(&old), "");
     let new = ran(&copy, "git", &["grep", "-cE", "-e", "-p made_up( |$)", "--", ".github"]);
