@@ -2,6 +2,7 @@
 //! hold up others.
 
 mod created;
+mod decisions;
 mod forks;
 mod inside;
 #[expect(dead_code, reason = "the other tests use the rest")]

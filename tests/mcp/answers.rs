@@ -84,3 +84,49 @@ async fn a_whole_result_is_one_with_and_without_its_type() {
         }
     }
 }
+
+/// ggml-org/llama.cpp#26410, urbanogardun/things3-mcp#4, nicobailon/pi-mcp-adapter#588.
+#[tokio::test]
+async fn nothing_that_a_result_says_is_lost_whatever_its_form() {
+    let words = |text: Value| json!({"type": "text", "text": text});
+    for (result, said) in [
+        (
+            json!({"content": [], "structuredContent": {"n": 9_007_199_254_740_993_u64}}),
+            "9007199254740993",
+        ),
+        (json!({"structuredContent": [1, 2]}), "[1,2]"),
+        (json!({"toolResult": {"weather": "fine"}}), "fine"),
+        (json!({"content": "all of it"}), "all of it"),
+        (json!({"content": words(json!("all of it"))}), "all of it"),
+        (json!({"content": [words(json!({"weather": "fine"}))]}), r#"{"weather":"fine"}"#),
+        (json!({"content": [words(json!(["fine", 7]))]}), r#"["fine",7]"#),
+        (json!({"content": [words(json!(42))]}), "42"),
+        (json!({"content": [{"type": "text", "content": "all of it"}]}), "`text`"),
+        (json!({"content": ["all of it"]}), "all of it"),
+    ] {
+        for answer in answered(&result).await {
+            let told = answer.unwrap_or_else(|err| panic!("{result}: {err}"));
+            assert!(told.contains(said), "{result}: {told}");
+        }
+    }
+}
+
+/// HexSleeves/tailscale-mcp#101, IBM/mcp-context-forge#4042.
+#[tokio::test]
+async fn a_failure_has_its_words_whatever_else_its_result_has() {
+    let words = json!([{"type": "text", "text": "no such row"}]);
+    for result in [
+        json!({"isError": true, "content": words, "structuredContent": {"n": "no number"}}),
+        json!({"isError": true, "content": words, "structuredContent": null}),
+        json!({"isError": true, "content": words[0]}),
+        json!({"isError": true, "content": [], "structuredContent": {"why": "no such row"}}),
+    ] {
+        for answer in answered(&result).await {
+            let err = answer.expect_err("a failure");
+            assert!(
+                err.to_string().contains("no such row") && !err.is_in_doubt(),
+                "{result}: {err}"
+            );
+        }
+    }
+}

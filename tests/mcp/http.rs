@@ -33,8 +33,8 @@ pub(super) struct Server {
     calls: Arc<AtomicUsize>,
     sessions: Arc<AtomicUsize>,
     cancelled: Arc<AtomicUsize>,
-    /// The answers to its own requests.
-    answers: Arc<AtomicUsize>,
+    /// The answers to its own requests, or the requests for its own messages.
+    pub(super) answers: Arc<AtomicUsize>,
 }
 
 impl Server {
@@ -126,6 +126,14 @@ fn answer(mut stream: TcpStream, way: &str, counters: &[Arc<AtomicUsize>; 4]) {
     {
         return send(&format!("{status} No"), "", "");
     }
+    if let Some(status) = way.strip_prefix("listens-once ")
+        && method == "GET"
+    {
+        return match answers.fetch_add(1, Ordering::SeqCst) {
+            0 => send("200 OK", "content-type: text/event-stream\r\n", ": open\n\n"),
+            _ => send(&format!("{status} No"), "", ""),
+        };
+    }
     if method != "POST" {
         return send("405 Method Not Allowed", "", "");
     }
@@ -133,6 +141,12 @@ fn answer(mut stream: TcpStream, way: &str, counters: &[Arc<AtomicUsize>; 4]) {
         return send("401 Unauthorized", "www-authenticate: Bearer\r\n", "");
     }
     let asked = body["method"].as_str().unwrap_or_default();
+    if let Some(answer) = way.strip_prefix("begins ")
+        && let [status, kind, body] = answer.split('|').collect::<Vec<_>>()[..]
+        && asked == "notifications/initialized"
+    {
+        return send(status, &format!("content-type: {kind}\r\n"), body);
+    }
     if let [status, at, to] = way.split(' ').collect::<Vec<_>>()[..]
         && (at == asked || at == "all")
     {

@@ -1,10 +1,14 @@
 //! Servers at an address that answer with events: what is passed over, and what ends a call.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use harness::{ToolError, ToolOutput};
 
-use super::{call, http::Server, text};
+use super::{
+    call,
+    http::{Server, until},
+    text,
+};
 
 const OWN: &str =
     r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"done"}]}}"#;
@@ -90,5 +94,36 @@ async fn a_stream_that_the_server_does_not_continue_ends_the_call() {
         let err = answered(format!("resumes-not {status}")).await.expect_err(status);
         let said = format!("refuses to continue it: HTTP {status}");
         assert!(err.is_in_doubt() && err.to_string().contains(&said), "{status}: {err}");
+    }
+}
+
+/// awslabs/mcp#3295, modelcontextprotocol/rust-sdk#849, modelcontextprotocol/java-sdk#748.
+#[tokio::test]
+async fn a_session_begins_whatever_answers_the_message_that_it_has_begun() {
+    for answer in [
+        "200 OK|application/json|null",
+        "200 OK|application/json|",
+        r#"200 OK|application/json|{"jsonrpc":"2.0","id":null,"result":{}}"#,
+        "200 OK|text/html|<html></html>",
+        "200 OK|text/event-stream|",
+        "202 Accepted|text/plain|Accepted",
+        "204 No Content|text/plain|",
+    ] {
+        let server = Server::start(format!("begins {answer}").leak());
+        let it = server.connect().await;
+        assert_eq!(text(call(&it.tools()[0]).await), "done", "{answer}");
+    }
+}
+
+/// render-oss/render-mcp-server#26.
+#[tokio::test]
+async fn calls_go_on_although_a_server_ends_its_own_stream_and_refuses_another_one() {
+    for status in ["400", "404", "409", "500"] {
+        let server = Server::start(format!("listens-once {status}").leak());
+        let it = server.connect().await;
+        until(|| server.answers.load(Ordering::SeqCst) > 1).await;
+        assert_eq!(text(call(&it.tools()[0]).await), "done", "{status}");
+        assert_eq!(text(call(&it.tools()[0]).await), "done", "{status}");
+        it.close().await;
     }
 }

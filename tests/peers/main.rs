@@ -2,6 +2,7 @@
 //! report of its case.
 
 mod history;
+mod odd_streams;
 mod runs;
 mod servers;
 mod streams;

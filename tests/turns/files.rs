@@ -9,6 +9,7 @@ use harness::{
     Agent, AnthropicProvider, Block, Media, Message, Role, Tool, ToolContent,
     client::ChatCompletionsProvider,
     journal::{Fact, Journal as _, MemoryJournal},
+    models::Models,
     policy::{Guardrails, Limits, RetryPolicy},
     testing::{Answer, LoopbackServer, anthropic, chat, responses},
     tool::{SideEffect, SideEffects},
@@ -141,13 +142,31 @@ fn common(body: &str) -> &str {
 async fn a_known_limit_is_kept_without_a_refusal() {
     let (server, bodies) = server("anthropic", 100, 130, |_| refuses(400, "no")).await;
     let builder = AnthropicProvider::builder().api_key("k").base_url(server.url());
-    let provider = builder.model("claude-sonnet-5").build().unwrap();
+    let provider = builder.model("claude-haiku-4-5").build().unwrap();
     let agent = Agent::builder(provider.with_retry(RetryPolicy::none())).tools([camera()]);
     let agent = agent.guardrails(Guardrails::none()).run_limits(Limits::unlimited());
     let agent = agent.build().unwrap();
     assert_eq!(agent.run("Look around.").await.unwrap().text(), "All seen.");
     let bodies = bodies.lock().unwrap();
     assert_eq!(bodies.iter().map(|body| pictures(body)).max(), Some(100));
+}
+
+#[test]
+fn how_many_pictures_a_request_may_have_is_known_by_host_and_window() {
+    for (provider, model, most) in [
+        ("anthropic", "claude-haiku-4-5", Some(100)),
+        ("anthropic", "claude-sonnet-5", Some(600)),
+        ("anthropic", "claude-unheard-of", Some(100)),
+        ("openai", "gpt-5", Some(1_500)),
+        ("azure", "gpt-5", Some(50)),
+        ("azure", "my-deployment", Some(50)),
+        ("groq", "qwen/qwen3.8-27b", Some(5)),
+        ("mistral", "mistral-medium-3-5", Some(8)),
+        ("openrouter", "anthropic/claude-sonnet-5", None),
+    ] {
+        let known = Models::default().find(provider, model);
+        assert_eq!(known.request_images, most, "{provider} {model}");
+    }
 }
 
 #[tokio::test]

@@ -38,8 +38,9 @@ pub(super) fn output(
             }
             parts
         }
-        Some(Value::String(text)) => vec![text.as_str().into()],
-        _ => Vec::new(),
+        None | Some(Value::Null) => Vec::new(),
+        // Some servers write one part in place of a list.
+        Some(block) => vec![part(block)],
     };
     let silent = parts.iter().all(|part| part.to_text().is_some_and(|text| text.trim().is_empty()));
     let structure = result.get("structuredContent").filter(|value| !value.is_null());
@@ -157,10 +158,12 @@ fn has_word<'t>(text: &'t str, words: &'t str) -> impl Iterator<Item = usize> + 
 
 /// Reads one part.
 pub(super) fn part(block: &Value) -> ToolContent {
+    if let Value::String(text) = block {
+        return text.as_str().into();
+    }
     let text = |name: &str| block.get(name).and_then(Value::as_str);
     let kind = text("type").unwrap_or_default();
     match kind {
-        "text" => text("text").unwrap_or_default().into(),
         "image" => picture(text("mimeType").unwrap_or_default(), text("data").unwrap_or_default()),
         "audio" => match text("mimeType").filter(|mime| mime.starts_with("audio/")) {
             Some(mime) => file("sound", mime, text("data").unwrap_or_default(), None),
@@ -171,8 +174,11 @@ pub(super) fn part(block: &Value) -> ToolContent {
         },
         "resource_link" => link(block).unwrap_or_else(|| unknown(kind)),
         "resource" => block.get("resource").map_or_else(|| unknown(kind), resource),
-        _ => match text("text") {
-            Some(text) => text.into(),
+        _ => match block.get("text") {
+            Some(Value::String(text)) => text.as_str().into(),
+            Some(Value::Null) => "".into(),
+            // Some servers put JSON in place of text.
+            Some(value) => ToolContent::Json(value.clone()),
             None => unknown(kind),
         },
     }
@@ -255,7 +261,7 @@ fn file(what: &str, mime: &str, data: &str, uri: Option<&str>) -> ToolContent {
 }
 
 fn unknown(kind: &str) -> ToolContent {
-    format!("[a part of the type `{}`, which is not known here]", short(Some(kind))).into()
+    format!("[a part of the type `{}`, which cannot be read]", short(Some(kind))).into()
 }
 
 fn short(text: Option<&str>) -> String {

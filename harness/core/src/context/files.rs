@@ -155,6 +155,18 @@ mod tests {
             (120, 400, "too many images and documents: 120 + 0 > 100", images(Some(100))),
             (107, 400, "Too much media: 0 document pages + 107 images > 100", images(Some(100))),
             (11, 400, "Too many images in request. Max is 10.", images(Some(10))),
+            (
+                4,
+                400,
+                "Too many images provided. This model supports up to 3 images",
+                images(Some(3)),
+            ),
+            (
+                51,
+                400,
+                "Exceeded maximum number of images (50) allowed in the request.",
+                images(Some(50)),
+            ),
             (6, 400, "At most 5 image(s) may be provided in one request.", images(Some(5))),
             (5, 400, "Image count 5 exceeds limit 4 per request.", images(Some(4))),
             (5, 400, "At most 0 image(s) may be provided in one request.", images(Some(0))),

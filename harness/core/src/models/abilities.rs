@@ -211,12 +211,12 @@ pub(super) fn tools(host: ModelHost) -> Option<u32> {
 /// tools (`json mode cannot be combined with tool/function calling`). For xAI and Mistral it is
 /// unknown whether they accept both.
 ///
-/// A request may have 100 pictures and 32 MB at Anthropic
-/// (<https://docs.claude.com/en/docs/build-with-claude/vision>), 500 and 50 MB at OpenAI
-/// (<https://platform.openai.com/docs/guides/images-vision>), 5 pictures at Groq
-/// (<https://console.groq.com/docs/vision>), and 8 at Mistral
+/// A request may have 600 pictures and 32 MB at Anthropic, and 100 pictures if the window has 200,000 tokens
+/// (<https://platform.claude.com/docs/en/build-with-claude/vision>), 1,500 and 512 MB at OpenAI
+/// (<https://developers.openai.com/api/docs/guides/images-vision>), 5 pictures at Groq, where Qwen's models say that they
+/// take 3 (<https://console.groq.com/docs/vision>), and 8 at Mistral
 /// (<https://docs.mistral.ai/capabilities/vision>).
-pub(super) fn at(host: ModelHost) -> Model {
+pub(super) fn at(host: ModelHost, window: Option<u64>) -> Model {
     match host {
         ModelHost::DeepSeek => Model {
             images: Some(false),
@@ -235,13 +235,13 @@ pub(super) fn at(host: ModelHost) -> Model {
             ..Model::default()
         },
         ModelHost::Anthropic => Model {
-            request_images: Some(100),
+            request_images: Some(if window.is_some_and(|it| it > 200_000) { 600 } else { 100 }),
             request_bytes: Some(32 * 1024 * 1024),
             ..Model::default()
         },
         ModelHost::OpenAi => Model {
-            request_images: Some(500),
-            request_bytes: Some(50 * 1024 * 1024),
+            request_images: Some(1_500),
+            request_bytes: Some(512 * 1024 * 1024),
             ..Model::default()
         },
         ModelHost::Google | ModelHost::Bedrock => Model::default(),

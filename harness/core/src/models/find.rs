@@ -72,7 +72,12 @@ pub(super) fn listed(provider: &str, model: &str) -> Model {
         known = known.over(Model { price, window, request_tools, ..Model::default() }).over(able);
     }
     match own {
-        Some((host, _)) => known.over(abilities::at(host)),
+        Some((host, _)) => {
+            let window = known.window;
+            known.over(abilities::at(host, window))
+        }
+        // Source: <https://learn.microsoft.com/azure/ai-foundry/openai/quotas-limits>.
+        None if provider == "azure" => Model { request_images: Some(50), ..known },
         None => known,
     }
 }

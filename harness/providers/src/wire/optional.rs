@@ -98,7 +98,7 @@ impl OptionalMember {
                 path: "cache_control",
                 wires: &["anthropic", "chat"],
                 purpose: "caches the conversation up to its last message",
-                taken_by: "Anthropic and OpenRouter; Bedrock and Vertex take marks of single blocks only",
+                taken_by: "Anthropic, Vertex, Azure and OpenRouter; Bedrock takes marks of single blocks only",
                 setting: "`Settings::prompt_cache`",
             },
             Self::CacheMarks => MemberRow {
@@ -251,8 +251,8 @@ impl RefusedMembers {
 
     /// The members that are known to be refused at this provider.
     ///
-    /// Source: <https://platform.claude.com/docs/en/build-with-claude/prompt-caching> (automatic caching is not on Bedrock and
-    /// Vertex).
+    /// Source: <https://platform.claude.com/docs/en/build-with-claude/prompt-caching> (automatic caching is not on Bedrock). Vertex
+    /// refused it for long, and a mark of the last block does the same.
     pub(crate) fn at(provider: &str, model: &str) -> Self {
         match provider {
             "bedrock" | "vertex" => Self::default().with(OptionalMember::CacheControl),
