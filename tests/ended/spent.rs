@@ -246,6 +246,32 @@ async fn what_an_agent_has_cost_that_found_that_nothing_had_happened_is_in_a_fac
     assert_eq!(spent(&lead, &journal).await, whole);
 }
 
+/// The program says that nothing of the call has happened: what its agent has cost, it has cost.
+#[tokio::test]
+async fn what_an_agent_has_cost_stays_counted_if_the_program_says_that_nothing_has_happened() {
+    for way in [Way::Chat, Way::Kept] {
+        let left = Left::default();
+        let lead = lead(&left, way, WRITE).build().expect("an agent");
+        lead.open(&left.journal, CHAT).await.expect("opened").send("Go.").await.expect("an answer");
+        for journal in left.take() {
+            let mut chat = lead.open(&journal, CHAT).await.expect("opened");
+            let before = chat.budget().spent();
+            let doubt = chat.in_doubt().swap_remove(0);
+            chat.settle(doubt.not_happened()).await.expect("settled");
+            drop(chat);
+            let after = spent(&lead, &journal).await;
+            assert_eq!((after.cost, after.usage), (before.cost, before.usage), "{way:?}");
+            let mut chat = lead.open(&journal, CHAT).await.expect("opened");
+            assert_eq!(chat.resume().await.expect("an answer").text(), "42");
+            let whole = chat.budget().spent();
+            drop(chat);
+            assert_eq!(spent(&lead, &journal).await, whole, "{way:?}");
+            assert!(whole.known_cost > before.known_cost, "{way:?}: {whole:?}, {before:?}");
+            assert!(is_known(&before) || !is_known(&whole), "{way:?}: {whole:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_journal_that_cannot_tell_what_an_agent_has_cost_opens_the_conversation_later() {
     let left = Left::default();

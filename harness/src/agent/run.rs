@@ -758,7 +758,8 @@ impl Drop for Run<'_> {
     }
 }
 
-fn unanswered() -> Error {
+/// The error of a run that was stopped before it began, while the journal did not answer.
+pub(super) fn unanswered() -> Error {
     let what = "the run was stopped before the journal had answered: nothing was said";
     Error::new(ErrorKind::Journal, what)
 }

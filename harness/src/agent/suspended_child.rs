@@ -1,7 +1,7 @@
 //! An agent in a call that could not continue, because its conversation is open elsewhere or the
 //! journal failed. Its call stays open, and decisions below it are kept.
 
-use super::run::Run;
+use super::{call_states::ApprovedCall, run::Run};
 use crate::{
     error::{Error, ErrorKind},
     journal::{Awaited, Fact},
@@ -65,6 +65,10 @@ impl Run<'_> {
     /// Withdraws the start of an allowed call that has not begun after all. It is as it was before.
     pub(super) fn undo_start(&mut self, call: &ToolCall) -> Result<(), Error> {
         let call = call.id().to_owned();
+        // That it has not begun now says nothing about an earlier attempt.
+        if self.chat.machine.approved(&call).is_some_and(ApprovedCall::has_run) {
+            return self.chat.record(&Fact::Reopened { doubtful: Vec::new() });
+        }
         self.chat.record(&Fact::Reopened { doubtful: vec![call.clone()] })?;
         self.chat.record(&Fact::CallCleared { call, spent: None })
     }
