@@ -43,8 +43,10 @@ impl Run<'_> {
         result: &ToolResult,
     ) -> Option<Awaited> {
         let has_failed = result.outcome() == CallOutcome::Failed;
-        let waits = self.contexts.awaited_conversation(call.id()).filter(|_| has_failed);
-        if let Some(conversation) = waits {
+        let waits = self.contexts.awaited_conversation(call.id());
+        if let Some((conversation, outcome)) = waits
+            && (has_failed || result.outcome() == outcome)
+        {
             return Some(Awaited::Agent { conversation, cut_off: false });
         }
         let SuspendedChild { conversation, error } = self.contexts.cut_off_in(call.id())?;
