@@ -1,7 +1,7 @@
 //! An agent in a call that could not continue, because its conversation is open elsewhere or the
 //! journal failed. Its call stays open, and decisions below it are kept.
 
-use super::{call_states::ApprovedCall, run::Run};
+use super::run::Run;
 use crate::{
     error::{Error, ErrorKind},
     journal::{Awaited, Fact},
@@ -67,8 +67,8 @@ impl Run<'_> {
     /// Withdraws the start of an allowed call that has not begun after all. It is as it was before.
     pub(super) fn undo_start(&mut self, call: &ToolCall) -> Result<(), Error> {
         let call = call.id().to_owned();
-        // That it has not begun now says nothing about an earlier attempt.
-        if self.chat.machine.approved(&call).is_some_and(ApprovedCall::has_run) {
+        // That it has not begun now says nothing about an attempt in a process that is gone.
+        if self.chat.machine.approved(&call).is_some_and(|granted| granted.again) {
             return self.chat.record(&Fact::Reopened { doubtful: Vec::new() });
         }
         self.chat.record(&Fact::Reopened { doubtful: vec![call.clone()] })?;
