@@ -1,5 +1,7 @@
 //! Chats that were opened before their conversation existed, while others create it.
 
+use std::time::Duration;
+
 use futures_util::FutureExt as _;
 use harness::{
     Agent, ErrorKind,
@@ -7,6 +9,7 @@ use harness::{
     journal::{Head, Journal, JournalFuture, Lease, MemoryJournal, Metadata, SqliteJournal},
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
 };
+use tokio::time::timeout;
 
 use crate::{CHAT, agent, kept::hands_on};
 
@@ -155,4 +158,29 @@ async fn a_manager_describes_a_conversation_with_its_first_message() {
     run.finish().await.expect("an answer");
     let page = journal.list(&harness::journal::ConversationQuery::new()).await.expect("a page");
     assert_eq!(page.conversations[0].metadata, about);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_whose_description_does_not_arrive_can_be_stopped() {
+    for closes in [false, true] {
+        let journal = FaultyJournal::new(MemoryJournal::new());
+        journal.fail(JournalCall::Describe, 0, JournalFault::StopBefore);
+        let chats = Chats::new(&speaker(), &journal);
+        let about = Metadata::new().owner("ada");
+        let run = chats.send(CHAT, "Hello?").describe(about.clone()).await.expect("a run");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let minute = Duration::from_secs(60);
+        match closes {
+            true => timeout(minute, chats.close()).await.expect("closed"),
+            false => assert!(chats.stop(CHAT)),
+        }
+        let end = timeout(minute, run.finish()).await.expect("stopped");
+        let stopped = end.expect_err("nothing was said");
+        assert!(stopped.to_string().contains("nothing was said"), "{stopped}");
+        assert!(journal.read(CHAT, 0).await.expect("facts").facts.is_empty());
+        if !closes {
+            let run = chats.send(CHAT, "Hello?").describe(about).await.expect("a run");
+            run.finish().await.expect("an answer");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Conversations whose process has ended: what stays true of them when they are opened again, and that reading them does not
 //! hold up others.
 
+mod begun_again;
 mod created;
 mod decisions;
 mod forks;

@@ -1,16 +1,20 @@
 //! What a conversation has spent, where the process has ended while a model answered beside its own turns: the model of an
 //! agent in a call, or one that makes a summary.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::SystemTime,
+};
 
 use futures_util::{FutureExt as _, stream};
 use harness::{
-    Agent, ErrorKind, Limits, Outcome, Provider, SideEffect, SideEffects, StreamEvent, Usage,
+    Agent, ErrorKind, Limits, Outcome, Permissions, Provider, SideEffect, SideEffects, StreamEvent,
+    Tool, Usage,
     agent::AgentBuilder,
     context::Window,
     journal::{Fact, Journal, Limit, MemoryJournal},
     message::VendorData,
-    policy::BudgetUsage,
+    policy::{ApprovalRequest, BudgetUsage},
     provider::{EventStream, Request, StopReason, VendorPart},
     testing::{
         FaultyJournal, JournalCall, JournalFault, RecordedRequest, ScriptedProvider, reply, summary,
@@ -19,7 +23,7 @@ use harness::{
 };
 use serde_json::json;
 
-use crate::{CHAT, Left, agent, tool};
+use crate::{CHAT, Left, agent, copy_of, tool};
 
 const READ: SideEffects = SideEffects::of(&[SideEffect::Read]);
 const WRITE: SideEffects = SideEffects::of(&[SideEffect::Write]);
@@ -244,6 +248,90 @@ async fn what_an_agent_has_cost_that_found_that_nothing_had_happened_is_in_a_fac
     });
     assert_eq!(cleared.expect("what it has cost").usage.input, Some(500));
     assert_eq!(spent(&lead, &journal).await, whole);
+}
+
+/// What a call has waited for, and how it ends.
+#[derive(Clone, Copy, Debug)]
+enum Waited {
+    Denied,
+    Settled,
+    Expired,
+}
+
+#[tokio::test]
+async fn the_cost_of_an_answer_after_a_wait_is_unknown_if_its_process_ends() {
+    for (waited, is_reopened) in [Waited::Denied, Waited::Settled, Waited::Expired]
+        .map(|it| [(it, false), (it, true)])
+        .concat()
+    {
+        let left = Left::default();
+        let model = left.model(|request| match request.results().next() {
+            None => reply().call_with_id("c", "ask", json!({})).tokens(100, 10),
+            Some(_) => reply().text("I see.").tokens(100, 10),
+        });
+        let ask = match waited {
+            Waited::Settled => Tool::external("ask", "Asks.", json!({"type": "object"}), READ),
+            _ => tool("ask", WRITE, |_| async { Ok("done".to_owned()) }),
+        };
+        let asks = match waited {
+            Waited::Settled => Permissions::allow_all(),
+            _ => Permissions::default().ask("ask"),
+        };
+        let until = matches!(waited, Waited::Expired).then_some(SystemTime::UNIX_EPOCH);
+        let later = move |question: ApprovalRequest| std::future::ready(question.later(until));
+        let lead = agent(model).tools([ask]).permissions(asks).approver(later);
+        let lead = lead.build().expect("an agent");
+        let mut chat = lead.open(&left.journal, CHAT).await.expect("opened");
+        chat.send("Go.").await.expect_err("it waits");
+        let open = chat.waiting().swap_remove(0);
+        let inbox = lead.inbox(&left.journal);
+        match waited {
+            Waited::Denied => {
+                let question = open.question().expect("a question");
+                inbox.decide(CHAT, question.no("no")).await.expect("it waits");
+            }
+            Waited::Settled => inbox.settle(CHAT, open.succeeded("yes")).await.expect("it waits"),
+            Waited::Expired => {}
+        }
+        assert!(is_known(&spent(&lead, &copy_of(&left.journal).await).await), "{waited:?}");
+        left.take();
+        if is_reopened {
+            drop(chat);
+            chat = lead.open(&left.journal, CHAT).await.expect("opened");
+        }
+        assert_eq!(chat.resume().await.expect("an answer").text(), "I see.");
+        assert!(is_known(&chat.budget().spent()), "{waited:?}");
+        drop(chat);
+        assert!(is_known(&spent(&lead, &left.journal).await), "{waited:?}");
+        let asked = left.take().swap_remove(0);
+        assert!(!is_known(&spent(&lead, &asked).await), "{waited:?}, {is_reopened}");
+    }
+}
+
+/// The program says that nothing of the call has happened: what its agent has cost, it has cost.
+#[tokio::test]
+async fn what_an_agent_has_cost_stays_counted_if_the_program_says_that_nothing_has_happened() {
+    for way in [Way::Chat, Way::Kept] {
+        let left = Left::default();
+        let lead = lead(&left, way, WRITE).build().expect("an agent");
+        lead.open(&left.journal, CHAT).await.expect("opened").send("Go.").await.expect("an answer");
+        for journal in left.take() {
+            let mut chat = lead.open(&journal, CHAT).await.expect("opened");
+            let before = chat.budget().spent();
+            let doubt = chat.in_doubt().swap_remove(0);
+            chat.settle(doubt.not_happened()).await.expect("settled");
+            drop(chat);
+            let after = spent(&lead, &journal).await;
+            assert_eq!((after.cost, after.usage), (before.cost, before.usage), "{way:?}");
+            let mut chat = lead.open(&journal, CHAT).await.expect("opened");
+            assert_eq!(chat.resume().await.expect("an answer").text(), "42");
+            let whole = chat.budget().spent();
+            drop(chat);
+            assert_eq!(spent(&lead, &journal).await, whole, "{way:?}");
+            assert!(whole.known_cost > before.known_cost, "{way:?}: {whole:?}, {before:?}");
+            assert!(is_known(&before) || !is_known(&whole), "{way:?}: {whole:?}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -88,6 +88,7 @@ impl Agent {
         let doubtful = chat.doubtful();
         let is_cut_off = is_run_unfinished(&chat.machine) && !has_waited;
         let lost = chat.machine.compacting().map(lost_compaction);
+        chat.has_waited = chat.machine.is_going() && !is_cut_off;
         let reopened = (is_cut_off || !doubtful.is_empty()).then_some(Fact::Reopened { doubtful });
         for fact in lost.into_iter().chain(reopened) {
             chat.record(&fact)?;

@@ -97,8 +97,8 @@ impl CallContexts {
         self.site(call)?.unrecorded_spending()
     }
 
-    /// The conversation of an agent of a call that waits for somebody.
-    pub(super) fn awaited_conversation(&self, call: &str) -> Option<String> {
+    /// The conversation of an agent of a call that waits for somebody, and its outcome if it passes the error on.
+    pub(super) fn awaited_conversation(&self, call: &str) -> Option<(String, CallOutcome)> {
         self.site(call)?.awaited_conversation()
     }
 

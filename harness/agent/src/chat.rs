@@ -56,6 +56,8 @@ pub struct Chat {
     pub(super) durable: Option<DurableState>,
     /// Answers that only the machine has taken in, since it is not known whether they are written.
     pub(super) unwritten: Vec<Envelope>,
+    /// Whether the last run waited, and no fact says yet that it goes on.
+    pub(super) has_waited: bool,
     /// Whether the conversation was opened in the middle of a run and nothing has happened since.
     pub(super) only_looked_at: bool,
     pub(super) tracer: Tracer,
@@ -117,6 +119,7 @@ impl Chat {
             budget,
             clock: RunClock::default(),
             durable: None,
+            has_waited: false,
             only_looked_at: false,
             tracer,
             usage: Usage::default(),

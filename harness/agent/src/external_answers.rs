@@ -21,8 +21,8 @@ impl Chat {
         let mut fact = resolved.into_fact(&self.machine, self.agent.tools(), &spilling).await;
         if !self.machine.waiting().any(|(call, _)| call.id() == resolution.call()) {
             // No other fact states what the agents of a call in doubt had spent.
-            if let Fact::CallSettled { result, spent, .. } = &mut fact {
-                *spent = self.agents.take_unstated(result.call_id(), None);
+            if let Fact::CallSettled { spent, .. } | Fact::CallCleared { spent, .. } = &mut fact {
+                *spent = self.agents.take_unstated(resolution.call(), None);
             }
             // Nobody else may answer a call in doubt.
             self.record(&fact)?;

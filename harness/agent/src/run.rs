@@ -238,7 +238,7 @@ impl<'a> Run<'a> {
                     earlier.map(|call| call.id().to_owned()).collect();
                 match limits {
                     Some(_) => self.chat.record(&Fact::Resumed { message: None, limits }),
-                    None => Ok(()),
+                    None => self.record_end_of_wait(),
                 }
             }
             RunInput::Resume => match self.chat.machine.resumption()? {
@@ -248,6 +248,16 @@ impl<'a> Run<'a> {
                 _ => Ok(()),
             },
         }
+    }
+
+    /// Records that a run which waited asks the model now: if the process ends meanwhile, nobody knows what the answer has
+    /// cost, although only answers from outside were written.
+    fn record_end_of_wait(&mut self) -> Result<(), Error> {
+        if !self.chat.has_waited || !self.chat.machine.is_asking() {
+            return Ok(());
+        }
+        self.chat.has_waited = false;
+        self.chat.record(&Fact::Resumed { message: None, limits: None })
     }
 
     /// Closes the waits whose time is over. The run can be stopped while the journal does not answer.
@@ -336,6 +346,10 @@ impl<'a> Run<'a> {
             // While the end was written, a call that the run waited for may have been answered.
             if outcome != Outcome::Waiting || self.chat.machine.next() == Action::AwaitAnswers {
                 return outcome;
+            }
+            self.chat.has_waited = true;
+            if let Err(error) = self.record_end_of_wait() {
+                return self.fail(error);
             }
         }
     }
@@ -751,6 +765,7 @@ impl Drop for Run<'_> {
             self.trace_end(Outcome::Cancelled);
         }
         self.chat.options = None;
+        self.chat.has_waited |= self.chat.machine.next() == Action::AwaitAnswers;
         self.chat.clock.stop();
         if let Some((guard, clock)) = self.before.take().filter(|_| !self.begun) {
             (self.chat.guard, self.chat.clock) = (guard, clock);
@@ -758,7 +773,8 @@ impl Drop for Run<'_> {
     }
 }
 
-fn unanswered() -> Error {
+/// The error of a run that was stopped before it began, while the journal did not answer.
+pub(super) fn unanswered() -> Error {
     let what = "the run was stopped before the journal had answered: nothing was said";
     Error::new(ErrorKind::Journal, what)
 }

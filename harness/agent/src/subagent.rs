@@ -167,8 +167,8 @@ struct SubagentState {
     counted: Option<Box<CallSpent>>,
     /// What facts of this run have recorded of it.
     recorded: Option<Box<CallSpent>>,
-    /// The conversation of an agent that waits for somebody.
-    waits: Option<String>,
+    /// The conversation of an agent that waits for somebody, and the outcome of a call that passes its error on.
+    waits: Option<(String, CallOutcome)>,
     /// The agent that could not continue, if there is one.
     cut_off: Option<SuspendedChild>,
     /// The conversations that were opened in this process.
@@ -299,8 +299,8 @@ impl SubagentHost {
         rest
     }
 
-    /// The conversation of an agent of the call that waits for somebody.
-    pub(super) fn awaited_conversation(&self) -> Option<String> {
+    /// The conversation of an agent of the call that waits for somebody, and the outcome of a call that passes its error on.
+    pub(super) fn awaited_conversation(&self) -> Option<(String, CallOutcome)> {
         self.state().waits.clone()
     }
 
@@ -569,7 +569,11 @@ impl ChildRun {
         };
         let Some(name) = chat.conversation().filter(|_| chat.is_in_journal()) else { return };
         if stopped.outcome() == Outcome::Waiting {
-            site.state().waits = Some(name.to_owned());
+            let outcome = match left_in_doubt(stopped) {
+                true => CallOutcome::InDoubt,
+                false => CallOutcome::Failed,
+            };
+            site.state().waits = Some((name.to_owned(), outcome));
         }
         if let Some(error) = stopped.error().filter(|_| is_kept) {
             site.state().cut_off = SuspendedChild::by(error, chat.is_lost(), name);

@@ -43,8 +43,10 @@ impl Run<'_> {
         result: &ToolResult,
     ) -> Option<Awaited> {
         let has_failed = result.outcome() == CallOutcome::Failed;
-        let waits = self.contexts.awaited_conversation(call.id()).filter(|_| has_failed);
-        if let Some(conversation) = waits {
+        let waits = self.contexts.awaited_conversation(call.id());
+        if let Some((conversation, outcome)) = waits
+            && (has_failed || result.outcome() == outcome)
+        {
             return Some(Awaited::Agent { conversation, cut_off: false });
         }
         let SuspendedChild { conversation, error } = self.contexts.cut_off_in(call.id())?;
@@ -65,6 +67,10 @@ impl Run<'_> {
     /// Withdraws the start of an allowed call that has not begun after all. It is as it was before.
     pub(super) fn undo_start(&mut self, call: &ToolCall) -> Result<(), Error> {
         let call = call.id().to_owned();
+        // That it has not begun now says nothing about an attempt in a process that is gone.
+        if self.chat.machine.approved(&call).is_some_and(|granted| granted.again) {
+            return self.chat.record(&Fact::Reopened { doubtful: Vec::new() });
+        }
         self.chat.record(&Fact::Reopened { doubtful: vec![call.clone()] })?;
         self.chat.record(&Fact::CallCleared { call, spent: None })
     }

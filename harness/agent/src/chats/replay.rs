@@ -159,6 +159,8 @@ impl FactReplay {
     fn apply_fact(&mut self, fact: &Fact, at: u64) -> Result<(), Error> {
         match fact {
             Fact::UserSaid { message, .. } => self.begin_run(Some(message)),
+            // A run that waited goes on.
+            Fact::Resumed { limits: None, .. } if self.machine.is_asking() => {}
             Fact::Resumed { .. } => self.begin_run(None),
             _ => {}
         }

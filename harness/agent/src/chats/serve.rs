@@ -19,7 +19,11 @@ use super::{
     log::RunLog,
     slot::{ChatSlot, ChatSlotState, QueuedRun, RunResult, not_begun},
 };
-use crate::{Agent, Chat, Event, run::LAST_WRITE, sending::RunInput};
+use crate::{
+    Agent, Chat, Event,
+    run::{LAST_WRITE, unanswered},
+    sending::RunInput,
+};
 use harness_core::{
     error::{Error, ErrorKind},
     journal::Journal,
@@ -129,7 +133,13 @@ impl ChatTask {
 
     async fn drive(&self, chat: &mut Chat, job: &mut QueuedRun) -> RunResult {
         if let Some(metadata) = job.metadata.take() {
-            chat.describe(&metadata).await.map_err(not_begun)?;
+            // It can be stopped while the journal does not answer.
+            tokio::select! {
+                biased;
+                described = chat.describe(&metadata) => described,
+                () = job.stop.cancelled() => Err(unanswered()),
+            }
+            .map_err(not_begun)?;
         }
         let sending = match mem::replace(&mut job.input, RunInput::Resume) {
             RunInput::Say(message) => chat.send(message),
