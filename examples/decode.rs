@@ -287,7 +287,6 @@ fn stop_of(stop: Option<StopReason>, end: &Result<(), Error>) -> &'static str {
         (Some(StopReason::Paused), Ok(())) => "paused",
         (Some(StopReason::Refused), Ok(())) => "refused",
         (Some(StopReason::Unsupported(_)), Ok(())) => "unsupported",
-        (Some(_), Ok(())) => "other",
         (None, Ok(())) => INTERRUPTED,
     }
 }
