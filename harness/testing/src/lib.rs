@@ -96,7 +96,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`Chaos`] makes random failures from a seed. A [`Crashtest`] shows whether an agent survives the
+//! [`PrefixCheck`] refuses reasoning behind a prefix that has changed. [`Chaos`] makes random failures from a seed. A [`Crashtest`] shows whether an agent survives the
 //! end of its process at any instant.
 //!
 //! [`journal_conformance`] checks a journal of your own; [`FaultyJournal`] is a journal that fails.
@@ -119,6 +119,7 @@ mod faulty_journal;
 mod from_trace;
 mod gate;
 mod outline;
+mod prefix_check;
 mod prompt_cache;
 mod reply;
 pub mod responses;
@@ -131,6 +132,7 @@ pub use self::{
     faulty_journal::{FaultyJournal, JournalCall, JournalCounts, JournalFault},
     gate::Gate,
     outline::outline,
+    prefix_check::PrefixCheck,
     prompt_cache::SimulatedCache,
     reply::{ScriptedReply, reply, reply_to, summary},
     scripted::{RecordedRequest, ScriptedProvider},

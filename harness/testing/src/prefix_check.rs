@@ -1,0 +1,257 @@
+//! A simulation of the vendors' check that reasoning is sent back behind the words that it was made behind.
+
+use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use serde_json::Value;
+
+use crate::{Answer, LoopbackServer, ReceivedRequest, anthropic};
+
+/// Simulates how the newest models treat reasoning: each piece is bound to the exact prefix that it was made behind, which
+/// is the instructions, the tools and all earlier messages. If a request sends a piece back behind another prefix, a
+/// [refusing](Self::refusing) server answers with status 400 in the vendor's words, and goes on doing so. A
+/// [dropping](Self::dropping) one answers without the piece and says nothing.
+///
+/// Use it to test that a conversation outlives a change of the program: other instructions, another doc comment, a new tool.
+/// It knows the bodies of Anthropic's Messages API and of OpenAI's Responses API.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use harness::{Agent, AnthropicProvider, testing::{PrefixCheck, anthropic}};
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let check = Arc::new(PrefixCheck::refusing());
+/// let server = check
+///     .serve(|_, proof| anthropic::body().thinking("Hm.", proof).text("Yes.").answer())
+///     .await?;
+/// let provider = AnthropicProvider::builder().api_key("k").base_url(server.url()).build()?;
+/// let mut chat = Agent::builder(provider).system("Be brief.").build()?.chat();
+/// chat.send("One?").await?;
+/// chat.send("Two?").await?;
+/// assert_eq!((check.kept(), check.lost(), check.refusals()), (1, 0, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Compared are `system` or `instructions`, `tools`, the format of a typed answer at OpenAI, and the messages, without
+/// marks for the cache and without tools that a search still has to find. It also refuses changes in the middle that the
+/// vendor does not take: a system message that does not follow one of the user, and a tool that is added without the beta
+/// for it.
+///
+/// Sources: <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/prefix-checks>,
+/// <https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages> and
+/// <https://developers.openai.com/api/docs/guides/keep-prefix-unchanged>. Not simulated: that a vendor also compares who
+/// made the reasoning.
+#[derive(Debug)]
+pub struct PrefixCheck {
+    refuses: bool,
+    kept: AtomicUsize,
+    lost: AtomicUsize,
+    refusals: AtomicUsize,
+}
+
+/// Begins each proof.
+const PROOF: &str = "proof";
+
+impl PrefixCheck {
+    /// A server that refuses a request with reasoning behind another prefix.
+    pub fn refusing() -> Self {
+        Self::new(true)
+    }
+
+    /// A server that leaves out reasoning behind another prefix.
+    pub fn dropping() -> Self {
+        Self::new(false)
+    }
+
+    fn new(refuses: bool) -> Self {
+        let (kept, lost, refusals) = Default::default();
+        Self { refuses, kept, lost, refusals }
+    }
+
+    /// How many pieces of reasoning the last request sent back that was answered, each behind its own prefix.
+    pub fn kept(&self) -> usize {
+        self.kept.load(Ordering::Relaxed)
+    }
+
+    /// How many pieces of reasoning were left out of all requests because their prefix was another one.
+    pub fn lost(&self) -> usize {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// How many requests were refused.
+    pub fn refusals(&self) -> usize {
+        self.refusals.load(Ordering::Relaxed)
+    }
+
+    /// Checks a request. Returns the proof for the reasoning in its answer, which is the signature of thinking at
+    /// Anthropic and the encrypted content at OpenAI.
+    ///
+    /// # Errors
+    /// The vendor's refusal, if the request is one that the vendor would not take.
+    pub fn check(&self, request: &ReceivedRequest) -> Result<String, Answer> {
+        let body = request.json();
+        let prefix = PrefixOfRequest::of(&body);
+        if let Some(fault) = prefix.fault(request) {
+            self.refusals.fetch_add(1, Ordering::Relaxed);
+            return Err(anthropic::error(400, "invalid_request_error", &fault));
+        }
+        let (mut kept, mut lost) = (0, 0);
+        for (place, proof) in prefix.proofs() {
+            if prefix.has_made(&proof) {
+                kept += 1;
+                continue;
+            }
+            if self.refuses {
+                self.refusals.fetch_add(1, Ordering::Relaxed);
+                return Err(prefix.refusal(&place));
+            }
+            lost += 1;
+        }
+        self.kept.store(kept, Ordering::Relaxed);
+        self.lost.fetch_add(lost, Ordering::Relaxed);
+        Ok(prefix.proof())
+    }
+
+    /// Starts a server that checks each request. `answer` gets a request that passed, and the proof for the reasoning of its
+    /// answer.
+    ///
+    /// # Errors
+    /// Fails if the operating system provides no port.
+    pub async fn serve(
+        self: &Arc<Self>,
+        mut answer: impl FnMut(&ReceivedRequest, &str) -> Answer + Send + 'static,
+    ) -> io::Result<LoopbackServer> {
+        let check = Arc::clone(self);
+        LoopbackServer::answering(move |request| match check.check(request) {
+            Ok(proof) => answer(request, &proof),
+            Err(refusal) => refusal,
+        })
+        .await
+    }
+}
+
+/// What reasoning is bound to.
+struct PrefixOfRequest {
+    is_anthropic: bool,
+    /// Everything before the messages.
+    head: String,
+    messages: Vec<Value>,
+}
+
+impl PrefixOfRequest {
+    fn of(body: &Value) -> Self {
+        let is_anthropic = body.get("messages").is_some();
+        let mut tools = list(body.get("tools"));
+        tools.retain(|tool| tool.get("defer_loading") != Some(&Value::Bool(true)));
+        let mut head = vec![Value::Array(tools)];
+        for path in ["/system", "/instructions", "/text/format"] {
+            head.push(body.pointer(path).cloned().unwrap_or_default());
+        }
+        head.iter_mut().for_each(unmark);
+        let mut messages = list(body.get(if is_anthropic { "messages" } else { "input" }));
+        messages.iter_mut().for_each(unmark);
+        Self { is_anthropic, head: Value::Array(head).to_string(), messages }
+    }
+
+    /// The proof for reasoning that follows the first messages, this many.
+    fn proof_behind(&self, count: usize) -> String {
+        let mut hasher = DefaultHasher::new();
+        self.head.hash(&mut hasher);
+        for message in self.messages.iter().take(count) {
+            message.to_string().hash(&mut hasher);
+        }
+        format!("{PROOF}:{count}:{:016x}", hasher.finish())
+    }
+
+    fn proof(&self) -> String {
+        self.proof_behind(self.messages.len())
+    }
+
+    /// Whether reasoning with this proof was made behind the beginning of these messages.
+    fn has_made(&self, proof: &str) -> bool {
+        let count = proof.split(':').nth(1).and_then(|count| count.parse().ok());
+        count.is_some_and(|count| count < self.messages.len() && self.proof_behind(count) == proof)
+    }
+
+    /// The proofs that are sent back, each with its place.
+    fn proofs(&self) -> Vec<(String, String)> {
+        let text = |value: &Value, name: &str| value.get(name)?.as_str().map(str::to_owned);
+        let ours = |proof: &String| proof.starts_with(PROOF);
+        let mut proofs = Vec::new();
+        for (at, message) in self.messages.iter().enumerate() {
+            if !self.is_anthropic {
+                let proof = text(message, "encrypted_content").filter(ours);
+                proofs.extend(proof.map(|proof| (format!("input[{at}]"), proof)));
+                continue;
+            }
+            for (number, block) in list(message.get("content")).iter().enumerate() {
+                let proof = text(block, "signature").filter(ours);
+                let place = || format!("messages.{at}.content.{number}");
+                proofs.extend(proof.map(|proof| (place(), proof)));
+            }
+        }
+        proofs
+    }
+
+    fn refusal(&self, place: &str) -> Answer {
+        let words = match self.is_anthropic {
+            true => format!(
+                "{place}: Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove \
+                 the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\"."
+            ),
+            false => format!(
+                "The encrypted content of {place} could not be verified. Reason: Encrypted content could not be decrypted \
+                 or parsed."
+            ),
+        };
+        anthropic::error(400, "invalid_request_error", &words)
+    }
+
+    /// What the vendor does not take of the changes in the middle.
+    fn fault(&self, request: &ReceivedRequest) -> Option<String> {
+        let is = |message: &Value, name: &str, value: &str| {
+            message.get(name).and_then(Value::as_str) == Some(value)
+        };
+        let mut before = None;
+        for (at, message) in self.messages.iter().enumerate().filter(|_| self.is_anthropic) {
+            let is_system = is(message, "role", "system");
+            if is_system && !before.is_some_and(|before| is(before, "role", "user")) {
+                return Some(format!(
+                    "messages.{at}: a `system` message must follow a `user` message"
+                ));
+            }
+            let adds = |block: &Value| is(block, "type", "tool_addition");
+            let beta = request.header("anthropic-beta").unwrap_or_default();
+            if list(message.get("content")).iter().any(adds) && !beta.contains("inline-tools-") {
+                return Some(format!("messages.{at}.content: `tool_addition` needs a beta header"));
+            }
+            before = Some(message);
+        }
+        None
+    }
+}
+
+fn list(value: Option<&Value>) -> Vec<Value> {
+    value.and_then(Value::as_array).cloned().unwrap_or_default()
+}
+
+/// Removes the marks for the cache.
+fn unmark(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|name, _| name != "cache_control" && name != "prompt_cache_breakpoint");
+            members.values_mut().for_each(unmark);
+        }
+        Value::Array(values) => values.iter_mut().for_each(unmark),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}

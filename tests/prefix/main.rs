@@ -1,0 +1,144 @@
+//! Programs that change while their conversations live on, before servers that bind reasoning to its prefix.
+
+mod lives;
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+};
+
+use harness::{
+    Agent, AnthropicProvider, Chat, OpenAIProvider, Provider, SideEffects, Tool,
+    agent::AgentBuilder,
+    policy::RetryPolicy,
+    testing::{Answer, LoopbackServer, PrefixCheck, anthropic, responses},
+    tool::SideEffect,
+};
+use serde_json::{Value, json};
+
+/// The protocols whose vendors bind reasoning.
+const WIRES: [&str; 2] = ["anthropic", "responses"];
+
+/// What the model says next. It thinks before each.
+enum Say {
+    Text(&'static str),
+    Call(&'static str, Value),
+    /// A typed answer, in the way that the request asks for it.
+    Typed(Value),
+}
+
+/// A vendor whose model follows a script, and says `Done.` after its end.
+struct Vendor {
+    wire: &'static str,
+    check: Arc<PrefixCheck>,
+    server: LoopbackServer,
+    script: Arc<Mutex<VecDeque<Say>>>,
+}
+
+impl Vendor {
+    async fn start(wire: &'static str, check: PrefixCheck) -> Self {
+        let check = Arc::new(check);
+        let script = Arc::new(Mutex::new(VecDeque::new()));
+        let next = Arc::clone(&script);
+        let mut calls = 0;
+        let server = check
+            .serve(move |request, proof| {
+                let body = request.json();
+                let say = next.lock().unwrap().pop_front().unwrap_or(Say::Text("Done."));
+                calls += 1;
+                let id = format!("call_{calls}");
+                answer(wire, &body, proof, &id, say)
+            })
+            .await
+            .unwrap();
+        Self { wire, check, server, script }
+    }
+
+    fn says(&self, all: impl IntoIterator<Item = Say>) {
+        self.script.lock().unwrap().extend(all);
+    }
+
+    fn provider(&self) -> Arc<dyn Provider> {
+        let (url, none) = (self.server.url(), RetryPolicy::none());
+        match self.wire {
+            "anthropic" => {
+                let builder = AnthropicProvider::builder().api_key("k").base_url(url);
+                Arc::new(
+                    builder
+                        .name("anthropic")
+                        .model("claude-opus-5-5")
+                        .build()
+                        .unwrap()
+                        .with_retry(none),
+                )
+            }
+            _ => {
+                let builder = OpenAIProvider::builder().api_key("k").base_url(url);
+                Arc::new(
+                    builder.name("openai").model("gpt-6.1-sol").build().unwrap().with_retry(none),
+                )
+            }
+        }
+    }
+
+    /// A program with these instructions and tools.
+    fn program(&self, system: &str, tools: impl IntoIterator<Item = Tool>) -> AgentBuilder {
+        Agent::builder(self.provider()).system(system).tools(tools.into_iter().collect::<Vec<_>>())
+    }
+
+    /// The body of the last request.
+    fn last(&self) -> Value {
+        self.server.requests().last().unwrap().json()
+    }
+}
+
+fn answer(wire: &str, body: &Value, proof: &str, id: &str, say: Say) -> Answer {
+    let say = match say {
+        Say::Typed(value) => {
+            let format = ["/output_config/format", "/text/format"];
+            let has_tool = body.to_string().contains(r#""name":"answer""#);
+            match format.iter().any(|path| body.pointer(path).is_some()) || !has_tool {
+                true => Ok(value.to_string()),
+                false => Err(("answer", value)),
+            }
+        }
+        Say::Text(text) => Ok(text.to_owned()),
+        Say::Call(name, arguments) => Err((name, arguments)),
+    };
+    match wire {
+        "anthropic" => {
+            let body = anthropic::body().thinking("Hm.", proof);
+            match say {
+                Ok(text) => body.text(text).answer(),
+                Err((name, arguments)) => body.call(id, name, arguments).answer(),
+            }
+        }
+        _ => {
+            let body = responses::body().reasoning(&["Hm."], proof);
+            match say {
+                Ok(text) => body.text(text).answer(),
+                Err((name, arguments)) => body.call(id, name, arguments).answer(),
+            }
+        }
+    }
+}
+
+/// A tool that reads, with this description.
+fn tool(name: &'static str, description: &'static str) -> Tool {
+    tool_of(name, description, json!({"city": {"type": "string", "description": "The city."}}))
+}
+
+fn tool_of(name: &'static str, description: &'static str, parameters: Value) -> Tool {
+    let schema = json!({"type": "object", "properties": parameters});
+    Tool::new(name, description, schema, SideEffects::of(&[SideEffect::Read]), |_, _| {
+        Box::pin(async { Ok("It is 42.".into()) })
+    })
+}
+
+/// Two turns, the first one with a call: three pieces of reasoning.
+async fn begin(vendor: &Vendor, chat: &mut Chat) {
+    vendor.says([Say::Call("look", json!({"city": "Oslo"})), Say::Text("42.")]);
+    chat.send("What is it in Oslo?").await.unwrap();
+    vendor.says([Say::Text("Yes.")]);
+    chat.send("Sure?").await.unwrap();
+}
