@@ -265,6 +265,7 @@ struct Towns {
     people: BTreeMap<String, u64>,
 }
 
+/// At OpenAI, the form of the answer is a part of the prefix.
 #[tokio::test]
 async fn a_typed_answer() {
     lives(
@@ -280,11 +281,12 @@ async fn a_typed_answer() {
                 chat.send("Five?").await.unwrap();
             })
         },
-        [5, 5],
+        [5, 1],
     )
     .await;
 }
 
+/// Its tool is in the list for this run alone.
 #[tokio::test]
 async fn a_typed_answer_whose_schema_has_no_strict_form() {
     lives(
@@ -300,7 +302,7 @@ async fn a_typed_answer_whose_schema_has_no_strict_form() {
                 chat.send("Five?").await.unwrap();
             })
         },
-        [5, 5],
+        [1, 1],
     )
     .await;
 }

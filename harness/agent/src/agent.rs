@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use super::{Chat, OpenCall, Sending, tool_search::deferred_tools};
+use super::{Chat, OpenCall, PrefixPolicy, Sending, tool_search::deferred_tools};
 use harness_core::{
     context::Window,
     error::{Error, ErrorKind},
@@ -71,6 +71,7 @@ struct AgentInner {
     models: Arc<Models>,
     /// What each run may spend, unless the run sets limits of its own.
     run_limits: Limits,
+    prefix_policy: PrefixPolicy,
     /// What all conversations of the agent together have spent and may spend.
     budget: Budget,
     trace: Trace,
@@ -161,6 +162,10 @@ impl Agent {
 
     pub(super) fn models(&self) -> &Arc<Models> {
         &self.0.models
+    }
+
+    pub(super) fn prefix_policy(&self) -> PrefixPolicy {
+        self.0.prefix_policy
     }
 
     pub(super) fn run_limits(&self) -> &Limits {
@@ -298,6 +303,7 @@ pub struct AgentBuilder {
     spill_folder: Option<PathBuf>,
     window: Window,
     tool_search: ToolSearch,
+    prefix_policy: PrefixPolicy,
 }
 
 impl AgentBuilder {
@@ -323,6 +329,7 @@ impl AgentBuilder {
             spill_folder: None,
             window: Window::new(),
             tool_search: ToolSearch::new(),
+            prefix_policy: PrefixPolicy::default(),
         }
     }
 
@@ -598,6 +605,12 @@ impl AgentBuilder {
         self
     }
 
+    /// Sets what conversations do that began with other definitions of tools: see [`PrefixPolicy`].
+    pub fn prefix_policy(mut self, policy: PrefixPolicy) -> Self {
+        self.prefix_policy = policy;
+        self
+    }
+
     /// Builds the agent.
     ///
     /// # Errors
@@ -636,6 +649,7 @@ impl AgentBuilder {
             spill_folder,
             window,
             tool_search,
+            prefix_policy,
         } = self;
         let spill_folder = spill_folder.filter(|_| spills);
         if guardrails.allows_nothing() {
@@ -710,6 +724,7 @@ impl AgentBuilder {
             guardrails: Arc::new(guardrails),
             models: Arc::new(models),
             run_limits,
+            prefix_policy,
             budget: Budget::of_agent(limits),
             trace: trace.knowing(&secrets),
             secrets,

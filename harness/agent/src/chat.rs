@@ -9,6 +9,7 @@ use super::{
     durable::{DurableState, is_answer},
     folding::{for_each_fact, unreadable},
     observed::CallWaitTimes,
+    prefix::SentPrefix,
     run_options::RunOptions,
     tool_search::OfferedTools,
     window::{ContextGauge, ReducedMaxTokens},
@@ -76,6 +77,10 @@ pub struct Chat {
     pub(super) files_before: Vec<ClearedResult>,
     /// The tools as the model gets them, if it has found some by searching.
     pub(super) offered_tools: Option<Arc<OfferedTools>>,
+    /// What comes before the messages, if the model's reasoning is bound to it.
+    pub(super) prefix: Option<Arc<SentPrefix>>,
+    /// Whether the server has refused what was sent behind messages.
+    pub(super) must_not_append: bool,
     /// What a person has allowed for the rest of the conversation.
     pub(super) grants: Vec<Grant>,
     /// The numbers of late ends that are recorded here: of calls that were stopped and went on.
@@ -126,6 +131,8 @@ impl Chat {
             sent: EncodedPrefix::new(),
             gauge,
             offered_tools: None,
+            prefix: None,
+            must_not_append: false,
             grants: Vec::new(),
             unwritten: Vec::new(),
             reduced_max_tokens: None,

@@ -251,6 +251,18 @@ pub enum Event<'a> {
         /// Why it refused.
         cause: &'a str,
     },
+    /// The instructions or the tools have changed since earlier answers, and the model's reasoning is bound to them; or the
+    /// vendor has refused earlier reasoning. The conversation goes on.
+    PrefixChanged {
+        /// What has changed, in words for a person. Empty if that is not known.
+        change: &'a str,
+        /// Whether the change is sent behind the messages so far, so that earlier reasoning stays valid.
+        appended: bool,
+        /// Of how many messages the reasoning is not sent any more.
+        left_out: u64,
+        /// The words of the vendor, if it has refused something.
+        refusal: Option<&'a str>,
+    },
     /// The model's answer of this turn is complete.
     TurnEnded {
         /// Counts from 1 in each run.

@@ -313,6 +313,13 @@ enum EventForm<'a> {
         scope: LimitScope,
         detail: Cow<'a, str>,
     },
+    PrefixChanged {
+        change: Cow<'a, str>,
+        appended: bool,
+        left_out: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refusal: Option<Cow<'a, str>>,
+    },
     ContextCleared {
         results: usize,
         #[serde(default)]
@@ -400,6 +407,10 @@ impl<'a> EventForm<'a> {
             }
             Event::ToolsFound { call, tools } => {
                 Self::ToolsFound { call: Lent(call), tools: Cow::Borrowed(tools) }
+            }
+            Event::PrefixChanged { change, appended, left_out, refusal } => {
+                let (change, refusal) = (text(change), refusal.map(text));
+                Self::PrefixChanged { change, appended, left_out, refusal }
             }
             Event::Steered { message } => Self::Steered { message: Lent(message) },
             Event::AnswerRejected { by, faults, message } => {
@@ -489,6 +500,10 @@ impl<'a> EventForm<'a> {
                 call: call.into_static(),
                 tools: Cow::Owned(tools.into_owned()),
             },
+            Self::PrefixChanged { change, appended, left_out, refusal } => {
+                let (change, refusal) = (text(change), refusal.map(text));
+                EventForm::PrefixChanged { change, appended, left_out, refusal }
+            }
             Self::Steered { message } => EventForm::Steered { message: message.into_static() },
             Self::AnswerRejected { by, faults, message } => {
                 let faults = Cow::Owned(faults.into_owned());
@@ -560,6 +575,10 @@ impl<'a> EventForm<'a> {
             Self::ToolDropped { call } => Event::ToolDropped { call },
             Self::ToolEnded { tool, result } => Event::ToolEnded { tool, result },
             Self::ToolsFound { call, tools } => Event::ToolsFound { call, tools },
+            Self::PrefixChanged { change, appended, left_out, refusal } => {
+                let (appended, left_out) = (*appended, *left_out);
+                Event::PrefixChanged { change, appended, left_out, refusal: refusal.as_deref() }
+            }
             Self::Steered { message } => Event::Steered { message },
             Self::AnswerRejected { by, faults, message } => {
                 Event::AnswerRejected { by: *by, faults, message: message.as_deref() }

@@ -39,6 +39,7 @@ mod observed;
 mod outcome;
 mod output_requirement;
 mod output_tool_text;
+mod prefix;
 mod progress;
 mod run;
 mod run_options;
@@ -75,6 +76,7 @@ pub use self::{
     machine::{Action, Machine, Provenance},
     numbered::Numbered,
     outcome::{Outcome, Reply, Stopped},
+    prefix::PrefixPolicy,
     sending::Sending,
     steering::Steering,
     steps::Steps,

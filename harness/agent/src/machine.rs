@@ -4,6 +4,7 @@
 mod clearing;
 mod ends;
 mod given;
+mod prefix;
 mod provenance;
 mod stated;
 mod window;
@@ -11,11 +12,14 @@ mod window;
 use std::{collections::HashSet, mem, sync::Arc};
 
 pub use self::provenance::Provenance;
-use self::window::ContextState;
 pub(super) use self::{
     clearing::{SentFile, SentFiles},
     provenance::AnswerProvenances,
     window::{ContextView, MeasuredRequest},
+};
+use self::{
+    prefix::PrefixState,
+    window::{ContextState, long, reading},
 };
 use super::{
     Outcome,
@@ -24,7 +28,7 @@ use super::{
     output_requirement::OutputRequirement,
 };
 use harness_core::{
-    context::{LONG, kept_as},
+    context::kept_as,
     error::{Error, ErrorKind},
     journal::{
         AnswerCheck, Awaited, CallBinding, Decider, Decision, Fact, InterruptCause, Wait,
@@ -91,6 +95,8 @@ pub struct Machine {
     wanted: Option<OutputRequirement>,
     /// What is sent of the transcript.
     window: ContextState,
+    /// With which instructions and tools the model is asked.
+    prefix: PrefixState,
     /// The last call that was denied since the model has answered.
     denied: Option<String>,
     /// The call of another conversation that has started the run.
@@ -133,6 +139,7 @@ impl Machine {
             news: Vec::new(),
             wanted: None,
             window: ContextState::default(),
+            prefix: PrefixState::default(),
             denied: None,
             called_by: None,
             compacting: None,
@@ -525,6 +532,7 @@ impl Machine {
             | Fact::VendorSummaryRefused { .. }
             | Fact::ContextOverflowed { .. }
             | Fact::ContextPinned { .. } => self.apply_context_fact(fact)?,
+            Fact::PrefixSet { .. } => self.set_prefix(fact)?,
         }
         self.untouched = false;
         self.compacting = match fact {
@@ -774,25 +782,6 @@ impl Machine {
         let wanted = self.wanted.as_mut().filter(|_| checking);
         wanted.ok_or_else(|| cannot("there is no answer to be checked"))
     }
-}
-
-/// The numbers of those calls that only read and have succeeded.
-fn reading(calls: &[CallState]) -> impl Iterator<Item = usize> + '_ {
-    let read = |call: &CallState| match &call.status {
-        CallStatus::Finished(result) => call.reads && result.outcome() == CallOutcome::Succeeded,
-        _ => false,
-    };
-    (0..).zip(calls).filter(move |(_, call)| read(call)).map(|(number, _)| number)
-}
-
-/// The numbers of those calls that have succeeded and have long arguments.
-fn long(calls: &[CallState]) -> impl Iterator<Item = usize> + '_ {
-    let went_well = |call: &CallState| match &call.status {
-        CallStatus::Finished(result) => result.outcome() == CallOutcome::Succeeded,
-        _ => false,
-    };
-    let is_long = move |call: &CallState| call.call.arguments().len() > LONG && went_well(call);
-    (0..).zip(calls).filter(move |(_, call)| is_long(call)).map(|(number, _)| number)
 }
 
 fn cannot(message: impl Into<String>) -> Error {

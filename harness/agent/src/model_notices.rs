@@ -117,3 +117,8 @@ pub(super) fn not_accepted(faults: &[String]) -> String {
     );
     words
 }
+
+/// Instructions that came when the conversation was going on.
+pub(super) fn new_instructions(system: &str) -> String {
+    format!("From here on, these instructions hold in place of all earlier ones:\n\n{system}")
+}

@@ -72,6 +72,8 @@ pub(super) struct Run<'a> {
     pub(super) ledger: RetryAccounting,
     /// Whether the current request went to a provider that the agent falls back to.
     pub(super) fell_back: bool,
+    /// The words with which the server of the current request has refused earlier reasoning.
+    pub(super) reasoning_refused: Option<String>,
     /// The first error of the run.
     error: Option<Error>,
     /// Why the agent of a call could not continue. The call stays open.
@@ -125,6 +127,7 @@ impl<'a> Run<'a> {
             answer_way: None,
             ledger: RetryAccounting::default(),
             fell_back: false,
+            reasoning_refused: None,
             error: None,
             cut_off: None,
             limit: None,

@@ -75,7 +75,7 @@ impl Chat {
     pub(super) fn set_options(&mut self, options: Option<Box<RunOptions>>) {
         self.options = options;
         // The run may offer other tools and ask for another length, and an earlier one may have been dropped.
-        (self.offered_tools, self.reduced_max_tokens) = (None, None);
+        (self.offered_tools, self.prefix, self.reduced_max_tokens) = (None, None, None);
         self.report_sources_to_caller();
     }
 

@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use super::{
     Chat, Event,
     output_tool_text::OutputToolText,
+    prefix::behind_prefix,
     run::Run,
     stop_signals::RunSignal,
     turn::ProviderStream,
@@ -483,6 +484,7 @@ impl Run<'_> {
         let as_count = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
         self.chat.guard.begin_request();
         let offered_tools = self.chat.offered_tools();
+        let prefix = self.chat.prefix_so_far();
         let Self { chat, watch, stop_signals, summary, ledger, .. } = self;
         let agent = chat.agent.clone();
         let offered = chat.offered();
@@ -517,7 +519,8 @@ impl Run<'_> {
         if form.is_some() {
             request = request.with_answer(form.as_ref());
         } else {
-            request = request
+            let more = offered_tools.as_deref();
+            request = behind_prefix(request, &agent, (tools, more), prefix.as_ref())
                 .with_thinking_from(chat.machine.thinking_from())
                 .with_vendors(
                     vendors
@@ -525,16 +528,6 @@ impl Run<'_> {
                         .map(|(messages, view)| VendorsView { messages, ..view }),
                 )
                 .with_open_turn(chat.machine.open_turn())
-                .with_tools(
-                    offered_tools
-                        .as_ref()
-                        .map_or(tools.schemas(), |offered_tools| &offered_tools.schemas),
-                )
-                .with_forms(
-                    offered_tools
-                        .as_ref()
-                        .map_or(tools.forms(), |offered_tools| &offered_tools.forms),
-                )
                 .with_found(chat.machine.found_now().by_tool(tools.search(), tools.searched()));
         }
         if how == SummaryForm::Vendor {

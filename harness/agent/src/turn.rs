@@ -20,6 +20,7 @@ use super::{
     calls::{AT_ONCE, CallContextParts, CallContexts, begin},
     early_calls::EarlyCalls,
     output_tool_text::OutputToolText,
+    prefix::behind_prefix,
     progress::{ProgressEvent, ProgressReceiver},
     run::Run,
     run_options::RunTools,
@@ -79,14 +80,17 @@ impl Run<'_> {
         self.fell_back = false;
         self.emit(Event::TurnStarted { turn });
         let reduced_max_tokens = self.chat.reduced_max_tokens.take();
-        match self.run_model_request(reduced_max_tokens.map(|it| it.tokens)).await? {
+        let ended = self.run_model_request(reduced_max_tokens.map(|it| it.tokens)).await?;
+        self.record_refused_reasoning()?;
+        match ended {
             StreamEnd::Out => self.record_answer(turn),
             StreamEnd::Stop(cause) => self.record_interrupt(cause),
             StreamEnd::Failed(error)
                 if self.is_unanswered()
                     && (self.lower_max_tokens_after(&error, reduced_max_tokens)
                         || self.edit_context_after(&error)?
-                        || self.leave_out_after(&error)?) =>
+                        || self.leave_out_after(&error)?
+                        || self.fold_prefix_after(&error)?) =>
             {
                 self.answer = None;
                 self.asked = false;
@@ -107,6 +111,7 @@ impl Run<'_> {
         reduced_max_tokens: Option<u32>,
     ) -> Result<StreamEnd, Error> {
         let offered_tools = self.chat.offered_tools();
+        let prefix = self.update_prefix()?;
         let room = self.chat.room_for_answer();
         let Self {
             chat,
@@ -122,6 +127,7 @@ impl Run<'_> {
             ledger,
             answer_way,
             fell_back,
+            reasoning_refused,
             ..
         } = self;
         let agent = chat.agent.clone();
@@ -142,19 +148,12 @@ impl Run<'_> {
         let program = stop_signals.program();
         let wanted = chat.machine.wanted_schema(tools);
         let mut output_text = OutputToolText::new(wanted.as_ref());
-        let request = Request::new(chat.machine.sent())?
+        let request = Request::new(chat.machine.sent())?;
+        let more = offered_tools.as_deref();
+        let request = behind_prefix(request, &agent, (tools, more), prefix.as_deref())
             .with_thinking_from(chat.machine.thinking_from())
             .with_vendors(chat.machine.vendors_view())
             .with_open_turn(chat.machine.open_turn())
-            .with_system(agent.system())
-            .with_tools(
-                offered_tools
-                    .as_ref()
-                    .map_or(tools.schemas(), |offered_tools| &offered_tools.schemas),
-            )
-            .with_forms(
-                offered_tools.as_ref().map_or(tools.forms(), |offered_tools| &offered_tools.forms),
-            )
             .with_found(chat.machine.found_now().by_tool(tools.search(), tools.searched()))
             .with_settings(options.and_then(|options| options.settings.as_ref()))
             .with_room(room, chat.is_strict)
@@ -184,6 +183,7 @@ impl Run<'_> {
             over,
             has_shortened: chat.machine.has_shortened(),
             fell_back,
+            reasoning_refused,
         };
         // One future waits during the whole answer. Making a new one for each event costs more than
         // everything else about the event.
@@ -324,6 +324,7 @@ struct ResponseStream<'h, 'w> {
     /// Whether lines stand in place of arguments that were cleared, so that a call may repeat one.
     has_shortened: bool,
     fell_back: &'h mut bool,
+    reasoning_refused: &'h mut Option<String>,
 }
 
 impl ResponseStream<'_, '_> {
@@ -334,6 +335,7 @@ impl ResponseStream<'_, '_> {
             StreamEvent::Retrying { .. }
                 | StreamEvent::FallingBack { .. }
                 | StreamEvent::ParameterDropped { .. }
+                | StreamEvent::ReasoningRefused { .. }
                 | StreamEvent::AnsweredBy { .. }
                 | StreamEvent::UsageSoFar(_)
         );
@@ -387,6 +389,9 @@ impl ResponseStream<'_, '_> {
                 let cause = &*self.agent.secrets().hide(cause);
                 self.tracer.parameter_dropped(parameter, cause);
                 self.watch.tell(Event::ParameterDropped { parameter, cause });
+            }
+            StreamEvent::ReasoningRefused { cause } => {
+                *self.reasoning_refused = Some(self.agent.secrets().hide(cause).into_owned());
             }
             StreamEvent::Discarded { cause } => self.discard_early_calls(cause),
             // The rest is for the accumulator alone.

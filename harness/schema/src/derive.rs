@@ -3,12 +3,13 @@
 use std::iter;
 
 use schemars::{Schema, SchemaGenerator, generate::SchemaSettings};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{close::close, length::Length, range::Range};
 
 /// The description of a tool for the model, against which its calls are checked.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolSchema {
     /// The name of the tool.
     pub name: String,

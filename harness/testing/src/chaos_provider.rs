@@ -7,7 +7,9 @@ use futures_util::StreamExt as _;
 use super::{Chaos, Fault};
 use harness_core::{
     error::{Error, ErrorKind},
-    provider::{EventSender, EventStream, Provider, Request, StreamEvent, stream_events},
+    provider::{
+        EventSender, EventStream, Provider, ReasoningBinding, Request, StreamEvent, stream_events,
+    },
     secret::Secrets,
 };
 
@@ -132,6 +134,10 @@ impl<P: Provider> Provider for ChaosProvider<P> {
 
     fn has_vendor_summaries(&self) -> bool {
         self.inner.has_vendor_summaries()
+    }
+
+    fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
+        self.inner.reasoning_binding(request)
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {

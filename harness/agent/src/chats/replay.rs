@@ -8,6 +8,7 @@ use crate::{
     announcements::announce_fact,
     folding::{AT_ONCE, for_each_fact, unreadable},
     numbered::run_name,
+    prefix::changed,
 };
 use harness_core::{
     error::Error,
@@ -226,6 +227,11 @@ impl FactReplay {
             }
             Fact::CompactionFailed { cause, stopped: false, .. } => {
                 self.tell(Event::CompactionFailed { cause })
+            }
+            Fact::PrefixSet { .. } => {
+                if let Some(event) = changed(fact) {
+                    self.tell(event);
+                }
             }
             Fact::VendorSummaryRefused { cause } => {
                 self.tell(Event::VendorSummaryRefused { cause })

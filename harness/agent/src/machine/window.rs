@@ -7,17 +7,22 @@ use std::{
 };
 
 use super::{
-    super::model_notices::late_end,
+    super::{
+        call_states::{CallState, CallStatus},
+        model_notices::late_end,
+    },
     Machine, RunPhase, cannot,
     clearing::{LeftOut, has_files},
     given::InitialMessages,
     stated::StatedWindow,
 };
 use harness_core::{
-    context::has_line,
+    context::{LONG, has_line},
     error::Error,
     journal::{Fact, VendorSummary},
-    message::{Block, Message, Messages, Role, ToolCall, ToolContent, ToolResult, Transcript},
+    message::{
+        Block, CallOutcome, Message, Messages, Role, ToolCall, ToolContent, ToolResult, Transcript,
+    },
     provider::{FoundTools, ToolSearches, Usage, VendorsView},
 };
 
@@ -301,6 +306,16 @@ impl EditedContext {
 const REFUSALS: u32 = 4;
 
 impl ContextState {
+    /// Leaves out all reasoning so far, of which there are `end` messages; the open turn begins at `open`.
+    pub(super) fn leave_out_reasoning(&mut self, all: &Messages, end: usize, open: usize) {
+        let view = self.view.get_or_insert_default();
+        if let Some(vendor) = &mut view.vendor {
+            (vendor.thinks_at, vendor.open_at) = (end, open);
+        }
+        view.rebuild(all);
+        self.measured = None;
+    }
+
     /// Resets the counts of failures, because a summary was made or a run has begun.
     pub(super) fn reset_failures(&mut self) {
         (self.failures, self.refusals, self.vendor_failed) = (0, 0, false);
@@ -694,10 +709,13 @@ impl Machine {
             ));
         }
         let (window, words_at) = (&mut self.window, all.len());
+        let (is_changed, open) = (self.prefix.has_additions(), open_turn(all));
+        self.prefix.fold();
         let view = window.view.get_or_insert_default();
         // Reasoning that was left out before stays left out. The vendor's own summary does not
         // leave out any other.
         let (thinks_at, open_at) = match view.vendor.take() {
+            _ if is_changed => (words_at, open),
             Some(vendor) => (vendor.thinks_at, vendor.open_at),
             None => {
                 let seen = view.sent_view();
@@ -750,4 +768,23 @@ impl Machine {
         self.window.measured = measured;
         self.window.refused = false;
     }
+}
+
+/// The numbers of those calls that only read and have succeeded.
+pub(super) fn reading(calls: &[CallState]) -> impl Iterator<Item = usize> + '_ {
+    let read = |call: &CallState| match &call.status {
+        CallStatus::Finished(result) => call.reads && result.outcome() == CallOutcome::Succeeded,
+        _ => false,
+    };
+    (0..).zip(calls).filter(move |(_, call)| read(call)).map(|(number, _)| number)
+}
+
+/// The numbers of those calls that have succeeded and have long arguments.
+pub(super) fn long(calls: &[CallState]) -> impl Iterator<Item = usize> + '_ {
+    let went_well = |call: &CallState| match &call.status {
+        CallStatus::Finished(result) => result.outcome() == CallOutcome::Succeeded,
+        _ => false,
+    };
+    let is_long = move |call: &CallState| call.call.arguments().len() > LONG && went_well(call);
+    (0..).zip(calls).filter(move |(_, call)| is_long(call)).map(|(number, _)| number)
 }

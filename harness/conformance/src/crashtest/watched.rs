@@ -17,7 +17,7 @@ use harness_core::{
         ConversationPage, ConversationQuery, Envelope, Fact, Head, Incarnation, Journal,
         JournalFuture, Lease, Metadata, StoredFacts,
     },
-    provider::{EventStream, Provider, Request},
+    provider::{EventStream, Provider, ReasoningBinding, Request},
     secret::Secrets,
     tool::{Reconciled, Review, Tool, ToolContext, ToolError, ToolOutput},
 };
@@ -211,6 +211,10 @@ impl Provider for WatchedProvider {
 
     fn has_vendor_summaries(&self) -> bool {
         self.inner.has_vendor_summaries()
+    }
+
+    fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
+        self.inner.reasoning_binding(request)
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    CallSpent, ClearedArguments, ClearedResult, Decision, Source, SummaryRequest, VendorSummary,
-    Wait, wait::is_false,
+    CallSpent, ClearedArguments, ClearedResult, Decision, Prefix, Source, SummaryRequest,
+    VendorSummary, Wait, wait::is_false,
 };
 use crate::{
     message::{Message, ToolResult, Transcript},
@@ -323,6 +323,28 @@ pub enum Fact {
         /// The text.
         text: String,
     },
+    /// From now on, requests to models that bind their reasoning have these instructions and tools. It is written before the
+    /// first request to such a model, and before one for which they have changed.
+    PrefixSet {
+        /// The instructions and the tools; what of them is new, if they are `appended`. `None` if they stay as they were, and
+        /// the vendor has refused reasoning.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prefix: Option<Box<Prefix>>,
+        /// Whether they are sent behind the last message so far, and what came first stays there. If not, they replace what
+        /// came first.
+        #[serde(default, skip_serializing_if = "is_false")]
+        appended: bool,
+        /// Of how many messages the reasoning was sent until now and is not sent any more, because it is bound to what
+        /// came first. The transcript keeps it.
+        #[serde(default)]
+        left_out: u64,
+        /// What has changed, in words for a person. Empty if nothing is known of what was there before.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        change: String,
+        /// If the vendor has refused the reasoning: its words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refusal: Option<String>,
+    },
 }
 
 /// The form that the answer of a run has to have, if it has to be more than text.
@@ -398,7 +420,8 @@ impl Fact {
             | Self::CompactionFailed { .. }
             | Self::VendorSummaryRefused { .. }
             | Self::ContextOverflowed { .. }
-            | Self::ContextPinned { .. } => FactKind::Context,
+            | Self::ContextPinned { .. }
+            | Self::PrefixSet { .. } => FactKind::Context,
             Self::Resumed { .. }
             | Self::Reopened { .. }
             | Self::CalledBy { .. }

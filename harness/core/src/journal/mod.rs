@@ -8,6 +8,7 @@ mod fact;
 mod head;
 mod listing;
 mod memory;
+mod prefix;
 mod source;
 mod store;
 mod wait;
@@ -22,6 +23,7 @@ pub use self::{
     head::{Head, Incarnation, StoredFacts},
     listing::{ConversationInfo, ConversationPage, ConversationQuery, Metadata},
     memory::MemoryJournal,
+    prefix::Prefix,
     source::Source,
     store::{
         Journal, JournalFuture, Lease, busy, check_base, check_id, conflict, too_few, unknown,

@@ -32,6 +32,7 @@ struct ModelFamily {
     /// The context window if the price list does not give it; otherwise 0.
     window: u64,
     deferred_tools: bool,
+    binds_reasoning: bool,
 }
 
 const fn family(names: &'static [&'static str], output: u32, thinking: Thinking) -> ModelFamily {
@@ -50,6 +51,7 @@ const fn family(names: &'static [&'static str], output: u32, thinking: Thinking)
         cache_life: None,
         window: 0,
         deferred_tools: false,
+        binds_reasoning: false,
     }
 }
 
@@ -100,6 +102,11 @@ impl ModelFamily {
         self
     }
 
+    const fn binds_reasoning(mut self) -> Self {
+        self.binds_reasoning = true;
+        self
+    }
+
     const fn window(mut self, window: u64) -> Self {
         self.window = window;
         self
@@ -119,11 +126,13 @@ static FAMILIES: &[ModelFamily] = &[
     family(&["claude-sonnet-4-5", "claude-haiku-4-5", "claude-opus-4-5"], 64_000, Thinking::Budget).unasked(false).defers_tools(),
     family(&["claude-sonnet-4-6", "claude-opus-4-6"], 128_000, Thinking::Effort).unasked(false).efforts(&[Off, Low, Medium, High, Max]).defers_tools(),
     family(&["claude-opus-4-7", "claude-opus-4-8"], 128_000, Thinking::Effort).unasked(false).efforts(&[Off, Low, Medium, High, XHigh, Max]).defers_tools(),
-    family(&["claude-opus-5", "claude-sonnet-5", "claude-haiku-5-5"], 128_000, Thinking::Effort).unasked(true).efforts(&[Off, Low, Medium, High, XHigh, Max]).defers_tools(),
-    family(&["claude-sonnet-5-5"], 128_000, Thinking::BetweenCalls).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools(),
-    family(&["claude-opus-5-5"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools(),
-    family(&["claude-fable-5", "claude-fable-5-1", "claude-fable-5-2"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools(),
-    family(&["claude-mythos-5", "claude-mythos-5-1", "claude-mythos-5-2"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools(),
+    family(&["claude-opus-5", "claude-sonnet-5"], 128_000, Thinking::Effort).unasked(true).efforts(&[Off, Low, Medium, High, XHigh, Max]).defers_tools(),
+    // From 5.1 and 5.5 on, reasoning is bound to what comes before it.
+    family(&["claude-haiku-5-5"], 128_000, Thinking::Effort).unasked(true).efforts(&[Off, Low, Medium, High, XHigh, Max]).defers_tools().binds_reasoning(),
+    family(&["claude-sonnet-5-5"], 128_000, Thinking::BetweenCalls).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().binds_reasoning(),
+    family(&["claude-opus-5-5"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().binds_reasoning(),
+    family(&["claude-fable-5", "claude-mythos-5"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools(),
+    family(&["claude-fable-5-1", "claude-fable-5-2", "claude-mythos-5-1", "claude-mythos-5-2"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().binds_reasoning(),
     // OpenAI.
     family(&["gpt-4.1"], 32_768, Thinking::Never).cache(Retention),
     family(&["gpt-4.1-mini", "gpt-4.1-nano"], 32_768, Thinking::Never),
@@ -145,8 +154,8 @@ static FAMILIES: &[ModelFamily] = &[
     family(&["gpt-5.2-pro"], 128_000, Thinking::Always),
     family(&["gpt-5.4-pro", "gpt-5.5-pro"], 128_000, Thinking::Always).defers_tools(),
     family(&["gpt-5.6", "gpt-5.6-sol", "gpt-5.6-terra", "gpt-5.6-luna"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High, XHigh]).cache(Options).defers_tools(),
-    family(&["gpt-6-sol", "gpt-6-luna", "gpt-6.1-terra"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High, XHigh, Max]).cache(Options).defers_tools(),
-    family(&["gpt-6-astra", "gpt-6.1-sol"], 128_000, Thinking::Always).efforts(&[Low, Medium, High, XHigh, Max]).cache(Options).defers_tools(),
+    family(&["gpt-6-sol", "gpt-6-luna", "gpt-6.1-terra"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High, XHigh, Max]).cache(Options).defers_tools().binds_reasoning(),
+    family(&["gpt-6-astra", "gpt-6.1-sol"], 128_000, Thinking::Always).efforts(&[Low, Medium, High, XHigh, Max]).cache(Options).defers_tools().binds_reasoning(),
     // Google.
     family(&["gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-flash-lite"], 65_536, Thinking::Budget).strict(None).with_schema_answers(WithoutTools).with_audio().window(1_048_576),
     family(&["gemini-3-pro-preview", "gemini-3.1-pro-preview"], 65_536, Thinking::Always).efforts(&[Low, Medium, High]).strict(None).with_audio().window(1_048_576),
@@ -175,6 +184,7 @@ pub(super) fn of(name: &str) -> Option<Model> {
         cache_life,
         window,
         deferred_tools,
+        binds_reasoning,
     } = *family;
     Some(Model {
         price: None,
@@ -193,6 +203,7 @@ pub(super) fn of(name: &str) -> Option<Model> {
         schema_answers: Some(answers),
         cache_life,
         deferred_tools: Some(deferred_tools),
+        binds_reasoning: Some(binds_reasoning),
     })
 }
 

@@ -254,6 +254,7 @@ impl TaintTracker {
             | Fact::AnswerAccepted {}
             | Fact::ToolsFound { .. }
             | Fact::ContextPinned { .. }
+            | Fact::PrefixSet { .. }
             // A summary tells what was read before.
             | Fact::ContextCleared { .. }
             | Fact::CompactionStarted { .. }

@@ -15,7 +15,9 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    provider::{AttemptRecord, EventStream, Provider, Request, StreamEvent, stream_events},
+    provider::{
+        AttemptRecord, EventStream, Provider, ReasoningBinding, Request, StreamEvent, stream_events,
+    },
     secret::Secrets,
 };
 
@@ -162,6 +164,11 @@ impl Provider for FallbackProvider {
 
     fn has_vendor_summaries(&self) -> bool {
         self.members().any(|member| member.provider.has_vendor_summaries())
+    }
+
+    fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
+        let all = self.members().map(|member| member.provider.reasoning_binding(request));
+        all.reduce(ReasoningBinding::and).unwrap_or_default()
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {

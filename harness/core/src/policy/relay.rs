@@ -59,6 +59,7 @@ pub(super) async fn relay<'a>(
             StreamEvent::Retrying { .. }
             | StreamEvent::FallingBack { .. }
             | StreamEvent::ParameterDropped { .. }
+            | StreamEvent::ReasoningRefused { .. }
             | StreamEvent::UsageSoFar(_) => {}
             StreamEvent::Discarded { .. } => {
                 said = false;

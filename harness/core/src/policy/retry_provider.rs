@@ -12,7 +12,9 @@ use super::{
 };
 use crate::{
     error::Error,
-    provider::{AttemptRecord, EventStream, Provider, Request, StreamEvent, stream_events},
+    provider::{
+        AttemptRecord, EventStream, Provider, ReasoningBinding, Request, StreamEvent, stream_events,
+    },
     secret::Secrets,
 };
 
@@ -79,6 +81,10 @@ impl<P: Provider> Provider for RetryProvider<P> {
 
     fn has_vendor_summaries(&self) -> bool {
         self.inner.has_vendor_summaries()
+    }
+
+    fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
+        self.inner.reasoning_binding(request)
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {

@@ -13,7 +13,7 @@ use tokio::{
 
 use super::{pace::RateLimiter, retry::refusal};
 use crate::{
-    provider::{EventStream, Provider, Request, StreamEvent, stream_events},
+    provider::{EventStream, Provider, ReasoningBinding, Request, StreamEvent, stream_events},
     secret::Secrets,
 };
 
@@ -109,6 +109,10 @@ impl<P: Provider> Provider for ThrottledProvider<P> {
 
     fn has_vendor_summaries(&self) -> bool {
         self.0.provider.has_vendor_summaries()
+    }
+
+    fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
+        self.0.provider.reasoning_binding(request)
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {

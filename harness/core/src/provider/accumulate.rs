@@ -213,7 +213,7 @@ impl Accumulator {
                 self.asked = Some(model.clone());
             }
             // Nothing of the failed try has been emitted.
-            StreamEvent::ParameterDropped { .. } => {}
+            StreamEvent::ParameterDropped { .. } | StreamEvent::ReasoningRefused { .. } => {}
             StreamEvent::Retrying { .. } | StreamEvent::FallingBack { .. } => {
                 self.usage = Usage::default();
             }

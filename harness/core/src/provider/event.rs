@@ -134,6 +134,12 @@ pub enum StreamEvent {
         /// The refusal, in words.
         cause: String,
     },
+    /// The server has refused the reasoning of earlier answers: it was made behind other instructions, tools or messages, or by
+    /// another model. The request was sent again without it.
+    ReasoningRefused {
+        /// The refusal, in words.
+        cause: String,
+    },
     /// The provider that answers, if several were possible.
     AnsweredBy {
         /// The provider's name.
@@ -181,6 +187,7 @@ impl StreamEvent {
             | Self::Retrying { .. }
             | Self::FallingBack { .. }
             | Self::ParameterDropped { .. }
+            | Self::ReasoningRefused { .. }
             | Self::AnsweredBy { .. }
             | Self::Discarded { .. } => false,
             Self::TextDelta { .. }

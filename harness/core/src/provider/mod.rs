@@ -3,6 +3,7 @@
 
 mod accumulate;
 mod answer;
+mod binding;
 mod context;
 mod escape;
 mod event;
@@ -35,6 +36,7 @@ pub use self::settings::merge;
 pub use self::{
     accumulate::{Accumulator, accumulate},
     answer::{OutputMode, OutputSchema},
+    binding::{PrefixAddition, ReasoningBinding},
     context::ContextTokens,
     event::{StreamEvent, VendorPart},
     ledger::{RetryAccounting, RetryCost},
@@ -105,6 +107,14 @@ pub trait Provider: Send + Sync {
     fn has_vendor_summaries(&self) -> bool {
         false
     }
+
+    /// What the reasoning of its model is bound to, for requests with these settings, this answer and these tools; the
+    /// messages of `request` may be missing. The default is that nothing is bound, and then reasoning is sent whatever has
+    /// changed before it. A provider that wraps others returns what they return.
+    fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
+        let _ = request;
+        ReasoningBinding::default()
+    }
 }
 
 impl<P: Provider + ?Sized> Provider for Arc<P> {
@@ -131,6 +141,10 @@ impl<P: Provider + ?Sized> Provider for Arc<P> {
     fn has_vendor_summaries(&self) -> bool {
         (**self).has_vendor_summaries()
     }
+
+    fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
+        (**self).reasoning_binding(request)
+    }
 }
 
 impl<P: Provider + ?Sized> Provider for Box<P> {
@@ -156,5 +170,9 @@ impl<P: Provider + ?Sized> Provider for Box<P> {
 
     fn has_vendor_summaries(&self) -> bool {
         (**self).has_vendor_summaries()
+    }
+
+    fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
+        (**self).reasoning_binding(request)
     }
 }

@@ -6,7 +6,8 @@ use harness_schema::{EncodedSchema, SchemaCache, SchemaForm, ToolSchema};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Effort, EncodedPrefix, OutputSchema, RetryAccounting, RetryCost, Settings, ToolSearches,
+    Effort, EncodedPrefix, OutputSchema, PrefixAddition, RetryAccounting, RetryCost, Settings,
+    ToolSearches,
 };
 use crate::{
     error::Error,
@@ -47,6 +48,10 @@ pub struct Request<'a> {
     /// Whether the request asks for a summary of the messages instead of an answer.
     summarizes: bool,
     open_turn: usize,
+    /// What is sent behind earlier messages.
+    additions: &'a [PrefixAddition],
+    /// The tools among these that may not be called.
+    hidden: &'a [String],
     stop: Option<&'a CancellationToken>,
     ledger: Option<RetryAccounting>,
     /// The failures of this call.
@@ -97,6 +102,8 @@ impl<'a> Request<'a> {
             began: None,
             summarizes: false,
             open_turn: 0,
+            additions: &[],
+            hidden: &[],
             stop: None,
             ledger: None,
             call: RetryAccounting::default(),
@@ -206,6 +213,21 @@ impl<'a> Request<'a> {
     #[doc(hidden)]
     pub fn with_open_turn(mut self, message: usize) -> Self {
         self.open_turn = message.min(self.thinking_from);
+        self
+    }
+
+    /// Adds instructions and tools that came when the conversation was going on. They are sent behind the messages that they
+    /// name, by providers that [can](super::ReasoningBinding::appends).
+    #[must_use]
+    pub fn with_additions(mut self, additions: &'a [PrefixAddition]) -> Self {
+        self.additions = additions;
+        self
+    }
+
+    /// Sets which of the tools the model may not call now. They are still sent, since the reasoning before is bound to them.
+    #[must_use]
+    pub fn with_hidden_tools(mut self, names: &'a [String]) -> Self {
+        self.hidden = names;
         self
     }
 
@@ -335,6 +357,16 @@ impl<'a> Request<'a> {
     #[doc(hidden)]
     pub fn open_turn(&self) -> usize {
         self.open_turn
+    }
+
+    /// The instructions and tools that are sent behind messages.
+    pub fn additions(&self) -> &'a [PrefixAddition] {
+        self.additions
+    }
+
+    /// The names of tools that are sent and that the model may not call now.
+    pub fn hidden_tools(&self) -> &'a [String] {
+        self.hidden
     }
 
     /// The token that stops the run.

@@ -189,6 +189,7 @@ fn is_of_the_answer(event: &StreamEvent) -> bool {
         | StreamEvent::Discarded { .. } => false,
         StreamEvent::Started { .. }
         | StreamEvent::ParameterDropped { .. }
+        | StreamEvent::ReasoningRefused { .. }
         | StreamEvent::UsageSoFar(_)
         | StreamEvent::TextDelta { .. }
         | StreamEvent::Citation { .. }

@@ -381,6 +381,19 @@ pub enum Happened {
         /// The words.
         text: String,
     },
+    /// The instructions, the tools or their form have changed for a model that binds its reasoning to them.
+    PrefixChanged {
+        /// What has changed.
+        change: String,
+        /// Whether the change is sent behind the messages so far.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        appended: bool,
+        /// Of how many messages the reasoning is not sent any more.
+        left_out: u64,
+        /// The words of the vendor, if it has refused the reasoning.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refusal: Option<String>,
+    },
     /// A call that was told to stop and continued has ended.
     CallEnded {
         /// The call's id.

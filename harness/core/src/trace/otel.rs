@@ -326,6 +326,7 @@ impl OtelSpans {
             | Happened::VendorSummaryRefused { .. }
             | Happened::ContextOverflowed { .. }
             | Happened::ContextPinned { .. }
+            | Happened::PrefixChanged { .. }
             | Happened::AnswerAccepted {}
             | Happened::AnswerRejected { .. }
             | Happened::CallDropped { .. }

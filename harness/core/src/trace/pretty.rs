@@ -273,6 +273,19 @@ fn line<'a>(
             None => writeln!(out, "the request did not fit into the window of the model"),
         },
         Happened::ContextPinned { text } => writeln!(out, "pinned: {}", short(text)),
+        Happened::PrefixChanged { change, appended, left_out, refusal } => {
+            let how = match (appended, refusal) {
+                (true, _) => "is sent behind the messages so far",
+                (false, Some(_)) => "is not known, but the vendor refuses the reasoning before",
+                (false, None) => "is sent before all messages",
+            };
+            let change = if change.is_empty() { "what has changed" } else { &**change };
+            writeln!(
+                out,
+                "{} {how}: the reasoning of {left_out} messages is left out",
+                short(change)
+            )
+        }
         Happened::CallEnded { call, text, .. } => {
             writeln!(out, "  {call} has ended after it was stopped")?;
             writeln!(out, "  -> {}", short(text))

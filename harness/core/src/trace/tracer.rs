@@ -384,6 +384,18 @@ impl Tracer {
             Fact::ContextPinned { text } => {
                 Happened::ContextPinned { text: shortened(self.secrets.hide(text, None)) }
             }
+            // What a conversation begins with is no change.
+            Fact::PrefixSet { left_out: 0, appended: false, refusal: None, .. } => return,
+            Fact::PrefixSet { appended, left_out, change, refusal, .. } => {
+                let mut hide = |words: &String| shortened(self.secrets.hide(words, None));
+                let (change, refusal) = (hide(change), refusal.as_ref().map(&mut hide));
+                Happened::PrefixChanged {
+                    change,
+                    appended: *appended,
+                    left_out: *left_out,
+                    refusal,
+                }
+            }
             Fact::CallEnded { tool, result } => Happened::CallEnded {
                 call: self.secrets.name(result.call_id()),
                 outcome: result.outcome(),

@@ -15,7 +15,7 @@ use crate::wire::{ModelCapabilities, RefusedMembers, anthropic};
 use harness_core::{
     error::Error,
     models,
-    provider::{AnswerLimits, EventStream, Provider, Request},
+    provider::{AnswerLimits, EventStream, Provider, ReasoningBinding, Request},
     secret::Secrets,
 };
 
@@ -29,6 +29,11 @@ const VERSION: &str = "2023-06-01";
 ///
 /// Source: <https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand>.
 const SUMMARIES: &str = "compact-2026-09-04";
+
+/// The beta that a request needs if a tool is defined in the middle of the conversation.
+///
+/// Source: <https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages>.
+const ADDED_TOOLS: &str = "inline-tools-2026-09-15";
 
 const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 
@@ -105,6 +110,9 @@ impl AnthropicProvider {
         if request.asks_for_summary() || request.has_summary_first() {
             add_beta(&mut headers, SUMMARIES);
         }
+        if anthropic::adds_tools(request) {
+            add_beta(&mut headers, ADDED_TOOLS);
+        }
         let (way, refused) = (self.lessons.way(request), self.lessons.refused());
         let body = match own {
             None if way.is_none() && refused.is_empty() => {
@@ -148,6 +156,19 @@ impl Provider for AnthropicProvider {
 
     fn tells_answer_schema(&self) -> bool {
         true
+    }
+
+    fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
+        let way = self.lessons.way(request);
+        match request.settings_over(&self.options.settings) {
+            None if way.is_none() => anthropic::binding(request, &self.options),
+            own => {
+                let mut options = self.options.clone();
+                options.settings = own.unwrap_or(options.settings);
+                options.answer_way = way.or(options.answer_way);
+                anthropic::binding(request, &options)
+            }
+        }
     }
 
     fn has_vendor_summaries(&self) -> bool {
@@ -226,6 +247,7 @@ impl AnthropicBuilder {
         let takes = ModelCapabilities::of(&*name, &*model, &known);
         let unsigned =
             unsigned_thinking.unwrap_or(VendorProfile::at(&address::host(&url)).unsigned_thinking);
+        let binds_reasoning = known.find(&name, &model).binds_reasoning == Some(true);
         let options = anthropic::Options {
             // Other servers of the protocol may not support deferred tools.
             defers_tools: name == "anthropic"
@@ -236,6 +258,8 @@ impl AnthropicBuilder {
             takes,
             answer_way: None,
             unsigned_thinking: unsigned,
+            binds_reasoning,
+            appends_changes: binds_reasoning && name == "anthropic",
         };
         anthropic::check(&options)?;
         Ok(AnthropicProvider {

@@ -15,7 +15,7 @@ use crate::wire::{ModelCapabilities, RefusedMembers, responses};
 use harness_core::{
     error::Error,
     models,
-    provider::{AnswerLimits, EventStream, Provider, Request},
+    provider::{AnswerLimits, EventStream, Provider, ReasoningBinding, Request},
     secret::Secrets,
 };
 
@@ -150,6 +150,19 @@ impl Provider for OpenAIProvider {
         true
     }
 
+    fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
+        let way = self.lessons.way(request);
+        match request.settings_over(&self.options.settings) {
+            None if way.is_none() => responses::binding(request, &self.options),
+            own => {
+                let mut options = self.options.clone();
+                options.settings = own.unwrap_or(options.settings);
+                options.answer_way = way.or(options.answer_way);
+                responses::binding(request, &options)
+            }
+        }
+    }
+
     fn has_vendor_summaries(&self) -> bool {
         true
     }
@@ -268,6 +281,7 @@ impl OpenAIBuilder {
             false => "openai".to_owned(),
         });
         let takes = ModelCapabilities::of(&*name, &*model, &known);
+        let binds_reasoning = known.find(&name, &model).binds_reasoning == Some(true);
         responses::check(&settings)?;
         Ok(OpenAIProvider {
             transport: HttpTransport::build(&url, timeouts, secrets)?.with_silence(silence),
@@ -282,6 +296,8 @@ impl OpenAIBuilder {
                 takes,
                 answer_way: None,
                 refused: RefusedMembers::default(),
+                binds_reasoning,
+                appends_changes: binds_reasoning && name == "openai",
             },
             name,
             lessons: ServerQuirks::default(),

@@ -39,7 +39,7 @@ use harness_core::{
     error::{Error, ErrorKind},
     http_client::through_proxy,
     policy::{RetryLoop, RetryPolicy},
-    provider::{EventStream, Request, Settings},
+    provider::{EventStream, Request, Settings, StreamEvent},
     secret::{CUT, Secrets, beginning},
 };
 
@@ -201,7 +201,15 @@ impl HttpTransport {
                         Err(err) => err,
                         Ok(answer) => {
                             let secrets = self.secrets_with(request.settings());
-                            return Ok(answer.behind(lessons.take_untold(&secrets)));
+                            let mut ahead = lessons.take_untold(&secrets);
+                            let is_refusal = |it| matches!(it, &ServerQuirk::Thinking(_));
+                            if let Some(err) =
+                                failed.as_ref().filter(|_| learnt.iter().any(is_refusal))
+                            {
+                                let cause = secrets.hide(&err.to_string()).into_owned();
+                                ahead.push(StreamEvent::ReasoningRefused { cause });
+                            }
+                            return Ok(answer.behind(ahead));
                         }
                     };
                     let told = lessons.learn(&request, takes, sent, &err);

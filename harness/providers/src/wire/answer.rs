@@ -114,6 +114,11 @@ impl<'a> OutputPlan<'a> {
         self.must_call.then_some((Some(&ToolChoice::Required), Some(false)))
     }
 
+    /// The tool for the answer, if there is one.
+    pub(super) fn tool(&self) -> Option<&ToolSchema> {
+        self.tools.as_ref().map(|_| self.answer.tool())
+    }
+
     /// The request, including the tool for the answer if there is one.
     pub(super) fn request<'r>(&'r self, request: &Request<'r>) -> Request<'r> {
         match &self.tools {

@@ -14,6 +14,7 @@ mod json_walk;
 mod media;
 mod names;
 pub(crate) mod optional;
+mod prefix;
 mod reader;
 pub(crate) mod retry_delay;
 mod scan;

@@ -6,22 +6,24 @@
 
 use std::borrow::Cow;
 
-use harness_schema::{EncodedSchema, SchemaForm, StrictForm};
+use harness_schema::StrictForm;
 use serde_json::Map;
 
 use super::{
     SUMMARY, WIRE,
     thinking::{self, ThinkingConfig, ThinkingSettings, thinking},
+    tools::{DeferredTools, addition, tools},
 };
 use crate::wire::{
     Encoded,
     answer::{self, OutputPlan, SchemaEnforcement, ServerSupport},
     cache,
     encoded::{MessageEncoding, PrefixStability, conversation, thinking_from, turn_start},
-    json::{JsonBody, comma, key, member, members, object, raw, room_for, sendable, text},
+    json::{JsonBody, comma, key, member, members, object, raw, sendable, text},
     media::{CarriedFiles, FilePart, ModelCapabilities, Recipient, line},
     names,
     optional::{OptionalMember, RefusedMembers},
+    prefix,
     tolerant::{ObjectMembers, text_of},
     tool_choice,
 };
@@ -32,7 +34,7 @@ use harness_core::{
         ToolCall, ToolResult, VendorData, in_line,
     },
     models::{Model, Models, SchemaAnswers},
-    provider::{BodyDraft, OutputMode, Request, Settings, ToolChoice, ToolSearches},
+    provider::{BodyDraft, OutputMode, ReasoningBinding, Request, Settings, ToolChoice},
     secret::beginning,
 };
 
@@ -61,6 +63,11 @@ pub struct Options {
     ///
     /// Source: <https://api-docs.deepseek.com/guides/anthropic_api>.
     pub unsigned_thinking: bool,
+    /// Whether the model binds its reasoning to what comes before it: see
+    /// [`Model::binds_reasoning`].
+    pub binds_reasoning: bool,
+    /// Whether the server takes changes of instructions and tools behind the messages so far.
+    pub appends_changes: bool,
 }
 
 impl Options {
@@ -69,7 +76,9 @@ impl Options {
         let model = model.into();
         let models = Models::default();
         let takes = ModelCapabilities::of("anthropic", &*model, &models);
-        let defers_tools = models.find("anthropic", &model).deferred_tools.unwrap_or(false);
+        let known = models.find("anthropic", &model);
+        let defers_tools = known.deferred_tools.unwrap_or(false);
+        let binds_reasoning = known.binds_reasoning.unwrap_or(false);
         Self {
             refused: RefusedMembers::at("anthropic", &model),
             model,
@@ -78,6 +87,8 @@ impl Options {
             answer_way: None,
             defers_tools,
             unsigned_thinking: false,
+            binds_reasoning,
+            appends_changes: binds_reasoning,
         }
     }
 }
@@ -124,8 +135,7 @@ pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error
 /// # Errors
 /// The same as [`encode`].
 pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
-    let Options { model, settings, takes, refused, answer_way: _, defers_tools, unsigned_thinking } =
-        options;
+    let Options { model, settings, takes, refused, defers_tools, unsigned_thinking, .. } = options;
     let Settings {
         max_tokens: _,
         temperature,
@@ -247,9 +257,10 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let first_alone = summarizes || request.has_summary_first();
     let summary_at = first_alone.then(|| request.has_summary_first().then_some(0));
     let is = format!(
-        "{WIRE} {thinking_from} {unsigned_thinking}{}{}{}",
+        "{WIRE} {thinking_from} {unsigned_thinking}{}{}{}{}",
         if first_alone { " summary" } else { "" },
         found.form(),
+        prefix::form(request, strict),
         answer::form(plan.as_ref())
     );
     // A server that takes no mark for the whole request gets one at the end of the conversation.
@@ -279,8 +290,23 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
             false if at >= thinking_from => SentThinking::Signed,
             true | false => SentThinking::Nothing,
         };
-        encode_message(out, message, (at, &after), (thinking, summaries), &found, to)
+        let from = out.len();
+        let stays = encode_message(out, message, (at, &after), (thinking, summaries), &found, to);
+        if let Some(added) = prefix::behind(request, message).filter(|_| out.len() > from) {
+            addition(out, added, strict);
+        }
+        stays
     })
+}
+
+/// What the reasoning in a request like this one is bound to.
+pub(crate) fn binding(request: &Request<'_>, options: &Options) -> ReasoningBinding {
+    if !options.binds_reasoning {
+        return ReasoningBinding::default();
+    }
+    prefix::binding(request, &options.settings, &server(options), false)
+        .appending(options.appends_changes)
+        .deferring_tools(options.defers_tools && !options.refused.has(OptionalMember::DeferLoading))
 }
 
 /// What is known about the server's ways to hold an answer to a schema. A server that uses this
@@ -327,89 +353,10 @@ fn marked(request: &Request<'_>, extra: &Map<String, serde_json::Value>) -> Opti
     None
 }
 
-fn breakpoint(out: &mut BodyDraft, mark: Option<&str>) {
+pub(super) fn breakpoint(out: &mut BodyDraft, mark: Option<&str>) {
     if let Some(mark) = mark {
         key(out, "cache_control");
         raw(out, mark);
-    }
-}
-
-/// The tools that are read at the place of the search that found them.
-struct DeferredTools<'a> {
-    found: ToolSearches<'a>,
-    tools: Vec<&'a str>,
-}
-
-impl<'a> DeferredTools<'a> {
-    /// Only tools of this request count, because the vendor refuses results that name others. It
-    /// also requires at least one tool that was not found by a search. If the choice of a tool names a found tool, none.
-    fn of(request: &Request<'a>, defers: bool, wanted: &[&str]) -> Self {
-        let found = request.found();
-        let is_named = wanted.iter().any(|name| found.has(name));
-        let all = request.tools().iter().filter(|_| defers && !is_named).map(|tool| &*tool.name);
-        let mut tools: Vec<&str> = all.filter(|tool| found.has(tool)).collect();
-        if tools.len() == request.tools().len() {
-            tools.clear();
-        }
-        Self { found, tools }
-    }
-
-    fn has(&self, tool: &str) -> bool {
-        self.tools.contains(&tool)
-    }
-
-    /// The tools that this call has found.
-    fn by(&self, call: &str) -> Vec<&'a str> {
-        if self.tools.is_empty() {
-            return Vec::new();
-        }
-        let found = self.found.by(call).into_iter().flatten();
-        found.map(String::as_str).filter(|tool| self.has(tool)).collect()
-    }
-
-    /// What the bytes of messages depend on.
-    fn form(&self) -> String {
-        if self.tools.is_empty() {
-            String::new()
-        } else {
-            format!(" found {}", self.tools.join(","))
-        }
-    }
-}
-
-fn tools(
-    out: &mut BodyDraft,
-    request: &Request<'_>,
-    strict: bool,
-    found: &DeferredTools<'_>,
-    mark: Option<&str>,
-) {
-    // Found tools are read at the place of the search, and cannot have a mark.
-    let last = request.tools().iter().rposition(|tool| !found.has(&tool.name));
-    let told = if strict {
-        SchemaForm::Held(StrictForm::Anthropic)
-    } else {
-        SchemaForm::Plain(StrictForm::Anthropic)
-    };
-    let parameters = request.parameters(told);
-    room_for(out, request.tools(), &parameters);
-    for (at, (tool, EncodedSchema { json, strict })) in
-        request.tools().iter().zip(&*parameters).enumerate()
-    {
-        comma(out);
-        out.push(b'{');
-        member(out, "name", &tool.name);
-        member(out, "description", &tool.description);
-        key(out, "input_schema");
-        raw(out, json);
-        if *strict {
-            raw(out, r#","strict":true"#);
-        }
-        if found.has(&tool.name) {
-            raw(out, r#","defer_loading":true"#);
-        }
-        breakpoint(out, mark.filter(|_| Some(at) == last));
-        out.push(b'}');
     }
 }
 

@@ -7,11 +7,15 @@ mod common_event;
 mod decode;
 mod encode;
 mod thinking;
+mod tools;
 
-pub(crate) use self::encode::check;
 pub use self::{
     decode::{AnthropicAnswer, decoder, summary_decoder},
     encode::{Options, encode, encode_pieces},
+};
+pub(crate) use self::{
+    encode::{binding, check},
+    tools::adds_tools,
 };
 
 /// The wire name of this protocol's vendor data.

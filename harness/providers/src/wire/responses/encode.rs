@@ -3,14 +3,15 @@
 //! The vendor stores nothing: each request repeats the whole conversation and the vendor's own
 //! items. The bytes of a message depend on that message alone.
 
-use std::{borrow::Cow, collections::HashMap};
+use std::borrow::Cow;
 
-use harness_schema::{EncodedSchema, SchemaForm, StrictForm, ToolSchema};
+use harness_schema::StrictForm;
 
 use super::{
     WIRE,
     item::{PICTURE, wanted},
     summary,
+    tools::{LoadedTools, addition, fewer, tools},
 };
 use crate::wire::{
     Encoded,
@@ -18,13 +19,12 @@ use crate::wire::{
     cache, effort,
     encoded::{MessageEncoding, PrefixStability, conversation, thinking_from},
     json::{
-        JsonBody, comma, data_url, key, member, members, object, put, raw, room_for, sendable,
-        text, texts,
+        JsonBody, comma, data_url, key, member, members, object, put, raw, sendable, text, texts,
     },
     media::{CarriedFiles, FilePart, ModelCapabilities, Recipient, file_name},
     names,
     optional::{OptionalMember, RefusedMembers},
-    surrogates,
+    prefix, surrogates,
     tolerant::{ObjectMembers, text_of},
     tool_choice,
 };
@@ -35,7 +35,7 @@ use harness_core::{
         ToolCall, ToolResult, VendorData,
     },
     models::{Models, SchemaAnswers},
-    provider::{BodyDraft, Effort, OutputMode, Request, Settings, ToolChoice, ToolSearches},
+    provider::{BodyDraft, Effort, OutputMode, ReasoningBinding, Request, Settings, ToolChoice},
 };
 
 /// How requests are encoded on this wire.
@@ -58,6 +58,11 @@ pub struct Options {
     ///
     /// Source: <https://developers.openai.com/api/docs/guides/tools-tool-search>.
     pub defers_tools: bool,
+    /// Whether the model binds its reasoning to what comes before it: see
+    /// [`Model::binds_reasoning`](harness_core::models::Model::binds_reasoning).
+    pub binds_reasoning: bool,
+    /// Whether the server takes changes of instructions and tools behind the messages so far.
+    pub appends_changes: bool,
 }
 
 impl Options {
@@ -66,9 +71,20 @@ impl Options {
         let model = model.into();
         let models = Models::default();
         let takes = ModelCapabilities::of("openai", &*model, &models);
-        let defers_tools = models.find("openai", &model).deferred_tools.unwrap_or(false);
+        let known = models.find("openai", &model);
+        let defers_tools = known.deferred_tools.unwrap_or(false);
+        let binds_reasoning = known.binds_reasoning.unwrap_or(false);
         let (settings, refused) = Default::default();
-        Self { model, settings, takes, refused, answer_way: None, defers_tools }
+        Self {
+            model,
+            settings,
+            takes,
+            refused,
+            answer_way: None,
+            defers_tools,
+            binds_reasoning,
+            appends_changes: binds_reasoning,
+        }
     }
 }
 
@@ -104,7 +120,7 @@ pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error
 /// # Errors
 /// The same as [`encode`].
 pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
-    let Options { model, settings, takes, refused, answer_way: _, defers_tools } = options;
+    let Options { model, settings, takes, refused, defers_tools, .. } = options;
     let Settings {
         max_tokens: _,
         temperature,
@@ -200,15 +216,19 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         let says_strict = strict || body.may_send(OptionalMember::Strict);
         body.tools(|out| tools(out, request, (strict, says_strict), &loaded));
         let forced = plan.as_ref().and_then(OutputPlan::forced);
-        tool_choice::write(&mut body, forced, (tool_choice.as_ref(), *parallel_calls), choice);
+        let choice = |wanted: &ToolChoice| fewer(request, wanted).unwrap_or_else(|| choice(wanted));
+        let own = tool_choice.as_ref();
+        let own = own.or_else(|| (!request.hidden_tools().is_empty()).then_some(&ToolChoice::Auto));
+        tool_choice::write(&mut body, forced, (own, *parallel_calls), choice);
     } else {
         body.tools(|_| ());
     }
     let thinking_from = thinking_from(request, settings, false);
     let is = format!(
-        "{WIRE} {thinking_from} {}{}{}",
+        "{WIRE} {thinking_from} {}{}{}{}",
         leading.len() == 0,
         loaded.form(),
+        prefix::form(request, strict),
         answer::form(plan.as_ref())
     );
     let form = MessageEncoding { is, mark: None };
@@ -216,8 +236,21 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     conversation(body, "input", leading.ready(), form, request, to, |out, before, message| {
         let message = &answer::sent_form(plan.as_ref(), before.len(), message);
         encode_message(out, before, message, before.len() >= thinking_from, &loaded, to);
+        if let Some(added) = prefix::behind(request, message) {
+            addition(out, added, strict, !refused.has(OptionalMember::Strict));
+        }
         PrefixStability::Always
     })
+}
+
+/// What the reasoning in a request like this one is bound to.
+pub(crate) fn binding(request: &Request<'_>, options: &Options) -> ReasoningBinding {
+    if !options.binds_reasoning {
+        return ReasoningBinding::default();
+    }
+    prefix::binding(request, &options.settings, &server(options), true)
+        .appending(options.appends_changes)
+        .deferring_tools(options.defers_tools && !options.refused.has(OptionalMember::DeferLoading))
 }
 
 /// What is known about the server's ways to hold an answer to a schema.
@@ -253,110 +286,6 @@ fn choice(choice: &ToolChoice) -> serde_json::Value {
         ToolChoice::Forbidden => "none".into(),
         ToolChoice::Tool(name) => serde_json::json!({ "type": "function", "name": name }),
     }
-}
-
-/// The tools that are sent in the output of the search that has found them. Empty if the agent has no tool search, or if the
-/// vendor does not support such outputs.
-#[derive(Default)]
-pub(super) struct LoadedTools<'a> {
-    found: ToolSearches<'a>,
-    /// The name of the search tool, if it is sent as the vendor's own type of tool.
-    search: Option<&'a str>,
-    /// The definition of each found tool, by its name.
-    definitions: HashMap<&'a str, String>,
-}
-
-impl<'a> LoadedTools<'a> {
-    /// If the choice of a tool names the search or a found tool, none: the vendor wants that tool in the request's list.
-    fn of(request: &Request<'a>, strict: bool, defers: bool, wanted: &[&str]) -> Self {
-        let found = request.found();
-        let named = |name: &str| found.search() == Some(name) || found.has(name);
-        let is_named = wanted.iter().any(|name| named(name));
-        let search = found.search().filter(|_| defers && !is_named);
-        if search.is_none() {
-            return Self::default();
-        }
-        let parameters = request.parameters(schema_form(strict));
-        let all = request.tools().iter().zip(&*parameters);
-        let definitions =
-            all.filter(|(tool, _)| found.has(&tool.name)).map(|(tool, parameters)| {
-                let mut out = BodyDraft::default();
-                function(&mut out, tool, parameters, true, true);
-                (&*tool.name, String::from_utf8_lossy(out.ready()).into_owned())
-            });
-        Self { found, search, definitions: definitions.collect() }
-    }
-
-    /// The part of the state that the bytes of messages depend on.
-    fn form(&self) -> String {
-        if self.definitions.is_empty() {
-            return String::new();
-        }
-        let mut all: Vec<&str> = self.definitions.values().map(String::as_str).collect();
-        all.sort_unstable();
-        format!(" found {}", all.join(","))
-    }
-
-    /// The definitions of the tools that this call has found.
-    fn by(&self, call: &str) -> Vec<&str> {
-        let found = self.found.by(call).into_iter().flatten();
-        found.filter_map(|name| self.definitions.get(&**name)).map(String::as_str).collect()
-    }
-}
-
-fn schema_form(strict: bool) -> SchemaForm {
-    if strict {
-        SchemaForm::Held(StrictForm::OpenAI)
-    } else {
-        SchemaForm::Plain(StrictForm::OpenAI)
-    }
-}
-
-fn tools(
-    out: &mut BodyDraft,
-    request: &Request<'_>,
-    (strict, says_strict): (bool, bool),
-    loaded: &LoadedTools<'_>,
-) {
-    let parameters = request.parameters(schema_form(strict));
-    room_for(out, request.tools(), &parameters);
-    for (tool, parameters) in request.tools().iter().zip(&*parameters) {
-        if loaded.search == Some(&*tool.name) {
-            comma(out);
-            raw(out, r#"{"type":"tool_search","execution":"client""#);
-            member(out, "description", &tool.description);
-            key(out, "parameters");
-            raw(out, &parameters.json);
-            out.push(b'}');
-        } else if !loaded.definitions.contains_key(&*tool.name) {
-            function(out, tool, parameters, says_strict, false);
-        }
-    }
-}
-
-/// Writes the definition of a tool.
-fn function(
-    out: &mut BodyDraft,
-    tool: &ToolSchema,
-    parameters: &EncodedSchema,
-    says_strict: bool,
-    deferred: bool,
-) {
-    comma(out);
-    raw(out, r#"{"type":"function""#);
-    member(out, "name", &tool.name);
-    member(out, "description", &tool.description);
-    key(out, "parameters");
-    raw(out, &parameters.json);
-    // Without this member the vendor turns strict mode on and rewrites the schema.
-    if says_strict {
-        key(out, "strict");
-        put(out, &parameters.strict);
-    }
-    if deferred {
-        raw(out, r#","defer_loading":true"#);
-    }
-    out.push(b'}');
 }
 
 /// Writes a message as one or several items. Thinking and the item that follows it stay adjacent

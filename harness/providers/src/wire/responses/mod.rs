@@ -7,8 +7,9 @@ mod decode;
 mod encode;
 mod item;
 mod summary;
+mod tools;
 
-pub(crate) use self::encode::check;
+pub(crate) use self::encode::{binding, check};
 pub use self::{
     decode::{ResponsesAnswer, decoder, summary_decoder},
     encode::{Options, encode, encode_pieces},

@@ -9,13 +9,16 @@ use serde_json::Map;
 
 use super::{
     Options, SUMMARY, WIRE,
-    encode::{LoadedTools, PLACES, encode_message},
+    encode::{PLACES, encode_message},
+    tools::{LoadedTools, addition},
 };
 use crate::wire::{
     Encoded, cache,
     encoded::{MessageEncoding, PrefixStability, conversation, thinking_from},
     json::JsonBody,
     media::Recipient,
+    optional::OptionalMember,
+    prefix,
     tolerant::{ObjectMembers, RawJson, elements, text_of},
 };
 use harness_core::{error::Error, provider::Request};
@@ -31,19 +34,24 @@ const ITEM: &str = "compaction";
 /// - [`ErrorKind::Content`](harness_core::error::ErrorKind::Content): the user's last message holds a file that
 ///   this recipient cannot take.
 pub fn encode_summary(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
-    let Options { model, settings, takes, refused, answer_way: _, defers_tools: _ } = options;
+    let Options { model, settings, takes, refused, .. } = options;
     let nothing = Map::new();
     let mut body = JsonBody::new(&nothing, &[], *refused)?;
     body.value("model", model);
     cache::write(&mut body, request, settings, takes);
     body.maybe("instructions", request.system().filter(|system| !system.trim().is_empty()));
     let thinking_from = thinking_from(request, settings, false);
-    let form = MessageEncoding { is: format!("{WIRE} {thinking_from}"), mark: None };
+    let strict = settings.strict_tools.unwrap_or(false);
+    let is = format!("{WIRE} {thinking_from}{}", prefix::form(request, strict));
+    let form = MessageEncoding { is, mark: None };
     let to = Recipient { takes, places: &PLACES };
     // The vendor sums up words, and is told of no tools.
     let loaded = LoadedTools::default();
     conversation(body, "input", b"", form, request, to, |out, before, message| {
         encode_message(out, before, message, before.len() >= thinking_from, &loaded, to);
+        if let Some(added) = prefix::behind(request, message) {
+            addition(out, added, strict, !refused.has(OptionalMember::Strict));
+        }
         PrefixStability::Always
     })
 }

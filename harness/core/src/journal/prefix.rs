@@ -1,0 +1,30 @@
+//! What comes before the messages of a request.
+
+use serde::{Deserialize, Serialize};
+
+use crate::tool::ToolSchema;
+
+/// What a request has before its messages: the instructions and the definitions of the tools. Reasoning of newer models is
+/// bound to it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Prefix {
+    /// The system prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    /// The tools, in the order in which they are sent.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ToolSchema>,
+    /// What else the provider puts before the messages: see
+    /// [`ReasoningBinding::form`](crate::provider::ReasoningBinding::form).
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub form: String,
+}
+
+impl Prefix {
+    /// These instructions and tools.
+    pub fn new(system: Option<String>, tools: Vec<ToolSchema>, form: String) -> Self {
+        Self { system, tools, form }
+    }
+}
