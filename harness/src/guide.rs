@@ -19,6 +19,7 @@ pages! {
     stopping "stopping",
     approvals "approvals",
     servers "servers",
+    changes "changes",
     own_provider "own-provider",
     own_journal "own-journal",
     testing "testing",

@@ -1,6 +1,7 @@
 //! Programs that change while their conversations live on, before servers that bind reasoning to its prefix.
 
 mod lives;
+mod random;
 
 use std::{
     collections::VecDeque,
@@ -84,11 +85,6 @@ impl Vendor {
     /// A program with these instructions and tools.
     fn program(&self, system: &str, tools: impl IntoIterator<Item = Tool>) -> AgentBuilder {
         Agent::builder(self.provider()).system(system).tools(tools.into_iter().collect::<Vec<_>>())
-    }
-
-    /// The body of the last request.
-    fn last(&self) -> Value {
-        self.server.requests().last().unwrap().json()
     }
 }
 

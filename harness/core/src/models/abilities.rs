@@ -32,6 +32,7 @@ struct ModelFamily {
     /// The context window if the price list does not give it; otherwise 0.
     window: u64,
     deferred_tools: bool,
+    omits_thinking: bool,
     binds_reasoning: bool,
 }
 
@@ -51,6 +52,7 @@ const fn family(names: &'static [&'static str], output: u32, thinking: Thinking)
         cache_life: None,
         window: 0,
         deferred_tools: false,
+        omits_thinking: false,
         binds_reasoning: false,
     }
 }
@@ -102,6 +104,11 @@ impl ModelFamily {
         self
     }
 
+    const fn omits_thinking(mut self) -> Self {
+        self.omits_thinking = true;
+        self
+    }
+
     const fn binds_reasoning(mut self) -> Self {
         self.binds_reasoning = true;
         self
@@ -125,14 +132,14 @@ static FAMILIES: &[ModelFamily] = &[
     family(&["claude-sonnet-4-0", "claude-sonnet-4"], 64_000, Thinking::Budget).unasked(false).strict(Some(false)).with_schema_answers(Never),
     family(&["claude-sonnet-4-5", "claude-haiku-4-5", "claude-opus-4-5"], 64_000, Thinking::Budget).unasked(false).defers_tools(),
     family(&["claude-sonnet-4-6", "claude-opus-4-6"], 128_000, Thinking::Effort).unasked(false).efforts(&[Off, Low, Medium, High, Max]).defers_tools(),
-    family(&["claude-opus-4-7", "claude-opus-4-8"], 128_000, Thinking::Effort).unasked(false).efforts(&[Off, Low, Medium, High, XHigh, Max]).defers_tools(),
-    family(&["claude-opus-5", "claude-sonnet-5"], 128_000, Thinking::Effort).unasked(true).efforts(&[Off, Low, Medium, High, XHigh, Max]).defers_tools(),
+    family(&["claude-opus-4-7", "claude-opus-4-8"], 128_000, Thinking::Effort).unasked(false).efforts(&[Off, Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking(),
+    family(&["claude-opus-5", "claude-sonnet-5"], 128_000, Thinking::Effort).unasked(true).efforts(&[Off, Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking(),
     // From 5.1 and 5.5 on, reasoning is bound to what comes before it.
-    family(&["claude-haiku-5-5"], 128_000, Thinking::Effort).unasked(true).efforts(&[Off, Low, Medium, High, XHigh, Max]).defers_tools().binds_reasoning(),
-    family(&["claude-sonnet-5-5"], 128_000, Thinking::BetweenCalls).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().binds_reasoning(),
-    family(&["claude-opus-5-5"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().binds_reasoning(),
-    family(&["claude-fable-5", "claude-mythos-5"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools(),
-    family(&["claude-fable-5-1", "claude-fable-5-2", "claude-mythos-5-1", "claude-mythos-5-2"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().binds_reasoning(),
+    family(&["claude-haiku-5-5"], 128_000, Thinking::Effort).unasked(true).efforts(&[Off, Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking().binds_reasoning(),
+    family(&["claude-sonnet-5-5"], 128_000, Thinking::BetweenCalls).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking().binds_reasoning(),
+    family(&["claude-opus-5-5"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking().binds_reasoning(),
+    family(&["claude-fable-5", "claude-mythos-5"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking(),
+    family(&["claude-fable-5-1", "claude-fable-5-2", "claude-mythos-5-1", "claude-mythos-5-2"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking().binds_reasoning(),
     // OpenAI.
     family(&["gpt-4.1"], 32_768, Thinking::Never).cache(Retention),
     family(&["gpt-4.1-mini", "gpt-4.1-nano"], 32_768, Thinking::Never),
@@ -184,6 +191,7 @@ pub(super) fn of(name: &str) -> Option<Model> {
         cache_life,
         window,
         deferred_tools,
+        omits_thinking,
         binds_reasoning,
     } = *family;
     Some(Model {
@@ -203,6 +211,7 @@ pub(super) fn of(name: &str) -> Option<Model> {
         schema_answers: Some(answers),
         cache_life,
         deferred_tools: Some(deferred_tools),
+        omits_thinking: Some(omits_thinking),
         binds_reasoning: Some(binds_reasoning),
     })
 }

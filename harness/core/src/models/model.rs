@@ -51,6 +51,8 @@ pub struct Model {
     /// Whether its vendor accepts tools that were [found by a search](crate::tool::ToolSearch) at
     /// the place of the search, so that everything before it stays in the vendor's cache.
     pub deferred_tools: Option<bool>,
+    /// Whether its thinking has no text unless a request asks for it.
+    pub omits_thinking: Option<bool>,
     /// Whether its vendor binds its reasoning to the instructions, the tools and all messages before it, and also takes
     /// changes of these behind the messages so far: see
     /// [`ReasoningBinding`](crate::provider::ReasoningBinding).
@@ -77,6 +79,7 @@ impl Model {
             schema_answers,
             cache_life,
             deferred_tools,
+            omits_thinking,
             binds_reasoning,
         } = self;
         Self {
@@ -96,6 +99,7 @@ impl Model {
             schema_answers: schema_answers.or(base.schema_answers),
             cache_life: cache_life.or(base.cache_life),
             deferred_tools: deferred_tools.or(base.deferred_tools),
+            omits_thinking: omits_thinking.or(base.omits_thinking),
             binds_reasoning: binds_reasoning.or(base.binds_reasoning),
         }
     }

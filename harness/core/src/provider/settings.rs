@@ -127,6 +127,10 @@ pub struct Settings {
     /// `false` makes requests shorter, but the vendor's prompt cache misses from the first message
     /// on whose thinking is left out.
     pub earlier_thinking: Option<bool>,
+    /// Whether the thinking of Claude's models comes with a text, which is the vendor's summary of it. From Opus 4.7 on, it
+    /// has none unless it is asked for, and from Opus 5.5 on, what the model says between calls is thinking, too: without
+    /// the text, a reader sees nothing for minutes. It is asked for unless this is `false`.
+    pub thinking_text: Option<bool>,
     /// Whether it may, must or must not call a tool. Newer models refuse to be forced.
     pub tool_choice: Option<ToolChoice>,
     /// Whether the model may make several calls in one answer.
@@ -168,6 +172,7 @@ impl Settings {
             stop,
             effort,
             earlier_thinking,
+            thinking_text,
             tool_choice,
             parallel_calls,
             strict_tools,
@@ -190,6 +195,7 @@ impl Settings {
             stop: if stop.is_empty() { base.stop.clone() } else { stop.clone() },
             effort: effort.or(base.effort),
             earlier_thinking: earlier_thinking.or(base.earlier_thinking),
+            thinking_text: thinking_text.or(base.thinking_text),
             tool_choice: tool_choice.clone().or_else(|| base.tool_choice.clone()),
             parallel_calls: parallel_calls.or(base.parallel_calls),
             strict_tools: strict_tools.or(base.strict_tools),
@@ -255,6 +261,7 @@ impl fmt::Debug for Settings {
             stop,
             effort,
             earlier_thinking,
+            thinking_text,
             tool_choice,
             parallel_calls,
             strict_tools,
@@ -270,6 +277,7 @@ impl fmt::Debug for Settings {
             .field("stop", stop)
             .field("effort", effort)
             .field("earlier_thinking", earlier_thinking)
+            .field("thinking_text", thinking_text)
             .field("tool_choice", tool_choice)
             .field("parallel_calls", parallel_calls)
             .field("strict_tools", strict_tools)

@@ -19,6 +19,7 @@ pub(crate) enum OptionalMember {
     CacheKey,
     CacheRetention,
     DeferLoading,
+    ThinkingDisplay,
     ParallelToolCalls,
 }
 
@@ -34,7 +35,7 @@ struct MemberRow {
 }
 
 impl OptionalMember {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::StreamOptions,
         Self::LimitName,
         Self::Store,
@@ -47,6 +48,7 @@ impl OptionalMember {
         Self::CacheKey,
         Self::CacheRetention,
         Self::DeferLoading,
+        Self::ThinkingDisplay,
         Self::ParallelToolCalls,
     ];
 
@@ -135,6 +137,13 @@ impl OptionalMember {
                 purpose: "sends tools that a search has found behind what is cached",
                 taken_by: "Anthropic and OpenAI, with newer models",
                 setting: "`Model::deferred_tools`",
+            },
+            Self::ThinkingDisplay => MemberRow {
+                path: "thinking.display",
+                wires: &["anthropic"],
+                purpose: "asks for the text of the thinking",
+                taken_by: "Anthropic, with models that omit it otherwise",
+                setting: "`Settings::thinking_text`",
             },
             Self::ParallelToolCalls => MemberRow {
                 path: "parallel_tool_calls",

@@ -143,6 +143,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         stop,
         effort,
         earlier_thinking: _,
+        thinking_text,
         tool_choice,
         parallel_calls,
         strict_tools,
@@ -190,7 +191,17 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         // Within a budget, the thinking of a turn must begin the turn. It is on from the next turn on.
         (said, has_budget) = (ThinkingSettings::default(), false);
     }
-    if let Some(config) = said.config {
+    // The program that writes the member itself decides about its text, too.
+    let wants_text = *thinking_text != Some(false)
+        && known.omits_thinking == Some(true)
+        && !extra.contains_key("thinking")
+        && (said.config == Some(ThinkingConfig::Adaptive)
+            || said.config.is_none() && known.thinks_unasked == Some(true))
+        && body.may_send(OptionalMember::ThinkingDisplay);
+    if wants_text {
+        said.config = Some(ThinkingConfig::Adaptive);
+        body.member("thinking", |out| raw(out, r#"{"type":"adaptive","display":"summarized"}"#));
+    } else if let Some(config) = said.config {
         body.member("thinking", |out| raw(out, &config.json()));
     }
     if let Some(effort) = said.effort {

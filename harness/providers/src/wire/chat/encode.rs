@@ -159,6 +159,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         stop,
         effort,
         earlier_thinking: _,
+        thinking_text: _,
         tool_choice,
         parallel_calls,
         strict_tools,
