@@ -1,6 +1,7 @@
 //! Programs that change while their conversations live on, before servers that bind reasoning to its prefix.
 
 mod lives;
+mod policies;
 mod random;
 
 use std::{
@@ -31,6 +32,7 @@ enum Say {
 /// A vendor whose model follows a script, and says `Done.` after its end.
 struct Vendor {
     wire: &'static str,
+    model: &'static str,
     check: Arc<PrefixCheck>,
     server: LoopbackServer,
     script: Arc<Mutex<VecDeque<Say>>>,
@@ -52,7 +54,18 @@ impl Vendor {
             })
             .await
             .unwrap();
-        Self { wire, check, server, script }
+        let model = if wire == "anthropic" { "claude-opus-5-5" } else { "gpt-6.1-sol" };
+        Self { wire, model, check, server, script }
+    }
+
+    fn with_model(mut self, model: &'static str) -> Self {
+        self.model = model;
+        self
+    }
+
+    /// The body of the last request.
+    fn last(&self) -> Value {
+        self.server.requests().last().unwrap().json()
     }
 
     fn says(&self, all: impl IntoIterator<Item = Say>) {
@@ -65,19 +78,12 @@ impl Vendor {
             "anthropic" => {
                 let builder = AnthropicProvider::builder().api_key("k").base_url(url);
                 Arc::new(
-                    builder
-                        .name("anthropic")
-                        .model("claude-opus-5-5")
-                        .build()
-                        .unwrap()
-                        .with_retry(none),
+                    builder.name("anthropic").model(self.model).build().unwrap().with_retry(none),
                 )
             }
             _ => {
                 let builder = OpenAIProvider::builder().api_key("k").base_url(url);
-                Arc::new(
-                    builder.name("openai").model("gpt-6.1-sol").build().unwrap().with_retry(none),
-                )
+                Arc::new(builder.name("openai").model(self.model).build().unwrap().with_retry(none))
             }
         }
     }
@@ -86,6 +92,11 @@ impl Vendor {
     fn program(&self, system: &str, tools: impl IntoIterator<Item = Tool>) -> AgentBuilder {
         Agent::builder(self.provider()).system(system).tools(tools.into_iter().collect::<Vec<_>>())
     }
+}
+
+/// About how many tokens a request has.
+fn size(body: &Value) -> u64 {
+    u64::try_from(body.to_string().len() / 4).unwrap()
 }
 
 fn answer(wire: &str, body: &Value, proof: &str, id: &str, say: Say) -> Answer {
@@ -103,14 +114,14 @@ fn answer(wire: &str, body: &Value, proof: &str, id: &str, say: Say) -> Answer {
     };
     match wire {
         "anthropic" => {
-            let body = anthropic::body().thinking("Hm.", proof);
+            let body = anthropic::body().thinking("Hm.", proof).usage(size(body), 9);
             match say {
                 Ok(text) => body.text(text).answer(),
                 Err((name, arguments)) => body.call(id, name, arguments).answer(),
             }
         }
         _ => {
-            let body = responses::body().reasoning(&["Hm."], proof);
+            let body = responses::body().reasoning(&["Hm."], proof).usage(size(body), 9);
             match say {
                 Ok(text) => body.text(text).answer(),
                 Err((name, arguments)) => body.call(id, name, arguments).answer(),

@@ -21,10 +21,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::tool_of;
+use crate::{size, tool_of};
 
 /// How many lives take some seconds.
-const FEW: u64 = 100;
+const FEW: u64 = 50;
 
 /// What is known of the requests to all vendors.
 #[derive(Default)]
@@ -78,14 +78,14 @@ fn say(wire: &str, body: &Value, proof: &str, id: &str, random: &mut fastrand::R
     };
     match wire {
         "anthropic" => {
-            let body = anthropic::body().thinking("Hm.", proof);
+            let body = anthropic::body().thinking("Hm.", proof).usage(size(body), 9);
             match call {
                 Err(text) => body.text(text).answer(),
                 Ok(name) => body.call(id, name, json!({"city": "Oslo"})).answer(),
             }
         }
         _ => {
-            let body = responses::body().reasoning(&["Hm."], proof);
+            let body = responses::body().reasoning(&["Hm."], proof).usage(size(body), 9);
             match call {
                 Err(text) => body.text(text).answer(),
                 Ok(name) => body.call(id, name, json!({"city": "Oslo"})).answer(),
@@ -267,7 +267,7 @@ impl Life {
             match self.random.u32(..12) {
                 0..4 => {
                     let _ = writeln!(self.story, "a message");
-                    let sending = chat.send(format!("Question {step}?"));
+                    let sending = chat.send(format!("Question {step}? ").repeat(300));
                     self.run(sending, at, binds, [false, false], &mut known).await;
                 }
                 4 => {
@@ -354,6 +354,9 @@ async fn no_random_life_is_refused_and_none_loses_reasoning_without_need() {
         life.live(seed).await;
         if refused() > before {
             life.faults.push(format!("{} requests were refused", refused() - before));
+        }
+        if set("HARNESS_LIVES") == Some(1) {
+            println!("{}", life.story);
         }
         if !life.faults.is_empty() {
             if broken.len() < 3 {

@@ -1,6 +1,6 @@
 //! What the reasoning of a model is bound to, and what of it a program has changed meanwhile.
 
-use crate::tool::ToolSchema;
+use harness_schema::ToolSchema;
 
 /// What the reasoning of a provider's model is bound to. The newest models of Anthropic and OpenAI refuse or drop reasoning
 /// that is sent back behind other instructions, tools or messages than it was made behind.

@@ -1,0 +1,212 @@
+//! What a program sees and chooses of a changed beginning, and what vendors do that take other things than documented.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use harness::{
+    Agent, Chat,
+    agent::PrefixPolicy,
+    journal::{Fact, Journal, MemoryJournal},
+    policy::RetryPolicy,
+    provider::Settings,
+    testing::{LoopbackServer, PrefixCheck, anthropic},
+};
+use serde_json::{Value, json};
+
+use crate::{Say, Vendor, begin, tool};
+
+/// Sends a message and returns the changes that the run tells of.
+async fn changes(chat: &mut Chat, message: &str) -> Vec<Value> {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let sees = Arc::clone(&seen);
+    let sending = chat.send(message).on_event(move |event| {
+        let json = serde_json::to_value(event.into_owned()).unwrap();
+        if json["type"] == "prefix_changed" {
+            sees.lock().unwrap().push(json);
+        }
+    });
+    sending.await.unwrap();
+    let seen = seen.lock().unwrap();
+    seen.clone()
+}
+
+async fn sets(journal: &MemoryJournal) -> usize {
+    let stored = journal.read("c", 0).await.unwrap();
+    let facts = stored.facts.iter().map(|fact| fact.fact().unwrap());
+    facts.filter(|fact| matches!(fact, Fact::PrefixSet { .. })).count()
+}
+
+#[tokio::test]
+async fn a_change_is_told_and_written_once() {
+    let vendor = Vendor::start("anthropic", PrefixCheck::refusing()).await;
+    let journal = MemoryJournal::new();
+    let before = vendor.program("Be brief.", [tool("look", "Looks.")]).build().unwrap();
+    let mut chat = before.open(&journal, "c").await.unwrap();
+    begin(&vendor, &mut chat).await;
+    drop(chat);
+    assert_eq!(sets(&journal).await, 1);
+    let tools = [tool("look", "Looks it up."), tool("see", "Sees.")];
+    let after = vendor.program("Be kind.", tools).build().unwrap();
+    let mut chat = after.open(&journal, "c").await.unwrap();
+    let told = changes(&mut chat, "Three?").await;
+    let expected = json!([{
+        "type": "prefix_changed", "change": "the instructions, the tool `see`", "appended": true,
+        "left_out": 0,
+    }]);
+    assert_eq!(Value::Array(told), expected);
+    let body = vendor.last();
+    assert_eq!(body["system"][0]["text"], "Be brief.");
+    let names = body["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]);
+    assert_eq!(names.collect::<Vec<_>>(), ["look", "read_result"]);
+    assert_eq!(body["tools"][0]["description"], "Looks.");
+    let added = body["messages"].as_array().unwrap().last().unwrap();
+    assert_eq!(added["role"], "system");
+    assert!(added["content"][0]["text"].as_str().unwrap().ends_with("\n\nBe kind."), "{added}");
+    assert_eq!(added["content"][1]["tool"]["definition"]["name"], "see");
+    let text = chat.transcript().messages().iter().map(|message| message.text());
+    assert!(!text.collect::<String>().contains("Be kind."), "nobody has said that");
+    assert_eq!(changes(&mut chat, "Four?").await, Vec::<Value>::new());
+    drop(chat);
+    assert_eq!(sets(&journal).await, 2);
+}
+
+#[tokio::test]
+async fn a_program_can_want_its_definitions_as_they_are() {
+    for wire in crate::WIRES {
+        let vendor = Vendor::start(wire, PrefixCheck::refusing()).await;
+        let journal = MemoryJournal::new();
+        let before = vendor.program("Be brief.", [tool("look", "Looks.")]).build().unwrap();
+        let mut chat = before.open(&journal, "c").await.unwrap();
+        begin(&vendor, &mut chat).await;
+        drop(chat);
+        let after = vendor.program("Be brief.", [tool("look", "Looks it up.")]);
+        let after = after.prefix_policy(PrefixPolicy::Follow).build().unwrap();
+        let mut chat = after.open(&journal, "c").await.unwrap();
+        let told = changes(&mut chat, "Three?").await;
+        assert_eq!(told[0]["change"], "the tool `look`");
+        assert!(vendor.last().to_string().contains("Looks it up."));
+        assert_eq!((vendor.check.kept(), vendor.check.refusals()), (3, 0), "{wire}");
+    }
+}
+
+#[tokio::test]
+async fn a_summary_brings_the_definitions_of_the_program() {
+    let vendor = Vendor::start("anthropic", PrefixCheck::refusing()).await;
+    let journal = MemoryJournal::new();
+    let before = vendor.program("Be brief.", [tool("look", "Looks.")]).build().unwrap();
+    let mut chat = before.open(&journal, "c").await.unwrap();
+    begin(&vendor, &mut chat).await;
+    drop(chat);
+    let after = vendor.program("Be kind.", [tool("look", "Looks it up.")]).build().unwrap();
+    let mut chat = after.open(&journal, "c").await.unwrap();
+    vendor.says([Say::Call("look", json!({"city": "Oslo"})), Say::Text("Three.")]);
+    chat.send("Three? ".repeat(2_000)).await.unwrap();
+    chat.send("And?").await.unwrap();
+    let headings = "## Goals\n- a\n## Decisions\n- a\n## Open work\n- a\n## Names and ids\n- a\n## Tried and failed\n- a\n";
+    vendor.says([Say::Text(headings)]);
+    chat.compact().await.unwrap();
+    assert_eq!(changes(&mut chat, "Four?").await, Vec::<Value>::new());
+    let body = vendor.last();
+    assert_eq!(body["system"][0]["text"], "Be kind.");
+    assert_eq!(body["tools"][0]["description"], "Looks it up.");
+    chat.send("Five?").await.unwrap();
+    assert_eq!((vendor.check.kept(), vendor.check.refusals()), (1, 0));
+}
+
+#[tokio::test]
+async fn openai_is_told_which_tools_may_be_called() {
+    let vendor = Vendor::start("responses", PrefixCheck::refusing()).await;
+    let tools = [tool("look", "Looks."), tool("see", "Sees.")];
+    let agent = vendor.program("Be brief.", tools).build().unwrap();
+    let mut chat = agent.chat();
+    begin(&vendor, &mut chat).await;
+    assert_eq!(vendor.last()["tool_choice"], Value::Null);
+    chat.send("Three?").only_tools(["see"]).await.unwrap();
+    let see = json!({"type": "function", "name": "see"});
+    let expected = json!({"type": "allowed_tools", "mode": "auto", "tools": [see]});
+    assert_eq!(vendor.last()["tool_choice"], expected);
+    chat.send("Four?").only_tools(Vec::<String>::new()).await.unwrap();
+    assert_eq!(vendor.last()["tool_choice"], "none");
+    assert_eq!((vendor.check.kept(), vendor.check.refusals()), (4, 0));
+}
+
+/// A model that the table does not have gets all reasoning, and is refused once.
+#[tokio::test]
+async fn a_refusal_is_answered_once_and_remembered_with_the_conversation() {
+    for wire in crate::WIRES {
+        let vendor = Vendor::start(wire, PrefixCheck::refusing()).await.with_model("next");
+        let journal = MemoryJournal::new();
+        let before = vendor.program("Be brief.", [tool("look", "Looks.")]).build().unwrap();
+        let mut chat = before.open(&journal, "c").await.unwrap();
+        begin(&vendor, &mut chat).await;
+        drop(chat);
+        assert_eq!(sets(&journal).await, 0);
+        let program = |system: &str| vendor.program(system, [tool("look", "Looks.")]).build();
+        let mut chat = program("Be kind.").unwrap().open(&journal, "c").await.unwrap();
+        let told = changes(&mut chat, "Three?").await;
+        assert_eq!((told.len(), &told[0]["left_out"]), (1, &json!(3)), "{told:?}");
+        assert!(told[0]["refusal"].is_string(), "{told:?}");
+        chat.send("Four?").await.unwrap();
+        assert_eq!((vendor.check.kept(), vendor.check.refusals()), (1, 1), "{wire}");
+        drop(chat);
+        // Another process knows it, and that the reasoning is bound.
+        let mut chat = program("Be exact.").unwrap().open(&journal, "c").await.unwrap();
+        let told = changes(&mut chat, "Five?").await;
+        assert_eq!((told.len(), &told[0]["left_out"]), (1, &json!(2)), "{told:?}");
+        chat.send("Six?").await.unwrap();
+        assert_eq!((vendor.check.kept(), vendor.check.refusals()), (1, 1), "{wire}");
+    }
+}
+
+/// A gateway to such a model that knows no system messages in the middle.
+#[tokio::test]
+async fn a_server_that_refuses_what_is_sent_behind_messages_gets_it_before_them() {
+    let check = Arc::new(PrefixCheck::refusing());
+    let (checks, refused) = (Arc::clone(&check), Arc::new(AtomicUsize::new(0)));
+    let counts = Arc::clone(&refused);
+    let server = LoopbackServer::answering(move |request| {
+        let body = request.json();
+        let messages = body["messages"].as_array().unwrap();
+        if let Some(at) = messages.iter().position(|message| message["role"] == "system") {
+            counts.fetch_add(1, Ordering::Relaxed);
+            let words = format!("messages.{at}: role 'system' is not supported on this model");
+            return anthropic::error(400, "invalid_request_error", &words);
+        }
+        match checks.check(request) {
+            Ok(proof) => anthropic::body().thinking("Hm.", &proof).text("Done.").answer(),
+            Err(refusal) => refusal,
+        }
+    })
+    .await
+    .unwrap();
+    let program = |system: &str| {
+        let provider = harness::AnthropicProvider::builder().api_key("k").base_url(server.url());
+        let provider = provider.name("anthropic").model("claude-opus-5-5").build().unwrap();
+        Agent::builder(provider.with_retry(RetryPolicy::none())).system(system).build().unwrap()
+    };
+    let journal = MemoryJournal::new();
+    program("Be brief.").open(&journal, "c").await.unwrap().send("One?").await.unwrap();
+    let mut chat = program("Be kind.").open(&journal, "c").await.unwrap();
+    let told = changes(&mut chat, "Two?").await;
+    assert_eq!(told.iter().map(|it| &it["left_out"]).collect::<Vec<_>>(), [0, 1], "{told:?}");
+    chat.send("Three?").await.unwrap();
+    let last = server.requests().last().unwrap().json();
+    assert_eq!(last["system"][0]["text"], "Be kind.");
+    assert_eq!((check.kept(), check.refusals(), refused.load(Ordering::Relaxed)), (1, 0, 1));
+}
+
+#[tokio::test]
+async fn the_text_of_thinking_is_asked_for_where_a_model_omits_it() {
+    let vendor = Vendor::start("anthropic", PrefixCheck::refusing()).await;
+    let agent = vendor.program("Be brief.", []).build().unwrap();
+    agent.run("One?").await.unwrap();
+    assert_eq!(vendor.last()["thinking"], json!({"type": "adaptive", "display": "summarized"}));
+    let silent = Settings { thinking_text: Some(false), ..Settings::default() };
+    agent.run("Two?").settings(silent).await.unwrap();
+    assert_eq!(vendor.last()["thinking"], Value::Null);
+    let old = vendor.with_model("claude-sonnet-4-5");
+    old.program("Be brief.", []).build().unwrap().run("Three?").await.unwrap();
+    assert_eq!(old.last()["thinking"], Value::Null);
+}
