@@ -12,6 +12,9 @@ mod source;
 mod store;
 mod wait;
 
+pub use self::envelope::now;
+#[doc(hidden)]
+pub use self::source::Sources;
 pub use self::{
     context_edits::{ClearedArguments, ClearedResult, SummaryRequest, VendorSummary},
     decision::{Always, CallBinding, Decider, Decision, Reason, Repeat},
@@ -28,5 +31,3 @@ pub use self::{
     },
     wait::{Awaited, CallSpent, Wait},
 };
-#[doc(hidden)]
-pub use self::{envelope::now, source::Sources};

@@ -88,7 +88,6 @@ impl<P: Provider> Provider for RetryProvider<P> {
 
 /// Makes the attempts of a call.
 #[derive(Clone, Debug)]
-#[doc(hidden)]
 pub struct RetryLoop {
     pub policy: RetryPolicy,
     /// The seeded random source, if the waits have to be reproducible.

@@ -796,7 +796,6 @@ fn is_whole(arguments: &str) -> bool {
 }
 
 /// The error of a stream that ended before the answer was complete.
-#[doc(hidden)]
 pub fn cut_off() -> Error {
     Error::new(
         ErrorKind::CutOff,

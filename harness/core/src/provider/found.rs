@@ -15,7 +15,6 @@ pub struct FoundTools {
 
 /// The searches whose results are sent.
 #[derive(Clone, Copy, Debug, Default)]
-#[doc(hidden)]
 pub struct ToolSearches<'a> {
     all: &'a [FoundTools],
     /// The results in messages of the transcript before this index are not sent.

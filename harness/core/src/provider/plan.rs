@@ -10,7 +10,6 @@ const LONG: usize = 128;
 
 /// Some encoded messages.
 #[derive(Clone, Debug, Default)]
-#[doc(hidden)]
 pub struct EncodedPart {
     /// The bytes of everything but the long texts.
     ready: Vec<u8>,
@@ -140,7 +139,6 @@ impl EncodedPart {
 
 /// The lengths of a part's lists at one moment.
 #[derive(Debug, Clone, Copy)]
-#[doc(hidden)]
 pub struct DraftMark {
     ready: usize,
     texts: usize,
@@ -150,7 +148,6 @@ pub struct DraftMark {
 
 /// A part that is being written: ready bytes, and the long texts of the current message.
 #[derive(Debug, Default)]
-#[doc(hidden)]
 pub struct BodyDraft {
     part: EncodedPart,
     message: Option<Message>,
@@ -307,7 +304,6 @@ impl BodyDraft {
 
 /// How much of a part has been written.
 #[derive(Debug, Default)]
-#[doc(hidden)]
 pub struct PartCursor {
     ready: usize,
     text: usize,

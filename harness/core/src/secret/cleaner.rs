@@ -6,7 +6,6 @@ use super::{HIDDEN, Secrets};
 
 /// Accepts bytes in pieces of any size and returns text. Invalid UTF-8 becomes U+FFFD. Secrets are
 /// replaced, also where they extend over two pieces.
-#[doc(hidden)]
 pub struct SecretFilter {
     secrets: Secrets,
     /// The number of bytes that are searched at a time.

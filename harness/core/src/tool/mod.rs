@@ -34,14 +34,18 @@ pub use self::{
         CallIdentity, LateEnd, ended_in, equal_still_running, is_still_running, mark_reported,
         still_running_in,
     },
-    dispatch::{DispatchOutcome, GRACE, RUNS_ON, ReconcileOutcome},
+    dispatch::{RUNS_ON, ReconcileOutcome},
     human_wait::{HumanWait, HumanWaitGuard},
     large_results::{
         COPIED, LargeResults, READ_RESULT, SpillFolder, SpillFuture, SpillStore, WithArguments,
     },
     search::{FEW_TOOLS, TOOL_SEARCH},
-    state::{SharedValues, StateType},
+    state::StateType,
     tool::ReconcileFailure,
+};
+pub use self::{
+    dispatch::{DispatchOutcome, GRACE},
+    state::SharedValues,
 };
 pub(crate) use self::{
     large_results::{LEFT_OUT, NOT_KEPT, name_of_arguments},

@@ -104,7 +104,6 @@ impl ToolOutput {
         self.file.as_deref()
     }
 
-    #[doc(hidden)]
     pub fn into_parts(self) -> (Vec<ToolContent>, Option<Value>, Option<PathBuf>) {
         (self.content, self.value, self.file)
     }

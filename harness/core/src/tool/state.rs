@@ -87,7 +87,6 @@ impl StateType {
 
 /// Shared values, at most one of each type. A clone is cheap.
 #[derive(Debug, Clone, Default)]
-#[doc(hidden)]
 pub struct SharedValues(Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
 
 impl SharedValues {

@@ -540,7 +540,6 @@ impl Tool {
 
     /// Makes the review of a call, on a thread for blocking work if there is a runtime. Dropping the future cancels
     /// a review that has not begun.
-    #[doc(hidden)]
     pub async fn review_off_loop(&self, arguments: &Arguments) -> Option<Review> {
         if !self.has_review() {
             return None;
