@@ -86,11 +86,8 @@ fn html(root: &Path) -> Result<Vec<(String, String)>, Box<dyn Error>> {
 }
 
 fn change(part: &mut Value, docs: &Docs) {
-    if let Some(chapter) = part.get_mut("Chapter") {
-        if let Some(content) = chapter.get_mut("content") {
-            let text = content.as_str().unwrap_or_default();
-            *content = pages::for_book(text, docs).into();
-        }
+    if let Some(content) = part.pointer_mut("/Chapter/content") {
+        *content = pages::for_book(content.as_str().unwrap_or_default(), docs).into();
     }
     match part {
         Value::Object(members) => members.values_mut().for_each(|part| change(part, docs)),
