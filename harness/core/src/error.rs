@@ -279,6 +279,7 @@ impl Error {
         self.0.api.code.as_deref()
     }
 
+    /// The member of the request that the server has refused, if it names one.
     pub fn param(&self) -> Option<&str> {
         self.0.api.param.as_deref()
     }

@@ -41,20 +41,38 @@ struct MediaInner {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum MediaSource {
     /// In memory, as base64.
-    Data { mime: String, data: String },
+    Data {
+        /// The media type.
+        mime: String,
+        /// The base64 text.
+        data: String,
+    },
     /// In memory, as text.
-    Text { mime: String, text: String },
+    Text {
+        /// The media type.
+        mime: String,
+        /// The text.
+        text: String,
+    },
     /// At a URL that the vendor fetches.
     Url(String),
     /// Stored by the vendor.
-    File { id: String, provider: String },
+    File {
+        /// The vendor's id of the file.
+        id: String,
+        /// The provider that has it.
+        provider: String,
+    },
 }
 
 /// The use of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MediaKind {
+    /// A picture.
     Image,
+    /// Sound.
     Audio,
+    /// A document.
     Document,
 }
 
@@ -193,6 +211,7 @@ impl Media {
         Self(Arc::new(MediaInner { source, name, uri }))
     }
 
+    /// Where the file is.
     pub fn source(&self) -> &MediaSource {
         &self.0.source
     }

@@ -85,7 +85,9 @@ pub(super) fn listed(provider: &str, model: &str) -> Model {
 /// Who has made a model that needs requests of its own form, whoever serves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelMaker {
+    /// Google.
     Google,
+    /// DeepSeek.
     DeepSeek,
 }
 

@@ -89,12 +89,14 @@ impl<P: Provider> Provider for RetryProvider<P> {
 /// Makes the attempts of a call.
 #[derive(Clone, Debug)]
 pub struct RetryLoop {
+    /// What is retried.
     pub policy: RetryPolicy,
     /// The seeded random source, if the waits have to be reproducible.
     seeded: Option<Arc<Mutex<fastrand::Rng>>>,
 }
 
 impl RetryLoop {
+    /// Retries by this policy.
     pub fn new(policy: RetryPolicy) -> Self {
         Self { policy, seeded: None }
     }

@@ -76,6 +76,7 @@ impl OutputSchema {
         self
     }
 
+    /// What the request with this schema is for.
     pub fn about(&self) -> RequestPurpose {
         self.about
     }

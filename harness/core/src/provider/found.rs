@@ -26,6 +26,7 @@ pub struct ToolSearches<'a> {
 }
 
 impl<'a> ToolSearches<'a> {
+    /// The searches `all` so far, the first of which belongs to the message at `from`.
     pub fn new(all: &'a [FoundTools], from: usize) -> Self {
         Self { all, from, ..Self::default() }
     }

@@ -91,10 +91,12 @@ fn places(message: &Message) -> impl Iterator<Item = TextPosition> + '_ {
 }
 
 impl EncodedPart {
+    /// A part of these bytes.
     pub fn of(ready: Vec<u8>) -> Self {
         Self { ready, ..Self::default() }
     }
 
+    /// Whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.ready.is_empty()
     }
@@ -161,10 +163,12 @@ impl BodyDraft {
         Self { part, ..Self::default() }
     }
 
+    /// What was written.
     pub fn into_part(self) -> EncodedPart {
         self.part
     }
 
+    /// What was written so far.
     pub fn part(&self) -> &EncodedPart {
         &self.part
     }
@@ -198,10 +202,12 @@ impl BodyDraft {
         self.part.ready.len()
     }
 
+    /// The last ready byte.
     pub fn last(&self) -> Option<u8> {
         self.part.ready.last().copied()
     }
 
+    /// Adds a byte.
     pub fn push(&mut self, byte: u8) {
         self.part.ready.push(byte);
     }
@@ -278,6 +284,7 @@ impl BodyDraft {
         self.part.ready.extend_from_slice(json.as_bytes());
     }
 
+    /// The place that is written now.
     pub fn mark(&self) -> DraftMark {
         let EncodedPart { ready, texts, steps, sent } = &self.part;
         DraftMark { ready: ready.len(), texts: texts.len(), steps: steps.len(), sent: *sent }

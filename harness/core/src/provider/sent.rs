@@ -63,6 +63,7 @@ impl EncodedPrefix {
         (written.form == form && messages.has_prefix(&written.messages)).then_some(written)
     }
 
+    /// Keeps the messages for the next request, if they are not too large.
     pub fn keep(&self, written: EncodedMessages) {
         let size: usize = written.parts.iter().map(|part| part.weight()).sum();
         self.replace(Some(written).filter(|_| size <= MOST));

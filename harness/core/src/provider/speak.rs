@@ -53,6 +53,7 @@ struct SenderState<'a> {
 
 /// A stream whose events have passed through.
 pub struct ForwardedStream<'a> {
+    /// The rest of the stream.
     pub stream: EventStream<'a>,
     /// Its last item, which was not handed out; `None` if the stream has ended.
     pub item: Option<EventItem>,

@@ -15,6 +15,7 @@ pub struct SecretFilter {
     margin: usize,
     /// The incomplete character at the end of a piece.
     cut: Vec<u8>,
+    /// The text that is not returned yet.
     pub held: String,
     /// The number of bytes of `held` that were already replaced. They are kept to find secrets that
     /// overlap them.

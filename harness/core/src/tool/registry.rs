@@ -132,6 +132,7 @@ impl ToolRegistry {
         arguments.map(|arguments| index.find(&arguments)).unwrap_or_default()
     }
 
+    /// What is hidden in results and errors.
     pub fn secrets(&self) -> &Secrets {
         &self.secrets
     }

@@ -117,6 +117,7 @@ impl SharedValues {
         }
     }
 
+    /// Whether there is a value of this type.
     pub fn has(&self, id: TypeId) -> bool {
         self.0.contains_key(&id)
     }

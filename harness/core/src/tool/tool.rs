@@ -65,7 +65,6 @@ pub enum ReconcileFault {
 
 /// Why it is unknown whether a call happened although its tool was asked: the kind of the failure, and its text,
 /// from which secrets have not been removed.
-#[doc(hidden)]
 pub type ReconcileFailure = (ReconcileFault, String);
 
 type ReconcileFn = dyn Fn(ToolContext, Map<String, Value>) -> ReconcileFuture + Send + Sync;
@@ -332,7 +331,6 @@ impl Tool {
     }
 
     /// The limit of how many calls run at the same time, if there is a limit.
-    #[doc(hidden)]
     pub fn concurrency_limit(&self) -> Option<&ConcurrencyLimit> {
         match &self.body {
             ToolBody::Declared { def, .. } => {
@@ -383,7 +381,6 @@ impl Tool {
     }
 
     /// Declares that calls run this agent, which has these tools and needs these values.
-    #[doc(hidden)]
     pub fn of_agent(
         mut self,
         agent: Arc<dyn Any + Send + Sync>,
@@ -398,7 +395,6 @@ impl Tool {
     }
 
     /// The agent that its calls run, if there is one and it has this type.
-    #[doc(hidden)]
     pub fn agent<A: 'static>(&self) -> Option<&A> {
         self.agent.as_ref()?.agent.downcast_ref()
     }
@@ -410,7 +406,6 @@ impl Tool {
     }
 
     /// Whether its calls run an agent. Each of these calls is a conversation of its own.
-    #[doc(hidden)]
     pub fn is_agent(&self) -> bool {
         self.agent.is_some()
     }
@@ -471,7 +466,6 @@ impl Tool {
     }
 
     /// Starts to find out whether a call happened.
-    #[doc(hidden)]
     pub fn find_out(
         &self,
         context: ToolContext,
@@ -526,7 +520,6 @@ impl Tool {
 
     /// A hash of what a call would do: it is the same whether an argument is left out, is `null`, or is the
     /// default.
-    #[doc(hidden)]
     pub fn sameness(&self, arguments: Arguments) -> Fingerprint {
         let schema = self.input_schema().get("properties");
         let default = |name: &str| schema?.get(name)?.get("default");
@@ -650,7 +643,6 @@ impl Tool {
     }
 
     /// Whether it needs a shared value of this type.
-    #[doc(hidden)]
     pub fn needs<T: 'static>(&self) -> bool {
         self.state_types().any(|needed| needed.id() == TypeId::of::<T>())
     }
@@ -700,7 +692,6 @@ impl Tool {
     }
 
     /// Whether the tool comes from a server outside of the program.
-    #[doc(hidden)]
     pub fn is_of_a_server(&self) -> bool {
         self.definition.is_some()
     }
