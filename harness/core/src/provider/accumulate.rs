@@ -41,12 +41,11 @@ pub async fn accumulate(
 
 /// An answer that is still arriving.
 ///
-/// A call that the server repeats counts once: a call with the same id and equal decoded arguments,
-/// at any block, or without ids at the same block. A call with the same id and other arguments is
-/// another call and gets an id of its own. Equal calls with different ids are also different calls.
+/// A call that the server repeats counts once: a call with the same id and equal decoded arguments, at any block, or without
+/// ids at the same block. A call with the same id and other arguments is another call and gets an id of its own, and so are
+/// equal calls with different ids.
 ///
-/// An empty object is ignored beside other arguments, before or after them: some servers begin or
-/// end a call with `{}`. That holds for pieces of one call, and for calls of one id and name.
+/// An empty object is ignored beside other arguments: some servers begin or end a call with `{}`.
 ///
 /// ```
 /// use harness::provider::{Accumulator, StopReason, StreamEvent, Usage};
@@ -124,8 +123,9 @@ struct ArgumentsChange {
 pub struct CallPiece<'a> {
     /// The id that results refer to.
     pub call: &'a str,
+    /// The name of the tool.
     pub tool: &'a str,
-    /// Whether the call begins with this piece. If it has begun before, its earlier pieces are void.
+    /// Whether the call begins with this piece, so that earlier pieces of it are void.
     pub begins: bool,
     /// The next piece of the arguments; may be empty.
     pub json: &'a str,

@@ -113,6 +113,9 @@ impl OutputSchema {
 
     /// The schema in the form to which the vendor can hold the model, if these tools are held to
     /// their schemas, too.
+    ///
+    /// # Errors
+    /// Fails if the form has no schema with this meaning.
     pub fn strict(&self, form: StrictForm, held: &[ToolSchema]) -> Result<Value, NotStrict> {
         let all: Vec<ToolSchema> = held.iter().chain([&self.tool]).cloned().collect();
         let last = form.of_all(&all).pop();

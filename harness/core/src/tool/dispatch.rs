@@ -12,7 +12,7 @@ use super::{
     ReconcileFault, Reconciled, Tool, ToolContext, ToolError, ToolOutput, ToolRegistry,
     detached_threads,
     error::Asks,
-    tool::ReconcileFailure,
+    reconciled::ReconcileFailure,
     truncate::{around, short_name},
 };
 use crate::{

@@ -15,6 +15,7 @@ mod human_wait;
 mod large_results;
 mod limits;
 mod output;
+mod reconciled;
 mod registry;
 #[doc(hidden)]
 pub mod review;
@@ -39,9 +40,9 @@ pub use self::{
     large_results::{
         COPIED, LargeResults, READ_RESULT, SpillFolder, SpillFuture, SpillStore, WithArguments,
     },
+    reconciled::ReconcileFailure,
     search::{FEW_TOOLS, TOOL_SEARCH},
     state::StateType,
-    tool::ReconcileFailure,
 };
 pub use self::{
     dispatch::{DispatchOutcome, GRACE},
@@ -64,12 +65,13 @@ pub use self::{
     error::{Asks, ToolError, ToolFailure},
     limits::ToolLimits,
     output::ToolOutput,
+    reconciled::{ReconcileFault, ReconcileFuture, Reconciled},
     registry::{ToolList, ToolRegistry},
     review::{Preview, Review, Reviewed, Scope},
     search::ToolSearch,
     side_effects::{SideEffect, SideEffects},
     state::State,
-    tool::{ReconcileFault, ReconcileFuture, Reconciled, Tool, ToolFuture},
+    tool::{Tool, ToolFuture},
 };
 #[doc(inline)]
 pub use harness_schema::StrictForm;

@@ -11,7 +11,6 @@ use std::{
 };
 
 use harness_schema::{SchemaChecker, ToolSchema, Unchecked, UnusableSchema, ValueFault};
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 
@@ -22,6 +21,7 @@ use super::{
         declared::ParamDef,
     },
     limits::check_depth,
+    reconciled::{ReconcileFailure, ReconcileFault, ReconcileFuture},
     review::{HandmadeReview, Review},
     state::StateType,
     title,
@@ -33,39 +33,6 @@ use crate::{
 
 /// The future of a running call.
 pub type ToolFuture = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
-
-/// The future that finds out whether a call happened.
-pub type ReconcileFuture = Pin<Box<dyn Future<Output = Result<Reconciled, ToolError>> + Send>>;
-
-/// Whether a call happened that had started in a process which is gone: see [`#[tool(reconcile =
-/// ..)]`](macro@crate::tool). `T` is the type that the tool returns.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Reconciled<T = ToolOutput> {
-    /// The call happened, and this is its result.
-    Happened(T),
-    /// Nothing of the call has happened, so it can run now.
-    NotHappened,
-}
-
-/// Why a tool failed to find out whether a call happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum ReconcileFault {
-    /// The tool returned an error.
-    Failed,
-    /// The tool panicked.
-    Panicked,
-    /// The tool took too long.
-    TimedOut,
-    /// The arguments of the call do not fit the tool as it is now, so the tool was not asked.
-    Arguments,
-}
-
-/// Why it is unknown whether a call happened although its tool was asked: the kind of the failure, and its text,
-/// from which secrets have not been removed.
-pub type ReconcileFailure = (ReconcileFault, String);
 
 type ReconcileFn = dyn Fn(ToolContext, Map<String, Value>) -> ReconcileFuture + Send + Sync;
 
@@ -466,6 +433,9 @@ impl Tool {
     }
 
     /// Starts to find out whether a call happened.
+    ///
+    /// # Errors
+    /// Fails with the tool, and if the arguments do not fit it.
     pub fn find_out(
         &self,
         context: ToolContext,
