@@ -61,8 +61,8 @@ pub(super) struct CallContextParts<'a> {
     pub(super) transcript: &'a Transcript,
     pub(super) granted: Option<&'a ApprovedCall>,
     pub(super) rules: CallerRules,
-    /// What is already counted of its agents' spending.
-    pub(super) counted: Option<Box<CallSpent>>,
+    /// What is already counted of the spending of its agents whose conversations are kept.
+    pub(super) counted: CallSpent,
     /// Whether no fact in a journal says that it has started.
     pub(super) is_unwritten: bool,
     pub(super) stop: &'a CancellationToken,

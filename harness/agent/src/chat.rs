@@ -511,7 +511,9 @@ impl ChatReader {
     fn take(&mut self, envelope: &Envelope) -> Result<(), Error> {
         let Self { chat, read, waited } = self;
         let folded = envelope.fact().and_then(|fact| {
-            let before = || chat.machine.next() == Action::AwaitAnswers;
+            // No run goes on while the program says what became of a call in doubt.
+            let before =
+                || matches!(chat.machine.next(), Action::AwaitAnswers | Action::FindOut(_));
             *waited = is_answer(&fact).then(|| waited.unwrap_or_else(before));
             chat.read_fact(&fact, envelope)
         });
