@@ -456,7 +456,7 @@ impl Run<'_> {
         }
         // The call has not begun, although the fact says so.
         if written.as_ref().is_err_and(|error| self.must_leave_calls_open(error)) {
-            self.undo_start(call)?;
+            self.chat.record(&Fact::CallCleared { call: call.id().to_owned(), spent: None })?;
             return written.map(|_| StartDecision::Stopped);
         }
         let text =
@@ -478,14 +478,12 @@ impl Run<'_> {
         let holds =
             self.chat.approval_holds(call, self.calls_from_previous_process.contains(call.id()));
         let approved = self.chat.machine.approved(call.id());
-        if let Some(approved) = approved.filter(|approved| match approved.again {
-            true => !(holds && self.chat.may_repeat(call)),
-            // The call or its agent has asked a question in a program that had the tool. An agent may have done something
-            // before, so its call is not decided again.
-            false => {
-                let is_gone = approved.begun && self.chat.tools().get(call.name()).is_none();
-                is_gone || approved.waited && !holds
-            }
+        if let Some(approved) = approved.filter(|approved| {
+            // The call or its agent has asked a question in a program that had the tool.
+            let is_gone = approved.begun && self.chat.tools().get(call.name()).is_none();
+            let is_over = approved.again && !self.chat.may_repeat(call);
+            // A call that may have done something is not decided again.
+            is_gone || is_over || approved.has_run() && !holds
         }) {
             let effects = approved.effects;
             self.doubt(call, effects)?;
