@@ -144,7 +144,7 @@ impl Budget {
         budget
     }
 
-    /// Creates the budget of agents that a call runs: a part of this one.
+    /// Creates the budget of agents that a call runs, within the budget of its run or of all its agents.
     #[doc(hidden)]
     pub fn of_agents(outer: &Self) -> Self {
         let budget = Self::made(LimitScope::Outer, Limits::new(), None);
