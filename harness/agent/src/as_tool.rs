@@ -171,8 +171,8 @@ impl From<Stopped> for ToolError {
         let mut text = format!("the agent came to no answer: {stopped}");
         if stopped.outcome() == Outcome::Waiting {
             text.push_str(
-                ". What a person is to decide or answer later can only be given to an agent whose \
-                 caller's conversation is in a journal",
+                ". What a person is to decide or answer later can only be given to an agent that a journal \
+                 keeps below its caller's conversation",
             );
         }
         let last = stopped.text();

@@ -61,9 +61,9 @@ pub(super) enum CallStatus {
 pub(super) struct ApprovedCall {
     pub(super) effects: SideEffects,
     pub(super) repeat: Repeat,
-    /// Whether it has run before, or may have.
+    /// Whether it had started in a process that is gone.
     pub(super) again: bool,
-    /// Whether it has begun in this process, or had begun before it waited.
+    /// Whether it or its agent has asked something, so that it had begun before it waited.
     pub(super) begun: bool,
     /// Whether its agent has waited for somebody, and may have done something before.
     pub(super) waited: bool,
@@ -94,6 +94,11 @@ impl ApprovedCall {
     /// Whether it may have done something before it is run now.
     pub(super) fn has_run(&self) -> bool {
         self.again || self.waited
+    }
+
+    /// The same call, of which nothing has happened.
+    pub(super) fn cleared(&self) -> Self {
+        Self { again: false, begun: false, waited: false, ..self.clone() }
     }
 
     /// The status of a call that is to run. If what had allowed it was withdrawn, it is asked about
@@ -210,7 +215,7 @@ impl ToolCallStates {
                     .then(|| ApprovedCall { revoked: true, ..granted.clone() })
             };
             let status = match &call.status {
-                CallStatus::Allowed(granted) if granted.again => {
+                CallStatus::Allowed(granted) if granted.has_run() => {
                     revoked(granted).map(CallStatus::Doubtful)
                 }
                 CallStatus::Started(granted) => revoked(granted).map(CallStatus::Started),
@@ -294,11 +299,11 @@ impl Machine {
         })
     }
 
-    /// The calls that an earlier *always* has allowed and that have not started.
+    /// The calls that an earlier *always* has allowed and that have not run.
     pub(super) fn calls_of_grant(&self, call: &str, scope: &Scope) -> Vec<String> {
         let by = |granted: &ApprovedCall| {
             let by = granted.by_grant.as_ref();
-            !granted.again && by.is_some_and(|(asked, of)| asked == call && of == scope)
+            !granted.has_run() && by.is_some_and(|(asked, of)| asked == call && of == scope)
         };
         let those = self.calls().filter(|CallState { status, .. }| match status {
             CallStatus::Allowed(granted) => by(granted),

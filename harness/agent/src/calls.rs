@@ -61,8 +61,8 @@ pub(super) struct CallContextParts<'a> {
     pub(super) transcript: &'a Transcript,
     pub(super) granted: Option<&'a ApprovedCall>,
     pub(super) rules: CallerRules,
-    /// What is already counted of its agents' spending.
-    pub(super) counted: Option<Box<CallSpent>>,
+    /// What is already counted of the spending of its agents whose conversations are kept.
+    pub(super) counted: CallSpent,
     /// Whether no fact in a journal says that it has started.
     pub(super) is_unwritten: bool,
     pub(super) stop: &'a CancellationToken,
@@ -456,7 +456,7 @@ impl Run<'_> {
         }
         // The call has not begun, although the fact says so.
         if written.as_ref().is_err_and(|error| self.must_leave_calls_open(error)) {
-            self.undo_start(call)?;
+            self.chat.record(&Fact::CallCleared { call: call.id().to_owned(), spent: None })?;
             return written.map(|_| StartDecision::Stopped);
         }
         let text =
@@ -478,14 +478,12 @@ impl Run<'_> {
         let holds =
             self.chat.approval_holds(call, self.calls_from_previous_process.contains(call.id()));
         let approved = self.chat.machine.approved(call.id());
-        if let Some(approved) = approved.filter(|approved| match approved.again {
-            true => !(holds && self.chat.may_repeat(call)),
-            // The call or its agent has asked a question in a program that had the tool. An agent may have done something
-            // before, so its call is not decided again.
-            false => {
-                let is_gone = approved.begun && self.chat.tools().get(call.name()).is_none();
-                is_gone || approved.waited && !holds
-            }
+        if let Some(approved) = approved.filter(|approved| {
+            // The call or its agent has asked a question in a program that had the tool.
+            let is_gone = approved.begun && self.chat.tools().get(call.name()).is_none();
+            let is_over = approved.again && !self.chat.may_repeat(call);
+            // A call that may have done something is not decided again.
+            is_gone || is_over || approved.has_run() && !holds
         }) {
             let effects = approved.effects;
             self.doubt(call, effects)?;

@@ -378,14 +378,17 @@ impl Chat {
         Some((mem::replace(&mut self.guard, guard), mem::take(&mut self.clock)))
     }
 
-    /// What a person has allowed by *always* in this conversation, in the order of the answers.
+    /// What a person has allowed by *always* in this conversation, in the order of the answers. What a person has allowed of
+    /// the calls of an agent in a call holds in the agent's own conversation alone, `<caller>/<call id>`: open that one with
+    /// [`Agent::open`] to read it, or to [`revoke`](Self::revoke) it, while the caller does not run the agent.
     pub fn grants(&self) -> &[Grant] {
         &self.grants
     }
 
     /// Withdraws what a person has allowed by *always*. From now on, each call of this scope is
-    /// asked about again, also a call that was allowed by the grant and has not started. If a call
-    /// had started in a process that is gone, and the grant let it run again, it is now [in
+    /// asked about again, also a call that was allowed by the grant and has not started. The call that the person was asked
+    /// about when the grant was given was allowed by that answer and not by the grant: if it has not ended, it still runs. If
+    /// a call had started in a process that is gone, or its agent had waited, and the grant let it run again, it is now [in
     /// doubt](Self::in_doubt). Returns whether there was such a grant. A conversation in a journal
     /// writes the change with the next run, or at once by [`save`](Self::save). If the process ends
     /// before that, the change is lost.
@@ -511,7 +514,9 @@ impl ChatReader {
     fn take(&mut self, envelope: &Envelope) -> Result<(), Error> {
         let Self { chat, read, waited } = self;
         let folded = envelope.fact().and_then(|fact| {
-            let before = || chat.machine.next() == Action::AwaitAnswers;
+            // No run goes on while the program says what became of a call in doubt.
+            let before =
+                || matches!(chat.machine.next(), Action::AwaitAnswers | Action::FindOut(_));
             *waited = is_answer(&fact).then(|| waited.unwrap_or_else(before));
             chat.read_fact(&fact, envelope)
         });

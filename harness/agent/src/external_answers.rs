@@ -26,6 +26,7 @@ impl Chat {
             }
             // Nobody else may answer a call in doubt.
             self.record(&fact)?;
+            self.has_waited = true;
             return self.save().await;
         }
         if is_result {

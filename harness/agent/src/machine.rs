@@ -427,21 +427,20 @@ impl Machine {
                 self.close()?;
             }
             Fact::CallUndecided { call } => {
-                let CallStatus::Allowed(ApprovedCall { again: false, .. }) =
-                    self.call(call)?.status
-                else {
-                    return Err(cannot(format!("`{call}` cannot be decided again now")));
-                };
+                match &self.call(call)?.status {
+                    CallStatus::Allowed(granted) if !granted.has_run() => {}
+                    _ => return Err(cannot(format!("`{call}` cannot be decided again now"))),
+                }
                 self.set(call, CallStatus::Asked);
             }
             Fact::CallWaits { call, wait } => {
                 let granted = match (&self.call(call)?.status, &wait.awaited) {
                     (CallStatus::Asked, Awaited::Approval { .. }) => ApprovedCall::default(),
-                    (CallStatus::Allowed(granted), Awaited::Result)
-                    | (
+                    (CallStatus::Allowed(granted), Awaited::Result) => granted.clone(),
+                    (
                         CallStatus::Started(granted),
                         Awaited::Answer { .. } | Awaited::Agent { .. },
-                    ) => granted.clone(),
+                    ) => ApprovedCall { begun: true, ..granted.clone() },
                     _ => return Err(cannot(format!("`{call}` cannot wait for that now"))),
                 };
                 self.set(call, CallStatus::Waiting(wait.clone(), granted));
@@ -465,21 +464,20 @@ impl Machine {
             }
             Fact::CallCleared { call, .. } => {
                 let granted = match &self.call(call)?.status {
-                    CallStatus::Doubtful(granted) => granted,
+                    // It has not begun now, which says nothing about earlier attempts.
+                    CallStatus::Started(granted) => granted.clone(),
+                    CallStatus::Doubtful(granted) => granted.cleared(),
                     // A call that was to run again, and whose tool was asked what became of it.
-                    CallStatus::Allowed(granted) if granted.again => granted,
+                    CallStatus::Allowed(granted) if granted.again => granted.cleared(),
                     _ => return Err(cannot(format!("`{call}` is not in doubt"))),
                 };
-                let granted =
-                    ApprovedCall { again: false, begun: false, waited: false, ..granted.clone() };
                 self.set(call, granted.may_run());
             }
             Fact::CallStarted { call } => {
                 let CallStatus::Allowed(granted) = &self.call(call)?.status else {
                     return Err(cannot(format!("`{call}` cannot start now")));
                 };
-                let granted = ApprovedCall { begun: true, ..granted.clone() };
-                self.set(call, CallStatus::Started(granted));
+                self.set(call, CallStatus::Started(granted.clone()));
             }
             Fact::CallSettled { result, .. } => {
                 match &self.call(result.call_id())?.status {

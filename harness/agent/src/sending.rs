@@ -92,6 +92,10 @@ enum ChatRef<'a> {
 }
 
 impl ChatRef<'_> {
+    fn is_owned(&self) -> bool {
+        matches!(self, Self::Owned(_))
+    }
+
     fn chat(&mut self) -> &mut Chat {
         match self {
             Self::Borrowed(chat) => chat,
@@ -438,7 +442,7 @@ impl<'a> Sending<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn in_call(mut self, context: &ToolContext) -> Self {
-        let call = ChildRun::of(context);
+        let call = ChildRun::of(context, self.chat.is_owned());
         let agent = self.chat.chat().agent().clone();
         let options = self.options();
         for announced in agent.per_run() {
@@ -446,8 +450,8 @@ impl<'a> Sending<'a> {
         }
         options.caller = call.site().cloned();
         options.places = context.held_limits().to_vec();
-        if let Some(site) = call.site() {
-            self.budget.within(site.budget());
+        if let Some(budget) = call.budget() {
+            self.budget.within(budget);
         }
         self.call = Some(Box::new(call));
         self
@@ -562,13 +566,12 @@ async fn run_in_call(
     call: Box<ChildRun>,
 ) -> Result<Reply, Stopped> {
     // If the call was told to stop, the run is stopped before it begins.
-    let names = matches!(chat, ChatRef::Owned(_));
     let effects = effects_of(offered(&chat.chat().agent, begins.options.as_deref()));
     let refused = |error| Stopped::new(Outcome::Failed, Some(error), None, RunRecord::default());
-    if matches!(chat, ChatRef::Borrowed(_)) {
+    if !chat.is_owned() {
         call.admit(effects).map_err(refused)?;
     }
-    let may_begin = Box::pin(call.may_begin(names)).await;
+    let may_begin = Box::pin(call.may_begin()).await;
     if let (ChatRef::Owned(new), true) = (&mut chat, may_begin) {
         // What `open_or_begin` needs is freed before the run begins.
         let output_spec = begins.options.as_ref().and_then(|options| options.output_spec.as_ref());
@@ -584,8 +587,8 @@ async fn run_in_call(
             Ok(ChildState::Interrupted(chat)) => {
                 (begins.input, begins.anew) = (RunInput::Resume, false);
                 begins.budget = chat.budget_of_last_run();
-                if let Some(site) = call.site() {
-                    begins.budget.within(site.budget());
+                if let Some(budget) = call.budget() {
+                    begins.budget.within(budget);
                 }
                 *new = chat;
             }

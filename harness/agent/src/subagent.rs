@@ -151,6 +151,8 @@ pub(super) struct SubagentHost {
     runs: Mutex<(u32, u32)>,
     /// What its agents spend in this process.
     budget: OnceLock<Budget>,
+    /// The part of it that those spend whose conversations are kept.
+    kept_budget: OnceLock<Budget>,
     /// How long its agents have waited for a person, or until the call was written.
     asking: HumanWait,
     /// Whether it has begun without a fact in the journal, perhaps while the model is still
@@ -163,10 +165,10 @@ pub(super) struct SubagentHost {
 
 #[derive(Default)]
 struct SubagentState {
-    /// What its agents have spent in earlier processes and is counted already.
-    counted: Option<Box<CallSpent>>,
-    /// What facts of this run have recorded of it.
-    recorded: Option<Box<CallSpent>>,
+    /// What its agents whose conversations are kept have spent in earlier processes and is counted already.
+    counted: CallSpent,
+    /// What facts of this run have recorded of the budget.
+    recorded: CallSpent,
     /// The conversation of an agent that waits for somebody, and the outcome of a call that passes its error on.
     waits: Option<(String, CallOutcome)>,
     /// The agent that could not continue, if there is one.
@@ -183,7 +185,7 @@ impl SubagentHost {
         call: &ToolCall,
         effects: SideEffects,
         rules: CallerRules,
-        counted: Option<Box<CallSpent>>,
+        counted: CallSpent,
         asking: HumanWait,
         is_unwritten: bool,
     ) -> Self {
@@ -196,6 +198,7 @@ impl SubagentHost {
             is_agent: false,
             runs: Mutex::default(),
             budget: OnceLock::new(),
+            kept_budget: OnceLock::new(),
             asking,
             is_unwritten: is_unwritten.into(),
             runs_unkept: false.into(),
@@ -221,7 +224,12 @@ impl SubagentHost {
 
     /// The budget for its agents: a part of the run's budget.
     pub(super) fn budget(&self) -> &Budget {
-        self.budget.get_or_init(|| Budget::of_call(&self.caller.budget))
+        self.budget.get_or_init(|| Budget::of_agents(&self.caller.budget))
+    }
+
+    /// The part of that budget for agents whose conversations are kept.
+    fn kept_budget(&self) -> &Budget {
+        self.kept_budget.get_or_init(|| Budget::of_agents(self.budget()))
     }
 
     pub(super) fn rules(&self) -> &CallerRules {
@@ -292,10 +300,11 @@ impl SubagentHost {
 
     /// What its agents have spent that no fact of this run has recorded yet.
     pub(super) fn unrecorded_spending(&self) -> Option<Box<CallSpent>> {
-        let budget = self.budget.get()?;
+        let mut spent = self.budget.get()?.call_spent()?;
+        spent.kept = self.kept_budget.get().and_then(Budget::call_spent);
         let mut state = self.state();
-        let rest = budget.spent_beyond(state.recorded.as_deref());
-        state.recorded = budget.spent_beyond(None);
+        let rest = rest_of([&*spent], &state.recorded);
+        state.recorded = *spent;
         rest
     }
 
@@ -412,13 +421,12 @@ impl SubagentHost {
         if !state.opened.insert(name.to_owned()) {
             return;
         }
-        let Some(spent) = chat.budget().spent_beyond(None) else { return };
-        let none = CallSpent::default();
-        let new = rest_of([&*spent], state.counted.as_deref().unwrap_or(&none));
-        state.counted = state.counted.take().and_then(|counted| rest_of([&*counted], &spent));
+        let Some(spent) = chat.budget().call_spent() else { return };
+        let new = rest_of([&*spent], &state.counted);
+        state.counted = rest_of([&state.counted], &spent).map(|rest| *rest).unwrap_or_default();
         drop(state);
         if let Some(new) = new {
-            self.budget().charge_agents(&new);
+            self.kept_budget().charge_agents(&new);
         }
     }
 }
@@ -427,7 +435,9 @@ impl SubagentHost {
 pub(super) struct ChildRun {
     /// The call, if it belongs to a run.
     site: Option<Arc<SubagentHost>>,
-    /// The number of the agent among those of the call.
+    /// Whether the conversation of the agent is named after the call.
+    names: bool,
+    /// The number of the agent among those whose conversations are named after the call.
     number: u32,
     pub(super) stop: CancellationToken,
 }
@@ -443,24 +453,32 @@ pub(super) enum ChildState {
 }
 
 impl ChildRun {
-    pub(super) fn of(context: &ToolContext) -> Self {
+    /// For an agent of this call, which `names` its conversation or leaves it to the program.
+    pub(super) fn of(context: &ToolContext, names: bool) -> Self {
         let site = context.host::<SubagentHost>();
-        let number = site.as_ref().map_or(0, |site| site.next_number(context.attempt()));
-        Self { site, number, stop: context.cancellation().clone() }
+        let named = site.as_ref().filter(|_| names);
+        let number = named.map_or(0, |site| site.next_number(context.attempt()));
+        Self { site, names, number, stop: context.cancellation().clone() }
     }
 
     pub(super) fn site(&self) -> Option<&Arc<SubagentHost>> {
         self.site.as_ref()
     }
 
-    /// Waits until an agent may begin, whose conversation is named after the call if the call `tool_names` it. Returns `false` if
-    /// the call was told to stop.
-    pub(super) async fn may_begin(&self, names: bool) -> bool {
+    /// The budget of the call that the agent is within.
+    pub(super) fn budget(&self) -> Option<&Budget> {
+        let site = self.site.as_ref()?;
+        let is_kept = self.names && site.caller.kept.is_some();
+        Some(if is_kept { site.kept_budget() } else { site.budget() })
+    }
+
+    /// Waits until the agent may begin. Returns `false` if the call was told to stop.
+    pub(super) async fn may_begin(&self) -> bool {
         let Some(site) = &self.site else { return !self.stop.is_cancelled() };
         tokio::select! {
             biased;
             () = self.stop.cancelled() => false,
-            is_written = site.is_written(names) => is_written,
+            is_written = site.is_written(self.names) => is_written,
         }
     }
 

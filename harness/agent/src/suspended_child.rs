@@ -4,7 +4,7 @@
 use super::run::Run;
 use harness_core::{
     error::{Error, ErrorKind},
-    journal::{Awaited, Fact},
+    journal::Awaited,
     message::{CallOutcome, ToolCall, ToolResult},
 };
 
@@ -62,16 +62,5 @@ impl Run<'_> {
     pub(super) fn must_leave_calls_open(&self, error: &Error) -> bool {
         let is_kept = self.chat.options.as_ref().is_some_and(|options| options.is_kept);
         is_kept && is_transient(error, self.chat.is_lost())
-    }
-
-    /// Withdraws the start of an allowed call that has not begun after all. It is as it was before.
-    pub(super) fn undo_start(&mut self, call: &ToolCall) -> Result<(), Error> {
-        let call = call.id().to_owned();
-        // That it has not begun now says nothing about an attempt in a process that is gone.
-        if self.chat.machine.approved(&call).is_some_and(|granted| granted.again) {
-            return self.chat.record(&Fact::Reopened { doubtful: Vec::new() });
-        }
-        self.chat.record(&Fact::Reopened { doubtful: vec![call.clone()] })?;
-        self.chat.record(&Fact::CallCleared { call, spent: None })
     }
 }

@@ -30,7 +30,7 @@ use super::{
 use harness_core::{
     context::copied_line,
     error::{Error, ErrorKind},
-    journal::{Fact, InterruptCause},
+    journal::{CallSpent, Fact, InterruptCause},
     message::{ToolCall, Transcript},
     policy::RunGuard,
     provider::{
@@ -471,7 +471,7 @@ impl ResponseStream<'_, '_> {
             transcript: self.transcript,
             granted: None,
             rules: policy.rules(),
-            counted: None,
+            counted: CallSpent::default(),
             is_unwritten: true,
             stop: self.over.token(),
         };
