@@ -234,7 +234,7 @@ impl Error {
     }
 
     /// The same error with these secrets removed from all its texts and those of its sources.
-    /// Longer foreign texts are cut at [`LONGEST`] bytes.
+    /// Longer foreign texts are cut at a few thousand bytes.
     #[must_use]
     pub fn cleaned(mut self, secrets: &Secrets) -> Self {
         self.clean(secrets);
