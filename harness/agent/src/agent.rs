@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use super::{Chat, OpenCall, Sending, tool_search::deferred_tools};
+use super::{Chat, OpenCall, Run, tool_search::deferred_tools};
 use harness_core::{
     context::Window,
     error::{Error, ErrorKind},
@@ -96,8 +96,8 @@ impl Agent {
 
     /// Runs one task to its end, in a new conversation. Nothing happens before the returned value
     /// is awaited.
-    pub fn run(&self, message: impl Into<Message>) -> Sending<'static> {
-        Sending::owned(self.chat(), message.into())
+    pub fn run(&self, message: impl Into<Message>) -> Run<'static> {
+        Run::owned(self.chat(), message.into())
     }
 
     /// Begins a conversation that continues from one message to the next.
@@ -347,14 +347,14 @@ impl AgentBuilder {
 
     /// Shares a value with the tools in all runs. A tool takes it as a parameter
     /// [`State<T>`](harness_core::tool::State). There is one value of each type: a second one replaces the
-    /// first. A conversation can replace it by [`Chat::state`], and a run by [`Sending::state`].
+    /// first. A conversation can replace it by [`Chat::state`], and a run by [`Run::state`].
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.context = self.context.with(value);
         self
     }
 
     /// Announces that each run brings a value of this type, such as the user whom the run serves.
-    /// The value comes from [`Sending::state`] or, for a whole conversation, from [`Chat::state`],
+    /// The value comes from [`Run::state`] or, for a whole conversation, from [`Chat::state`],
     /// and tools take it as a parameter [`State<T>`](harness_core::tool::State). A run without it fails before
     /// anything is sent.
     ///
@@ -470,7 +470,7 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets what each run may spend, unless the run sets its own limits by [`Sending::limits`]: see
+    /// Sets what each run may spend, unless the run sets its own limits by [`Run::limits`]: see
     /// [`Limits`]. A limit that is left open keeps its value. The defaults are 100 tool calls,
     /// 5,000,000 tokens of input and 500,000 tokens of output.
     pub fn run_limits(mut self, limits: Limits) -> Self {

@@ -3,7 +3,7 @@
 
 use std::{mem, time::Duration};
 
-use super::{Chat, Event, run::Run};
+use super::{Chat, Event, run::RunDriver};
 use harness_core::{
     journal::{Decision, Fact},
     message::{Message, ToolCall},
@@ -50,7 +50,7 @@ impl Chat {
     }
 }
 
-impl Run<'_> {
+impl RunDriver<'_> {
     /// Tells the watchers what has happened to calls.
     pub(super) fn announce(&mut self) {
         for fact in mem::take(&mut self.chat.unannounced) {

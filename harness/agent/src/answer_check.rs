@@ -13,7 +13,7 @@ use super::{
     Answer, Chat, Event,
     answer_value::find_value,
     model_notices::{FAULTS_TOLD, not_accepted},
-    run::Run,
+    run::RunDriver,
     stop_signals::RunSignal,
     verifier::AnswerVerifier,
 };
@@ -327,7 +327,7 @@ impl Chat {
     }
 }
 
-impl Run<'_> {
+impl RunDriver<'_> {
     /// Checks the model's answer. It is accepted, or the model is told what is wrong with it, or the run
     /// is over because no attempt is left.
     pub(super) async fn check_answer(&mut self) -> Result<(), Error> {

@@ -58,7 +58,7 @@ impl Agent {
     /// ```
     ///
     /// A function with `#[tool]` can run an agent inside its call, too: see
-    /// [`Sending::in_call`](super::Sending::in_call).
+    /// [`Run::in_call`](super::Run::in_call).
     /// [`as_tool_answering`](Self::as_tool_answering) makes a tool of an agent whose answer is a
     /// value.
     pub fn as_tool(
@@ -75,7 +75,7 @@ impl Agent {
     }
 
     /// Makes the agent a tool whose result is an answer of type `T`: see [`as_tool`](Self::as_tool)
-    /// and [`Sending::answer`](super::Sending::answer). The calling model gets the value as JSON,
+    /// and [`Run::answer`](super::Run::answer). The calling model gets the value as JSON,
     /// the program gets it by [`Reply::results`](super::Reply::results), and the tool has the
     /// schema of `T` as its [output schema](Tool::output_schema). If no answer is accepted, the
     /// call fails, and its error says what was wrong.

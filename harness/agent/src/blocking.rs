@@ -1,6 +1,6 @@
 //! Runs without a runtime of the program: they block the thread.
 
-use super::{Agent, Chat, Outcome, Reply, Sending, Stopped, outcome::RunRecord};
+use super::{Agent, Chat, Outcome, Reply, Run, Stopped, outcome::RunRecord};
 use harness_core::{
     error::{Error, ErrorKind},
     message::Message,
@@ -42,7 +42,7 @@ impl Chat {
 
 /// Drives a run on a runtime of its own. `name` is the method that blocks, `instead` the one for a program with a
 /// runtime.
-fn block_on(run: Sending<'_>, name: &str, instead: &str) -> Result<Reply, Stopped> {
+fn block_on(run: Run<'_>, name: &str, instead: &str) -> Result<Reply, Stopped> {
     let failed = |error| Stopped::new(Outcome::Failed, Some(error), None, RunRecord::default());
     if tokio::runtime::Handle::try_current().is_ok() {
         return Err(failed(Error::new(

@@ -18,7 +18,7 @@ use super::{
     early_calls::{FinishedCall, RunningCall},
     model_notices::{lost_notice, stopped_notice},
     progress::{CallSignal, ProgressEvent},
-    run::Run,
+    run::RunDriver,
     run_options::{CallerRules, RunTools},
     spilling::LargeResultStore,
     stop_signals::RunSignal,
@@ -251,7 +251,7 @@ struct DueCall {
     started: bool,
 }
 
-impl Run<'_> {
+impl RunDriver<'_> {
     /// Records results for the calls beyond the number that one answer may have. They do not run.
     pub(super) fn refuse(&mut self, surplus: &[ToolCall]) -> Result<(), Error> {
         for call in surplus {

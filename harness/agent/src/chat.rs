@@ -3,7 +3,7 @@
 use std::{collections::HashSet, fmt, mem, sync::Arc, time::Duration};
 
 use super::{
-    Action, Agent, Grant, Machine, Provenance, Sending,
+    Action, Agent, Grant, Machine, Provenance, Run,
     approval::ApprovalPolicy,
     clock::RunClock,
     durable::{DurableState, is_answer},
@@ -208,8 +208,8 @@ impl Chat {
     ///
     /// Dropping the future stops the run. The transcript keeps what was said until then and states
     /// what became of each call.
-    pub fn send(&mut self, message: impl Into<Message>) -> Sending<'_> {
-        Sending::borrowed(self, message.into())
+    pub fn send(&mut self, message: impl Into<Message>) -> Run<'_> {
+        Run::borrowed(self, message.into())
     }
 
     /// Continues a run that was stopped, or whose process has ended, after its last complete fact.
@@ -219,7 +219,7 @@ impl Chat {
     /// middle, the model is told so and continues there. Await the returned value for the reply.
     ///
     /// What the run has spent so far still counts, so a run that has reached a limit can do no more
-    /// of what is limited. Give it [new limits](Sending::limits) to count from zero.
+    /// of what is limited. Give it [new limits](Run::limits) to count from zero.
     ///
     /// The run fails at once, with [`ErrorKind::Transcript`](harness_core::error::ErrorKind) and without a
     /// change, if there is nothing to continue: nothing was said yet, or the model has answered.
@@ -240,8 +240,8 @@ impl Chat {
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn resume(&mut self) -> Sending<'_> {
-        Sending::resuming(self)
+    pub fn resume(&mut self) -> Run<'_> {
+        Run::resuming(self)
     }
 
     /// What was said so far. It is always valid to send.
@@ -290,7 +290,7 @@ impl Chat {
 
     /// Shares a value with the tools in all runs of the conversation. A tool takes it as a
     /// parameter [`State<T>`](harness_core::tool::State). The value replaces the agent's value of the same type,
-    /// and a run can replace it by [`Sending::state`]. It is not written to a journal: set it again
+    /// and a run can replace it by [`Run::state`]. It is not written to a journal: set it again
     /// after a conversation was opened again or forked.
     ///
     /// ```
@@ -326,7 +326,7 @@ impl Chat {
 
     /// What all runs of the conversation have spent so far and what is left of its limits. Agents
     /// that its tools call are included. The returned value can be kept and read while a run goes
-    /// on. For a single run, see [`Sending::budget`] and [`Reply::spent`](super::Reply::spent).
+    /// on. For a single run, see [`Run::budget`] and [`Reply::spent`](super::Reply::spent).
     pub fn budget(&self) -> Budget {
         self.budget.clone()
     }

@@ -295,7 +295,7 @@ impl DurableState {
             ),
             None => format!(
                 "the conversation `{id}` did not exist when it was opened here, and somebody has created it since then: \
-                 what was said here is not kept. Open it again. To describe a conversation that is open, use `Chat::describe`; with `Chats`, `ChatSending::describe`"
+                 what was said here is not kept. Open it again. To describe a conversation that is open, use `Chat::describe`; with `Chats`, `ChatRunBuilder::describe`"
             ),
         };
         self.lost = Some(why.clone());

@@ -24,7 +24,7 @@ pub struct AgentCall {
 
 /// One thing that happens in a run, reported when it happens.
 ///
-/// It borrows its values, so that [`Sending::on_event`](super::Sending::on_event) costs no
+/// It borrows its values, so that [`Run::on_event`](super::Run::on_event) costs no
 /// allocation. [`into_owned`](Self::into_owned) makes a copy that can be kept. As JSON, an event is
 /// an object with a `type` in snake case: see [`EventBuf`](super::EventBuf).
 #[derive(Clone, Copy, Debug)]

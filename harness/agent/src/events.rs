@@ -11,14 +11,14 @@ use std::{
 
 use futures_core::Stream;
 
-use super::{Event, EventBuf, Numbered, Reply, Sending, Stopped, numbered::run_name};
+use super::{Event, EventBuf, Numbered, Reply, Run, Stopped, numbered::run_name};
 
 /// A run as a stream of its events. The last event is [`Event::RunEnded`] with the outcome, and
 /// [`finish`](Self::finish) returns the answer.
 ///
 /// The run goes on only while the stream is polled: it has no task and no channel. A stream that is
 /// not polled holds up the run, which is ahead by at most what one poll produces: 64 pieces of an
-/// answer. Dropping the stream stops the run, as dropping the future of [`Sending`] does.
+/// answer. Dropping the stream stops the run, as dropping the future of [`Run`] does.
 #[must_use = "the run goes on only while its events are taken"]
 pub struct Events<'a> {
     state: RunState<'a>,
@@ -44,11 +44,11 @@ impl EventQueue {
 }
 
 impl<'a> Events<'a> {
-    pub(super) fn of(sending: Sending<'a>) -> Self {
+    pub(super) fn of(run: Run<'a>) -> Self {
         let queue = EventQueue::default();
         let sender = queue.clone();
         let tell = move |event: Event<'_>| sender.lock().push_back(event.into_owned());
-        let run = sending.with_first_watcher(tell).with_pauses().into_future();
+        let run = run.with_first_watcher(tell).with_pauses().into_future();
         Self { state: RunState::Going(run), queue, name: run_name(), number: 0 }
     }
 

@@ -4,7 +4,7 @@
 use super::{
     Chat,
     machine::{SentFile, SentFiles},
-    run::Run,
+    run::RunDriver,
     window::ContextUsage,
 };
 use harness_core::{
@@ -189,7 +189,7 @@ fn tokens(files: &[SentFile<'_>]) -> u64 {
     tokens_of(&Message::new(Role::User, blocks))
 }
 
-impl Run<'_> {
+impl RunDriver<'_> {
     /// Leaves files out if a vendor has refused a request because it has too many. Returns whether
     /// the model can be asked again. If that has not helped, all of them are sent again later.
     pub(super) fn leave_out_after(&mut self, error: &Error) -> Result<bool, Error> {

@@ -32,7 +32,7 @@ pub enum Outcome {
     /// The model or a filter refused.
     Refused,
     /// The model has answered, and even its last attempt was not [what the program
-    /// wanted](super::Sending::answer): see [`Stopped::faults`].
+    /// wanted](super::Run::answer): see [`Stopped::faults`].
     Unfit,
     /// The model waits until the program has executed an item of this type, which the library
     /// cannot do. [`Chat::resume`](crate::Chat::resume) tells the model that it was not executed,
@@ -189,7 +189,7 @@ impl Reply {
     }
 
     /// What the run has spent, including the agents that [its
-    /// calls](crate::Sending::in_call) have started.
+    /// calls](crate::Run::in_call) have started.
     pub fn spent(&self) -> BudgetUsage {
         self.run_record.spent
     }
@@ -307,7 +307,7 @@ impl Stopped {
     }
 
     /// What the run has spent, including the agents that [its
-    /// calls](crate::Sending::in_call) have started.
+    /// calls](crate::Run::in_call) have started.
     pub fn spent(&self) -> BudgetUsage {
         self.0.run_record.spent
     }

@@ -38,7 +38,7 @@ pub(super) const LAST_WRITE: Duration = Duration::from_secs(10);
 
 /// One run, from a message of the user to its end. The module `turn` asks the model, and `calls`
 /// runs the calls of its answer.
-pub(super) struct Run<'a> {
+pub(super) struct RunDriver<'a> {
     pub(super) chat: &'a mut Chat,
     pub(super) watch: RunWatcher<'a>,
     /// Reports what stops the run from outside.
@@ -89,7 +89,7 @@ pub(super) struct Run<'a> {
     before: Option<(RunGuard, RunClock)>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> RunDriver<'a> {
     pub(super) fn new(
         chat: &'a mut Chat,
         watch: RunWatcher<'a>,
@@ -160,7 +160,7 @@ impl<'a> Run<'a> {
 
     /// The result of a run that was finished in a process that is gone.
     pub(super) fn finished_reply(chat: &mut Chat, outcome: Outcome) -> Result<Reply, Stopped> {
-        let mut run = Run::for_one_action(chat);
+        let mut run = RunDriver::for_one_action(chat);
         run.begun = true;
         run.result(outcome)
     }
@@ -757,7 +757,7 @@ impl<'a> Run<'a> {
     }
 }
 
-impl Drop for Run<'_> {
+impl Drop for RunDriver<'_> {
     fn drop(&mut self) {
         self.record_dropped_summary();
         if !self.ended {

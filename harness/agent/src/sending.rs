@@ -15,7 +15,7 @@ use super::{
     answer_check::OutputSpec,
     as_tool::effects_of,
     outcome::RunRecord,
-    run::Run,
+    run::RunDriver,
     run_options::{RunOptions, offered},
     subagent::{ChildRun, ChildState},
     watcher::RunWatcher,
@@ -28,9 +28,9 @@ use harness_core::{
     tool::ToolContext,
 };
 
-/// A message that is to be sent. Await it for the reply.
+/// The work on one message of the user, until the answer. Await it for the reply.
 ///
-/// If rustc says *no method named `text` found for struct `Sending`*, or that `?` cannot be applied to it, the `.await` is missing:
+/// If rustc says *no method named `text` found for struct `Run`*, or that `?` cannot be applied to it, the `.await` is missing:
 /// `chat.send("..").await?.text()`.
 ///
 /// ```
@@ -53,7 +53,7 @@ use harness_core::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "nothing is sent before it is awaited"]
-pub struct Sending<'a> {
+pub struct Run<'a> {
     chat: ChatRef<'a>,
     input: RunInput,
     watch: RunWatcher<'a>,
@@ -100,13 +100,13 @@ impl ChatRef<'_> {
     }
 }
 
-impl Sending<'static> {
+impl Run<'static> {
     pub(super) fn owned(chat: Chat, message: Message) -> Self {
         Self::new(ChatRef::Owned(Box::new(chat)), RunInput::Say(message.renewed()))
     }
 }
 
-impl<'a> Sending<'a> {
+impl<'a> Run<'a> {
     pub(super) fn borrowed(chat: &'a mut Chat, message: Message) -> Self {
         Self::new(ChatRef::Borrowed(chat), RunInput::Say(message.renewed()))
     }
@@ -136,13 +136,13 @@ impl<'a> Sending<'a> {
     }
 
     /// Calls `watch` with every event as it happens.
-    pub fn on_event<'b>(self, watch: impl FnMut(Event<'_>) + Send + 'b) -> Sending<'b>
+    pub fn on_event<'b>(self, watch: impl FnMut(Event<'_>) + Send + 'b) -> Run<'b>
     where
         'a: 'b,
     {
         let Self { chat, input, watch: _, stops, tool_time, budget, anew, options, call } = self;
         let watch = RunWatcher::new(watch);
-        Sending { chat, input, watch, stops, tool_time, budget, anew, options, call }
+        Run { chat, input, watch, stops, tool_time, budget, anew, options, call }
     }
 
     /// Drives the run as a stream of its events, each owned and numbered: see [`Events`]. A
@@ -172,16 +172,13 @@ impl<'a> Sending<'a> {
     }
 
     /// Calls `first` with every event, before the function that watches already.
-    pub(super) fn with_first_watcher<'b>(
-        self,
-        first: impl FnMut(Event<'_>) + Send + 'b,
-    ) -> Sending<'b>
+    pub(super) fn with_first_watcher<'b>(self, first: impl FnMut(Event<'_>) + Send + 'b) -> Run<'b>
     where
         'a: 'b,
     {
         let Self { chat, input, watch, stops, tool_time, budget, anew, options, call } = self;
         let watch = watch.after(first);
-        Sending { chat, input, watch, stops, tool_time, budget, anew, options, call }
+        Run { chat, input, watch, stops, tool_time, budget, anew, options, call }
     }
 
     /// Lets the run receive these messages in addition to those of its own
@@ -540,7 +537,7 @@ impl<'a> Sending<'a> {
     }
 }
 
-impl<'a> IntoFuture for Sending<'a> {
+impl<'a> IntoFuture for Run<'a> {
     type Output = Result<Reply, Stopped>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
@@ -575,7 +572,7 @@ async fn run_in_call(
         match Box::pin(call.open_or_begin(new, effects, (&begins.input, output_spec))).await {
             Ok(ChildState::New) => {}
             Ok(ChildState::Finished(mut chat, outcome)) => {
-                let ended = Run::finished_reply(&mut chat, outcome);
+                let ended = RunDriver::finished_reply(&mut chat, outcome);
                 if let Err(stopped) = &ended {
                     call.handle_run_end(stopped, &chat, true);
                 }
@@ -621,11 +618,11 @@ async fn start_run(chat: &mut Chat, begins: PreparedRun<'_>) -> Result<Reply, St
     let PreparedRun { input, watch, stops, tool_time, budget, anew, options } = begins;
     chat.set_options(options);
     let before = chat.begin_run(budget, anew);
-    Run::new(chat, watch, stops, tool_time).after(before).drive(input, anew).await
+    RunDriver::new(chat, watch, stops, tool_time).after(before).drive(input, anew).await
 }
 
-impl fmt::Debug for Sending<'_> {
+impl fmt::Debug for Run<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sending").field("opening", &self.input).finish_non_exhaustive()
+        f.debug_struct("Run").field("opening", &self.input).finish_non_exhaustive()
     }
 }

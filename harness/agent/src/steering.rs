@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use super::{Action, Event, Outcome, run::Run};
+use super::{Action, Event, Outcome, run::RunDriver};
 use harness_core::{
     error::{Error, ErrorKind},
     journal::Fact,
@@ -15,7 +15,7 @@ use harness_core::{
 
 /// Adds messages of the user to a run while it goes on. The model gets them with its next request,
 /// after the results of the open calls. A clone steers the same run, from any task or thread. Give it
-/// to a run by [`Sending::steering`](super::Sending::steering).
+/// to a run by [`Run::steering`](super::Run::steering).
 ///
 /// - A message does not interrupt the model's answer or a call. If the model has just completed its
 ///   answer, the run continues with the message instead of ending.
@@ -108,7 +108,7 @@ impl fmt::Debug for Steering {
     }
 }
 
-impl Run<'_> {
+impl RunDriver<'_> {
     /// Records what the user has said meanwhile, at a point where the model can get it.
     pub(super) fn record_steering(&mut self) -> Result<(), Error> {
         while self.is_steered() {

@@ -13,7 +13,7 @@ use super::{
     answers::{in_doubt, waiting},
     approval::{CallResolution, ResolvedCall},
     durable::DurableState,
-    run::Run,
+    run::RunDriver,
     sending::RunInput,
     spilling::LargeResultStore,
     step::RunStep,
@@ -181,7 +181,7 @@ impl Agent {
 }
 
 impl Steps {
-    /// Shares a value with the tools, as [`Sending::state`](super::Sending::state) does. The value
+    /// Shares a value with the tools, as [`Run::state`](super::Run::state) does. The value
     /// is not part of the facts: set it on the steps of each replay.
     #[must_use]
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
@@ -189,7 +189,7 @@ impl Steps {
         self
     }
 
-    /// Sets what a run that begins here may spend, as [`Sending::limits`](super::Sending::limits)
+    /// Sets what a run that begins here may spend, as [`Run::limits`](super::Run::limits)
     /// does. A run that is resumed here counts from zero. The limits are part of the facts with
     /// which the run begins.
     #[must_use]
@@ -199,7 +199,7 @@ impl Steps {
     }
 
     /// Wants the answer of a run that begins here as a value of this type, as
-    /// [`Sending::answer`](super::Sending::answer) does, and checks the answers of a run that is
+    /// [`Run::answer`](super::Run::answer) does, and checks the answers of a run that is
     /// resumed here by the type. The wanted schema is part of the facts with which the run begins;
     /// steps without a type check answers by that schema. [`answered`](Self::answered) returns the
     /// value.
@@ -211,7 +211,7 @@ impl Steps {
     }
 
     /// Lets a function of the program check the answers, as
-    /// [`Sending::verify`](super::Sending::verify) does. It gets the answer as text, even if a
+    /// [`Run::verify`](super::Run::verify) does. It gets the answer as text, even if a
     /// value is wanted. The function is not part of the facts: set it on the steps of each replay.
     /// The check of an answer is an action of its own, which an engine repeats if it has not stored
     /// the facts of that action.
@@ -366,7 +366,7 @@ impl Steps {
                 chat.record(&Fact::Reopened { doubtful })?;
             }
             chat.values = Some(values);
-            let mut run = Run::for_one_action(&mut chat);
+            let mut run = RunDriver::for_one_action(&mut chat);
             run.begin_with(input, anew).await?;
             drop(run);
             Ok(collect_facts(chat))
@@ -421,7 +421,7 @@ impl Steps {
                 Action::AwaitResults => claim_calls(started, life, &begun)?,
                 _ => None,
             };
-            let mut run = Run::for_one_action(&mut chat);
+            let mut run = RunDriver::for_one_action(&mut chat);
             run.calls_from_previous_process = run.chat.calls_from_previous_process.clone();
             run.kept = kept;
             if let Err(error) = run.act(owned.is_some()).await {
@@ -683,7 +683,7 @@ fn collect_facts(mut chat: Chat) -> Vec<Envelope> {
     chat.durable.as_mut().map(DurableState::take_pending).unwrap_or_default()
 }
 
-impl Run<'_> {
+impl RunDriver<'_> {
     /// Does one action. `owns` says whether the calls that have started may run here.
     async fn act(&mut self, owns: bool) -> Result<(), Error> {
         match self.chat.step() {

@@ -19,7 +19,7 @@ use super::{
     answer_check::{OutputSpec, without_schema},
     durable::guarded,
     progress::{AgentRequest, PauseGuard, ProgressSender},
-    run::Run,
+    run::RunDriver,
     run_options::CallerRules,
     sending::RunInput,
     suspended_child::SuspendedChild,
@@ -581,7 +581,7 @@ impl ChildRun {
     }
 }
 
-impl Run<'_> {
+impl RunDriver<'_> {
     /// Records the result of a call, with what its agents have spent and read.
     pub(super) fn record_result(&mut self, result: ToolResult) -> Result<(), Error> {
         let spent = self.spent_by(result.call_id());

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use super::{
     Chat, Event,
     output_tool_text::OutputToolText,
-    run::Run,
+    run::RunDriver,
     stop_signals::RunSignal,
     turn::ProviderStream,
     window::{ContextGauge, ContextUsage},
@@ -191,7 +191,7 @@ impl Chat {
     /// may. If the journal cannot be written, it fails with the journal's error: then the summary
     /// is in use, and the next run or [`save`](Self::save) writes it.
     pub async fn compact(&mut self) -> Result<ContextUse, Error> {
-        let mut run = Run::between_runs(self);
+        let mut run = RunDriver::between_runs(self);
         run.compact_now().await?;
         drop(run);
         self.save().await?;
@@ -199,7 +199,7 @@ impl Chat {
     }
 }
 
-impl Run<'_> {
+impl RunDriver<'_> {
     async fn compact_now(&mut self) -> Result<(), Error> {
         self.catch_up().await?;
         let before = self.chat.machine.failed_compactions();

@@ -1,7 +1,7 @@
 //! An agent in a call that could not continue, because its conversation is open elsewhere or the
 //! journal failed. Its call stays open, and decisions below it are kept.
 
-use super::run::Run;
+use super::run::RunDriver;
 use harness_core::{
     error::{Error, ErrorKind},
     journal::{Awaited, Fact},
@@ -34,7 +34,7 @@ fn is_transient(error: &Error, is_lost: bool) -> bool {
     is_lost || matches!(error.kind(), ErrorKind::Busy | ErrorKind::Journal)
 }
 
-impl Run<'_> {
+impl RunDriver<'_> {
     /// What a call waits for if it has failed with this result because its agent waits or could not
     /// continue.
     pub(super) fn awaited_below(

@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use harness_schema::{SchemaCache, ToolSchema};
 
-use super::{Chat, Event, run::Run};
+use super::{Chat, Event, run::RunDriver};
 use harness_core::{
     context::percent,
     error::Error,
@@ -91,7 +91,7 @@ impl Chat {
     }
 }
 
-impl Run<'_> {
+impl RunDriver<'_> {
     /// Records the tools that a search has newly found, before its result is recorded.
     pub(super) fn record_found_tools(
         &mut self,

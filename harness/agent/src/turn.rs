@@ -21,7 +21,7 @@ use super::{
     early_calls::EarlyCalls,
     output_tool_text::OutputToolText,
     progress::{ProgressEvent, ProgressReceiver},
-    run::Run,
+    run::RunDriver,
     run_options::RunTools,
     stop_signals::{RunSignal, warning_event},
     wake_flag::WakeFlag,
@@ -63,7 +63,7 @@ enum StreamEnd {
     Failed(Error),
 }
 
-impl Run<'_> {
+impl RunDriver<'_> {
     /// Requests one answer from the provider.
     pub(super) async fn ask(&mut self) -> Result<(), Error> {
         self.contexts.clear(self.chat);

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    AnswerView, Chat, Machine, Outcome, Reply, Sending, Steps, Stopped,
+    AnswerView, Chat, Machine, Outcome, Reply, Run, Steps, Stopped,
     answer_check::{AnswerReader, OutputSpec, last_words, unreadable},
     verifier::{AnswerVerifier, VerdictFuture, objection_of, verifier_of_text},
 };
@@ -40,10 +40,10 @@ pub trait Answer: DeserializeOwned + JsonSchema + Send + 'static {}
 #[diagnostic::do_not_recommend]
 impl<T: DeserializeOwned + JsonSchema + Send + 'static> Answer for T {}
 
-/// A run whose answer is a value of type `T`. Await it. See [`Sending::answer`].
+/// A run whose answer is a value of type `T`. Await it. See [`Run::answer`].
 #[must_use = "nothing is sent before it is awaited"]
 pub struct Answering<'a, T> {
-    sending: Sending<'a>,
+    run: Run<'a>,
     pub(super) output_spec: OutputSpec,
     /// Reads the answer. It is stored as a function so that a type that cannot be an answer is an
     /// error only where the program names it, and not a second time here.
@@ -52,7 +52,7 @@ pub struct Answering<'a, T> {
 
 impl<T> fmt::Debug for Answering<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Answering").field(&self.sending).finish()
+        f.debug_tuple("Answering").field(&self.run).finish()
     }
 }
 
@@ -87,7 +87,7 @@ impl<T: Answer> Answered<T> {
     }
 }
 
-impl<'a> Sending<'a> {
+impl<'a> Run<'a> {
     /// Wants the answer as a value of type `T`. The model gets the JSON Schema of `T`, with doc
     /// comments as descriptions. Its answer is checked in the same way as the arguments of a tool.
     /// If it does not match, the model is told each fault with its place and answers again, at most
@@ -131,7 +131,7 @@ impl<'a> Sending<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn answer<T: Answer>(self) -> Answering<'a, T> {
-        Answering { sending: self, output_spec: OutputSpec::of::<T>(), reads: read }
+        Answering { run: self, output_spec: OutputSpec::of::<T>(), reads: read }
     }
 
     /// Lets a function of the program check the final answer, for example one that runs the tests.
@@ -183,7 +183,7 @@ impl<T> Answering<'_, T> {
 
 impl<'a, T> Answering<'a, T> {
     /// The run itself, whose reply has the answer as text. Use it where a run is expected, such as
-    /// for [`Sending::events`] and [`ChatSending::with`](super::ChatSending::with).
+    /// for [`Run::events`] and [`ChatRunBuilder::with`](super::ChatRunBuilder::with).
     /// [`Reply::answered`] reads the value.
     ///
     /// ```
@@ -198,15 +198,15 @@ impl<'a, T> Answering<'a, T> {
     /// # let model = ScriptedProvider::new([reply().text("seven"), reply().text(r#"{"answer": 7}"#)]);
     /// let agent = Agent::builder(model).build()?;
     /// let chats = Chats::new(&agent, &MemoryJournal::new());
-    /// let asked = chats.send("chat-17", "How many?").with(|run| run.answer::<u32>().into_sending());
+    /// let asked = chats.send("chat-17", "How many?").with(|run| run.answer::<u32>().into_run());
     /// let reply = asked.await?.finish().await?;
     /// assert_eq!(reply.answered::<u32>()?, 7);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn into_sending(self) -> Sending<'a> {
-        self.sending.with_output_spec(self.output_spec)
+    pub fn into_run(self) -> Run<'a> {
+        self.run.with_output_spec(self.output_spec)
     }
 }
 
@@ -215,7 +215,7 @@ impl Reply {
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Transcript`] if the answer is not a value of the type. With
-    /// [`Sending::answer`], the model gets the schema and answers again in that case.
+    /// [`Run::answer`], the model gets the schema and answers again in that case.
     pub fn answered<T: Answer>(&self) -> Result<T, Error> {
         value_in(self.transcript())
     }
@@ -253,9 +253,9 @@ impl<'a, T: Answer> Answering<'a, T> {
     where
         'a: 'b,
     {
-        let Self { sending, output_spec, reads } = self;
+        let Self { run, output_spec, reads } = self;
         let (mut view, wrapped) = (AnswerView::new(), AnswerReader::<T>::new().is_wrapped());
-        let sending = sending.with_first_watcher(move |event| {
+        let run = run.with_first_watcher(move |event| {
             if !view.read(event) {
                 return;
             }
@@ -265,12 +265,12 @@ impl<'a, T: Answer> Answering<'a, T> {
                 show(value);
             }
         });
-        Answering { sending, output_spec, reads }
+        Answering { run, output_spec, reads }
     }
 
     /// Lets a function of the program check each answer that matches. Its objection goes back to
     /// the model, which answers again, at most `most` times; after that the run ends as
-    /// [`Outcome::Unfit`]. See [`Sending::verify`].
+    /// [`Outcome::Unfit`]. See [`Run::verify`].
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -325,7 +325,7 @@ impl<'a, T: 'a> IntoFuture for Answering<'a, T> {
 
     fn into_future(self) -> Self::IntoFuture {
         let reads = self.reads;
-        let run = self.into_sending().into_future();
+        let run = self.into_run().into_future();
         Box::pin(async move { reads(run.await?) })
     }
 }
@@ -340,7 +340,7 @@ fn read<T: Answer>(reply: Reply) -> Result<Answered<T>, Stopped> {
 
 impl Chat {
     /// The last answer of the conversation as a value, if it was accepted and can be read as this
-    /// type. Use it if a program ended before it could take the [answer](Sending::answer) of a run.
+    /// type. Use it if a program ended before it could take the [answer](Run::answer) of a run.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Transcript`] if the last run has not ended with an answer, or if the

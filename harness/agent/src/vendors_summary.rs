@@ -3,7 +3,7 @@
 
 use super::{
     Chat, Event,
-    run::Run,
+    run::RunDriver,
     summarize::{SUMMARY, SummaryForm, SummaryOutcome, most_after},
     window::ContextUsage,
 };
@@ -66,7 +66,7 @@ impl Chat {
     }
 }
 
-impl Run<'_> {
+impl RunDriver<'_> {
     /// Asks the vendor once for a summary of its own. `None` if the program does not want it, the
     /// vendor has none, it has failed before, or the conversation could not be cut where the vendor
     /// requires it. Otherwise the cause, if the run was stopped meanwhile.

@@ -5,7 +5,7 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc};
 use harness_schema::WRAPPED;
 use serde_json::{Map, Value};
 
-use super::{Answering, Chat, Sending, Steps, answer_check::OutputSpec, run::Run};
+use super::{Answering, Chat, Run, Steps, answer_check::OutputSpec, run::RunDriver};
 use harness_core::{
     error::{Error, ErrorKind},
     journal::Source,
@@ -63,7 +63,7 @@ impl AnswerVerifier {
     }
 }
 
-impl Sending<'_> {
+impl Run<'_> {
     /// Lets tools of the program check the final answer. [`verify`](Self::verify) says what follows
     /// from their verdict.
     ///
@@ -125,7 +125,7 @@ impl Sending<'_> {
 }
 
 impl<T> Answering<'_, T> {
-    /// Lets tools of the program check each answer that matches. See [`Sending::verify_by`].
+    /// Lets tools of the program check each answer that matches. See [`Run::verify_by`].
     pub fn verify_by(mut self, most: u32, tools: impl ToolList) -> Self {
         self.output_spec.verifier = Some((most, AnswerVerifier::tools(tools)));
         self
@@ -133,7 +133,7 @@ impl<T> Answering<'_, T> {
 }
 
 impl Steps {
-    /// Lets tools of the program check the answers, as [`Sending::verify_by`] does. The tools are
+    /// Lets tools of the program check the answers, as [`Run::verify_by`] does. The tools are
     /// not part of the facts: set them on the steps of each replay.
     #[must_use]
     pub fn verify_by(mut self, most: u32, tools: impl ToolList) -> Self {
@@ -170,7 +170,7 @@ impl Chat {
     }
 }
 
-impl Run<'_> {
+impl RunDriver<'_> {
     /// The verdict of these tools about an answer.
     pub(super) fn by_tools(&self, verifiers: &[Tool], answer: Value) -> VerdictFuture {
         let members = match answer {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{
     Agent, Chat, Event, Machine,
     machine::{ContextView, MeasuredRequest},
-    run::Run,
+    run::RunDriver,
     summarize::{TRIES, most_after},
 };
 use harness_core::{
@@ -375,7 +375,7 @@ impl Chat {
 /// Results are cleared if that saves at least this fraction of the window: one part in ten.
 const WORTH: u64 = 10;
 
-impl Run<'_> {
+impl RunDriver<'_> {
     /// Makes a change of what is sent.
     pub(super) async fn edit_context(&mut self, due: ContextEdit) -> Result<(), Error> {
         match due {

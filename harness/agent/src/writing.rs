@@ -1,12 +1,14 @@
 //! Writes the facts of a run before an action that must not happen without them.
 
-use super::{durable::WriteOutcome, progress::AgentRequest, run::Run, stop_signals::RunSignal};
+use super::{
+    durable::WriteOutcome, progress::AgentRequest, run::RunDriver, stop_signals::RunSignal,
+};
 use harness_core::{
     error::Error,
     journal::{Fact, InterruptCause},
 };
 
-impl Run<'_> {
+impl RunDriver<'_> {
     /// Writes all facts that are not written yet. It is called before an action that must not
     /// happen unless they are written. Returns `false` if the run was stopped meanwhile: the action
     /// must not happen.

@@ -26,7 +26,7 @@ use self::{
     watch::ChatSubscription,
 };
 pub use self::{
-    send::{ChatSending, WhenBusy},
+    send::{ChatRunBuilder, WhenBusy},
     watch::{ChatRun, ChatWatcher},
 };
 use super::{Agent, durable::guarded, sending::RunInput};
@@ -171,20 +171,24 @@ impl Chats {
     /// Sends a message of the user to a conversation, which is begun if it does not exist. Await
     /// the returned value for the run, which is a stream of its events. Dropping that stream does
     /// not stop the run, unless the message was sent with
-    /// [`stop_unwatched`](ChatSending::stop_unwatched).
+    /// [`stop_unwatched`](ChatRunBuilder::stop_unwatched).
     ///
     /// If the conversation has a run already, the message [waits](WhenBusy).
     pub fn send(
         &self,
         conversation: impl Into<String>,
         message: impl Into<Message>,
-    ) -> ChatSending {
-        ChatSending::new(self.clone(), conversation.into(), RunInput::Say(message.into().renewed()))
+    ) -> ChatRunBuilder {
+        ChatRunBuilder::new(
+            self.clone(),
+            conversation.into(),
+            RunInput::Say(message.into().renewed()),
+        )
     }
 
     /// Continues the last run of a conversation: see [`Chat::resume`](super::Chat::resume).
-    pub fn resume(&self, conversation: impl Into<String>) -> ChatSending {
-        ChatSending::new(self.clone(), conversation.into(), RunInput::Resume)
+    pub fn resume(&self, conversation: impl Into<String>) -> ChatRunBuilder {
+        ChatRunBuilder::new(self.clone(), conversation.into(), RunInput::Resume)
     }
 
     /// Watches a conversation: its last run from the beginning, even if that has ended, and each

@@ -11,9 +11,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::log::RunLog;
-use crate::{
-    Event, Outcome, Reply, Sending, Steering, Stopped, outcome::RunRecord, sending::RunInput,
-};
+use crate::{Event, Outcome, Reply, Run, Steering, Stopped, outcome::RunRecord, sending::RunInput};
 use harness_core::{
     error::{Error, ErrorKind},
     journal::Metadata,
@@ -22,7 +20,7 @@ use harness_core::{
 };
 
 /// The function by which a program sets up one run.
-pub(super) type PrepareRun = Box<dyn for<'a> FnOnce(Sending<'a>) -> Sending<'a> + Send>;
+pub(super) type PrepareRun = Box<dyn for<'a> FnOnce(Run<'a>) -> Run<'a> + Send>;
 
 /// How a run ended.
 pub(super) type RunResult = Result<Reply, Stopped>;

@@ -53,7 +53,7 @@ impl Drop for ChatSubscription {
 /// message that [steers](super::WhenBusy::Steer), it is the run that receives the message.
 ///
 /// The run goes on even if the stream is not polled or is dropped, unless the message was sent with
-/// [`stop_unwatched`](super::ChatSending::stop_unwatched). Pieces of text that the stream has
+/// [`stop_unwatched`](super::ChatRunBuilder::stop_unwatched). Pieces of text that the stream has
 /// missed come joined, so a stream that is not polled needs no more memory than the text itself.
 #[must_use = "it tells what happens in the run"]
 pub struct ChatRun {
