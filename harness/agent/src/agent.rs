@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use super::{Chat, OpenCall, Run, tool_search::deferred_tools};
+use crate::{Chat, OpenCall, Run, run::tool_search::deferred_tools};
 use harness_core::{
     context::Window,
     error::{Error, ErrorKind},

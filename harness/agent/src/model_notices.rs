@@ -1,7 +1,7 @@
 //! The texts that the program itself tells the model: about a reply that broke off, an answer that
 //! was rejected, and calls that did not run or did not end.
 
-use super::{Outcome, call_states::AfterCalls};
+use crate::{Outcome, machine::call_states::AfterCalls};
 use harness_core::{
     journal::{Awaited, Limit},
     message::{CallOutcome, ToolResult},

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Machine, call_states::idempotency_key};
+use crate::{Machine, machine::call_states::idempotency_key};
 use harness_core::{
     journal::{Awaited, Wait, now},
     message::{Arguments, CallOutcome, Fingerprint, ProgramValue, ToolCall, ToolResult},

@@ -6,8 +6,8 @@ use std::{path::PathBuf, sync::Arc};
 use super::Grant;
 use crate::{
     Agent,
-    call_states::ApprovedCall,
-    run_options::{CallerRules, RunOptions, offered},
+    machine::call_states::ApprovedCall,
+    run::options::{CallerRules, RunOptions, offered},
 };
 use harness_core::{
     journal::{Always, CallBinding, Decider, Decision, Reason, Repeat, Sources, now},

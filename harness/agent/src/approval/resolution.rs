@@ -5,7 +5,9 @@ use super::{
     open_call::{Settlement, SettlementKind, is_over, question},
     policy::decide,
 };
-use crate::{Action, Machine, model_notices::nobody_answered, spilling::LargeResultStore};
+use crate::{
+    Action, Machine, conversation::spilling::LargeResultStore, model_notices::nobody_answered,
+};
 use harness_core::{
     error::{Error, ErrorKind},
     journal::{Awaited, Decider, Decision, Fact, Wait, now},

@@ -29,7 +29,7 @@ pub use self::{
     send::{ChatRunBuilder, WhenBusy},
     watch::{ChatRun, ChatWatcher},
 };
-use super::{Agent, durable::guarded, sending::RunInput};
+use crate::{Agent, conversation::durable::guarded, run::run::RunInput};
 use harness_core::{
     error::{Error, ErrorKind},
     journal::{Journal, check_id},
@@ -186,14 +186,14 @@ impl Chats {
         )
     }
 
-    /// Continues the last run of a conversation: see [`Chat::resume`](super::Chat::resume).
+    /// Continues the last run of a conversation: see [`Chat::resume`](crate::Chat::resume).
     pub fn resume(&self, conversation: impl Into<String>) -> ChatRunBuilder {
         ChatRunBuilder::new(self.clone(), conversation.into(), RunInput::Resume)
     }
 
     /// Watches a conversation: its last run from the beginning, even if that has ended, and each
     /// later run. What was said before is in
-    /// [`agent.inbox(&journal).look(..)`](super::Inbox::look). Watching does not open the
+    /// [`agent.inbox(&journal).look(..)`](crate::Inbox::look). Watching does not open the
     /// conversation, so another process may have it open. A run of another process is shown as far
     /// as the journal had it at the time of this call; the rest comes before the next run of this
     /// process. A run that changed nothing, such as a [`resume`](Self::resume) of a conversation
@@ -250,7 +250,7 @@ impl Chats {
     }
 
     /// Stops the current run of a conversation, or else the next one that waits. It ends as
-    /// [`Outcome::Cancelled`](super::Outcome::Cancelled), and the messages that wait come next.
+    /// [`Outcome::Cancelled`](crate::Outcome::Cancelled), and the messages that wait come next.
     /// Returns whether there was such a run.
     pub fn stop(&self, conversation: impl AsRef<str>) -> bool {
         let Some(slot) = self.shared.lock().by_id.get(conversation.as_ref()).cloned() else {

@@ -14,7 +14,7 @@ use super::{
     log::RunLog,
     slot::{PrepareRun, QueuedRun, SteeringMessages},
 };
-use crate::{Run, sending::RunInput};
+use crate::{Run, run::run::RunInput};
 use harness_core::{
     error::Error,
     journal::{Metadata, check_id},

@@ -21,8 +21,10 @@ use super::{
 };
 use crate::{
     Agent, Chat, Event,
-    run::{LAST_WRITE, unanswered},
-    sending::RunInput,
+    run::{
+        driver::{LAST_WRITE, unanswered},
+        run::RunInput,
+    },
 };
 use harness_core::{
     error::{Error, ErrorKind},

@@ -11,7 +11,10 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::log::RunLog;
-use crate::{Event, Outcome, Reply, Run, Steering, Stopped, outcome::RunRecord, sending::RunInput};
+use crate::{
+    Event, Outcome, Reply, Run, Steering, Stopped,
+    run::{outcome::RunRecord, run::RunInput},
+};
 use harness_core::{
     error::{Error, ErrorKind},
     journal::Metadata,

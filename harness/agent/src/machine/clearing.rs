@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::{
-    Machine, cannot,
+    machine::{Machine, cannot},
     window::{open_turn, place},
 };
 use harness_core::{

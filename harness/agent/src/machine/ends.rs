@@ -1,9 +1,11 @@
 //! How a stopped run continues, and the results of calls that are not run to their ends.
 
-use super::{Machine, RunPhase, cannot};
+use super::{
+    call_states::{AfterCalls, CallState, CallStatus, ToolCallStates},
+    machine::{Machine, RunPhase, cannot},
+};
 use crate::{
     Outcome,
-    call_states::{AfterCalls, CallState, CallStatus, ToolCallStates},
     model_notices::{
         GO_ON, lost_notice, not_accepted, stopped_notice, unanswered_notice, unrun_reason,
     },

@@ -7,12 +7,12 @@ use std::{
 };
 
 use super::{
-    super::model_notices::late_end,
-    Machine, RunPhase, cannot,
     clearing::{LeftOut, has_files},
     given::InitialMessages,
+    machine::{Machine, RunPhase, cannot},
     stated::StatedWindow,
 };
+use crate::model_notices::late_end;
 use harness_core::{
     context::has_line,
     error::Error,

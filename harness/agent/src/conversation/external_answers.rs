@@ -1,0 +1,213 @@
+//! What others answer while a conversation is open, and the answers that are given here: each call has one answer, the one
+//! that is in the journal first.
+
+use super::{
+    durable::{WriteOutcome, guarded, is_answer},
+    spilling::LargeResultStore,
+};
+use crate::{
+    Chat,
+    approval::{CallResolution, is_over},
+    machine::folding::fold_facts,
+};
+use harness_core::{
+    error::{Error, ErrorKind},
+    journal::{Envelope, Fact, now},
+};
+
+impl Chat {
+    /// Takes in what somebody says about an open call: a person, the program or the clock.
+    pub(crate) async fn resolve_call(&mut self, resolution: &CallResolution) -> Result<(), Error> {
+        let resolved = resolution.resolve(&self.machine, self.agent.tools())?;
+        let (is_result, spilling) = (resolved.is_result(), LargeResultStore::of(self));
+        let mut fact = resolved.into_fact(&self.machine, self.agent.tools(), &spilling).await;
+        if !self.machine.waiting().any(|(call, _)| call.id() == resolution.call()) {
+            // No other fact states what the agents of a call in doubt had spent.
+            if let Fact::CallSettled { spent, .. } | Fact::CallCleared { spent, .. } = &mut fact {
+                *spent = self.agents.take_unstated(resolution.call(), None);
+            }
+            // Nobody else may answer a call in doubt.
+            self.record(&fact)?;
+            return self.save().await;
+        }
+        if is_result {
+            // While a large result was kept, somebody else may have answered.
+            self.catch_up_before_change().await?;
+            resolution.check(&self.machine, self.agent.tools())?;
+        }
+        self.write_resolution(&fact, resolution).await
+    }
+
+    /// Writes an answer to a call, and only then takes it in, so that it can still give way to the answer of somebody else.
+    /// It is checked against what others have written. If it cannot be written, or the future is dropped, it is
+    /// written with the next facts.
+    async fn write_resolution(
+        &mut self,
+        fact: &Fact,
+        resolution: &CallResolution,
+    ) -> Result<(), Error> {
+        let elapsed = self.elapsed();
+        let has_journal = self.durable.as_ref().is_some_and(|it| it.journal().is_some());
+        if !has_journal {
+            return self.record(fact);
+        }
+        if self.is_behind() {
+            self.only_looked_at = false;
+            if let Err(error) = self.write_down().await {
+                self.machine.apply(fact)?;
+                if let Some(durable) = &mut self.durable {
+                    durable.add(fact, elapsed)?;
+                }
+                self.note_unwritten(fact);
+                return Err(error);
+            }
+            resolution.check(&self.machine, self.agent.tools())?;
+        }
+        loop {
+            self.machine.clone().apply(fact)?;
+            let Some(durable) = &mut self.durable else { return Ok(()) };
+            durable.add(fact, elapsed)?;
+            self.note_append();
+            let mut taken_in = TakenIn { chat: self, fact: Some(fact) };
+            let Some(durable) = &mut taken_in.chat.durable else { return Ok(()) };
+            let written = durable.write().await;
+            let Ok(WriteOutcome::Behind(facts)) = written else {
+                drop(taken_in);
+                let written = written.map(|_| true);
+                self.append_ended(written.as_ref().copied());
+                return written.map(drop);
+            };
+            // An append that failed may have written the answer, and others came after it.
+            let is_written = durable.take_pending().is_empty();
+            if !is_written {
+                taken_in.fact = None;
+            }
+            drop(taken_in);
+            let news = self.apply_external(facts).await.map(|()| is_written);
+            self.append_ended(news.as_ref().copied());
+            if news? {
+                return Ok(());
+            }
+            resolution.check(&self.machine, self.agent.tools())?;
+        }
+    }
+
+    /// Takes in what others have answered meanwhile.
+    pub(crate) async fn take_external_answers(&mut self) -> Result<(), Error> {
+        if self.machine.waiting().next().is_none() {
+            return Ok(());
+        }
+        let Some(durable) = &mut self.durable else { return Ok(()) };
+        let news = durable.read_external_facts().await?;
+        let taken_in = self.apply_external(news).await;
+        self.trace_loss();
+        taken_in
+    }
+
+    /// Takes in the facts by which others have answered waiting calls. They come before the facts
+    /// that are not written yet.
+    pub(crate) async fn apply_external(&mut self, envelopes: Vec<Envelope>) -> Result<(), Error> {
+        if envelopes.is_empty() {
+            return Ok(());
+        }
+        self.apply_written_answers();
+        let Some(durable) = &mut self.durable else { return Ok(()) };
+        let facts: Result<Vec<Fact>, Error> = envelopes.iter().map(Envelope::fact).collect();
+        let Ok(facts) = facts else { return Err(durable.mark_lost()) };
+        if !facts.iter().all(is_answer) {
+            return Err(durable.mark_lost());
+        }
+        if durable.is_behind() {
+            let Some(journal) = durable.journal().cloned() else { return Ok(()) };
+            // The pending facts are kept: nobody may wait for the answer to the end, and a journal
+            // that cannot be read now may be readable later.
+            let mut read = guarded(|| journal.read(durable.id(), 0)).await?;
+            let known = durable.written().saturating_add(envelopes.len() as u64);
+            read.facts.truncate(usize::try_from(known).unwrap_or(usize::MAX));
+            let machine =
+                fold_facts(&read.facts).await.and_then(|machine| durable.apply_pending(machine));
+            let Ok(machine) = machine else { return Err(durable.mark_lost()) };
+            durable.add_known(&envelopes);
+            // Others gave way.
+            self.unwritten.retain(|it| durable.pending().contains(it));
+            for (fact, envelope) in facts.iter().zip(&envelopes) {
+                self.fold_beside_machine(fact);
+                self.trace_external_fact(fact, envelope.at);
+            }
+            self.machine = machine;
+            return Ok(());
+        }
+        durable.add_known(&envelopes);
+        for (fact, envelope) in facts.iter().zip(&envelopes) {
+            if self.fold(fact).is_err() {
+                let Some(durable) = &mut self.durable else { return Ok(()) };
+                return Err(durable.mark_lost());
+            }
+            self.trace_external_fact(fact, envelope.at);
+        }
+        Ok(())
+    }
+
+    /// Notes an answer that the machine has taken in although it is not known whether it is written.
+    fn note_unwritten(&mut self, fact: &Fact) {
+        self.only_looked_at = false;
+        let pending = self.durable.as_ref().and_then(|durable| durable.pending().last());
+        self.unwritten.extend(pending.cloned());
+        // The wait ends with the answer that is written, which may be that of somebody else.
+        let wait_times = self.wait_times.clone();
+        self.tell(fact);
+        self.wait_times = wait_times;
+    }
+
+    /// Takes in, apart from the machine, those of the answers above that are not pending any more.
+    pub(crate) fn apply_written_answers(&mut self) {
+        let Some(durable) = self.durable.as_ref().filter(|_| !self.unwritten.is_empty()) else {
+            return;
+        };
+        let (still, written) =
+            self.unwritten.drain(..).partition(|it| durable.pending().contains(it));
+        self.unwritten = still;
+        let written: Vec<Envelope> = written;
+        for fact in written.iter().filter_map(|it| it.fact().ok()) {
+            self.wait_times.note(&fact, now);
+            self.fold_beside_machine(&fact);
+        }
+    }
+
+    /// Closes the waits whose deadline has passed, unless somebody has answered in time.
+    pub(crate) async fn expire(&mut self) -> Result<(), Error> {
+        loop {
+            let over = self.machine.waiting().find(|(_, wait)| is_over(wait));
+            let Some((call, _)) = over else { return Ok(()) };
+            let resolution = CallResolution::Expire(call.id().to_owned());
+            match self.resolve_call(&resolution).await {
+                Err(error) if error.kind() == ErrorKind::NotWaiting => {}
+                ended => ended?,
+            }
+        }
+    }
+}
+
+/// Takes in an answer when it is dropped, unless that gave way.
+struct TakenIn<'a> {
+    chat: &'a mut Chat,
+    fact: Option<&'a Fact>,
+}
+
+impl Drop for TakenIn<'_> {
+    fn drop(&mut self) {
+        let Some(fact) = self.fact else { return };
+        // It was tried before.
+        if self.chat.machine.apply(fact).is_err() {
+            return;
+        }
+        match self.chat.is_behind() {
+            true => self.chat.note_unwritten(fact),
+            false => {
+                self.chat.only_looked_at = false;
+                self.chat.fold_beside_machine(fact);
+                self.chat.tell(fact);
+            }
+        }
+    }
+}

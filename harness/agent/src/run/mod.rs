@@ -1,0 +1,18 @@
+//! One run, from a message of the user to its end.
+
+pub(crate) mod clock;
+pub(crate) mod driver;
+pub(crate) mod early_calls;
+pub(crate) mod model_request;
+pub(crate) mod options;
+pub(crate) mod outcome;
+pub(crate) mod progress;
+#[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
+pub(crate) mod run;
+pub(crate) mod steering;
+pub(crate) mod step;
+pub(crate) mod stop_signals;
+pub(crate) mod tool_calls;
+pub(crate) mod tool_search;
+pub(crate) mod wake_flag;
+pub(crate) mod writing;

@@ -1,0 +1,518 @@
+//! One answer of the model: requests it, passes on its events, and records it.
+
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use futures_util::{StreamExt as _, stream};
+use tokio::{
+    task::{coop::poll_proceed, yield_now},
+    time::Instant,
+};
+use tokio_util::sync::DropGuard;
+
+use super::{
+    driver::RunDriver,
+    early_calls::EarlyCalls,
+    options::RunTools,
+    progress::{ProgressEvent, ProgressReceiver},
+    stop_signals::{RunSignal, warning_event},
+    tool_calls::{AT_ONCE, CallContextParts, CallContexts, begin},
+    wake_flag::WakeFlag,
+};
+use crate::{
+    Agent, Event, approval::ApprovalPolicy, events::watcher::RunWatcher,
+    output::tool_text::OutputToolText,
+};
+use harness_core::{
+    context::copied_line,
+    error::{Error, ErrorKind},
+    journal::{Fact, InterruptCause},
+    message::{ToolCall, Transcript},
+    policy::RunGuard,
+    provider::{
+        Accumulator, CallPiece, ContextMeter, EventStream, OutputSchema, Provider,
+        ProviderResponse, Request, StreamEvent, cut_off,
+    },
+    tool::{SideEffect, Tool},
+    trace::Tracer,
+    unwind::{Panicked, caught, dropped},
+};
+
+/// How many events are read one after the other, if they have arrived, before the program, the
+/// clock and the tools are polled again.
+const IN_A_ROW: u32 = 64;
+
+/// What happens next while an answer arrives.
+enum TurnSignal {
+    Stream(Option<Result<StreamEvent, Error>>),
+    Run(RunSignal),
+    Progress(ProgressEvent),
+}
+
+/// How the stream of an answer ended.
+enum StreamEnd {
+    /// It is over, perhaps too early.
+    Out,
+    /// The run has to stop.
+    Stop(InterruptCause),
+    /// It failed.
+    Failed(Error),
+}
+
+impl RunDriver<'_> {
+    /// Requests one answer from the provider.
+    pub(crate) async fn ask(&mut self) -> Result<(), Error> {
+        self.contexts.clear(self.chat);
+        let turn = self.chat.machine.turns().saturating_add(1);
+        self.chat.tracer.turn(turn);
+        let mut gauge = self.chat.gauge;
+        self.context = gauge.estimate_request(self.chat.sent_view());
+        self.chat.gauge = gauge;
+        if let Some(tools) = self.chat.options.as_ref().and_then(|options| options.tools.as_ref()) {
+            self.context.tools = ContextMeter::new(None, tools.schemas()).tools();
+        }
+        self.chat.guard.begin_request();
+        self.fell_back = false;
+        self.emit(Event::TurnStarted { turn });
+        let reduced_max_tokens = self.chat.reduced_max_tokens.take();
+        match self.run_model_request(reduced_max_tokens.map(|it| it.tokens)).await? {
+            StreamEnd::Out => self.record_answer(turn),
+            StreamEnd::Stop(cause) => self.record_interrupt(cause),
+            StreamEnd::Failed(error)
+                if self.is_unanswered()
+                    && (self.lower_max_tokens_after(&error, reduced_max_tokens)
+                        || self.edit_context_after(&error)?
+                        || self.leave_out_after(&error)?) =>
+            {
+                self.answer = None;
+                self.asked = false;
+                Ok(())
+            }
+            StreamEnd::Failed(error) => self.interrupt(Some(error)),
+        }
+    }
+
+    fn is_unanswered(&self) -> bool {
+        self.answer.as_ref().is_none_or(Accumulator::is_untouched)
+    }
+
+    /// Reads the stream to its end, and starts the calls that may start meanwhile. The connection
+    /// is closed when this returns. If it is `reduced_max_tokens`, the answer may have so many tokens.
+    async fn run_model_request(
+        &mut self,
+        reduced_max_tokens: Option<u32>,
+    ) -> Result<StreamEnd, Error> {
+        let offered_tools = self.chat.offered_tools();
+        let room = self.chat.room_for_answer();
+        let Self {
+            chat,
+            watch,
+            stop_signals,
+            over,
+            answer,
+            asked,
+            early,
+            contexts,
+            reports,
+            shown,
+            ledger,
+            answer_way,
+            fell_back,
+            ..
+        } = self;
+        let agent = chat.agent.clone();
+        let name = chat.durable.as_ref().map(|durable| Arc::clone(durable.id()));
+        let name = name.as_deref().unwrap_or(chat.machine.id());
+        let options = chat.options.as_deref();
+        let (offered, read) = (chat.offered(), chat.taint.sources());
+        let tools = offered.tools();
+        let in_journal = chat.is_in_journal();
+        let policy = ApprovalPolicy {
+            agent: &agent,
+            options,
+            grants: &chat.grants,
+            read,
+            conversation: name,
+            in_journal,
+        };
+        let program = stop_signals.program();
+        let wanted = chat.machine.wanted_schema(tools);
+        let mut output_text = OutputToolText::new(wanted.as_ref());
+        let request = Request::new(chat.machine.sent())?
+            .with_thinking_from(chat.machine.thinking_from())
+            .with_vendors(chat.machine.vendors_view())
+            .with_open_turn(chat.machine.open_turn())
+            .with_system(agent.system())
+            .with_tools(
+                offered_tools
+                    .as_ref()
+                    .map_or(tools.schemas(), |offered_tools| &offered_tools.schemas),
+            )
+            .with_forms(
+                offered_tools.as_ref().map_or(tools.forms(), |offered_tools| &offered_tools.forms),
+            )
+            .with_found(chat.machine.found_now().by_tool(tools.search(), tools.searched()))
+            .with_settings(options.and_then(|options| options.settings.as_ref()))
+            .with_room(room, chat.is_strict)
+            .with_lowered_tokens(reduced_max_tokens)
+            .with_answer(wanted.as_ref())
+            .with_ledger(Some(ledger))
+            .with_sent(Some(&chat.sent))
+            .with_stop(&program);
+        *asked = true;
+        let mut answering = ProviderStream::of(agent.provider(), request);
+        let scope = chat.tracer.chat_scope();
+        let mut response = ResponseStream {
+            agent: &agent,
+            offered: &offered,
+            policy,
+            transcript: chat.machine.transcript(),
+            listened: chat.tracer.is_listening(),
+            tracer: &mut chat.tracer,
+            guard: &mut chat.guard,
+            answer: answer.insert(Accumulator::avoiding(Arc::clone(chat.machine.call_ids()))),
+            began: false,
+            watch,
+            early,
+            contexts,
+            reports,
+            shown,
+            over,
+            has_shortened: chat.machine.has_shortened(),
+            fell_back,
+        };
+        // One future waits during the whole answer. Making a new one for each event costs more than
+        // everything else about the event.
+        let halted = stream::unfold(stop_signals, async |stop_signals| {
+            Some((stop_signals.next_signal().await, stop_signals))
+        });
+        let mut halted = pin!(halted);
+        let mut wake_flag = WakeFlag::new();
+        let mut in_a_row = 0;
+        loop {
+            let others_first = in_a_row == 0 || (wake_flag.is_set() && program.is_cancelled());
+            let next = poll_fn(|context| {
+                // A stream that never pauses would starve the other tasks, and a tool that never
+                // pauses would use up this task's budget for everything that is polled here.
+                if others_first {
+                    ready!(poll_proceed(context)).made_progress();
+                // An event that has arrived is read without polling all the others each time, which
+                // costs more than the event itself.
+                } else if let Poll::Ready(said) = scope.within(|| answering.poll_next(context)) {
+                    return Poll::Ready(TurnSignal::Stream(said));
+                }
+                // The others are polled only if one of them has something to report.
+                if wake_flag.take(context) {
+                    let others = &mut Context::from_waker(wake_flag.waker());
+                    let said = match halted.poll_next_unpin(others) {
+                        Poll::Ready(signal) => signal.map(TurnSignal::Run),
+                        Poll::Pending => None,
+                    };
+                    let said = said.or_else(|| match response.reports.poll(others) {
+                        Poll::Ready(report) => Some(TurnSignal::Progress(report)),
+                        Poll::Pending => None,
+                    });
+                    if let Some(said) = said {
+                        // There may be more, and the futures after this one were not polled.
+                        wake_flag.set();
+                        return Poll::Ready(said);
+                    }
+                    response.early.poll(others);
+                }
+                if others_first {
+                    return scope.within(|| answering.poll_next(context)).map(TurnSignal::Stream);
+                }
+                Poll::Pending
+            });
+            let event = match next.await {
+                TurnSignal::Stream(Some(Ok(event))) => match output_text.read(event) {
+                    Some(event) => event,
+                    None => continue,
+                },
+                TurnSignal::Stream(Some(Err(error))) => return Ok(StreamEnd::Failed(error)),
+                TurnSignal::Stream(None) => return Ok(StreamEnd::Out),
+                TurnSignal::Run(RunSignal::Stop(cause)) => return Ok(StreamEnd::Stop(cause)),
+                TurnSignal::Run(RunSignal::Warn(warning)) => {
+                    response.tracer.warning(&warning);
+                    response.watch.tell(warning_event(&warning));
+                    continue;
+                }
+                TurnSignal::Progress(ProgressEvent::Agent(event)) => {
+                    event.show(|event| response.watch.tell(event));
+                    continue;
+                }
+                TurnSignal::Progress(ProgressEvent::Progress(call, message)) => {
+                    response.tracer.progress(&call, &message);
+                    response.watch.tell(Event::ToolProgress { call: &call, message: &message });
+                    continue;
+                }
+            };
+            in_a_row = (in_a_row + 1) % IN_A_ROW;
+            if in_a_row == 0 && response.watch.is_paced() {
+                yield_now().await;
+            }
+            *answer_way = wanted.as_ref().and_then(OutputSchema::way);
+            match response.process(&event) {
+                Ok(None) => {}
+                Ok(Some(call)) => {
+                    if response.start_early(call) {
+                        // Futures are lazy: the call starts when it is polled in the next round.
+                        wake_flag.set();
+                        in_a_row = 0;
+                    }
+                }
+                Err(error) => return Ok(StreamEnd::Failed(error)),
+            }
+        }
+    }
+
+    /// Records the answer, if it is complete.
+    fn record_answer(&mut self, turn: u32) -> Result<(), Error> {
+        let Some(answer) = self.answer.take_if(|answer| answer.is_complete()) else {
+            return self.interrupt(Some(cut_off()));
+        };
+        self.chat.files_before.clear();
+        let several = answer.requested_model().map(str::to_owned);
+        let ProviderResponse { message, stop, usage, id, model, provider } = answer.finish()?;
+        self.context = self.context.measured(&usage);
+        self.chat.tracer.answer(self.context, id, self.answer_way);
+        let (asked, asked_model) = self.chat.agent.provider_and_model();
+        let asked_model = several.unwrap_or_else(|| asked_model.to_owned());
+        // The server gives the name of its model; it is not text of the model.
+        let hide = |name: &str| self.chat.agent.secrets().hide(name).into_owned();
+        let model = hide(model.as_deref().unwrap_or(&asked_model));
+        let asked_model = Some(hide(&asked_model)).filter(|name| *name != model);
+        let fact = Fact::ModelReplied {
+            message,
+            stop,
+            usage,
+            provider: provider.unwrap_or_else(|| asked.to_owned()),
+            model,
+            asked_model,
+        };
+        let recorded = self.chat.record(&fact);
+        self.asked = false;
+        recorded.and(self.count_early())?;
+        self.emit(Event::TurnEnded { turn, stop, usage: &usage });
+        Ok(())
+    }
+}
+
+/// An answer while it arrives: who gets its events, and the calls that start meanwhile.
+struct ResponseStream<'h, 'w> {
+    agent: &'h Agent,
+    offered: &'h RunTools,
+    policy: ApprovalPolicy<'h>,
+    transcript: &'h Transcript,
+    tracer: &'h mut Tracer,
+    /// Whether somebody wants to trace each piece.
+    listened: bool,
+    guard: &'h mut RunGuard,
+    answer: &'h mut Accumulator,
+    /// Whether the answer has begun.
+    began: bool,
+    watch: &'h mut RunWatcher<'w>,
+    early: &'h mut EarlyCalls,
+    contexts: &'h mut CallContexts,
+    reports: &'h mut ProgressReceiver,
+    shown: &'h mut Vec<(ToolCall, Instant)>,
+    over: &'h DropGuard,
+    /// Whether lines stand in place of arguments that were cleared, so that a call may repeat one.
+    has_shortened: bool,
+    fell_back: &'h mut bool,
+}
+
+impl ResponseStream<'_, '_> {
+    /// Adds an event to the answer and passes it on. Returns the call that it completes.
+    fn process(&mut self, event: &StreamEvent) -> Result<Option<ToolCall>, Error> {
+        let is_word = !matches!(
+            event,
+            StreamEvent::Retrying { .. }
+                | StreamEvent::FallingBack { .. }
+                | StreamEvent::ParameterDropped { .. }
+                | StreamEvent::AnsweredBy { .. }
+                | StreamEvent::UsageSoFar(_)
+        );
+        if is_word {
+            if self.listened {
+                self.tracer.chunk();
+            }
+            if !self.began {
+                self.began = true;
+                self.tracer.answer_began();
+            }
+        }
+        self.answer.push(event)?;
+        let written = self.emit(event);
+        match self.watch.fault() {
+            Some(error) => Err(error),
+            None => Ok(written),
+        }
+    }
+
+    /// Passes on an event. Returns the call that it completes.
+    fn emit(&mut self, event: &StreamEvent) -> Option<ToolCall> {
+        match event {
+            StreamEvent::TextDelta { text, .. } => self.watch.tell(Event::Text(text)),
+            StreamEvent::Citation { citation, .. } => self.watch.tell(Event::Citation(citation)),
+            StreamEvent::Image { image, .. } => self.watch.tell(Event::Image(image)),
+            StreamEvent::Audio { audio, .. } => self.watch.tell(Event::Audio(audio)),
+            StreamEvent::ReasoningDelta { text, .. } => self.watch.tell(Event::Reasoning(text)),
+            StreamEvent::ToolCallStart { block, .. }
+            | StreamEvent::ToolCallArguments { block, .. } => self.show_piece(*block),
+            StreamEvent::ToolCallDelta { block, json } => {
+                self.show_piece(*block);
+                if json.trim_end().ends_with('}') && self.answer.has_changed_a_call() {
+                    return self.answer.written_call(*block);
+                }
+            }
+            StreamEvent::ToolCallEnd { block } => return self.answer.written_call(*block),
+            StreamEvent::Retrying { attempt, of, wait, refused: _, cause } => {
+                let cause = &*self.agent.secrets().hide(cause);
+                let (attempt, of, wait) = (*attempt, *of, *wait);
+                self.tracer.retry(attempt, of, wait, cause);
+                self.watch.tell(Event::Retrying { attempt, of, wait, cause });
+            }
+            StreamEvent::FallingBack { from, to, cause } => {
+                *self.fell_back = true;
+                let cause = &*self.agent.secrets().hide(cause);
+                self.tracer.fall_back(from, to, cause);
+                self.watch.tell(Event::FallingBack { from, to, cause });
+            }
+            StreamEvent::ParameterDropped { parameter, cause } => {
+                let cause = &*self.agent.secrets().hide(cause);
+                self.tracer.parameter_dropped(parameter, cause);
+                self.watch.tell(Event::ParameterDropped { parameter, cause });
+            }
+            StreamEvent::Discarded { cause } => self.discard_early_calls(cause),
+            // The rest is for the accumulator alone.
+            _ => {}
+        }
+        None
+    }
+
+    /// Shows what the last event has added to the call of this block.
+    fn show_piece(&mut self, block: u32) {
+        // It is looked up only for somebody.
+        if !self.watch.has_listener() {
+            return;
+        }
+        let Some(CallPiece { call, tool, begins, json }) = self.answer.call_piece(block) else {
+            return;
+        };
+        if begins {
+            self.watch.tell(Event::ToolCallStart { call, tool });
+        }
+        if !json.is_empty() {
+            self.watch.tell(Event::ToolCallDelta { call, json });
+        }
+    }
+
+    /// Drops the calls that have started, because the answer starts again.
+    fn discard_early_calls(&mut self, cause: &str) {
+        let cause = &*self.agent.secrets().hide(cause);
+        self.reports.clear();
+        for call in self.early.count(|_| None).1 {
+            self.tracer.dropped(&call);
+            self.guard.dropped();
+            self.shown.retain(|(shown, _)| shown.id() != call.id());
+            self.watch.tell(Event::ToolDropped { call: &call });
+        }
+        self.tracer.discarded(cause);
+        self.watch.tell(Event::Discarded { cause });
+    }
+
+    /// Starts a call before the answer is complete, if it may. Returns whether it was started.
+    fn start_early(&mut self, call: ToolCall) -> bool {
+        let Self { agent, policy, early, .. } = self;
+        if !agent.can_start_early() || early.len() >= AT_ONCE || early.has(call.id()) {
+            return false;
+        }
+        let Some(decision) = policy.evaluate_early(&call) else { return false };
+        let may_start = |call: &ToolCall| policy.evaluate_early(call).is_some();
+        // A read after a write must not run before the write, so a call starts early only if all
+        // calls before it could.
+        let Some(calls) = self.answer.count_up_to(&call, may_start) else { return false };
+        let tools = self.offered.tools();
+        // A call that repeats the line for a cleared argument does not run.
+        if self.has_shortened && call.decoded().is_ok_and(|it| copied_line(&it).is_some()) {
+            return false;
+        }
+        // What the vendor's tools have read for this answer counts only once the answer is recorded.
+        let is_outward = |tool: &Tool| tool.side_effects().has(SideEffect::Network);
+        if self.answer.has_sources() && tools.get(call.name()).is_some_and(is_outward) {
+            return false;
+        }
+        // The tool wants the transcript. The answer is part of it, but not yet a message.
+        let reads_it = tools.get(call.name()).is_some_and(Tool::needs::<Transcript>);
+        let is_ready = tools.accepts(&call) && !tools.may_be_filled(&call) && !reads_it;
+        if !is_ready {
+            return false;
+        }
+        // An early call never waits for a place.
+        let place = match self.contexts.places_of(tools.get(call.name())) {
+            None => None,
+            Some(places) => match places.try_acquire() {
+                None => return false,
+                place => place,
+            },
+        };
+        if !self.guard.can_start_early(calls) {
+            return false;
+        }
+        let scope = self.tracer.call(&call, true);
+        self.watch.tell(Event::ToolCall(&call));
+        self.shown.push((call.clone(), Instant::now()));
+        let of_call = CallContextParts {
+            transcript: self.transcript,
+            granted: None,
+            rules: policy.rules(),
+            counted: None,
+            is_unwritten: true,
+            stop: self.over.token(),
+        };
+        let context = self.contexts.make(&call, tools.get(call.name()), of_call);
+        self.early.push(begin(self.offered, &call, context, place, scope), call, decision);
+        true
+    }
+}
+
+/// The stream of an answer. It is code of the program, so a panic in it is an error of the answer.
+pub(crate) struct ProviderStream<'a>(Option<EventStream<'a>>);
+
+impl<'a> ProviderStream<'a> {
+    pub(crate) fn of(provider: &'a dyn Provider, request: Request<'a>) -> Self {
+        Self(match caught(|| provider.stream(request)) {
+            Ok(stream) => Some(stream),
+            Err(panicked) => Some(Box::pin(stream::iter([Err(fault(&panicked))]))),
+        })
+    }
+
+    pub(crate) fn poll_next(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<StreamEvent, Error>>> {
+        let Some(stream) = &mut self.0 else { return Poll::Ready(None) };
+        match caught(|| stream.poll_next_unpin(context)) {
+            Ok(polled) => polled,
+            Err(panicked) => {
+                dropped(self.0.take());
+                Poll::Ready(Some(Err(fault(&panicked))))
+            }
+        }
+    }
+}
+
+impl Drop for ProviderStream<'_> {
+    fn drop(&mut self) {
+        dropped(self.0.take());
+    }
+}
+
+fn fault(panicked: &Panicked) -> Error {
+    Error::new(ErrorKind::Panicked, format!("the provider {panicked}"))
+}

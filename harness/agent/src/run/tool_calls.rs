@@ -1,0 +1,804 @@
+//! Decides about the calls of one answer, runs them, and records their results.
+
+use std::{
+    collections::HashMap,
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    driver::RunDriver,
+    early_calls::{FinishedCall, RunningCall},
+    options::{CallerRules, RunTools},
+    progress::{CallSignal, ProgressEvent},
+    stop_signals::RunSignal,
+};
+use crate::{
+    Agent, Chat, Event,
+    approval::{ApprovalOutcome, repeat_of},
+    conversation::spilling::LargeResultStore,
+    machine::call_states::{ApprovedCall, id_of_question, idempotency_key},
+    model_notices::{lost_notice, stopped_notice},
+    subagent::{
+        host::{ParentRun, SubagentHost},
+        suspended_child::SuspendedChild,
+    },
+};
+use harness_core::{
+    error::Error,
+    journal::{Awaited, CallSpent, Decision, Fact, InterruptCause, Repeat, Wait},
+    message::{CallOutcome, Fingerprint, Message, ToolCall, ToolContent, ToolResult, Transcript},
+    policy::ApprovalRequest,
+    tool::{
+        CallIdentity, ConcurrencyLimit, ConcurrencyPermit, DispatchOutcome, GRACE, READ_RESULT,
+        RUNS_ON, ReconcileFailure, ReconcileOutcome, Review, SideEffects, Tool, ToolContext,
+        equal_still_running, is_still_running,
+    },
+    trace::SpanScope,
+};
+
+/// How many calls run at the same time, at most.
+pub(crate) const AT_ONCE: usize = 8;
+
+/// The contexts of a run's calls. They are kept as long as the calls run, because what a tool has
+/// printed so far is part of the result of a call that is stopped.
+pub(crate) struct CallContexts {
+    /// What all calls of the run share.
+    shared: ToolContext,
+    /// The name of the conversation, if it has one.
+    conversation: Option<Arc<str>>,
+    made: HashMap<String, ToolContext>,
+    /// How long a call of this run may take, if the run sets it.
+    time: Option<Duration>,
+    /// What the run passes on to the agents of its calls.
+    caller: Arc<ParentRun>,
+    spilling: LargeResultStore,
+}
+
+/// The parts of a call's context that not all calls of the run share.
+pub(crate) struct CallContextParts<'a> {
+    pub(crate) transcript: &'a Transcript,
+    pub(crate) granted: Option<&'a ApprovedCall>,
+    pub(crate) rules: CallerRules,
+    /// What is already counted of its agents' spending.
+    pub(crate) counted: Option<Box<CallSpent>>,
+    /// Whether no fact in a journal says that it has started.
+    pub(crate) is_unwritten: bool,
+    pub(crate) stop: &'a CancellationToken,
+}
+
+impl CallContexts {
+    /// For a run of this conversation. Its tools can see what is left of its limits.
+    pub(crate) fn new(chat: &Chat, caller: ParentRun, time: Option<Duration>) -> Self {
+        let shared = chat.agent.context().clone().with(chat.guard.budget().clone());
+        let mut shared = shared.with_tools(chat.offered().tools());
+        let of_run = chat.options.as_ref().map(|options| &options.values);
+        for values in [chat.values.as_ref(), of_run].into_iter().flatten() {
+            shared = shared.with_values(values);
+        }
+        let conversation = chat.durable.as_ref().map(|durable| Arc::clone(durable.id()));
+        let (caller, spilling) = (Arc::new(caller), LargeResultStore::of(chat));
+        Self { shared, conversation, made: HashMap::new(), time, caller, spilling }
+    }
+
+    /// Sets the name of the run in traces.
+    pub(crate) fn are_traced_as(&self, run: &str) {
+        self.caller.is_traced_as(run);
+    }
+
+    /// The call, as its agents see it.
+    pub(crate) fn site(&self, call: &str) -> Option<Arc<SubagentHost>> {
+        self.made.get(call)?.host()
+    }
+
+    /// What the agents of a call have spent that no fact of this run records yet.
+    pub(crate) fn spent_by(&self, call: &str) -> Option<Box<CallSpent>> {
+        self.site(call)?.unrecorded_spending()
+    }
+
+    /// The conversation of an agent of a call that waits for somebody, and its outcome if it passes the error on.
+    pub(crate) fn awaited_conversation(&self, call: &str) -> Option<(String, CallOutcome)> {
+        self.site(call)?.awaited_conversation()
+    }
+
+    /// Where its large results are kept.
+    pub(crate) fn spilling(&self) -> &LargeResultStore {
+        &self.spilling
+    }
+
+    /// Whether an agent of this call was entered in this process.
+    pub(crate) fn has_entered(&self, call: &str) -> bool {
+        self.site(call).is_some_and(|site| site.has_entered())
+    }
+
+    /// Takes the agent of a call that could not continue.
+    pub(crate) fn cut_off_in(&self, call: &str) -> Option<SuspendedChild> {
+        self.site(call)?.cut_off()
+    }
+
+    /// The context of a tool that checks an answer.
+    pub(crate) fn for_verdict(&self, call: &ToolCall, stop: &CancellationToken) -> ToolContext {
+        let deadline = self.time.and_then(|time| Instant::now().checked_add(time));
+        self.shared.for_call(call).with_cancellation(stop.child_token()).with_deadline(deadline)
+    }
+
+    /// The context of a call that is about to run.
+    pub(crate) fn make(
+        &mut self,
+        call: &ToolCall,
+        tool: Option<&Tool>,
+        of_call: CallContextParts<'_>,
+    ) -> ToolContext {
+        let CallContextParts { transcript, granted, rules, counted, is_unwritten, stop } = of_call;
+        let id = call.id().to_owned();
+        let progress_sender = self.caller.progress_sender();
+        let effects = tool.map(Tool::side_effects).unwrap_or_default();
+        let context = self.shared.for_call(call);
+        let asking = context.human_wait().clone();
+        let caller = &self.caller;
+        let site = SubagentHost::new(caller, call, effects, rules, counted, asking, is_unwritten)
+            .of_agent(tool.is_some_and(Tool::is_agent))
+            .with_message_id(id_of_question(transcript));
+        let fingerprint = call.fingerprint();
+        let identity = tool.map(|tool| {
+            let conversation = transcript.messages().first().map_or("", Message::id);
+            CallIdentity {
+                conversation: conversation.into(),
+                call: call.id().into(),
+                tool: call.name().into(),
+                effects,
+                fingerprint,
+                sameness: call_hash(tool, call, granted),
+            }
+        });
+        let key = idempotency_key(self.conversation.as_deref(), transcript, call, fingerprint);
+        let context = context
+            .with_idempotency_key(key)
+            .with_answered(granted.and_then(|granted| granted.answered.clone()))
+            .with_reviewed(granted.and_then(|granted| granted.reviewed.clone()))
+            .with_bound(
+                granted.and_then(|granted| granted.binding.as_ref()).map(|it| it.arguments.clone()),
+            )
+            .running_nothing(granted.is_some_and(|granted| granted.runs_nothing))
+            .with_cancellation(stop.child_token())
+            .with_deadline(self.time.and_then(|time| Instant::now().checked_add(time)))
+            .with_watch(move |message| {
+                progress_sender.report(&id, message);
+            })
+            .with_identity(identity)
+            .with_host(Arc::new(site))
+            .with_spills(self.spilling.for_call(transcript, call.name() == READ_RESULT))
+            .inside_limits(
+                self.caller.places().iter().chain(tool.and_then(Tool::concurrency_limit)),
+            );
+        // With a copy in every context, adding the next message would copy the shared transcript.
+        let context = match tool.is_some_and(Tool::needs::<Transcript>) {
+            true => context.with(transcript.clone()),
+            false => context,
+        };
+        self.made.insert(call.id().to_owned(), context.clone());
+        context
+    }
+
+    /// The places of this tool, if a call needs one of them before it begins. If an agent makes a call inside of a
+    /// call of the same tool, that call needs none: it uses the place of the outer call.
+    pub(crate) fn places_of<'t>(&self, tool: Option<&'t Tool>) -> Option<&'t ConcurrencyLimit> {
+        tool?.concurrency_limit().filter(|limit| !limit.is_among(self.caller.places()))
+    }
+
+    /// Drops the contexts of a turn that is over.
+    pub(crate) fn clear(&mut self, chat: &Chat) {
+        self.made.clear();
+        self.spilling.update_limit(chat);
+    }
+
+    /// The true result of a call that was stopped: its function may be one that cannot be stopped
+    /// and still runs. What its tool has printed until then is added.
+    pub(crate) fn with_the_truth(&self, chat: &Chat, result: ToolResult) -> ToolResult {
+        let id = result.call_id();
+        let identity = self.made.get(id).and_then(ToolContext::identity);
+        let runs_on =
+            result.outcome() == CallOutcome::InDoubt && identity.is_some_and(is_still_running);
+        let result = match runs_on {
+            true => still_running_result(id),
+            false => result,
+        };
+        self.with_output_so_far(&chat.agent, result)
+    }
+
+    /// The result of a call that was stopped, with what its tool has printed until then.
+    fn with_output_so_far(&self, agent: &Agent, result: ToolResult) -> ToolResult {
+        let stopped = matches!(
+            result.outcome(),
+            CallOutcome::StoppedReading | CallOutcome::InDoubt | CallOutcome::StillRunning
+        );
+        let kept = self.made.get(result.call_id()).and_then(ToolContext::output_so_far);
+        let Some(kept) = kept.filter(|_| stopped) else { return result };
+        let kept = ToolContent::Text(format!("Its output until then:\n{kept}"));
+        let content = result.content().iter().cloned().chain([kept]);
+        let (id, outcome) = (result.call_id(), result.outcome());
+        agent.tools().readable_to(self.spilling.limit(), id, outcome, content.collect())
+    }
+}
+
+/// Begins a call. Nothing happens before the future is polled.
+pub(crate) fn begin(
+    offered: &RunTools,
+    call: &ToolCall,
+    context: ToolContext,
+    place: Option<ConcurrencyPermit>,
+    scope: SpanScope,
+) -> RunningCall {
+    let (offered, call) = (offered.clone(), call.clone());
+    Box::pin(async move {
+        let context = context.with_permit(place.as_ref());
+        let begun = Instant::now();
+        let result = scope.call(offered.tools().dispatch_call(&call, &context)).await;
+        drop(place);
+        (call, result, begun.elapsed())
+    })
+}
+
+/// A call that waits for a place.
+type QueuedCall = Pin<Box<dyn Future<Output = (DueCall, Option<ConcurrencyPermit>)> + Send>>;
+
+/// A call that is about to begin.
+#[derive(Clone)]
+struct DueCall {
+    call: ToolCall,
+    /// Whether its start is already recorded.
+    started: bool,
+}
+
+impl RunDriver<'_> {
+    /// Records results for the calls beyond the number that one answer may have. They do not run.
+    pub(crate) fn refuse(&mut self, surplus: &[ToolCall]) -> Result<(), Error> {
+        for call in surplus {
+            let text = format!(
+                "This call was not started: your answer asked for more than the {} calls that run \
+                 of one answer. Nothing of it has happened. Ask for it in your next answer if it \
+                 is still needed.",
+                self.chat.guard.of_one_answer(usize::MAX)
+            );
+            let content = [ToolContent::Text(text)];
+            let result = ToolResult::new(call.id(), CallOutcome::NotStarted, content);
+            self.emit(Event::ToolResult { call, result: &result, elapsed: Duration::ZERO });
+            self.record_result(result)?;
+        }
+        Ok(())
+    }
+
+    /// Decides which calls may run, one after the other.
+    pub(crate) async fn decide(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
+        let agent = self.chat.agent.clone();
+        for call in calls {
+            let id = call.id().to_owned();
+            self.calls_from_previous_process.remove(&id);
+            if self.refuse_copy(call)? {
+                continue;
+            }
+            let mut near = Vec::new();
+            let evaluated = {
+                let Self { chat, stop_signals, early, .. } = &mut *self;
+                let before = chat.machine.allowed_before(call.id());
+                let mut evaluate = pin!(chat.approval_policy(&agent).evaluate(call, before));
+                loop {
+                    tokio::select! {
+                        biased;
+                        signal = stop_signals.next_signal() => match signal {
+                            RunSignal::Stop(cause) => break Err(cause),
+                            RunSignal::Warn(warning) => near.push(warning),
+                        },
+                        outcome = &mut evaluate => break Ok(outcome),
+                        () = early.drive() => {}
+                    }
+                }
+            };
+            near.iter().for_each(|warning| self.report_warning(warning));
+            let outcome = match evaluated {
+                Ok(ApprovalOutcome::NeedsPerson(question, review)) => {
+                    let Some(outcome) = self.ask_person(call, &question, review).await? else {
+                        return Ok(());
+                    };
+                    outcome
+                }
+                Ok(outcome) => outcome,
+                Err(cause) => return self.record_interrupt(cause),
+            };
+            let ApprovalOutcome::Decided(decision) = outcome else { continue };
+            let is_denied = matches!(decision, Decision::Deny { .. });
+            self.chat.record(&Fact::CallDecided { call: id, decision })?;
+            self.announce();
+            if is_denied && self.chat.must_stop_on_denial() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks a person about a call. A call that is decided later is recorded as waiting. Returns `None` if the run was
+    /// stopped or has other things to do first.
+    async fn ask_person(
+        &mut self,
+        call: &ToolCall,
+        question: &ApprovalRequest,
+        review: Option<Review>,
+    ) -> Result<Option<ApprovalOutcome>, Error> {
+        let agent = self.chat.agent.clone();
+        let tool = self.chat.tools().get(call.name());
+        let in_journal = self.chat.is_in_journal();
+        let repeat = tool.map(|tool| repeat_of(tool, in_journal)).unwrap_or_default();
+        let options = self.chat.options.as_ref();
+        let paused = options.and_then(|options| Some(options.caller.as_ref()?.pause()));
+        let asked_at = Instant::now();
+        let outcome = tokio::select! {
+            biased;
+            () = self.stop_signals.cancelled() => return self.interrupt(None).map(|()| None),
+            outcome = self.chat.approval_policy(&agent).ask(question, repeat, review.as_ref()) => outcome,
+            () = self.early.drive() => return Ok(None),
+        };
+        drop(paused);
+        // The time that a person takes does not count.
+        self.stop_signals.postpone(asked_at.elapsed());
+        self.chat.clock.postpone(asked_at.elapsed());
+        if let ApprovalOutcome::Deferred { until } = outcome {
+            self.suspend_call(call, approval_of(question, repeat, review), until)?;
+        }
+        Ok(Some(outcome))
+    }
+
+    /// Runs the calls of one batch, up to a fixed number at the same time, and waits for the calls that began early.
+    pub(crate) async fn call(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
+        self.call_all(calls.iter().map(|call| DueCall { call: call.clone(), started: false })).await
+    }
+
+    async fn call_all(&mut self, calls: impl Iterator<Item = DueCall>) -> Result<(), Error> {
+        let offered = self.chat.offered();
+        // A person may have stopped the run together with the answer.
+        if self.stop_signals.is_cancelled() {
+            return self.interrupt(None);
+        }
+        let mut waiting = calls;
+        let mut running: FuturesUnordered<RunningCall> = self.early.take().collect();
+        let mut queued: FuturesUnordered<QueuedCall> = FuturesUnordered::new();
+        let mut ready = None;
+        let cause = loop {
+            while ready.is_some() || running.len().saturating_add(queued.len()) < AT_ONCE {
+                let (next, place) = match ready.take() {
+                    Some((next, place)) => (next, place),
+                    None => {
+                        let Some(next) = waiting.next() else { break };
+                        match self.place_of(&offered, next) {
+                            Ok(ready) => ready,
+                            Err(waits) => {
+                                queued.push(waits);
+                                continue;
+                            }
+                        }
+                    }
+                };
+                let DueCall { call, started } = next;
+                let begins = match started {
+                    true => StartDecision::Now,
+                    false => self.may_begin(&call).await?,
+                };
+                match begins {
+                    StartDecision::Now => {}
+                    StartDecision::Never => continue,
+                    StartDecision::Stopped => return Ok(()),
+                }
+                let running_now = self.begin(&offered, &call, place);
+                running.push(running_now);
+            }
+            tokio::select! {
+                biased;
+                signal = self.stop_signals.next_signal() => match signal {
+                    RunSignal::Stop(cause) => break cause,
+                    RunSignal::Warn(warning) => self.report_warning(&warning),
+                },
+                heard = self.reports.next() => if let Some(cause) = self.handle_signal(heard).await? {
+                    return self.record_interrupt(cause);
+                },
+                Some(served) = queued.next() => ready = Some(served),
+                ended = running.next(), if !running.is_empty() || queued.is_empty() => {
+                    let Some(ended) = ended else { return Ok(()) };
+                    self.record_end(ended)?;
+                    if let Some(call) = self.contexts.caller.take_denied_call() {
+                        break InterruptCause::Denial { call };
+                    }
+                }
+            }
+        };
+        // Calls in the queue have not begun, so there is nothing to wait for.
+        drop(queued);
+        let until = Instant::now() + GRACE;
+        while let Ok(Some((call, ended, elapsed))) = timeout_at(until, running.next()).await {
+            let effects = offered.tools().get(call.name()).map(|tool| tool.side_effects());
+            let ended = match ended {
+                DispatchOutcome::Result(result) => {
+                    DispatchOutcome::Result(stopped_result(result, effects.unwrap_or_default()))
+                }
+                waits @ DispatchOutcome::Waits { .. } => waits,
+            };
+            self.record_end((call, ended, elapsed))?;
+        }
+        drop(running);
+        self.record_interrupt(cause)
+    }
+
+    /// Handles what a running call reports. Returns the cause if the run was stopped meanwhile.
+    async fn handle_signal(&mut self, heard: CallSignal) -> Result<Option<InterruptCause>, Error> {
+        match heard {
+            CallSignal::Progress(ProgressEvent::Progress(call, message)) => {
+                self.report_progress(&call, &message)
+            }
+            CallSignal::Progress(ProgressEvent::Agent(event)) => {
+                event.show(|event| self.watch.tell(event))
+            }
+            CallSignal::RunAgent(wanting) => return self.let_run_agent(wanting).await,
+        }
+        Ok(None)
+    }
+
+    /// Records that an allowed call starts. If the call changes something or may not run again, the fact is written first.
+    async fn may_begin(&mut self, call: &ToolCall) -> Result<StartDecision, Error> {
+        if !self.may_start(call)? {
+            return Ok(StartDecision::Never);
+        }
+        let granted = self.chat.machine.approved(call.id());
+        if granted.is_none_or(may_be_lost) {
+            return Ok(StartDecision::Now);
+        }
+        let written = self.write().await;
+        if let Ok(true) = written {
+            return Ok(StartDecision::Now);
+        }
+        // The call has not begun, although the fact says so.
+        if written.as_ref().is_err_and(|error| self.must_leave_calls_open(error)) {
+            self.undo_start(call)?;
+            return written.map(|_| StartDecision::Stopped);
+        }
+        let text =
+            "This call was not started: the run was stopped first. Nothing of it has happened.";
+        let content = [ToolContent::Text(text.to_owned())];
+        let result = ToolResult::new(call.id(), CallOutcome::NotStarted, content);
+        let result = self.of_all_tries(result);
+        self.finish(result)?;
+        written.map(|_| StartDecision::Stopped)
+    }
+
+    /// Checks once more whether an allowed call may run, and records that it starts. If it does not
+    /// start, it waits, has to be decided again, or has its result.
+    pub(crate) fn may_start(&mut self, call: &ToolCall) -> Result<bool, Error> {
+        if let Some(other) = self.equal_still_running(call) {
+            self.refuse_repeated(call, &other)?;
+            return Ok(false);
+        }
+        let holds =
+            self.chat.approval_holds(call, self.calls_from_previous_process.contains(call.id()));
+        let approved = self.chat.machine.approved(call.id());
+        if let Some(approved) = approved.filter(|approved| match approved.again {
+            true => !(holds && self.chat.may_repeat(call)),
+            // The call or its agent has asked a question in a program that had the tool. An agent may have done something
+            // before, so its call is not decided again.
+            false => {
+                let is_gone = approved.begun && self.chat.tools().get(call.name()).is_none();
+                is_gone || approved.waited && !holds
+            }
+        }) {
+            let effects = approved.effects;
+            self.doubt(call, effects)?;
+            return Ok(false);
+        }
+        // The call is decided again once, by the present rules and the present review of its tool.
+        if !holds {
+            self.chat.calls_from_previous_process.remove(call.id());
+            self.chat.record(&Fact::CallUndecided { call: call.id().to_owned() })?;
+            return Ok(false);
+        }
+        if self.chat.is_for_program(call) {
+            self.suspend_call(call, Awaited::Result, None)?;
+            return Ok(false);
+        }
+        self.chat.record(&Fact::CallStarted { call: call.id().to_owned() })?;
+        Ok(true)
+    }
+
+    /// Runs calls that have started to their ends.
+    pub(crate) async fn finish_started(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
+        self.call_all(calls.iter().map(|call| DueCall { call: call.clone(), started: true })).await
+    }
+
+    /// The place of a call, or a future that waits for one.
+    fn place_of(
+        &mut self,
+        offered: &RunTools,
+        next: DueCall,
+    ) -> Result<(DueCall, Option<ConcurrencyPermit>), QueuedCall> {
+        let tool = offered.tools().get(next.call.name());
+        let Some(places) = self.contexts.places_of(tool) else { return Ok((next, None)) };
+        let kept = self.kept.take(next.call.id());
+        if let Some(place) = kept.or_else(|| places.try_acquire()) {
+            return Ok((next, Some(place)));
+        }
+        let places = places.clone();
+        self.chat.tracer.queued(&next.call);
+        self.emit(Event::ToolQueued(&next.call));
+        Err(Box::pin(async move { (next, places.acquire().await) }))
+    }
+
+    /// Records that a call waits for somebody outside of the run.
+    fn suspend_call(
+        &mut self,
+        call: &ToolCall,
+        awaited: Awaited,
+        until: Option<u64>,
+    ) -> Result<(), Error> {
+        let wait = Wait::new(awaited).until(until).having_spent(self.spent_by(call.id()));
+        self.chat.record(&Fact::CallWaits { call: call.id().to_owned(), wait })?;
+        self.announce();
+        Ok(())
+    }
+
+    /// Records that the outcome of a call is not known that had started in a process that is gone.
+    fn doubt(&mut self, call: &ToolCall, effects: SideEffects) -> Result<(), Error> {
+        let (outcome, text) = lost_notice(effects);
+        let result = ToolResult::new(call.id(), outcome, [ToolContent::Text(text)]);
+        self.record_doubt(call, result)
+    }
+
+    /// The same, if its tool has also failed to find it out.
+    fn unfound(
+        &mut self,
+        call: &ToolCall,
+        effects: SideEffects,
+        (fault, why): &ReconcileFailure,
+    ) -> Result<(), Error> {
+        self.chat.tracer.reconcile_failed(call, *fault, why);
+        let (outcome, text) = lost_notice(effects);
+        let text = format!("{text} Its tool could not find out what became of it: {why}");
+        // The text comes from the tool, and may have any length.
+        let tools = self.chat.agent.tools();
+        let result = tools.readable_now(call.id(), outcome, vec![text.into()]);
+        self.record_doubt(call, result)
+    }
+
+    fn record_doubt(&mut self, call: &ToolCall, result: ToolResult) -> Result<(), Error> {
+        self.emit(Event::ToolResult { call, result: &result, elapsed: Duration::ZERO });
+        self.record_result(result)
+    }
+
+    /// Asks the tools what became of calls that had started in an earlier process. Returns the cause if the run was stopped.
+    pub(crate) async fn find_out(
+        &mut self,
+        calls: &[ToolCall],
+    ) -> Result<Option<InterruptCause>, Error> {
+        let agent = self.chat.agent.clone();
+        for call in calls {
+            let granted = self.chat.machine.approved(call.id()).cloned().unwrap_or_default();
+            if self.equal_still_running(call).is_some_and(|other| other == call.id()) {
+                // What its tool finds out now could be wrong a moment later.
+                self.record_doubt(call, still_running_result(call.id()))?;
+                continue;
+            }
+            let tool = agent.tools().get(call.name()).filter(|tool| tool.can_reconcile());
+            let Some(tool) = tool else {
+                self.doubt(call, granted.effects)?;
+                continue;
+            };
+            let found = {
+                let of_call = CallContextParts {
+                    transcript: self.chat.machine.transcript(),
+                    granted: self.chat.machine.approved(call.id()),
+                    rules: self.chat.approval_policy(&agent).rules(),
+                    counted: self.chat.agents.counted(call.id()),
+                    is_unwritten: false,
+                    stop: self.over.token(),
+                };
+                let context = self.contexts.make(call, Some(tool), of_call);
+                let mut found = pin!(agent.tools().reconcile(call, &context));
+                loop {
+                    tokio::select! {
+                        biased;
+                        signal = self.stop_signals.next_signal() => match signal {
+                            RunSignal::Stop(cause) => break Err(cause),
+                            // The warning comes again when the run continues.
+                            RunSignal::Warn(_) => {}
+                        },
+                        heard = self.reports.next() => if let Some(cause) = self.handle_signal(heard).await? {
+                            break Err(cause);
+                        },
+                        found = &mut found => break Ok(found),
+                    }
+                }
+            };
+            match found {
+                Err(cause) => return Ok(Some(cause)),
+                Ok(ReconcileOutcome::Happened(result)) => {
+                    self.emit(Event::ToolResult { call, result: &result, elapsed: Duration::ZERO });
+                    self.record_result(result)?;
+                }
+                Ok(ReconcileOutcome::NotHappened) => {
+                    let spent = self.spent_by(call.id());
+                    self.chat.record(&Fact::CallCleared { call: call.id().to_owned(), spent })?;
+                }
+                Ok(ReconcileOutcome::Unknown(why)) => self.unfound(call, granted.effects, &why)?,
+            }
+        }
+        Ok(None)
+    }
+
+    /// Begins a call and reports that.
+    fn begin(
+        &mut self,
+        offered: &RunTools,
+        call: &ToolCall,
+        place: Option<ConcurrencyPermit>,
+    ) -> RunningCall {
+        let scope = self.chat.tracer.call(call, false);
+        self.watch.tell(Event::ToolCall(call));
+        self.shown.push((call.clone(), Instant::now()));
+        let tool = offered.tools().get(call.name());
+        let of_call = CallContextParts {
+            transcript: self.chat.machine.transcript(),
+            granted: self.chat.machine.approved(call.id()),
+            rules: self.chat.approval_policy(&self.chat.agent).rules(),
+            counted: self.chat.agents.counted(call.id()),
+            is_unwritten: self.chat.machine.approved(call.id()).is_some_and(may_be_lost),
+            stop: self.over.token(),
+        };
+        let context = self.contexts.make(call, tool, of_call);
+        begin(offered, call, context, place, scope)
+    }
+
+    fn report_progress(&mut self, call: &str, message: &str) {
+        self.chat.tracer.progress(call, message);
+        self.emit(Event::ToolProgress { call, message });
+    }
+
+    /// The id of a call that does the same, was told to stop and still runs. It may be this very
+    /// call, from a run that this process has dropped.
+    fn equal_still_running(&self, call: &ToolCall) -> Option<String> {
+        let tool = self.chat.agent.tools().get(call.name())?;
+        let approved = self.chat.machine.approved(call.id());
+        equal_still_running(self.chat.id(), || call_hash(tool, call, approved))
+    }
+
+    /// Records the result of a call that does not begin because an equal one was told to stop and still runs.
+    fn refuse_repeated(&mut self, call: &ToolCall, other: &str) -> Result<(), Error> {
+        let granted = self.chat.machine.approved(call.id());
+        if other == call.id() && granted.is_some_and(|granted| !granted.again) {
+            return self.record_doubt(call, still_running_result(call.id()));
+        }
+        let text = format!(
+            "This call was not started: the call `{other}` does the same, was told to stop and may \
+             still be running. Nothing of this call has happened. You will be told when `{other}` has \
+             ended; look then at what it did."
+        );
+        // Ids come from the server, and may have any length.
+        let tools = self.chat.agent.tools();
+        let result = tools.readable_now(call.id(), CallOutcome::NotStarted, vec![text.into()]);
+        let result = self.of_all_tries(result);
+        self.emit(Event::ToolResult { call, result: &result, elapsed: Duration::ZERO });
+        self.record_result(result)
+    }
+
+    pub(crate) fn record_end(&mut self, (call, ended, elapsed): FinishedCall) -> Result<(), Error> {
+        self.emit_agent_events();
+        let result = match ended {
+            DispatchOutcome::Result(result) => {
+                if let Some(awaited) = self.awaited_below(&call, &result) {
+                    self.chat.tracer.ran(&call, elapsed);
+                    self.shown.retain(|(shown, _)| shown.id() != call.id());
+                    return self.suspend_call(&call, awaited, None);
+                }
+                self.of_all_tries(result)
+            }
+            DispatchOutcome::Waits { question, token, form } => {
+                self.chat.tracer.ran(&call, elapsed);
+                self.shown.retain(|(shown, _)| shown.id() != call.id());
+                return self.suspend_call(&call, Awaited::Answer { question, token, form }, None);
+            }
+        };
+        if let Some(message) = self.reports.last_of(call.id()) {
+            self.report_progress(call.id(), &message);
+        }
+        // The last result of a turn carries the news, so the news must be known before it.
+        let heard = self.record_short_late_ends();
+        let result = self.chat.guard.noted(&call, result);
+        self.chat.tracer.ran(&call, elapsed);
+        self.shown.retain(|(shown, _)| shown.id() != call.id());
+        let found = self.record_found_tools(&call, &result);
+        self.emit(Event::ToolResult { call: &call, result: &result, elapsed });
+        heard.and(found).and(self.record_result(result))
+    }
+}
+
+impl Chat {
+    /// The calls that could run again as their tools were declared when they were allowed, but not as they are declared now.
+    pub(crate) fn doubtful(&self) -> Vec<String> {
+        let lost = self.machine.to_repeat();
+        let repeats = |call: &&ToolCall| {
+            let granted = self.machine.approved(call.id());
+            granted.is_some_and(|granted| granted.repeat != Repeat::Never)
+        };
+        let doubtful = lost.filter(repeats).filter(|call| !self.may_repeat(call));
+        doubtful.map(|call| call.id().to_owned()).collect()
+    }
+
+    /// Whether what was allowed of a call still holds: its tool is what it was, and the rules of this run let it run if it
+    /// was allowed `before` this run.
+    fn approval_holds(&self, call: &ToolCall, before: bool) -> bool {
+        let Some(approved) = self.machine.approved(call.id()) else { return false };
+        let policy = self.approval_policy(&self.agent);
+        let is_elsewhere = self.calls_from_previous_process.contains(call.id());
+        policy.is_within(call, approved)
+            && (!before || policy.still_allows(call, approved))
+            && !(is_elsewhere && policy.is_denied(call, approved))
+    }
+
+    /// Whether the program gets this call, because it answers the calls of its tool itself.
+    fn is_for_program(&self, call: &ToolCall) -> bool {
+        let approved = self.machine.approved(call.id());
+        approved.is_some_and(|it| self.approval_policy(&self.agent).is_for_program(call, it))
+    }
+
+    /// Whether a call that may have run may run again, by its tool and within what was allowed.
+    fn may_repeat(&self, call: &ToolCall) -> bool {
+        let in_journal = self.is_in_journal();
+        let repeats =
+            |tool: &Tool| repeat_of(tool, in_journal) != Repeat::Never && !tool.is_external();
+        self.tools().get(call.name()).is_some_and(repeats) && self.approval_holds(call, false)
+    }
+}
+
+/// A hash of what a call does, by the arguments with which it runs.
+fn call_hash(tool: &Tool, call: &ToolCall, approved: Option<&ApprovedCall>) -> Fingerprint {
+    let seen = approved.and_then(|approved| approved.binding.as_ref());
+    match seen.map(|seen| seen.arguments.clone()).map_or_else(|| call.decoded(), Ok) {
+        Ok(arguments) => tool.sameness(arguments),
+        Err(_) => call.fingerprint(),
+    }
+}
+
+/// The result of a call that an earlier run of this process told to stop and that still runs.
+fn still_running_result(call: &str) -> ToolResult {
+    let text = format!("This call was told to stop. {RUNS_ON}");
+    ToolResult::new(call, CallOutcome::StillRunning, [ToolContent::Text(text)])
+}
+
+/// Whether a call may begin before its start is written: it changes nothing, and may run again. This does not hold for a
+/// call that runs an agent, because the agent writes into a conversation that is named after the call.
+fn may_be_lost(granted: &ApprovedCall) -> bool {
+    granted.effects.is_read_only() && matches!(granted.repeat, Repeat::Read | Repeat::Idempotent)
+}
+
+/// Whether an allowed call begins.
+enum StartDecision {
+    Now,
+    /// It has its result, waits, or has to be decided again.
+    Never,
+    /// The run was stopped first.
+    Stopped,
+}
+
+fn approval_of(question: &ApprovalRequest, repeat: Repeat, review: Option<Review>) -> Awaited {
+    let question = serde_json::to_value(question).unwrap_or_default();
+    Awaited::Approval { question, repeat, review: review.map(Box::new) }
+}
+
+/// The result of a tool that failed because it was told to stop. It says first that the tool did
+/// not run to its end, and then what the tool itself says.
+fn stopped_result(result: ToolResult, effects: SideEffects) -> ToolResult {
+    if result.outcome() != CallOutcome::Failed {
+        return result;
+    }
+    let (outcome, truth) = stopped_notice(effects);
+    let content = std::iter::once(ToolContent::Text(truth)).chain(result.content().iter().cloned());
+    result.said_as(outcome, content)
+}

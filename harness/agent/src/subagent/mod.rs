@@ -1,0 +1,7 @@
+//! Agents inside of calls.
+
+pub(crate) mod agent_names;
+pub(crate) mod agents_below;
+pub(crate) mod as_tool;
+pub(crate) mod host;
+pub(crate) mod suspended_child;
