@@ -7,11 +7,11 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use crate::{Chat, OpenCall, Run, run::tool_search::deferred_tools};
+use crate::{Machine, OpenCall, run::tool_search::deferred_tools};
 use harness_core::{
     context::Window,
     error::{Error, ErrorKind},
-    message::{Message, Transcript},
+    message::Transcript,
     models::Models,
     policy::{Approver, Budget, Guardrails, Limits, Permissions},
     provider::{ContextMeter, Provider},
@@ -92,23 +92,6 @@ impl Agent {
     /// Begins the builder of an agent that asks this provider.
     pub fn builder(provider: impl Provider + 'static) -> AgentBuilder {
         AgentBuilder::new(Arc::new(provider))
-    }
-
-    /// Runs one task to its end, in a new conversation. Nothing happens before the returned value
-    /// is awaited.
-    pub fn run(&self, message: impl Into<Message>) -> Run<'static> {
-        Run::owned(self.chat(), message.into())
-    }
-
-    /// Begins a conversation that continues from one message to the next.
-    pub fn chat(&self) -> Chat {
-        Chat::new(self.clone())
-    }
-
-    /// Begins a conversation that continues the given transcript. Each call in it that has no
-    /// result gets the outcome *in doubt*, since nothing records how it ended.
-    pub fn chat_from(&self, transcript: Transcript) -> Chat {
-        Chat::given(self.clone(), transcript)
     }
 
     /// The tools, in the order in which the model gets them.
@@ -261,6 +244,22 @@ impl Agent {
                 missing.join(" and no ")
             ),
         ))
+    }
+
+    /// How many tokens the window has by the program's setting or by the table of models.
+    pub(crate) fn window_tokens(&self) -> Option<u64> {
+        let look_up = || {
+            let (name, model) = self.provider_and_model();
+            self.models().find(name, model).window
+        };
+        self.window().set_tokens().or_else(|| *self.known_window().get_or_init(look_up))
+    }
+
+    /// The same in a conversation, in which the vendor may have stated it.
+    pub(crate) fn window_in(&self, machine: &Machine) -> Option<u64> {
+        let (provider, model) = self.provider_and_model();
+        let told = machine.stated_window(provider, model);
+        self.window_tokens().into_iter().chain(told).min()
     }
 }
 

@@ -36,7 +36,8 @@ pub use self::{
     machine::{Action, Machine, Provenance},
     output::{
         answer_view::AnswerView,
-        typed::{Answer, Answered, Answering},
+        spec::Answer,
+        typed::{Answered, Answering},
     },
     run::{
         outcome::{Outcome, Reply, Stopped},

@@ -138,3 +138,12 @@ pub(crate) fn open_calls<'a>(
     };
     calls.map(open).collect()
 }
+
+pub(crate) fn waiting(machine: &Machine, conversation: Option<&str>) -> Vec<OpenCall> {
+    let waiting = machine.waiting().map(|(call, wait)| (call, Some(wait)));
+    open_calls(machine, conversation, waiting)
+}
+
+pub(crate) fn in_doubt(machine: &Machine, conversation: Option<&str>) -> Vec<OpenCall> {
+    open_calls(machine, conversation, machine.in_doubt().map(|call| (call, None)))
+}

@@ -3,11 +3,12 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use super::Grant;
+use super::grant::Grant;
 use crate::{
     Agent,
     machine::call_states::ApprovedCall,
-    run::options::{CallerRules, RunOptions, offered},
+    run::options::{RunOptions, offered},
+    subagent::host::CallerRules,
 };
 use harness_core::{
     journal::{Always, CallBinding, Decider, Decision, Reason, Repeat, Sources, now},

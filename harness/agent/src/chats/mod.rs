@@ -29,7 +29,7 @@ pub use self::{
     send::{ChatRunBuilder, WhenBusy},
     watch::{ChatRun, ChatWatcher},
 };
-use crate::{Agent, conversation::durable::guarded, run::run::RunInput};
+use crate::{Agent, conversation::durable::guarded, run::input::RunInput};
 use harness_core::{
     error::{Error, ErrorKind},
     journal::{Journal, check_id},

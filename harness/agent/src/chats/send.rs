@@ -10,11 +10,12 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    AddedRun, ChatRun, Chats, closed,
+    AddedRun, Chats, closed,
     log::RunLog,
     slot::{PrepareRun, QueuedRun, SteeringMessages},
+    watch::ChatRun,
 };
-use crate::{Run, run::run::RunInput};
+use crate::{Run, run::input::RunInput};
 use harness_core::{
     error::Error,
     journal::{Metadata, check_id},

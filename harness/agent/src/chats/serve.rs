@@ -23,7 +23,7 @@ use crate::{
     Agent, Chat, Event,
     run::{
         driver::{LAST_WRITE, unanswered},
-        run::RunInput,
+        input::RunInput,
     },
 };
 use harness_core::{
@@ -73,7 +73,7 @@ impl ChatTask {
     async fn attend(&self, mut chat: Chat) {
         while let Some(job) = self.next().await {
             self.run(&mut chat, job).await;
-            if chat.is_lost() {
+            if chat.state.is_lost() {
                 break;
             }
         }
@@ -196,8 +196,8 @@ struct FactCountGuard<'a> {
 impl Drop for FactCountGuard<'_> {
     fn drop(&mut self) {
         // Facts that are not written yet are lost with the conversation.
-        let goes_on = self.ended && !self.chat.is_lost();
-        self.log.set_facts(if goes_on { self.chat.facts() } else { self.chat.written() });
+        let goes_on = self.ended && !self.chat.state.is_lost();
+        self.log.set_facts(if goes_on { self.chat.facts() } else { self.chat.state.written() });
     }
 }
 

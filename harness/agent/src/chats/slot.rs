@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::log::RunLog;
 use crate::{
     Event, Outcome, Reply, Run, Steering, Stopped,
-    run::{outcome::RunRecord, run::RunInput},
+    run::{input::RunInput, outcome::RunRecord},
 };
 use harness_core::{
     error::{Error, ErrorKind},

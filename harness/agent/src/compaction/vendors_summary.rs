@@ -2,10 +2,13 @@
 //! If that fails, the model is asked for a summary as text.
 
 use super::{
-    summarize::{SUMMARY, SummaryForm, SummaryOutcome, most_after},
-    window::ContextUsage,
+    gauge::ContextUsage,
+    summary_cut::{SUMMARY, after_fact, can_read_results, most_after, summary_of},
+    summary_request::{
+        SummaryForm, SummaryOutcome, compaction_stopped, request_summary, take_summary_request,
+    },
 };
-use crate::{Chat, Event, run::driver::RunDriver};
+use crate::{Event, conversation::state::ConversationState, run::driver::RunDriver};
 use harness_core::{
     context::{OpenCalls, SummaryCut, TAILS, cut, percent, stand_in, why},
     error::{Error, ErrorKind},
@@ -14,170 +17,6 @@ use harness_core::{
     provider::StopReason,
     secret::beginning,
 };
-
-impl Chat {
-    /// Where the conversation is cut for the vendor, if that can free enough.
-    fn vendor_cut(&self, window: u64, used: ContextUsage) -> Option<SummaryCut> {
-        let (machine, seen) = (&self.machine, self.sent_view());
-        let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
-        let may_cut = |at: usize| seen.vendor_may_cut(at);
-        let is_users = |at: usize| !machine.is_own_message(at);
-        let late_end = |call: &str| machine.late_end_of(call);
-        let calls = OpenCalls { reads: self.can_read_results(), late_end: &late_end };
-        let window = used.estimate_of(window);
-        let user_tokens = self.agent.window().user_tokens(window);
-        let nothing = Message::assistant([Block::text("")]);
-        TAILS.iter().find_map(|(tail, words)| {
-            let (tail, words) = (percent(window, *tail), percent(user_tokens, *words));
-            let cut =
-                cut(all, machine.summed_up(), as_sent, may_cut, is_users, (tail, words), calls)?;
-            let least = self.vendor_compaction_fact(&cut, &nothing, "", Box::default(), (0, 0));
-            let least = self.after_fact(&least, used).ok()?;
-            (least < most_after(used.tokens)).then_some(cut)
-        })
-    }
-
-    /// The fact by which the vendor's own summary replaces the oldest part. If that summary has no
-    /// readable text, other models get the conversation in short form.
-    fn vendor_compaction_fact(
-        &self,
-        cut: &SummaryCut,
-        block: &Message,
-        text: &str,
-        request: Box<SummaryRequest>,
-        (before, after): (u64, u64),
-    ) -> Fact {
-        let number = |at: usize| u64::try_from(at).unwrap_or(u64::MAX);
-        let json = block.blocks().iter().find_map(vendor_data).map_or("", VendorData::json);
-        let words = cut.words(self.machine.transcript().messages(), json, self.machine.pins());
-        let (provider, model) = (&*request.provider, &*request.model);
-        let model = request.asked_model.as_deref().unwrap_or(model);
-        let made = VendorSummary::new(provider, model, block.clone(), words);
-        Fact::ContextCompacted {
-            messages: number(cut.messages),
-            kept: cut.kept.iter().map(|at| number(*at)).collect(),
-            summary: self.summary_of(cut, text),
-            vendor: Some(Box::new(made)),
-            request,
-            before,
-            after,
-        }
-    }
-}
-
-impl RunDriver<'_> {
-    /// Asks the vendor once for a summary of its own. `None` if the program does not want it, the
-    /// vendor has none, it has failed before, or the conversation could not be cut where the vendor
-    /// requires it. Otherwise the cause, if the run was stopped meanwhile.
-    pub(crate) async fn request_vendor_summary(
-        &mut self,
-        used: ContextUsage,
-        window: u64,
-    ) -> Result<Option<Option<InterruptCause>>, Error> {
-        let chat = &*self.chat;
-        let is_asked = chat.agent.window().needs_vendor_summary()
-            && chat.machine.may_ask_vendor()
-            && chat.agent.provider().has_vendor_summaries();
-        if !is_asked {
-            return Ok(None);
-        }
-        let Some(cut) = chat.vendor_cut(window, used) else { return Ok(None) };
-        self.emit(Event::Compacting);
-        let machine = &self.chat.machine;
-        let readable = machine.readable().messages_before(cut.messages);
-        let vendors = machine.vendor_sent_view().map(|seen| seen.messages_before(cut.messages));
-        let readable = Transcript::of_sent(readable);
-        let outcome =
-            self.request_summary(&readable, vendors.as_ref(), SummaryForm::Vendor).await?;
-        let asked =
-            self.summary.as_ref().and_then(|answer| answer.requested_model()).map(str::to_owned);
-        let mut request = self.summary_request(matches!(outcome, SummaryOutcome::Complete(..)));
-        if let Some(asked) = asked.filter(|asked| *asked != request.model) {
-            request.asked_model = Some(asked);
-        }
-        let request = Box::new(request);
-        let made = match outcome {
-            SummaryOutcome::Complete(message, stop) => block_of(&message, stop),
-            SummaryOutcome::Failed(failed) => Err(failed.cause),
-            SummaryOutcome::Stop(cause) => {
-                self.compaction_stopped(request)?;
-                return Ok(Some(Some(cause)));
-            }
-        };
-        let (block, text) = match made {
-            Ok(made) => made,
-            Err(cause) => return self.vendor_failed(request, cause),
-        };
-        let text = match text.is_empty() {
-            false => text,
-            true => {
-                let said = self.chat.machine.transcript().messages().range(..cut.messages);
-                stand_in(&said, used.estimate_of(percent(window, SUMMARY)))
-            }
-        };
-        let fact = self.chat.vendor_compaction_fact(&cut, &block, &text, request.clone(), (0, 0));
-        let (after, most) = (self.chat.after_fact(&fact, used)?, most_after(used.tokens));
-        if after >= most {
-            let cause = format!(
-                "the vendor's own summary frees too little: {after} tokens would remain, and at most {most} may"
-            );
-            return self.vendor_failed(request, cause);
-        }
-        let (messages, vendor, before) = (cut.messages, true, used.tokens);
-        let fact = match fact {
-            Fact::ContextCompacted { messages, kept, summary, vendor, request, .. } => {
-                Fact::ContextCompacted { messages, kept, summary, vendor, request, before, after }
-            }
-            other => other,
-        };
-        self.chat.record(&fact)?;
-        self.emit(Event::ContextCompacted { messages, vendor, before, after });
-        Ok(Some(None))
-    }
-
-    fn vendor_failed(
-        &mut self,
-        request: Box<SummaryRequest>,
-        cause: String,
-    ) -> Result<Option<Option<InterruptCause>>, Error> {
-        self.emit(Event::CompactionFailed { cause: &cause });
-        let (stopped, vendor) = (false, true);
-        let too_large = None;
-        self.chat.record(&Fact::CompactionFailed { request, cause, stopped, vendor, too_large })?;
-        Ok(Some(None))
-    }
-
-    /// Whether the vendor has refused a request because it begins with the vendor's own summary:
-    /// its error code says so, or it refuses the request as a bad one. If reasoning does not fit
-    /// behind the summary, there is no other sign, and the same request would be refused again.
-    /// From then on, the summary as text is sent.
-    pub(crate) fn drop_refused_summary(&mut self, error: &Error) -> Result<bool, Error> {
-        let Some(view) = self.chat.machine.vendors_view() else { return Ok(false) };
-        let answers = self.chat.agent.provider_and_model();
-        let answer = self.answer.as_ref();
-        let provider = answer.and_then(|it| it.provider()).unwrap_or(answers.0);
-        let model = answer.and_then(|it| it.requested_model()).unwrap_or(answers.1);
-        let last = error.last();
-        let code = last.code().unwrap_or_default();
-        let is_bad_request = match last.status() {
-            Some(status) => matches!(status, 400 | 422),
-            None => code.contains("invalid_request"),
-        };
-        let is_bad = last.kind() == ErrorKind::Api
-            && !last.is_retryable()
-            && !last.is_context_full()
-            && !last.is_out_of_quota()
-            && (is_bad_request || code.starts_with("compaction_"));
-        if !is_bad || (view.provider, view.model) != (provider, model) {
-            return Ok(false);
-        }
-        let why = why(last).map(|why| format!("{why}: ")).unwrap_or_default();
-        let cause = format!("{why}{}", self.chat.agent.secrets().hide(&last.to_string()));
-        self.emit(Event::VendorSummaryRefused { cause: &cause });
-        self.chat.record(&Fact::VendorSummaryRefused { cause })?;
-        Ok(true)
-    }
-}
 
 fn vendor_data(block: &Block) -> Option<&VendorData> {
     match block {
@@ -209,4 +48,161 @@ fn block_of(message: &Message, stop: StopReason) -> Result<(Message, String), St
     }
     let text = message.text().trim().to_owned();
     Ok((Message::assistant([Block::Vendor(block.clone())]), text))
+}
+
+/// Where the conversation is cut for the vendor, if that can free enough.
+fn vendor_cut(state: &ConversationState, window: u64, used: ContextUsage) -> Option<SummaryCut> {
+    let (machine, seen) = (&state.machine, state.sent_view());
+    let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
+    let may_cut = |at: usize| seen.vendor_may_cut(at);
+    let is_users = |at: usize| !machine.is_own_message(at);
+    let late_end = |call: &str| machine.late_end_of(call);
+    let calls = OpenCalls { reads: can_read_results(state), late_end: &late_end };
+    let window = used.estimate_of(window);
+    let user_tokens = state.agent.window().user_tokens(window);
+    let nothing = Message::assistant([Block::text("")]);
+    TAILS.iter().find_map(|(tail, words)| {
+        let (tail, words) = (percent(window, *tail), percent(user_tokens, *words));
+        let cut = cut(all, machine.summed_up(), as_sent, may_cut, is_users, (tail, words), calls)?;
+        let least = vendor_compaction_fact(state, &cut, &nothing, "", Box::default(), (0, 0));
+        let least = after_fact(state, &least, used).ok()?;
+        (least < most_after(used.tokens)).then_some(cut)
+    })
+}
+
+/// The fact by which the vendor's own summary replaces the oldest part. If that summary has no
+/// readable text, other models get the conversation in short form.
+fn vendor_compaction_fact(
+    state: &ConversationState,
+    cut: &SummaryCut,
+    block: &Message,
+    text: &str,
+    request: Box<SummaryRequest>,
+    (before, after): (u64, u64),
+) -> Fact {
+    let number = |at: usize| u64::try_from(at).unwrap_or(u64::MAX);
+    let json = block.blocks().iter().find_map(vendor_data).map_or("", VendorData::json);
+    let words = cut.words(state.machine.transcript().messages(), json, state.machine.pins());
+    let (provider, model) = (&*request.provider, &*request.model);
+    let model = request.asked_model.as_deref().unwrap_or(model);
+    let made = VendorSummary::new(provider, model, block.clone(), words);
+    Fact::ContextCompacted {
+        messages: number(cut.messages),
+        kept: cut.kept.iter().map(|at| number(*at)).collect(),
+        summary: summary_of(state, cut, text),
+        vendor: Some(Box::new(made)),
+        request,
+        before,
+        after,
+    }
+}
+
+/// Asks the vendor once for a summary of its own. `None` if the program does not want it, the
+/// vendor has none, it has failed before, or the conversation could not be cut where the vendor
+/// requires it. Otherwise the cause, if the run was stopped meanwhile.
+pub(crate) async fn request_vendor_summary(
+    run: &mut RunDriver<'_>,
+    used: ContextUsage,
+    window: u64,
+) -> Result<Option<Option<InterruptCause>>, Error> {
+    let chat = &*run.chat;
+    let is_asked = chat.agent.window().needs_vendor_summary()
+        && chat.machine.may_ask_vendor()
+        && chat.agent.provider().has_vendor_summaries();
+    if !is_asked {
+        return Ok(None);
+    }
+    let Some(cut) = vendor_cut(chat, window, used) else { return Ok(None) };
+    run.emit(Event::Compacting);
+    let machine = &run.chat.machine;
+    let readable = machine.readable().messages_before(cut.messages);
+    let vendors = machine.vendor_sent_view().map(|seen| seen.messages_before(cut.messages));
+    let readable = Transcript::of_sent(readable);
+    let outcome = request_summary(run, &readable, vendors.as_ref(), SummaryForm::Vendor).await?;
+    let asked = run.summary.as_ref().and_then(|answer| answer.requested_model()).map(str::to_owned);
+    let mut request = take_summary_request(run, matches!(outcome, SummaryOutcome::Complete(..)));
+    if let Some(asked) = asked.filter(|asked| *asked != request.model) {
+        request.asked_model = Some(asked);
+    }
+    let request = Box::new(request);
+    let made = match outcome {
+        SummaryOutcome::Complete(message, stop) => block_of(&message, stop),
+        SummaryOutcome::Failed(failed) => Err(failed.cause),
+        SummaryOutcome::Stop(cause) => {
+            compaction_stopped(run, request)?;
+            return Ok(Some(Some(cause)));
+        }
+    };
+    let (block, text) = match made {
+        Ok(made) => made,
+        Err(cause) => return vendor_failed(run, request, cause),
+    };
+    let text = match text.is_empty() {
+        false => text,
+        true => {
+            let said = run.chat.machine.transcript().messages().range(..cut.messages);
+            stand_in(&said, used.estimate_of(percent(window, SUMMARY)))
+        }
+    };
+    let fact = vendor_compaction_fact(run.chat, &cut, &block, &text, request.clone(), (0, 0));
+    let (after, most) = (after_fact(run.chat, &fact, used)?, most_after(used.tokens));
+    if after >= most {
+        let cause = format!(
+            "the vendor's own summary frees too little: {after} tokens would remain, and at most {most} may"
+        );
+        return vendor_failed(run, request, cause);
+    }
+    let (messages, vendor, before) = (cut.messages, true, used.tokens);
+    let fact = match fact {
+        Fact::ContextCompacted { messages, kept, summary, vendor, request, .. } => {
+            Fact::ContextCompacted { messages, kept, summary, vendor, request, before, after }
+        }
+        other => other,
+    };
+    run.chat.record(&fact)?;
+    run.emit(Event::ContextCompacted { messages, vendor, before, after });
+    Ok(Some(None))
+}
+
+pub(crate) fn vendor_failed(
+    run: &mut RunDriver<'_>,
+    request: Box<SummaryRequest>,
+    cause: String,
+) -> Result<Option<Option<InterruptCause>>, Error> {
+    run.emit(Event::CompactionFailed { cause: &cause });
+    let (stopped, vendor) = (false, true);
+    let too_large = None;
+    run.chat.record(&Fact::CompactionFailed { request, cause, stopped, vendor, too_large })?;
+    Ok(Some(None))
+}
+
+/// Whether the vendor has refused a request because it begins with the vendor's own summary:
+/// its error code says so, or it refuses the request as a bad one. If reasoning does not fit
+/// behind the summary, there is no other sign, and the same request would be refused again.
+/// From then on, the summary as text is sent.
+pub(crate) fn drop_refused_summary(run: &mut RunDriver<'_>, error: &Error) -> Result<bool, Error> {
+    let Some(view) = run.chat.machine.vendors_view() else { return Ok(false) };
+    let answers = run.chat.agent.provider_and_model();
+    let answer = run.answer.as_ref();
+    let provider = answer.and_then(|it| it.provider()).unwrap_or(answers.0);
+    let model = answer.and_then(|it| it.requested_model()).unwrap_or(answers.1);
+    let last = error.last();
+    let code = last.code().unwrap_or_default();
+    let is_bad_request = match last.status() {
+        Some(status) => matches!(status, 400 | 422),
+        None => code.contains("invalid_request"),
+    };
+    let is_bad = last.kind() == ErrorKind::Api
+        && !last.is_retryable()
+        && !last.is_context_full()
+        && !last.is_out_of_quota()
+        && (is_bad_request || code.starts_with("compaction_"));
+    if !is_bad || (view.provider, view.model) != (provider, model) {
+        return Ok(false);
+    }
+    let why = why(last).map(|why| format!("{why}: ")).unwrap_or_default();
+    let cause = format!("{why}{}", run.chat.agent.secrets().hide(&last.to_string()));
+    run.emit(Event::VendorSummaryRefused { cause: &cause });
+    run.chat.record(&Fact::VendorSummaryRefused { cause })?;
+    Ok(true)
 }

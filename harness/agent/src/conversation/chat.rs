@@ -1,27 +1,16 @@
-//! A conversation that continues.
+//! A conversation that continues, and how an agent begins or opens one.
 
-use std::{collections::HashSet, fmt, mem, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
-use super::{
-    durable::{DurableState, is_answer},
-    observed::CallWaitTimes,
-};
-use crate::{
-    Action, Agent, Grant, Machine, Provenance, Run,
-    approval::ApprovalPolicy,
-    compaction::window::{ContextGauge, ReducedMaxTokens},
-    machine::folding::{for_each_fact, unreadable},
-    run::{clock::RunClock, options::RunOptions, tool_search::OfferedTools},
-};
+use super::{blocking::block_on, inbox::Inbox, open::open_conversation, state::ConversationState};
+use crate::{Agent, Answer, Grant, Provenance, Reply, Run, Stopped, output::typed::answered};
 use harness_core::{
-    context::FileLimits,
     error::{Error, ErrorKind},
-    journal::{ClearedResult, Envelope, Fact},
+    journal::{Fact, Journal},
     message::{Message, Transcript},
-    policy::{AgentSums, Budget, Guardrails, Limits, RunGuard, TaintTracker},
-    provider::{EncodedPrefix, Usage},
-    tool::{SharedValues, StillRunning, still_running_in},
-    trace::Tracer,
+    policy::{Budget, Limits},
+    provider::Usage,
+    tool::{StillRunning, still_running_in},
 };
 
 /// A conversation that continues from one message to the next.
@@ -45,171 +34,17 @@ use harness_core::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Chat {
-    pub(crate) agent: Agent,
-    pub(crate) machine: Machine,
-    pub(crate) guard: RunGuard,
-    /// What all runs of the conversation have spent and may spend.
-    budget: Budget,
-    /// How long the run has gone on.
-    pub(crate) clock: RunClock,
-    /// The connection to the journal, if the conversation has one.
-    pub(crate) durable: Option<DurableState>,
-    /// Answers that only the machine has taken in, since it is not known whether they are written.
-    pub(crate) unwritten: Vec<Envelope>,
-    /// Whether the last run waited, and no fact says yet that it goes on.
-    pub(crate) has_waited: bool,
-    /// Whether the conversation was opened in the middle of a run and nothing has happened since.
-    pub(crate) only_looked_at: bool,
-    pub(crate) tracer: Tracer,
-    pub(crate) usage: Usage,
-    /// The part of the conversation that the provider has already encoded.
-    pub(crate) sent: EncodedPrefix,
-    /// The sizes of the messages. Each is counted once.
-    pub(crate) gauge: ContextGauge,
-    /// How many tokens the answer to the next request may have, if the last one was refused for that.
-    pub(crate) reduced_max_tokens: Option<ReducedMaxTokens>,
-    /// Whether a vendor has refused a request since its answer might not fit.
-    pub(crate) is_strict: bool,
-    /// What a request may have, as far as its server has said so.
-    pub(crate) file_limits: FileLimits,
-    /// The files that were left out since the last answer, as they were sent before.
-    pub(crate) files_before: Vec<ClearedResult>,
-    /// The tools as the model gets them, if it has found some by searching.
-    pub(crate) offered_tools: Option<Arc<OfferedTools>>,
-    /// What a person has allowed for the rest of the conversation.
-    pub(crate) grants: Vec<Grant>,
-    /// The numbers of late ends that are recorded here: of calls that were stopped and went on.
-    pub(crate) recorded_ends: HashSet<u64>,
-    /// What the conversation has read.
-    pub(crate) taint: TaintTracker,
-    /// The values that the conversation shares with its tools.
-    pub(crate) values: Option<SharedValues>,
-    /// The options of the current run.
-    pub(crate) options: Option<Box<RunOptions>>,
-    /// The start time of each waiting call.
-    pub(crate) wait_times: CallWaitTimes,
-    /// Calls that were open when the conversation was opened. Their decisions were made elsewhere,
-    /// perhaps by other rules.
-    pub(crate) calls_from_previous_process: HashSet<String>,
-    /// What the agents of open calls have spent.
-    pub(crate) agents: AgentSums,
-    /// Facts about calls that no watcher has been told of yet.
-    pub(crate) unannounced: Vec<Fact>,
+    pub(crate) state: ConversationState,
 }
 
 impl Chat {
-    pub(crate) fn new(agent: Agent) -> Self {
-        let chat = Self::uncounted(agent);
-        chat.budget.within(&chat.agent.budget());
-        chat
-    }
-
-    /// A conversation whose spending does not count for its agent.
-    fn uncounted(agent: Agent) -> Self {
-        let budget = Budget::of_conversation();
-        // Nothing is spent until a run begins.
-        let idle = Budget::of_run(&budget, Limits::new(), Arc::clone(agent.guardrails()));
-        let guard = guard(&agent, Arc::clone(agent.guardrails()), idle);
-        let tracer = Tracer::new(agent.trace());
-        let gauge = ContextGauge::new(agent.meter());
-        Self {
-            agent,
-            machine: Machine::new(),
-            guard,
-            budget,
-            clock: RunClock::default(),
-            durable: None,
-            has_waited: false,
-            only_looked_at: false,
-            tracer,
-            usage: Usage::default(),
-            sent: EncodedPrefix::new(),
-            gauge,
-            offered_tools: None,
-            grants: Vec::new(),
-            unwritten: Vec::new(),
-            reduced_max_tokens: None,
-            is_strict: false,
-            file_limits: FileLimits::default(),
-            files_before: Vec::new(),
-            recorded_ends: HashSet::new(),
-            taint: TaintTracker::default(),
-            values: None,
-            options: None,
-            wait_times: CallWaitTimes::default(),
-            calls_from_previous_process: HashSet::new(),
-            agents: AgentSums::default(),
-            unannounced: Vec::new(),
-        }
-    }
-
-    /// The conversation that these facts make. What was spent in them does not count for the agent
-    /// of this process; what is spent later does.
-    pub(crate) fn read(agent: Agent, facts: &[Envelope]) -> Result<Self, Error> {
-        let mut reading = ChatReader::new(agent);
-        facts.iter().try_for_each(|envelope| reading.take(envelope))?;
-        reading.chat.count_for_agent();
-        Ok(reading.chat)
-    }
-
-    /// From now on, what the conversation spends counts for its agent.
-    pub(crate) fn count_for_agent(&mut self) {
-        self.budget.within(&self.agent.budget());
-        self.guard.budget().within(&self.budget);
-        self.guard.resume();
-    }
-
-    /// The conversation that these facts make, and whether no process was working on it: its last run
-    /// had ended as waiting, and since then only answers were added. What is spent later does not count for the
-    /// agent, either. Other tasks of the same thread get their turn meanwhile.
-    pub(crate) async fn read_in_parts(
-        agent: Agent,
-        facts: &[Envelope],
-    ) -> Result<(Self, bool), Error> {
-        let mut reading = ChatReader::new(agent);
-        for_each_fact(facts.iter(), |envelope| reading.take(envelope)).await?;
-        Ok((reading.chat, reading.waited == Some(true)))
-    }
-
-    pub(crate) fn read_fact(&mut self, fact: &Fact, envelope: &Envelope) -> Result<(), Error> {
-        let begins = match fact {
-            Fact::UserSaid { limits, .. } => Some(limits.as_deref()),
-            Fact::Resumed { limits: Some(limits), .. } => Some(Some(&**limits)),
-            _ => None,
-        };
-        if let Some(limits) = begins {
-            let (rails, limits) = match limits {
-                Some(limits) => {
-                    (Arc::new(Guardrails::said_of_run(limits)), Limits::said_of_run(limits))
-                }
-                None => (Arc::clone(self.agent.guardrails()), self.agent.run_limits().clone()),
-            };
-            let budget = Budget::of_run(&self.budget, limits, Arc::clone(&rails));
-            let mut before = mem::replace(&mut self.guard, guard(&self.agent, rails, budget));
-            self.guard.continue_after(&mut before);
-        }
-        self.fold(fact)?;
-        self.guard.charge_agents(fact);
-        self.wait_times.note(fact, || envelope.at);
-        self.clock.set_elapsed(Duration::from_millis(envelope.elapsed));
-        Ok(())
-    }
-
-    pub(crate) fn given(agent: Agent, mut transcript: Transcript) -> Self {
-        transcript.settle();
-        let mut chat = Self::new(agent);
-        // Neither step can fail: the transcript was settled above, and it is the first fact.
-        let _ = chat.record(&Fact::Given { transcript });
-        chat
-    }
-
     /// Sends a message of the user and runs until the model has answered. Nothing happens before
     /// the returned value is awaited.
     ///
     /// Dropping the future stops the run. The transcript keeps what was said until then and states
     /// what became of each call.
     pub fn send(&mut self, message: impl Into<Message>) -> Run<'_> {
-        Run::borrowed(self, message.into())
+        Run::borrowed(&mut self.state, message.into())
     }
 
     /// Continues a run that was stopped, or whose process has ended, after its last complete fact.
@@ -241,25 +76,25 @@ impl Chat {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn resume(&mut self) -> Run<'_> {
-        Run::resuming(self)
+        Run::resuming(&mut self.state)
     }
 
     /// What was said so far. It is always valid to send.
     pub fn transcript(&self) -> &Transcript {
-        self.machine.transcript()
+        self.state.transcript()
     }
 
     /// Where the message of the transcript with this id came from: provider, model and tokens. `None` for a message
     /// that no provider has answered in this conversation: see [`Machine::provenance`].
     pub fn provenance(&self, message: &str) -> Option<&Provenance> {
-        self.machine.provenance(message)
+        self.state.machine.provenance(message)
     }
 
     /// The tokens of all runs of this conversation; a lower bound if the tokens of some answers are
     /// not known. Agents that tools call are not included: they are part of
     /// [`budget`](Self::budget).
     pub fn usage(&self) -> Usage {
-        self.usage
+        self.state.usage
     }
 
     /// Sets what all runs of the conversation may spend together, including the agents that its
@@ -284,7 +119,7 @@ impl Chat {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn limits(&mut self, limits: Limits) -> &mut Self {
-        self.budget.limit(&limits);
+        self.state.budget.limit(&limits);
         self
     }
 
@@ -320,7 +155,7 @@ impl Chat {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn state<T: Send + Sync + 'static>(&mut self, value: T) -> &mut Self {
-        self.values.get_or_insert_default().insert(Arc::new(value));
+        self.state.values.get_or_insert_default().insert(Arc::new(value));
         self
     }
 
@@ -328,59 +163,12 @@ impl Chat {
     /// that its tools call are included. The returned value can be kept and read while a run goes
     /// on. For a single run, see [`Run::budget`] and [`Reply::spent`](crate::Reply::spent).
     pub fn budget(&self) -> Budget {
-        self.budget.clone()
-    }
-
-    /// The budget for a new run.
-    pub(crate) fn budget_of_run(&self) -> Budget {
-        let rails = Arc::clone(self.agent.guardrails());
-        Budget::of_run(&self.budget, self.agent.run_limits().clone(), rails)
-    }
-
-    /// The error if a limit of the conversation, of the agent or of the program forbids to ask the model outside of a
-    /// run.
-    pub(crate) fn may_ask(&self) -> Result<(), Error> {
-        let rails = Arc::clone(self.agent.guardrails());
-        let budget = Budget::of_run(&self.budget, Limits::new(), Arc::clone(&rails));
-        let (provider, model) = self.agent.provider_and_model();
-        match guard(&self.agent, rails, budget).before_turn(provider, model) {
-            Some(reached) => {
-                let text = format!(
-                    "the model was not asked, since a limit is reached: {}",
-                    reached.detail
-                );
-                Err(Error::new(ErrorKind::Limit, text))
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// The budget of the stopped run, for a run that continues it.
-    pub(crate) fn budget_of_last_run(&self) -> Budget {
-        self.guard.budget().clone()
-    }
-
-    /// A budget for the stopped run that counts from zero.
-    pub(crate) fn budget_anew(&self, last: &Budget) -> Budget {
-        let rails = Arc::clone(self.agent.guardrails());
-        last.anew(self.agent.run_limits().clone(), rails)
-    }
-
-    /// Begins a run with this budget, or continues the last run with the budget that it has.
-    /// Returns the guard and the clock of the run before if this run does not continue it.
-    pub(crate) fn begin_run(&mut self, budget: Budget, anew: bool) -> Option<(RunGuard, RunClock)> {
-        if !anew {
-            self.guard.resume();
-            return None;
-        }
-        let mut guard = guard(&self.agent, Arc::clone(self.agent.guardrails()), budget);
-        guard.resume_from(&self.guard);
-        Some((mem::replace(&mut self.guard, guard), mem::take(&mut self.clock)))
+        self.state.budget()
     }
 
     /// What a person has allowed by *always* in this conversation, in the order of the answers.
     pub fn grants(&self) -> &[Grant] {
-        &self.grants
+        &self.state.grants
     }
 
     /// Withdraws what a person has allowed by *always*. From now on, each call of this scope is
@@ -390,147 +178,170 @@ impl Chat {
     /// writes the change with the next run, or at once by [`save`](Self::save). If the process ends
     /// before that, the change is lost.
     pub fn revoke(&mut self, grant: &Grant) -> bool {
-        if !self.grants.contains(grant) {
-            return false;
-        }
-        let (call, scope) = (grant.call.clone(), grant.scope.clone());
-        let allowed = self.machine.calls_of_grant(&call, &scope);
-        let revoked = self.record(&Fact::GrantRevoked { call, scope });
-        let undecided = |call| self.record(&Fact::CallUndecided { call });
-        revoked.and_then(|()| allowed.into_iter().try_for_each(undecided)).is_ok()
+        self.state.revoke(grant)
     }
 
     /// The calls of this conversation that were told to stop, could not be stopped, and still run.
     /// When one has ended, the next run reports it by [`Event::ToolEnded`](crate::Event::ToolEnded)
     /// and tells the model.
     pub fn still_running(&self) -> Vec<StillRunning> {
-        still_running_in(self.id())
-    }
-
-    /// What a decision about a call of this conversation is based on.
-    pub(crate) fn approval_policy<'a>(&'a self, agent: &'a Agent) -> ApprovalPolicy<'a> {
-        ApprovalPolicy {
-            agent,
-            options: self.options.as_deref(),
-            grants: &self.grants,
-            read: self.taint.sources(),
-            conversation: self.name(),
-            in_journal: self.is_in_journal(),
-        }
-    }
-
-    /// Whether the conversation is kept in a journal, and not by another driver.
-    pub(crate) fn is_in_journal(&self) -> bool {
-        self.durable.as_ref().is_some_and(|durable| durable.journal().is_some())
-    }
-
-    /// The conversation's name in its journal. Without a journal, it is the conversation's id.
-    pub(crate) fn name(&self) -> &str {
-        self.durable.as_ref().map_or(self.id(), |durable| durable.id())
-    }
-
-    /// The id of the conversation: the id of its first message.
-    pub(crate) fn id(&self) -> &str {
-        self.machine.id()
+        still_running_in(self.state.id())
     }
 
     /// The agent that answers.
     pub fn agent(&self) -> &Agent {
-        &self.agent
+        &self.state.agent
     }
 
-    /// Applies a fact. It is written to the journal at the next moment at which it has to be.
-    pub(crate) fn record(&mut self, fact: &Fact) -> Result<(), Error> {
-        self.fold(fact)?;
-        self.only_looked_at = false;
-        self.tell(fact);
-        if self.durable.is_none() {
-            return Ok(());
-        }
-        let elapsed = self.elapsed();
-        let Some(durable) = &mut self.durable else { return Ok(()) };
-        durable.add(fact, elapsed)
+    /// The last answer of the conversation as a value, if it was accepted and can be read as this
+    /// type. Use it if a program ended before it could take the [answer](Run::answer) of a run.
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::Transcript`] if the last run has not ended with an answer, or if the
+    /// answer is not a value of the type.
+    pub fn answered<T: Answer>(&self) -> Result<T, Error> {
+        answered(&self.state.machine)
     }
 
-    /// For how long the run has gone on, in milliseconds.
-    pub(crate) fn elapsed(&self) -> u64 {
-        u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX)
+    /// Sends what the user says, as [`send`](Self::send) does, and blocks this thread until the reply. Use it in
+    /// scripts without a runtime.
+    ///
+    /// ```
+    /// use harness::{Agent, testing::{ScriptedProvider, reply}};
+    ///
+    /// let model = ScriptedProvider::new([reply().text("Hello."), reply().text("Oslo.")]);
+    /// let mut chat = Agent::builder(model).build()?.chat();
+    /// assert_eq!(chat.send_blocking("Hello!")?.text(), "Hello.");
+    /// assert_eq!(chat.send_blocking("Where are you?")?.text(), "Oslo.");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Fails as [`send`](Self::send) does. Fails at once, and nothing is said, if it is called inside a running
+    /// runtime, because it would block a thread of that runtime, and if no runtime can be started.
+    pub fn send_blocking(&mut self, message: impl Into<Message>) -> Result<Reply, Stopped> {
+        block_on(self.send(message), "`send_blocking`", "`chat.send(..).await`")
     }
-
-    /// Applies a fact to the machine and to everything else that is derived from the facts.
-    pub(crate) fn fold(&mut self, fact: &Fact) -> Result<(), Error> {
-        self.machine.apply(fact)?;
-        self.fold_beside_machine(fact);
-        Ok(())
-    }
-
-    /// Applies a fact to everything that is derived from the facts, except to the machine.
-    pub(crate) fn fold_beside_machine(&mut self, fact: &Fact) {
-        self.guard.apply(fact);
-        if matches!(fact, Fact::Reopened { .. }) && self.machine.is_asking() {
-            self.guard.request_was_lost();
-        }
-        if self.taint.apply(fact) {
-            self.report_sources_to_caller();
-        }
-        self.agents.apply(fact);
-        match fact {
-            Fact::ModelReplied { usage, .. } | Fact::Interrupted { usage, .. } => {
-                self.usage.add(usage);
-            }
-            Fact::CallDecided { call, decision } => {
-                self.grants.extend(Grant::of(call, decision));
-            }
-            Fact::ContextCleared { .. } | Fact::ToolsFound { .. } => self.reset_estimate(),
-            Fact::ContextCompacted { request, .. } => {
-                self.usage.add(&request.usage);
-                self.reset_estimate();
-            }
-            Fact::CompactionFailed { request, .. } => self.usage.add(&request.usage),
-            Fact::GrantRevoked { call, scope } => {
-                self.grants.retain(|kept| kept.call != *call || kept.scope != *scope);
-            }
-            _ => {}
-        }
-    }
-}
-
-/// A conversation whose facts are read.
-struct ChatReader {
-    chat: Chat,
-    read: usize,
-    /// Whether the run waited before the answers that were read last, if there are some.
-    waited: Option<bool>,
-}
-
-impl ChatReader {
-    fn new(agent: Agent) -> Self {
-        Self { chat: Chat::uncounted(agent), read: 0, waited: None }
-    }
-
-    fn take(&mut self, envelope: &Envelope) -> Result<(), Error> {
-        let Self { chat, read, waited } = self;
-        let folded = envelope.fact().and_then(|fact| {
-            let before = || chat.machine.next() == Action::AwaitAnswers;
-            *waited = is_answer(&fact).then(|| waited.unwrap_or_else(before));
-            chat.read_fact(&fact, envelope)
-        });
-        folded.map_err(|err| unreadable(*read, err))?;
-        *read = read.saturating_add(1);
-        Ok(())
-    }
-}
-
-/// The guard that holds the limits of a run with this budget.
-fn guard(agent: &Agent, rails: Arc<Guardrails>, budget: Budget) -> RunGuard {
-    RunGuard::new(rails, Arc::clone(agent.models()), budget)
 }
 
 impl fmt::Debug for Chat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Chat")
-            .field("agent", &self.agent)
+            .field("agent", &self.state.agent)
             .field("messages", &self.transcript().messages().len())
             .finish_non_exhaustive()
+    }
+}
+
+impl Agent {
+    /// Opens a conversation of a journal, or begins it. From now on, what happens is written into
+    /// the journal: before a call starts that changes something, before the model is asked, and
+    /// before the run returns.
+    ///
+    /// If a run was going on when its process ended, [`Chat::resume`] continues in the middle of
+    /// it; a new message of the user ends it first. See [`journal`](harness_core::journal).
+    ///
+    /// ```
+    /// use harness::{Agent, journal::MemoryJournal, testing::{ScriptedProvider, reply}};
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::new([reply().text("Noted."), reply().text("It is 42.")]);
+    /// let agent = Agent::builder(model).build()?;
+    /// let journal = MemoryJournal::new();
+    /// let mut chat = agent.open(&journal, "chat-17").await?;
+    /// chat.send("My favourite number is 42.").await?;
+    /// drop(chat);
+    ///
+    /// let mut chat = agent.open(&journal, "chat-17").await?;
+    /// assert_eq!(chat.send("What is it?").await?.text(), "It is 42.");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::Busy`] if the conversation is open here or in another process that
+    /// is alive, with [`ErrorKind::Journal`] if it cannot be read, for example because a later
+    /// version of the library has written it, and with [`ErrorKind::Configuration`] if the name is
+    /// not valid. Nothing is changed then.
+    pub async fn open<J>(&self, journal: &J, conversation: impl AsRef<str>) -> Result<Chat, Error>
+    where
+        J: Journal + Clone + 'static,
+    {
+        self.open_in(Arc::new(journal.clone()), conversation.as_ref()).await
+    }
+
+    /// Opens a conversation of a shared journal.
+    pub(crate) async fn open_in(
+        &self,
+        journal: Arc<dyn Journal>,
+        conversation: &str,
+    ) -> Result<Chat, Error> {
+        let state = open_conversation(self, journal, conversation).await?;
+        Ok(Chat { state })
+    }
+
+    /// Begins a conversation of a journal with the given transcript. Each call in it that has no
+    /// result gets the outcome *in doubt*, since nothing records how it ended.
+    ///
+    /// # Errors
+    /// Fails as [`open`](Self::open) does, with [`ErrorKind::Conflict`] if the conversation has
+    /// begun, and as [`Chat::save`] does if the transcript cannot be written.
+    pub async fn import<J>(
+        &self,
+        journal: &J,
+        conversation: impl AsRef<str>,
+        mut transcript: Transcript,
+    ) -> Result<Chat, Error>
+    where
+        J: Journal + Clone + 'static,
+    {
+        let mut chat = self.open(journal, conversation.as_ref()).await?;
+        if !chat.state.machine.is_untouched() {
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                format!(
+                    "the conversation `{}` has begun: import into a new one",
+                    conversation.as_ref()
+                ),
+            ));
+        }
+        transcript.settle();
+        chat.state.record(&Fact::Given { transcript })?;
+        chat.state.save().await?;
+        Ok(chat)
+    }
+
+    /// Answers calls that wait, in any conversation of a journal, even if another process has it
+    /// open.
+    pub fn inbox<J: Journal + Clone + 'static>(&self, journal: &J) -> Inbox {
+        Inbox { agent: self.clone(), journal: Arc::new(journal.clone()) }
+    }
+
+    /// Runs one task to its end, in a new conversation. Nothing happens before the returned value
+    /// is awaited.
+    pub fn run(&self, message: impl Into<Message>) -> Run<'static> {
+        Run::owned(ConversationState::new(self.clone()), message.into())
+    }
+
+    /// Begins a conversation that continues from one message to the next.
+    pub fn chat(&self) -> Chat {
+        Chat { state: ConversationState::new(self.clone()) }
+    }
+
+    /// Begins a conversation that continues the given transcript. Each call in it that has no
+    /// result gets the outcome *in doubt*, since nothing records how it ended.
+    pub fn chat_from(&self, transcript: Transcript) -> Chat {
+        Chat { state: ConversationState::given(self.clone(), transcript) }
+    }
+
+    /// Runs one task to its end and blocks this thread meanwhile. Use it in scripts without a
+    /// runtime.
+    ///
+    /// # Errors
+    /// Fails as [`run`](Self::run) does. Fails at once if it is called inside a running runtime,
+    /// because it would block a thread of that runtime, and if no runtime can be started.
+    pub fn run_blocking(&self, message: impl Into<Message>) -> Result<Reply, Stopped> {
+        block_on(self.run(message), "`run_blocking`", "`agent.run(..).await`")
     }
 }

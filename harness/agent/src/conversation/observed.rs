@@ -3,8 +3,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::durable::is_answer;
-use crate::{Chat, Machine};
+use super::{durable::is_answer, state::ConversationState};
+use crate::Machine;
 use harness_core::{
     error::Error,
     journal::{Envelope, Fact, Journal, now},
@@ -43,7 +43,7 @@ fn call_of_ended_wait(fact: &Fact) -> Option<&str> {
     }
 }
 
-impl Chat {
+impl ConversationState {
     /// Traces a fact that was recorded here.
     pub(crate) fn tell(&mut self, fact: &Fact) {
         let waited = self.wait_times.note(fact, now);

@@ -5,13 +5,13 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use super::durable::guarded;
-use crate::{Agent, Chat, Machine};
+use super::{durable::guarded, state::ConversationState};
+use crate::{Agent, Machine, compaction::context_usage::window_tokens};
 use harness_core::{
     error::Error,
     journal::{Head, Incarnation, Journal, unknown},
     message::{Message, Transcript},
-    tool::{LargeResults, READ_RESULT, SpillFolder, SpillFuture, SpillStore, WithArguments},
+    tool::{LargeResults, SpillFolder, SpillFuture, SpillStore, WithArguments},
     unwind::caught,
 };
 
@@ -31,7 +31,7 @@ enum LargeResultPlace {
 }
 
 impl LargeResultStore {
-    pub(crate) fn of(chat: &Chat) -> Self {
+    pub(crate) fn of(chat: &ConversationState) -> Self {
         let agent = &chat.agent;
         let durable = chat.durable.as_ref();
         let kept = durable.and_then(|durable| {
@@ -45,14 +45,14 @@ impl LargeResultStore {
             (true, None, Some(folder)) => Some(LargeResultPlace::Folder(folder.clone())),
         };
         let limits = agent.tools().limits();
-        let window = chat.window_tokens();
+        let window = window_tokens(chat);
         let limit = limits.output_in(window, place.is_some());
         Self { place, limit, window, given: chat.machine.began_with() }
     }
 
     /// The vendor may have stated the size of the window since the run has begun.
-    pub(crate) fn update_limit(&mut self, chat: &Chat) {
-        let window = chat.window_tokens();
+    pub(crate) fn update_limit(&mut self, chat: &ConversationState) {
+        let window = window_tokens(chat);
         if self.window != window {
             self.window = window;
             self.limit = chat.agent.tools().limits().output_in(window, self.place.is_some());
@@ -119,29 +119,12 @@ impl LargeResultStore {
     }
 }
 
-impl Agent {
-    /// The same agent for a conversation in this journal. It has the tool `read_result` if the
-    /// journal keeps large results.
-    pub(crate) fn within(&self, journal: &dyn Journal) -> Self {
-        match self.spills() && can_keep_results(journal) {
-            true => self.reading_results(),
-            false => self.clone(),
-        }
-    }
-}
-
-impl Chat {
-    /// Changes to the agent for the journal that the conversation has got before anything was said.
-    pub(crate) fn continue_as(&mut self, agent: Agent) {
-        self.agent = agent;
-        self.offered_tools = None;
-        self.reset_estimate();
-        let reads = self.agent.tools().get(READ_RESULT).is_some();
-        if let Some(options) = self.options.as_mut().filter(|_| reads)
-            && let Some(Ok(tools)) = options.tools.as_deref().map(|it| it.clone().reading_results())
-        {
-            options.tools = Some(Arc::new(tools));
-        }
+/// The same agent for a conversation in this journal. It has the tool `read_result` if the
+/// journal keeps large results.
+pub(crate) fn with_large_results(agent: &Agent, journal: &dyn Journal) -> Agent {
+    match agent.spills() && can_keep_results(journal) {
+        true => agent.reading_results(),
+        false => agent.clone(),
     }
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{EventBuf, Outcome};
+use super::event_json::EventBuf;
+use crate::Outcome;
 use harness_core::{
     journal::{AnswerCheck, Limit, LimitScope, Wait},
     message::{Citation, Media, Message, ToolCall, ToolResult},

@@ -5,7 +5,8 @@ use std::{borrow::Cow, fmt, ops::Deref, sync::Arc, time::Duration};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::{Map, Value};
 
-use crate::{AgentCall, Event, Outcome};
+use super::event::{AgentCall, Event};
+use crate::Outcome;
 use harness_core::{
     journal::{AnswerCheck, Limit, LimitScope, Wait},
     message::{Citation, Media, Message, ToolCall, ToolResult},

@@ -5,7 +5,7 @@ use std::{num::NonZeroU32, sync::Arc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::{Map, Value};
 
-use crate::{Event, EventBuf};
+use super::{event::Event, event_json::EventBuf};
 
 /// An event of a run with its number, as it is sent to another process or to a browser.
 ///

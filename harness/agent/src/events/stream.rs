@@ -11,8 +11,12 @@ use std::{
 
 use futures_core::Stream;
 
-use super::numbered::run_name;
-use crate::{Event, EventBuf, Numbered, Reply, Run, Stopped};
+use super::{
+    event::Event,
+    event_json::EventBuf,
+    numbered::{Numbered, run_name},
+};
+use crate::{Reply, Run, Stopped};
 
 /// A run as a stream of its events. The last event is [`Event::RunEnded`] with the outcome, and
 /// [`finish`](Self::finish) returns the answer.
@@ -106,5 +110,33 @@ impl fmt::Debug for Events<'_> {
             .field("run", &self.name)
             .field("number", &self.number)
             .finish_non_exhaustive()
+    }
+}
+
+impl<'a> Run<'a> {
+    /// Drives the run as a stream of its events, each owned and numbered: see [`Events`]. A
+    /// function that was given to [`on_event`](Self::on_event) gets the events, too.
+    ///
+    /// ```
+    /// use futures_util::StreamExt as _;
+    /// use harness::{Agent, agent::Event, testing::{ScriptedProvider, reply}};
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let agent = Agent::builder(ScriptedProvider::new([reply().text("Hello.")])).build()?;
+    /// let mut events = agent.run("Say hello.").events();
+    /// let mut shown = String::new();
+    /// while let Some(numbered) = events.next().await {
+    ///     println!("{}", serde_json::to_string(&numbered)?);
+    ///     if let Event::Text(text) = numbered.event.as_event() {
+    ///         shown.push_str(text);
+    ///     }
+    /// }
+    /// assert_eq!(events.finish().await?.text(), shown);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn events(self) -> Events<'a> {
+        Events::of(self)
     }
 }

@@ -1,7 +1,8 @@
 //! The program's watcher of a run. What it does with an event is code of the program, which may
 //! panic.
 
-use crate::{AgentCall, Event, run::progress::ProgressSender};
+use super::event::{AgentCall, Event};
+use crate::run::progress::ProgressSender;
 use harness_core::{
     error::{Error, ErrorKind},
     unwind::{Panicked, caught, dropped},

@@ -2,8 +2,11 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::schedule;
-use crate::{Action, Machine, Outcome};
+use super::{
+    machine::{Action, Machine},
+    schedule,
+};
+use crate::Outcome;
 use harness_core::{
     error::Error,
     journal::{CallBinding, Repeat, Wait},

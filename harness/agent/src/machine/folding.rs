@@ -2,7 +2,7 @@
 
 use tokio::task::yield_now;
 
-use crate::Machine;
+use super::machine::Machine;
 use harness_core::{
     error::{Error, ErrorKind},
     journal::Envelope,

@@ -11,7 +11,6 @@ mod provenance;
 mod schedule;
 mod stated;
 mod window;
-
 pub(crate) use self::{
     clearing::{SentFile, SentFiles},
     provenance::AnswerProvenances,

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::Machine;
+use super::machine::Machine;
 use harness_core::{
     message::Message,
     models::Models,

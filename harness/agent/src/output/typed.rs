@@ -8,37 +8,19 @@ use std::{
 };
 
 use harness_schema::WRAPPED;
-use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    answer_check::{AnswerReader, OutputSpec, last_words, unreadable},
+    answer_view::AnswerView,
+    spec::{Answer, AnswerReader, OutputSpec, last_words},
     verifier::{AnswerVerifier, VerdictFuture, objection_of, verifier_of_text},
 };
-use crate::{AnswerView, Chat, Machine, Outcome, Reply, Run, Steps, Stopped};
+use crate::{Machine, Outcome, Reply, Run, Stopped};
 use harness_core::{
     error::{Error, ErrorKind},
     message::Transcript,
+    tool::ToolList,
 };
-
-/// A type of which a model can give a value as its answer: it can be read from JSON and has a
-/// schema.
-///
-/// Every type that derives `serde::Deserialize` and `schemars::JsonSchema` and holds no references
-/// is one: structs, enums (a choice between answers), and also lists, numbers and the like. The
-/// model gets the doc comments of the type and of its members. It also gets limits such as
-/// `#[schemars(range(min = 1))]`, and its answer is checked against them.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be the answer of a run",
-    label = "no answer can be read as this type",
-    note = "derive `serde::Deserialize` and `schemars::JsonSchema` for it, and let it hold no references",
-    note = "if the derive is there, look at `Cargo.toml`: it must be that of `schemars` 1 and `serde` 1, since the trait of another version is another trait"
-)]
-pub trait Answer: DeserializeOwned + JsonSchema + Send + 'static {}
-
-#[diagnostic::do_not_recommend]
-impl<T: DeserializeOwned + JsonSchema + Send + 'static> Answer for T {}
 
 /// A run whose answer is a value of type `T`. Await it. See [`Run::answer`].
 #[must_use = "nothing is sent before it is awaited"]
@@ -177,6 +159,12 @@ impl<T> Answering<'_, T> {
     /// The limits of the run still apply.
     pub fn tries(mut self, tries: u32) -> Self {
         self.output_spec.tries = tries;
+        self
+    }
+
+    /// Lets tools of the program check each answer that matches. See [`Run::verify_by`].
+    pub fn verify_by(mut self, most: u32, tools: impl ToolList) -> Self {
+        self.output_spec.verifier = Some((most, AnswerVerifier::tools(tools)));
         self
     }
 }
@@ -338,28 +326,6 @@ fn read<T: Answer>(reply: Reply) -> Result<Answered<T>, Stopped> {
     }
 }
 
-impl Chat {
-    /// The last answer of the conversation as a value, if it was accepted and can be read as this
-    /// type. Use it if a program ended before it could take the [answer](Run::answer) of a run.
-    ///
-    /// # Errors
-    /// Fails with [`ErrorKind::Transcript`] if the last run has not ended with an answer, or if the
-    /// answer is not a value of the type.
-    pub fn answered<T: Answer>(&self) -> Result<T, Error> {
-        answered(&self.machine)
-    }
-}
-
-impl Steps {
-    /// The last answer as a value: see [`Chat::answered`].
-    ///
-    /// # Errors
-    /// Fails as [`Chat::answered`] does.
-    pub fn answered<T: Answer>(&self) -> Result<T, Error> {
-        answered(self.machine())
-    }
-}
-
 impl Machine {
     /// The last answer as a value, for a program that has only the facts: see [`Chat::answered`].
     ///
@@ -370,7 +336,7 @@ impl Machine {
     }
 }
 
-fn answered<T: Answer>(machine: &Machine) -> Result<T, Error> {
+pub(crate) fn answered<T: Answer>(machine: &Machine) -> Result<T, Error> {
     let wrong = |what: String| Error::new(ErrorKind::Transcript, what);
     if machine.next() != crate::Action::Finish(Outcome::Answered) {
         return Err(wrong(
@@ -397,8 +363,69 @@ impl OutputSpec {
         Self {
             schema: Some(schema),
             reads: Some(Arc::new(reads)),
-            unreadable: Some(unreadable::<T>),
+            unreadable: Some(super::spec::unreadable::<T>),
             ..Self::default()
         }
+    }
+}
+
+impl Run<'_> {
+    /// Lets tools of the program check the final answer. [`verify`](Self::verify) says what follows
+    /// from their verdict.
+    ///
+    /// The answer is accepted if each of the tools succeeds. If not, the model is told their
+    /// errors. A tool gets the members of an answer that is an object, and any other answer as the
+    /// argument `answer`. Members that it does not take are left out, so a tool without arguments
+    /// checks what the run has done. The tools have the state and the limits of the agent's tools,
+    /// and the model need not know them. The program calls them, so no permission is needed, and
+    /// only the verdict is a fact, not the calls. An agent that such a tool runs has limits of its own, and what it
+    /// spends does not count for the conversation.
+    ///
+    /// # Errors
+    /// The run fails before its first request if one of the tools may not be repeated: an answer is
+    /// checked again if the process ends before the verdict is recorded. The tool has to declare
+    /// `"none"` or `"read"`, or be `idempotent`. The run also fails if a tool is an agent or is
+    /// answered by the program, or takes a [`State<T>`](harness_core::tool::State) that nobody brings.
+    ///
+    /// ```
+    /// use harness::{Agent, testing::{ScriptedProvider, reply}, tool, tools};
+    /// use schemars::JsonSchema;
+    /// use serde::Deserialize;
+    ///
+    /// #[derive(Deserialize, JsonSchema)]
+    /// struct Bill {
+    ///     items: Vec<u32>,
+    ///     sum: u32,
+    /// }
+    ///
+    /// /// Checks the sum of a bill.
+    /// #[tool(side_effects = "none")]
+    /// fn adds_up(
+    ///     /// The prices
+    ///     items: Vec<u32>,
+    ///     /// The sum
+    ///     sum: u32,
+    /// ) -> Result<(), String> {
+    ///     match items.iter().sum::<u32>() {
+    ///         right if right == sum => Ok(()),
+    ///         right => Err(format!("the sum of the items is {right}")),
+    ///     }
+    /// }
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// # let model = ScriptedProvider::new([
+    /// #     reply().text(r#"{"items": [3, 4], "sum": 8}"#),
+    /// #     reply().text(r#"{"items": [3, 4], "sum": 7}"#),
+    /// # ]);
+    /// # let agent = Agent::builder(model).build()?;
+    /// let bill = agent.run("Read the bill.").answer::<Bill>().verify_by(2, tools![adds_up]).await?;
+    /// assert_eq!(bill.value().sum, 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn verify_by(self, most: u32, tools: impl ToolList) -> Self {
+        let verifier = Some((most, AnswerVerifier::tools(tools)));
+        self.with_output_spec(OutputSpec { verifier, ..OutputSpec::default() })
     }
 }

@@ -15,31 +15,38 @@ use tokio::{
 use tokio_util::sync::DropGuard;
 
 use super::{
+    call_contexts::{CallContextParts, CallContexts},
     driver::RunDriver,
     early_calls::EarlyCalls,
     options::RunTools,
     progress::{ProgressEvent, ProgressReceiver},
+    provider_stream::ProviderStream,
     stop_signals::{RunSignal, warning_event},
-    tool_calls::{AT_ONCE, CallContextParts, CallContexts, begin},
+    tool_calls::{AT_ONCE, begin},
     wake_flag::WakeFlag,
 };
 use crate::{
-    Agent, Event, approval::ApprovalPolicy, events::watcher::RunWatcher,
+    Agent, Event,
+    approval::ApprovalPolicy,
+    compaction::{
+        context_usage::room_for_answer,
+        window::{edit_context_after, leave_out_after, lower_max_tokens_after},
+    },
+    events::watcher::RunWatcher,
     output::tool_text::OutputToolText,
 };
 use harness_core::{
     context::copied_line,
-    error::{Error, ErrorKind},
+    error::Error,
     journal::{Fact, InterruptCause},
     message::{ToolCall, Transcript},
     policy::RunGuard,
     provider::{
-        Accumulator, CallPiece, ContextMeter, EventStream, OutputSchema, Provider,
-        ProviderResponse, Request, StreamEvent, cut_off,
+        Accumulator, CallPiece, ContextMeter, OutputSchema, ProviderResponse, Request, StreamEvent,
+        cut_off,
     },
     tool::{SideEffect, Tool},
     trace::Tracer,
-    unwind::{Panicked, caught, dropped},
 };
 
 /// How many events are read one after the other, if they have arrived, before the program, the
@@ -84,9 +91,9 @@ impl RunDriver<'_> {
             StreamEnd::Stop(cause) => self.record_interrupt(cause),
             StreamEnd::Failed(error)
                 if self.is_unanswered()
-                    && (self.lower_max_tokens_after(&error, reduced_max_tokens)
-                        || self.edit_context_after(&error)?
-                        || self.leave_out_after(&error)?) =>
+                    && (lower_max_tokens_after(self, &error, reduced_max_tokens)
+                        || edit_context_after(self, &error)?
+                        || leave_out_after(self, &error)?) =>
             {
                 self.answer = None;
                 self.asked = false;
@@ -107,7 +114,7 @@ impl RunDriver<'_> {
         reduced_max_tokens: Option<u32>,
     ) -> Result<StreamEnd, Error> {
         let offered_tools = self.chat.offered_tools();
-        let room = self.chat.room_for_answer();
+        let room = room_for_answer(self.chat);
         let Self {
             chat,
             watch,
@@ -479,40 +486,4 @@ impl ResponseStream<'_, '_> {
         self.early.push(begin(self.offered, &call, context, place, scope), call, decision);
         true
     }
-}
-
-/// The stream of an answer. It is code of the program, so a panic in it is an error of the answer.
-pub(crate) struct ProviderStream<'a>(Option<EventStream<'a>>);
-
-impl<'a> ProviderStream<'a> {
-    pub(crate) fn of(provider: &'a dyn Provider, request: Request<'a>) -> Self {
-        Self(match caught(|| provider.stream(request)) {
-            Ok(stream) => Some(stream),
-            Err(panicked) => Some(Box::pin(stream::iter([Err(fault(&panicked))]))),
-        })
-    }
-
-    pub(crate) fn poll_next(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<StreamEvent, Error>>> {
-        let Some(stream) = &mut self.0 else { return Poll::Ready(None) };
-        match caught(|| stream.poll_next_unpin(context)) {
-            Ok(polled) => polled,
-            Err(panicked) => {
-                dropped(self.0.take());
-                Poll::Ready(Some(Err(fault(&panicked))))
-            }
-        }
-    }
-}
-
-impl Drop for ProviderStream<'_> {
-    fn drop(&mut self) {
-        dropped(self.0.take());
-    }
-}
-
-fn fault(panicked: &Panicked) -> Error {
-    Error::new(ErrorKind::Panicked, format!("the provider {panicked}"))
 }

@@ -3,14 +3,12 @@
 
 use std::sync::Arc;
 
-use crate::{
-    Agent, Chat, Steering, output::answer_check::OutputSpec, subagent::host::SubagentHost,
-};
+use super::steering::Steering;
+use crate::{Agent, output::spec::OutputSpec, subagent::host::SubagentHost};
 use harness_core::{
-    error::{Error, ErrorKind},
-    journal::{Fact, Sources},
+    error::Error,
     policy::{Approver, Permissions},
-    provider::{Settings, ToolChoice},
+    provider::Settings,
     tool::{ConcurrencyLimit, SharedValues, ToolRegistry},
 };
 
@@ -40,14 +38,6 @@ pub(crate) struct RunOptions {
     pub(crate) is_kept: bool,
 }
 
-/// What a run passes on to the agents of its calls for the decisions about their calls.
-pub(crate) struct CallerRules {
-    /// The permissions that apply in the run, those of the runs above it among them.
-    pub(crate) permissions: Vec<Arc<Permissions>>,
-    /// What its conversation has read.
-    pub(crate) read: Sources,
-}
-
 impl RunOptions {
     /// Sets which of the agent's tools are offered.
     pub(crate) fn offer(&mut self, agent: &Agent, names: &[String]) {
@@ -72,84 +62,11 @@ impl RunOptions {
     }
 }
 
-impl Chat {
-    /// Sets the options of the current run.
-    pub(crate) fn set_options(&mut self, options: Option<Box<RunOptions>>) {
-        self.options = options;
-        // The run may offer other tools and ask for another length, and an earlier one may have been dropped.
-        (self.offered_tools, self.reduced_max_tokens) = (None, None);
-        self.report_sources_to_caller();
-    }
-
-    /// Tells the call that this run is part of what the conversation has read.
-    pub(crate) fn report_sources_to_caller(&self) {
-        if let Some(caller) = self.options.as_ref().and_then(|options| options.caller.as_ref()) {
-            caller.add_sources(self.taint.sources());
-        }
-    }
-
-    /// Records what the call that gives this run its task may know: the task may repeat it.
-    pub(crate) fn record_sources_of_caller(&mut self) -> Result<(), Error> {
-        let Some(caller) = self.options.as_ref().and_then(|options| options.caller.as_ref()) else {
-            return Ok(());
-        };
-        let sources = caller.known_sources().beyond(self.taint.sources()).all().to_vec();
-        match sources.is_empty() {
-            true => Ok(()),
-            false => self.record(&Fact::SourcesRead { call: None, sources }),
-        }
-    }
-
-    /// The tools that the model gets in this run, and that can run in it.
-    pub(crate) fn tools(&self) -> &ToolRegistry {
-        offered(&self.agent, self.options.as_deref())
-    }
-
-    /// The same tools, in a value that can be kept.
-    pub(crate) fn offered(&self) -> RunTools {
-        let only = self.options.as_ref().and_then(|options| options.tools.clone());
-        RunTools { agent: self.agent.clone(), only }
-    }
-
-    /// Fails if the run cannot begin with its options.
-    pub(crate) fn check_options(&mut self) -> Result<(), Error> {
-        if let Some(fault) = self.options.as_mut().and_then(|options| options.fault.take()) {
-            return Err(fault);
-        }
-        if let Some(permissions) =
-            self.options.as_ref().and_then(|options| options.permissions.as_ref())
-        {
-            permissions.check_names(self.agent.tools())?;
-        }
-        let settings = self.options.as_ref().and_then(|options| options.settings.as_ref());
-        if let Some(ToolChoice::Tool(name)) = settings.and_then(|it| it.tool_choice.as_ref())
-            && self.tools().is_searched(name)
-            && !self.machine.found().iter().any(|found| found.tools.contains(name))
-        {
-            let why = format!(
-                "`Settings::tool_choice` names `{name}`, which the model gets only after it has searched for it; \
-                 name it in `ToolSearch::always`, or offer it by `only_tools`"
-            );
-            return Err(Error::new(ErrorKind::Configuration, why));
-        }
-        self.guard.budget().check()?;
-        let brought = self.options.as_ref().map(|options| &options.values);
-        let given = [brought, self.values.as_ref()];
-        self.agent.check_state(|id| given.iter().flatten().any(|values| values.has(id)))
-    }
-
-    /// Whether a call that is denied ends the run.
-    pub(crate) fn must_stop_on_denial(&self) -> bool {
-        let sides = self.options.iter().flat_map(|options| options.sides());
-        std::iter::once(self.agent.permissions()).chain(sides).any(|it| it.stops_on_denial())
-    }
-}
-
 /// The tools of one run. A clone is cheap.
 #[derive(Clone)]
 pub(crate) struct RunTools {
-    agent: Agent,
-    only: Option<Arc<ToolRegistry>>,
+    pub(crate) agent: Agent,
+    pub(crate) only: Option<Arc<ToolRegistry>>,
 }
 
 impl RunTools {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::{AnswerProvenances, Provenance};
+use crate::{Provenance, machine::AnswerProvenances};
 use harness_core::{
     error::Error,
     journal::{Limit, LimitScope},

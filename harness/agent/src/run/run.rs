@@ -12,16 +12,20 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     driver::RunDriver,
+    input::RunInput,
     options::{RunOptions, offered},
-    outcome::RunRecord,
+    outcome::{Outcome, Reply, RunRecord, Stopped},
+    steering::Steering,
+    stop_signals::StopTokens,
 };
 use crate::{
-    Chat, Event, Events, Outcome, Reply, Steering, Stopped,
+    Event,
+    conversation::state::ConversationState,
     events::watcher::RunWatcher,
-    output::answer_check::OutputSpec,
+    output::spec::OutputSpec,
     subagent::{
-        as_tool::effects_of,
-        host::{ChildRun, ChildState},
+        child_run::{ChildRun, ChildState},
+        host::effects_of,
     },
 };
 use harness_core::{
@@ -72,31 +76,13 @@ pub struct Run<'a> {
     call: Option<Box<ChildRun>>,
 }
 
-/// The ways in which the program stops a run.
-#[derive(Clone, Default)]
-pub(crate) struct StopTokens {
-    /// Stops it at once.
-    pub(crate) now: CancellationToken,
-    /// Stops it when the model's turn and its calls are over.
-    pub(crate) after_turn: CancellationToken,
-}
-
-/// What a run begins with.
-#[derive(Debug)]
-pub(crate) enum RunInput {
-    /// A message of the user.
-    Say(Message),
-    /// A run that had stopped continues.
-    Resume,
-}
-
 enum ChatRef<'a> {
-    Borrowed(&'a mut Chat),
-    Owned(Box<Chat>),
+    Borrowed(&'a mut ConversationState),
+    Owned(Box<ConversationState>),
 }
 
 impl ChatRef<'_> {
-    fn chat(&mut self) -> &mut Chat {
+    fn chat(&mut self) -> &mut ConversationState {
         match self {
             Self::Borrowed(chat) => chat,
             Self::Owned(chat) => chat,
@@ -105,17 +91,17 @@ impl ChatRef<'_> {
 }
 
 impl Run<'static> {
-    pub(crate) fn owned(chat: Chat, message: Message) -> Self {
+    pub(crate) fn owned(chat: ConversationState, message: Message) -> Self {
         Self::new(ChatRef::Owned(Box::new(chat)), RunInput::Say(message.renewed()))
     }
 }
 
 impl<'a> Run<'a> {
-    pub(crate) fn borrowed(chat: &'a mut Chat, message: Message) -> Self {
+    pub(crate) fn borrowed(chat: &'a mut ConversationState, message: Message) -> Self {
         Self::new(ChatRef::Borrowed(chat), RunInput::Say(message.renewed()))
     }
 
-    pub(crate) fn resuming(chat: &'a mut Chat) -> Self {
+    pub(crate) fn resuming(chat: &'a mut ConversationState) -> Self {
         Self::new(ChatRef::Borrowed(chat), RunInput::Resume)
     }
 
@@ -147,32 +133,6 @@ impl<'a> Run<'a> {
         let Self { chat, input, watch: _, stops, tool_time, budget, anew, options, call } = self;
         let watch = RunWatcher::new(watch);
         Run { chat, input, watch, stops, tool_time, budget, anew, options, call }
-    }
-
-    /// Drives the run as a stream of its events, each owned and numbered: see [`Events`]. A
-    /// function that was given to [`on_event`](Self::on_event) gets the events, too.
-    ///
-    /// ```
-    /// use futures_util::StreamExt as _;
-    /// use harness::{Agent, agent::Event, testing::{ScriptedProvider, reply}};
-    ///
-    /// # tokio::runtime::Runtime::new()?.block_on(async {
-    /// let agent = Agent::builder(ScriptedProvider::new([reply().text("Hello.")])).build()?;
-    /// let mut events = agent.run("Say hello.").events();
-    /// let mut shown = String::new();
-    /// while let Some(numbered) = events.next().await {
-    ///     println!("{}", serde_json::to_string(&numbered)?);
-    ///     if let Event::Text(text) = numbered.event.as_event() {
-    ///         shown.push_str(text);
-    ///     }
-    /// }
-    /// assert_eq!(events.finish().await?.text(), shown);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// # })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn events(self) -> Events<'a> {
-        Events::of(self)
     }
 
     /// Calls `first` with every event, before the function that watches already.
@@ -385,7 +345,7 @@ impl<'a> Run<'a> {
     pub fn only_tools(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
         let Self { chat, options, .. } = &mut self;
-        options.get_or_insert_default().offer(chat.chat().agent(), &names);
+        options.get_or_insert_default().offer(&chat.chat().agent, &names);
         self
     }
 
@@ -440,7 +400,7 @@ impl<'a> Run<'a> {
     /// ```
     pub fn in_call(mut self, context: &ToolContext) -> Self {
         let call = ChildRun::of(context);
-        let agent = self.chat.chat().agent().clone();
+        let agent = self.chat.chat().agent.clone();
         let options = self.options();
         for announced in agent.per_run() {
             options.values.take_over(announced.id(), context.values());
@@ -460,7 +420,7 @@ impl<'a> Run<'a> {
         output_spec.verifier = output_spec.verifier.or(before.and_then(|before| before.verifier));
         let Self { chat, input, .. } = &mut self;
         if let RunInput::Say(message) = input {
-            *message = output_spec.with_schema_text(message, chat.chat().agent().provider());
+            *message = output_spec.with_schema_text(message, chat.chat().agent.provider());
         }
         self.options().output_spec = Some(output_spec);
         self
@@ -618,7 +578,10 @@ struct PreparedRun<'a> {
     options: Option<Box<RunOptions>>,
 }
 
-async fn start_run(chat: &mut Chat, begins: PreparedRun<'_>) -> Result<Reply, Stopped> {
+async fn start_run(
+    chat: &mut ConversationState,
+    begins: PreparedRun<'_>,
+) -> Result<Reply, Stopped> {
     let PreparedRun { input, watch, stops, tool_time, budget, anew, options } = begins;
     chat.set_options(options);
     let before = chat.begin_run(budget, anew);

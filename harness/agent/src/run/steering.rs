@@ -6,11 +6,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use super::driver::RunDriver;
-use crate::{Action, Event, Outcome};
 use harness_core::{
     error::{Error, ErrorKind},
-    journal::Fact,
     message::{Message, Role, Transcript},
 };
 
@@ -98,7 +95,7 @@ impl Steering {
         self.messages().drain(..).collect()
     }
 
-    fn messages(&self) -> MutexGuard<'_, VecDeque<Message>> {
+    pub(crate) fn messages(&self) -> MutexGuard<'_, VecDeque<Message>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -106,46 +103,5 @@ impl Steering {
 impl fmt::Debug for Steering {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Steering").field("unheard", &self.messages().len()).finish()
-    }
-}
-
-impl RunDriver<'_> {
-    /// Records what the user has said meanwhile, at a point where the model can get it.
-    pub(crate) fn record_steering(&mut self) -> Result<(), Error> {
-        while self.is_steered() {
-            if let Action::Finish(_) = self.chat.machine.next() {
-                // If the answer was not kept, its calls may still have started early.
-                self.settle()?;
-            }
-            let Some((message, steering)) = self.next_message() else { break };
-            let fact = Fact::Steered { message: message.clone() };
-            if let Err(error) = self.chat.record(&fact) {
-                steering.messages().push_front(message);
-                return Err(error);
-            }
-            self.emit(Event::Steered { message: &message });
-        }
-        Ok(())
-    }
-
-    /// Takes the next message that was said meanwhile.
-    fn next_message(&self) -> Option<(Message, Steering)> {
-        let mut steering = self.chat.options.iter().flat_map(|options| options.steering());
-        steering.find_map(|by| Some((by.messages().pop_front()?, by.clone())))
-    }
-
-    /// Whether the user has said something for which the run continues.
-    pub(crate) fn is_steered(&self) -> bool {
-        let mut steering = self.chat.options.iter().flat_map(|options| options.steering());
-        steering.any(|steering| !steering.messages().is_empty())
-            && self.chat.machine.can_take_message()
-            && !self.must_stop_after_turn()
-            && !self.stop_signals.is_cancelled()
-    }
-
-    /// Whether a run that has ended this way continues, because the user has said something
-    /// meanwhile.
-    pub(crate) fn should_continue_after(&self, outcome: Outcome) -> bool {
-        outcome == Outcome::Answered && self.is_steered()
     }
 }

@@ -135,3 +135,12 @@ pub(crate) fn warning_event(warning: &LimitWarning) -> Event<'_> {
         }
     }
 }
+
+/// The ways in which the program stops a run.
+#[derive(Clone, Default)]
+pub(crate) struct StopTokens {
+    /// Stops it at once.
+    pub(crate) now: CancellationToken,
+    /// Stops it when the model's turn and its calls are over.
+    pub(crate) after_turn: CancellationToken,
+}

@@ -1,230 +1,43 @@
 //! Decides about the calls of one answer, runs them, and records their results.
 
 use std::{
-    collections::HashMap,
     pin::{Pin, pin},
-    sync::Arc,
     time::Duration,
 };
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::time::{Instant, timeout_at};
-use tokio_util::sync::CancellationToken;
 
 use super::{
+    call_contexts::{CallContextParts, call_hash, still_running_result},
     driver::RunDriver,
     early_calls::{FinishedCall, RunningCall},
-    options::{CallerRules, RunTools},
+    options::RunTools,
     progress::{CallSignal, ProgressEvent},
     stop_signals::RunSignal,
+    writing::{let_run_agent, write_facts},
 };
 use crate::{
-    Agent, Chat, Event,
-    approval::{ApprovalOutcome, repeat_of},
-    conversation::spilling::LargeResultStore,
-    machine::call_states::{ApprovedCall, id_of_question, idempotency_key},
+    Event,
+    approval::{ApprovalOutcome, approval_holds, is_run_by_program, may_repeat_call, repeat_of},
+    compaction::window::refuse_copy,
+    machine::call_states::ApprovedCall,
     model_notices::{lost_notice, stopped_notice},
-    subagent::{
-        host::{ParentRun, SubagentHost},
-        suspended_child::SuspendedChild,
-    },
 };
 use harness_core::{
     error::Error,
-    journal::{Awaited, CallSpent, Decision, Fact, InterruptCause, Repeat, Wait},
-    message::{CallOutcome, Fingerprint, Message, ToolCall, ToolContent, ToolResult, Transcript},
+    journal::{Awaited, Decision, Fact, InterruptCause, Repeat, Wait},
+    message::{CallOutcome, ToolCall, ToolContent, ToolResult},
     policy::ApprovalRequest,
     tool::{
-        CallIdentity, ConcurrencyLimit, ConcurrencyPermit, DispatchOutcome, GRACE, READ_RESULT,
-        RUNS_ON, ReconcileFailure, ReconcileOutcome, Review, SideEffects, Tool, ToolContext,
-        equal_still_running, is_still_running,
+        ConcurrencyPermit, DispatchOutcome, GRACE, ReconcileFailure, ReconcileOutcome, Review,
+        SideEffects, TOOL_SEARCH, ToolContext, equal_still_running,
     },
     trace::SpanScope,
 };
 
 /// How many calls run at the same time, at most.
 pub(crate) const AT_ONCE: usize = 8;
-
-/// The contexts of a run's calls. They are kept as long as the calls run, because what a tool has
-/// printed so far is part of the result of a call that is stopped.
-pub(crate) struct CallContexts {
-    /// What all calls of the run share.
-    shared: ToolContext,
-    /// The name of the conversation, if it has one.
-    conversation: Option<Arc<str>>,
-    made: HashMap<String, ToolContext>,
-    /// How long a call of this run may take, if the run sets it.
-    time: Option<Duration>,
-    /// What the run passes on to the agents of its calls.
-    caller: Arc<ParentRun>,
-    spilling: LargeResultStore,
-}
-
-/// The parts of a call's context that not all calls of the run share.
-pub(crate) struct CallContextParts<'a> {
-    pub(crate) transcript: &'a Transcript,
-    pub(crate) granted: Option<&'a ApprovedCall>,
-    pub(crate) rules: CallerRules,
-    /// What is already counted of its agents' spending.
-    pub(crate) counted: Option<Box<CallSpent>>,
-    /// Whether no fact in a journal says that it has started.
-    pub(crate) is_unwritten: bool,
-    pub(crate) stop: &'a CancellationToken,
-}
-
-impl CallContexts {
-    /// For a run of this conversation. Its tools can see what is left of its limits.
-    pub(crate) fn new(chat: &Chat, caller: ParentRun, time: Option<Duration>) -> Self {
-        let shared = chat.agent.context().clone().with(chat.guard.budget().clone());
-        let mut shared = shared.with_tools(chat.offered().tools());
-        let of_run = chat.options.as_ref().map(|options| &options.values);
-        for values in [chat.values.as_ref(), of_run].into_iter().flatten() {
-            shared = shared.with_values(values);
-        }
-        let conversation = chat.durable.as_ref().map(|durable| Arc::clone(durable.id()));
-        let (caller, spilling) = (Arc::new(caller), LargeResultStore::of(chat));
-        Self { shared, conversation, made: HashMap::new(), time, caller, spilling }
-    }
-
-    /// Sets the name of the run in traces.
-    pub(crate) fn are_traced_as(&self, run: &str) {
-        self.caller.is_traced_as(run);
-    }
-
-    /// The call, as its agents see it.
-    pub(crate) fn site(&self, call: &str) -> Option<Arc<SubagentHost>> {
-        self.made.get(call)?.host()
-    }
-
-    /// What the agents of a call have spent that no fact of this run records yet.
-    pub(crate) fn spent_by(&self, call: &str) -> Option<Box<CallSpent>> {
-        self.site(call)?.unrecorded_spending()
-    }
-
-    /// The conversation of an agent of a call that waits for somebody, and its outcome if it passes the error on.
-    pub(crate) fn awaited_conversation(&self, call: &str) -> Option<(String, CallOutcome)> {
-        self.site(call)?.awaited_conversation()
-    }
-
-    /// Where its large results are kept.
-    pub(crate) fn spilling(&self) -> &LargeResultStore {
-        &self.spilling
-    }
-
-    /// Whether an agent of this call was entered in this process.
-    pub(crate) fn has_entered(&self, call: &str) -> bool {
-        self.site(call).is_some_and(|site| site.has_entered())
-    }
-
-    /// Takes the agent of a call that could not continue.
-    pub(crate) fn cut_off_in(&self, call: &str) -> Option<SuspendedChild> {
-        self.site(call)?.cut_off()
-    }
-
-    /// The context of a tool that checks an answer.
-    pub(crate) fn for_verdict(&self, call: &ToolCall, stop: &CancellationToken) -> ToolContext {
-        let deadline = self.time.and_then(|time| Instant::now().checked_add(time));
-        self.shared.for_call(call).with_cancellation(stop.child_token()).with_deadline(deadline)
-    }
-
-    /// The context of a call that is about to run.
-    pub(crate) fn make(
-        &mut self,
-        call: &ToolCall,
-        tool: Option<&Tool>,
-        of_call: CallContextParts<'_>,
-    ) -> ToolContext {
-        let CallContextParts { transcript, granted, rules, counted, is_unwritten, stop } = of_call;
-        let id = call.id().to_owned();
-        let progress_sender = self.caller.progress_sender();
-        let effects = tool.map(Tool::side_effects).unwrap_or_default();
-        let context = self.shared.for_call(call);
-        let asking = context.human_wait().clone();
-        let caller = &self.caller;
-        let site = SubagentHost::new(caller, call, effects, rules, counted, asking, is_unwritten)
-            .of_agent(tool.is_some_and(Tool::is_agent))
-            .with_message_id(id_of_question(transcript));
-        let fingerprint = call.fingerprint();
-        let identity = tool.map(|tool| {
-            let conversation = transcript.messages().first().map_or("", Message::id);
-            CallIdentity {
-                conversation: conversation.into(),
-                call: call.id().into(),
-                tool: call.name().into(),
-                effects,
-                fingerprint,
-                sameness: call_hash(tool, call, granted),
-            }
-        });
-        let key = idempotency_key(self.conversation.as_deref(), transcript, call, fingerprint);
-        let context = context
-            .with_idempotency_key(key)
-            .with_answered(granted.and_then(|granted| granted.answered.clone()))
-            .with_reviewed(granted.and_then(|granted| granted.reviewed.clone()))
-            .with_bound(
-                granted.and_then(|granted| granted.binding.as_ref()).map(|it| it.arguments.clone()),
-            )
-            .running_nothing(granted.is_some_and(|granted| granted.runs_nothing))
-            .with_cancellation(stop.child_token())
-            .with_deadline(self.time.and_then(|time| Instant::now().checked_add(time)))
-            .with_watch(move |message| {
-                progress_sender.report(&id, message);
-            })
-            .with_identity(identity)
-            .with_host(Arc::new(site))
-            .with_spills(self.spilling.for_call(transcript, call.name() == READ_RESULT))
-            .inside_limits(
-                self.caller.places().iter().chain(tool.and_then(Tool::concurrency_limit)),
-            );
-        // With a copy in every context, adding the next message would copy the shared transcript.
-        let context = match tool.is_some_and(Tool::needs::<Transcript>) {
-            true => context.with(transcript.clone()),
-            false => context,
-        };
-        self.made.insert(call.id().to_owned(), context.clone());
-        context
-    }
-
-    /// The places of this tool, if a call needs one of them before it begins. If an agent makes a call inside of a
-    /// call of the same tool, that call needs none: it uses the place of the outer call.
-    pub(crate) fn places_of<'t>(&self, tool: Option<&'t Tool>) -> Option<&'t ConcurrencyLimit> {
-        tool?.concurrency_limit().filter(|limit| !limit.is_among(self.caller.places()))
-    }
-
-    /// Drops the contexts of a turn that is over.
-    pub(crate) fn clear(&mut self, chat: &Chat) {
-        self.made.clear();
-        self.spilling.update_limit(chat);
-    }
-
-    /// The true result of a call that was stopped: its function may be one that cannot be stopped
-    /// and still runs. What its tool has printed until then is added.
-    pub(crate) fn with_the_truth(&self, chat: &Chat, result: ToolResult) -> ToolResult {
-        let id = result.call_id();
-        let identity = self.made.get(id).and_then(ToolContext::identity);
-        let runs_on =
-            result.outcome() == CallOutcome::InDoubt && identity.is_some_and(is_still_running);
-        let result = match runs_on {
-            true => still_running_result(id),
-            false => result,
-        };
-        self.with_output_so_far(&chat.agent, result)
-    }
-
-    /// The result of a call that was stopped, with what its tool has printed until then.
-    fn with_output_so_far(&self, agent: &Agent, result: ToolResult) -> ToolResult {
-        let stopped = matches!(
-            result.outcome(),
-            CallOutcome::StoppedReading | CallOutcome::InDoubt | CallOutcome::StillRunning
-        );
-        let kept = self.made.get(result.call_id()).and_then(ToolContext::output_so_far);
-        let Some(kept) = kept.filter(|_| stopped) else { return result };
-        let kept = ToolContent::Text(format!("Its output until then:\n{kept}"));
-        let content = result.content().iter().cloned().chain([kept]);
-        let (id, outcome) = (result.call_id(), result.outcome());
-        agent.tools().readable_to(self.spilling.limit(), id, outcome, content.collect())
-    }
-}
 
 /// Begins a call. Nothing happens before the future is polled.
 pub(crate) fn begin(
@@ -279,7 +92,7 @@ impl RunDriver<'_> {
         for call in calls {
             let id = call.id().to_owned();
             self.calls_from_previous_process.remove(&id);
-            if self.refuse_copy(call)? {
+            if refuse_copy(self, call)? {
                 continue;
             }
             let mut near = Vec::new();
@@ -440,7 +253,7 @@ impl RunDriver<'_> {
             CallSignal::Progress(ProgressEvent::Agent(event)) => {
                 event.show(|event| self.watch.tell(event))
             }
-            CallSignal::RunAgent(wanting) => return self.let_run_agent(wanting).await,
+            CallSignal::RunAgent(wanting) => return let_run_agent(self, wanting).await,
         }
         Ok(None)
     }
@@ -454,7 +267,7 @@ impl RunDriver<'_> {
         if granted.is_none_or(may_be_lost) {
             return Ok(StartDecision::Now);
         }
-        let written = self.write().await;
+        let written = write_facts(self).await;
         if let Ok(true) = written {
             return Ok(StartDecision::Now);
         }
@@ -480,10 +293,10 @@ impl RunDriver<'_> {
             return Ok(false);
         }
         let holds =
-            self.chat.approval_holds(call, self.calls_from_previous_process.contains(call.id()));
+            approval_holds(self.chat, call, self.calls_from_previous_process.contains(call.id()));
         let approved = self.chat.machine.approved(call.id());
         if let Some(approved) = approved.filter(|approved| match approved.again {
-            true => !(holds && self.chat.may_repeat(call)),
+            true => !(holds && may_repeat_call(self.chat, call)),
             // The call or its agent has asked a question in a program that had the tool. An agent may have done something
             // before, so its call is not decided again.
             false => {
@@ -501,7 +314,7 @@ impl RunDriver<'_> {
             self.chat.record(&Fact::CallUndecided { call: call.id().to_owned() })?;
             return Ok(false);
         }
-        if self.chat.is_for_program(call) {
+        if is_run_by_program(self.chat, call) {
             self.suspend_call(call, Awaited::Result, None)?;
             return Ok(false);
         }
@@ -717,59 +530,26 @@ impl RunDriver<'_> {
         self.emit(Event::ToolResult { call: &call, result: &result, elapsed });
         heard.and(found).and(self.record_result(result))
     }
-}
 
-impl Chat {
-    /// The calls that could run again as their tools were declared when they were allowed, but not as they are declared now.
-    pub(crate) fn doubtful(&self) -> Vec<String> {
-        let lost = self.machine.to_repeat();
-        let repeats = |call: &&ToolCall| {
-            let granted = self.machine.approved(call.id());
-            granted.is_some_and(|granted| granted.repeat != Repeat::Never)
-        };
-        let doubtful = lost.filter(repeats).filter(|call| !self.may_repeat(call));
-        doubtful.map(|call| call.id().to_owned()).collect()
+    /// Records the tools that a search has newly found, before its result is recorded.
+    pub(crate) fn record_found_tools(
+        &mut self,
+        call: &ToolCall,
+        result: &ToolResult,
+    ) -> Result<(), Error> {
+        if call.name() != TOOL_SEARCH || result.outcome() != CallOutcome::Succeeded {
+            return Ok(());
+        }
+        let Ok(arguments) = call.decoded() else { return Ok(()) };
+        let mut tools = self.chat.tools().find(arguments.into_map());
+        let known = self.chat.machine.found();
+        tools.retain(|tool| !known.iter().any(|found| found.tools.contains(tool)));
+        if tools.is_empty() {
+            return Ok(());
+        }
+        self.emit(Event::ToolsFound { call, tools: &tools });
+        self.chat.record(&Fact::ToolsFound { call: call.id().to_owned(), tools })
     }
-
-    /// Whether what was allowed of a call still holds: its tool is what it was, and the rules of this run let it run if it
-    /// was allowed `before` this run.
-    fn approval_holds(&self, call: &ToolCall, before: bool) -> bool {
-        let Some(approved) = self.machine.approved(call.id()) else { return false };
-        let policy = self.approval_policy(&self.agent);
-        let is_elsewhere = self.calls_from_previous_process.contains(call.id());
-        policy.is_within(call, approved)
-            && (!before || policy.still_allows(call, approved))
-            && !(is_elsewhere && policy.is_denied(call, approved))
-    }
-
-    /// Whether the program gets this call, because it answers the calls of its tool itself.
-    fn is_for_program(&self, call: &ToolCall) -> bool {
-        let approved = self.machine.approved(call.id());
-        approved.is_some_and(|it| self.approval_policy(&self.agent).is_for_program(call, it))
-    }
-
-    /// Whether a call that may have run may run again, by its tool and within what was allowed.
-    fn may_repeat(&self, call: &ToolCall) -> bool {
-        let in_journal = self.is_in_journal();
-        let repeats =
-            |tool: &Tool| repeat_of(tool, in_journal) != Repeat::Never && !tool.is_external();
-        self.tools().get(call.name()).is_some_and(repeats) && self.approval_holds(call, false)
-    }
-}
-
-/// A hash of what a call does, by the arguments with which it runs.
-fn call_hash(tool: &Tool, call: &ToolCall, approved: Option<&ApprovedCall>) -> Fingerprint {
-    let seen = approved.and_then(|approved| approved.binding.as_ref());
-    match seen.map(|seen| seen.arguments.clone()).map_or_else(|| call.decoded(), Ok) {
-        Ok(arguments) => tool.sameness(arguments),
-        Err(_) => call.fingerprint(),
-    }
-}
-
-/// The result of a call that an earlier run of this process told to stop and that still runs.
-fn still_running_result(call: &str) -> ToolResult {
-    let text = format!("This call was told to stop. {RUNS_ON}");
-    ToolResult::new(call, CallOutcome::StillRunning, [ToolContent::Text(text)])
 }
 
 /// Whether a call may begin before its start is written: it changes nothing, and may run again. This does not hold for a

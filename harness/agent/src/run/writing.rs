@@ -7,86 +7,86 @@ use harness_core::{
     journal::{Fact, InterruptCause},
 };
 
-impl RunDriver<'_> {
-    /// Writes all facts that are not written yet. It is called before an action that must not
-    /// happen unless they are written. Returns `false` if the run was stopped meanwhile: the action
-    /// must not happen.
-    pub(crate) async fn write(&mut self) -> Result<bool, Error> {
-        match self.write_unless_stopped().await? {
-            None => Ok(true),
-            Some(cause) => self.record_interrupt(cause).map(|()| false),
-        }
+/// Writes all facts that are not written yet. It is called before an action that must not
+/// happen unless they are written. Returns `false` if the run was stopped meanwhile: the action
+/// must not happen.
+pub(crate) async fn write_facts(run: &mut RunDriver<'_>) -> Result<bool, Error> {
+    match write_unless_stopped(run).await? {
+        None => Ok(true),
+        Some(cause) => run.record_interrupt(cause).map(|()| false),
     }
+}
 
-    /// The same. Returns the cause if the run was stopped meanwhile, which no fact says yet.
-    async fn write_unless_stopped(&mut self) -> Result<Option<InterruptCause>, Error> {
-        if !self.chat.is_behind() {
+/// The same. Returns the cause if the run was stopped meanwhile, which no fact says yet.
+async fn write_unless_stopped(run: &mut RunDriver<'_>) -> Result<Option<InterruptCause>, Error> {
+    if !run.chat.is_behind() {
+        return Ok(None);
+    }
+    run.chat.note_append();
+    let written = write_pending(run).await;
+    run.chat.append_ended(written.as_ref().map(Option::is_none));
+    written
+}
+
+async fn write_pending(run: &mut RunDriver<'_>) -> Result<Option<InterruptCause>, Error> {
+    loop {
+        let RunDriver { chat, stop_signals, early, .. } = &mut *run;
+        let Some(durable) = chat.durable.as_mut().filter(|durable| durable.is_behind()) else {
             return Ok(None);
+        };
+        let told = tokio::select! {
+            biased;
+            signal = stop_signals.next_signal() => signal,
+            written = durable.write() => match written? {
+                WriteOutcome::All => return Ok(None),
+                WriteOutcome::Behind(facts) => {
+                    run.chat.apply_external(facts).await?;
+                    continue;
+                }
+            },
+            () = early.drive() => continue,
+        };
+        match told {
+            RunSignal::Stop(cause) => return Ok(Some(cause)),
+            RunSignal::Warn(warning) => run.report_warning(&warning),
         }
-        self.chat.note_append();
-        let written = self.write_all().await;
-        self.chat.append_ended(written.as_ref().map(Option::is_none));
-        written
     }
+}
 
-    async fn write_all(&mut self) -> Result<Option<InterruptCause>, Error> {
-        loop {
-            let Self { chat, stop_signals, early, .. } = &mut *self;
-            let Some(durable) = chat.durable.as_mut().filter(|durable| durable.is_behind()) else {
-                return Ok(None);
-            };
-            let told = tokio::select! {
-                biased;
-                signal = stop_signals.next_signal() => signal,
-                written = durable.write() => match written? {
-                    WriteOutcome::All => return Ok(None),
-                    WriteOutcome::Behind(facts) => {
-                        self.chat.apply_external(facts).await?;
-                        continue;
-                    }
-                },
-                () = early.drive() => continue,
-            };
-            match told {
-                RunSignal::Stop(cause) => return Ok(Some(cause)),
-                RunSignal::Warn(warning) => self.report_warning(&warning),
-            }
+/// Lets a call run an agent. It is written first that the call has started, and that it runs an agent whose
+/// conversation is in no journal, if it does. Returns the cause if the run was stopped meanwhile.
+pub(crate) async fn let_run_agent(
+    run: &mut RunDriver<'_>,
+    AgentRequest { unkept, permission }: AgentRequest,
+) -> Result<Option<InterruptCause>, Error> {
+    // The call may have ended or have been dropped since then, with an answer that began anew.
+    if permission.is_closed() {
+        return Ok(None);
+    }
+    let chat = &mut *run.chat;
+    if chat.is_in_journal() {
+        if let Some(call) = unkept.filter(|call| !chat.agents.has_unkept_agents(call)) {
+            chat.record(&Fact::UnkeptAgentStarted { call })?;
+        }
+        if let Some(cause) = write_unless_stopped(run).await? {
+            return Ok(Some(cause));
         }
     }
+    let _ = permission.send(());
+    Ok(None)
+}
 
-    /// Lets a call run an agent. It is written first that the call has started, and that it runs an agent whose
-    /// conversation is in no journal, if it does. Returns the cause if the run was stopped meanwhile.
-    pub(crate) async fn let_run_agent(
-        &mut self,
-        AgentRequest { unkept, permission }: AgentRequest,
-    ) -> Result<Option<InterruptCause>, Error> {
-        // The call may have ended or have been dropped since then, with an answer that began anew.
-        if permission.is_closed() {
-            return Ok(None);
-        }
-        let chat = &mut *self.chat;
-        if chat.is_in_journal() {
-            if let Some(call) = unkept.filter(|call| !chat.agents.has_unkept_agents(call)) {
-                chat.record(&Fact::UnkeptAgentStarted { call })?;
-            }
-            if let Some(cause) = self.write_unless_stopped().await? {
-                return Ok(Some(cause));
-            }
-        }
-        let _ = permission.send(());
-        Ok(None)
+/// Writes that the model is about to be asked for a summary: if the process ends meanwhile, nobody knows what the request
+/// has cost. Returns the cause if the run was stopped meanwhile.
+pub(crate) async fn start_compaction(
+    run: &mut RunDriver<'_>,
+) -> Result<Option<InterruptCause>, Error> {
+    let chat = &mut *run.chat;
+    if !chat.is_in_journal() {
+        return Ok(None);
     }
-
-    /// Writes that the model is about to be asked for a summary: if the process ends meanwhile, nobody knows what the request
-    /// has cost. Returns the cause if the run was stopped meanwhile.
-    pub(crate) async fn start_compaction(&mut self) -> Result<Option<InterruptCause>, Error> {
-        let chat = &mut *self.chat;
-        if !chat.is_in_journal() {
-            return Ok(None);
-        }
-        let (provider, model) = chat.agent.provider_and_model();
-        let (provider, model) = (provider.to_owned(), model.to_owned());
-        chat.record(&Fact::CompactionStarted { provider, model })?;
-        self.write_unless_stopped().await
-    }
+    let (provider, model) = chat.agent.provider_and_model();
+    let (provider, model) = (provider.to_owned(), model.to_owned());
+    chat.record(&Fact::CompactionStarted { provider, model })?;
+    write_unless_stopped(run).await
 }

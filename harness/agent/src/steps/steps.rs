@@ -4,19 +4,26 @@
 use std::{
     collections::{HashMap, HashSet},
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use crate::{
-    Action, Agent, Answer, Chat, Machine, OpenCall, Settlement,
-    approval::{CallResolution, ResolvedCall},
-    conversation::{
-        durable::DurableState,
-        inbox::{in_doubt, waiting},
-        spilling::LargeResultStore,
+    Action, Agent, Answer, Machine, OpenCall, Settlement,
+    approval::{CallResolution, ResolvedCall, doubtful_calls, in_doubt, waiting},
+    compaction::window::edit_context,
+    conversation::{durable::DurableState, spilling::LargeResultStore, state::ConversationState},
+    output::{
+        answer_check::{check_answer, check_output_options, check_output_spec},
+        spec::OutputSpec,
+        typed::answered,
+        verifier::{AnswerVerifier, verifier_of_text},
     },
-    output::{answer_check::OutputSpec, verifier::verifier_of_text},
-    run::{driver::RunDriver, run::RunInput, step::RunStep},
+    run::{
+        driver::RunDriver,
+        input::RunInput,
+        kept_places::KeptPlaces,
+        step::{RunStep, next_step},
+    },
 };
 use harness_core::{
     error::{Error, ErrorKind},
@@ -24,7 +31,7 @@ use harness_core::{
     message::{Message, ToolCall, Transcript},
     policy::{Approval, Limits},
     provider::Usage,
-    tool::{ConcurrencyPermit, SharedValues},
+    tool::{SharedValues, ToolList},
     trace::new_run,
 };
 
@@ -118,31 +125,6 @@ type StartFact = (usize, WriterId);
 /// The numbers of the start facts of the calls that were run, each with whether the call still
 /// runs.
 type StartedCalls = Arc<Mutex<HashMap<usize, bool>>>;
-
-/// Places that were taken for calls before the action in which the calls run.
-#[derive(Clone, Default)]
-pub(crate) struct KeptPlaces(Arc<Mutex<HashMap<String, ConcurrencyPermit>>>);
-
-impl KeptPlaces {
-    fn all(&self) -> MutexGuard<'_, HashMap<String, ConcurrencyPermit>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn has(&self, call: &str) -> bool {
-        self.all().contains_key(call)
-    }
-
-    fn keep(&self, call: &str, place: Option<ConcurrencyPermit>) {
-        if let Some(place) = place {
-            self.all().insert(call.to_owned(), place);
-        }
-    }
-
-    /// The place of this call, if one was kept for it.
-    pub(crate) fn take(&self, call: &str) -> Option<ConcurrencyPermit> {
-        self.all().remove(call)
-    }
-}
 
 impl Agent {
     /// Begins a conversation whose actions another driver does, from the facts that it has so far.
@@ -361,7 +343,7 @@ impl Steps {
             }
             // The steps that have started these calls will not receive their results.
             if chat.machine.started().next().is_some() {
-                let doubtful = chat.doubtful();
+                let doubtful = doubtful_calls(&chat);
                 chat.record(&Fact::Reopened { doubtful })?;
             }
             chat.values = Some(values);
@@ -413,8 +395,8 @@ impl Steps {
                 chat.check_options()?;
             }
             if chat.machine.next() == Action::CheckAnswer {
-                chat.check_output_spec()?;
-                chat.check_answer()?;
+                check_output_spec(&chat)?;
+                check_output_options(&chat)?;
             }
             let owned = match chat.machine.next() {
                 Action::AwaitResults => claim_calls(started, life, &begun)?,
@@ -423,7 +405,7 @@ impl Steps {
             let mut run = RunDriver::for_one_action(&mut chat);
             run.calls_from_previous_process = run.chat.calls_from_previous_process.clone();
             run.kept = kept;
-            if let Err(error) = run.act(owned.is_some()).await {
+            if let Err(error) = do_action(&mut run, owned.is_some()).await {
                 run.interrupt(Some(error))?;
             }
             drop(run);
@@ -595,6 +577,23 @@ impl Steps {
             output_spec,
         }
     }
+
+    /// Lets tools of the program check the answers, as [`Run::verify_by`] does. The tools are
+    /// not part of the facts: set them on the steps of each replay.
+    #[must_use]
+    pub fn verify_by(mut self, most: u32, tools: impl ToolList) -> Self {
+        self.output_spec.get_or_insert_default().verifier =
+            Some((most, AnswerVerifier::tools(tools)));
+        self
+    }
+
+    /// The last answer as a value: see [`Chat::answered`].
+    ///
+    /// # Errors
+    /// Fails as [`Chat::answered`] does.
+    pub fn answered<T: Answer>(&self) -> Result<T, Error> {
+        answered(self.machine())
+    }
 }
 
 /// A copy of the conversation for one action. The driver stores the facts of the action, and they
@@ -611,19 +610,20 @@ struct ChatSnapshot {
 }
 
 impl ChatSnapshot {
-    fn chat(self) -> Result<Chat, Error> {
-        let chat = Chat::read(self.agent.clone(), &self.facts)?;
+    fn chat(self) -> Result<ConversationState, Error> {
+        let chat = ConversationState::read(self.agent.clone(), &self.facts)?;
         Ok(self.of_action(chat))
     }
 
     /// The same. Other tasks of the thread get their turn while the facts are folded.
-    async fn chat_in_parts(self) -> Result<Chat, Error> {
-        let (mut chat, _) = Chat::read_in_parts(self.agent.clone(), &self.facts).await?;
+    async fn chat_in_parts(self) -> Result<ConversationState, Error> {
+        let (mut chat, _) =
+            ConversationState::read_in_parts(self.agent.clone(), &self.facts).await?;
         chat.count_for_agent();
         Ok(self.of_action(chat))
     }
 
-    fn of_action(self, mut chat: Chat) -> Chat {
+    fn of_action(self, mut chat: ConversationState) -> ConversationState {
         chat.calls_from_previous_process = self.elsewhere;
         if let Some(output_spec) = self.output_spec {
             chat.options.get_or_insert_default().output_spec = Some(output_spec);
@@ -678,67 +678,8 @@ fn still_run() -> Error {
     Error::new(ErrorKind::Busy, what)
 }
 
-fn collect_facts(mut chat: Chat) -> Vec<Envelope> {
+fn collect_facts(mut chat: ConversationState) -> Vec<Envelope> {
     chat.durable.as_mut().map(DurableState::take_pending).unwrap_or_default()
-}
-
-impl RunDriver<'_> {
-    /// Does one action. `owns` says whether the calls that have started may run here.
-    async fn act(&mut self, owns: bool) -> Result<(), Error> {
-        match self.chat.step() {
-            RunStep::Ask => {
-                self.ask().await?;
-                match self.chat.machine.next() {
-                    Action::Settle | Action::Finish(_) => self.settle(),
-                    _ if self.early.len() > 0 => self.call(&[]).await,
-                    _ => Ok(()),
-                }
-            }
-            RunStep::Move(due) => self.edit_context(due).await,
-            RunStep::Stop(cause) => self.record_interrupt(cause),
-            RunStep::Decide { calls, surplus } => {
-                self.refuse(&surplus)?;
-                self.decide(&calls).await
-            }
-            RunStep::Run(calls) => self.begin_calls(&calls).await,
-            RunStep::AwaitResults if owns => {
-                let calls: Vec<ToolCall> = self.chat.machine.started().cloned().collect();
-                self.finish_started(&calls).await
-            }
-            RunStep::AwaitResults => {
-                let doubtful = self.chat.doubtful();
-                self.chat.record(&Fact::Reopened { doubtful })
-            }
-            RunStep::FindOut(calls) => match self.find_out(&calls).await? {
-                Some(cause) => self.record_interrupt(cause),
-                None => Ok(()),
-            },
-            RunStep::Check => self.check_answer().await,
-            RunStep::Settle => self.settle(),
-            RunStep::AwaitAnswers | RunStep::Finish(_) => Ok(()),
-        }
-    }
-
-    /// Runs the calls if all only read. For others, it only records that they start: the steps that
-    /// apply these facts run them in the next action.
-    async fn begin_calls(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
-        if all_read(&self.chat.machine, calls) {
-            return self.call(calls).await;
-        }
-        let offered = self.chat.offered();
-        for call in calls {
-            // The place is taken before any fact says that the call starts.
-            let place = match self.contexts.places_of(offered.tools().get(call.name())) {
-                None => None,
-                Some(_) if self.kept.has(call.id()) => None,
-                Some(places) => places.clone().acquire().await,
-            };
-            if self.may_start(call)? {
-                self.kept.keep(call.id(), place);
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Whether all of these calls only read.
@@ -754,4 +695,61 @@ impl fmt::Debug for Steps {
             .field("facts", &self.facts.len())
             .finish_non_exhaustive()
     }
+}
+
+/// Does one action. `owns` says whether the calls that have started may run here.
+async fn do_action(run: &mut RunDriver<'_>, owns: bool) -> Result<(), Error> {
+    match next_step(run.chat) {
+        RunStep::Ask => {
+            run.ask().await?;
+            match run.chat.machine.next() {
+                Action::Settle | Action::Finish(_) => run.settle(),
+                _ if run.early.len() > 0 => run.call(&[]).await,
+                _ => Ok(()),
+            }
+        }
+        RunStep::Move(due) => edit_context(run, due).await,
+        RunStep::Stop(cause) => run.record_interrupt(cause),
+        RunStep::Decide { calls, surplus } => {
+            run.refuse(&surplus)?;
+            run.decide(&calls).await
+        }
+        RunStep::Run(calls) => begin_calls(run, &calls).await,
+        RunStep::AwaitResults if owns => {
+            let calls: Vec<ToolCall> = run.chat.machine.started().cloned().collect();
+            run.finish_started(&calls).await
+        }
+        RunStep::AwaitResults => {
+            let doubtful = doubtful_calls(run.chat);
+            run.chat.record(&Fact::Reopened { doubtful })
+        }
+        RunStep::FindOut(calls) => match run.find_out(&calls).await? {
+            Some(cause) => run.record_interrupt(cause),
+            None => Ok(()),
+        },
+        RunStep::Check => check_answer(run).await,
+        RunStep::Settle => run.settle(),
+        RunStep::AwaitAnswers | RunStep::Finish(_) => Ok(()),
+    }
+}
+
+/// Runs the calls if all only read. For others, it only records that they start: the steps that
+/// apply these facts run them in the next action.
+async fn begin_calls(run: &mut RunDriver<'_>, calls: &[ToolCall]) -> Result<(), Error> {
+    if all_read(&run.chat.machine, calls) {
+        return run.call(calls).await;
+    }
+    let offered = run.chat.offered();
+    for call in calls {
+        // The place is taken before any fact says that the call starts.
+        let place = match run.contexts.places_of(offered.tools().get(call.name())) {
+            None => None,
+            Some(_) if run.kept.has(call.id()) => None,
+            Some(places) => places.clone().acquire().await,
+        };
+        if run.may_start(call)? {
+            run.kept.keep(call.id(), place);
+        }
+    }
+    Ok(())
 }

@@ -5,9 +5,9 @@ use std::{collections::HashSet, pin::Pin, sync::Arc};
 
 use super::agent_names::{conversations_below, name_of_agent};
 use crate::{
-    Action, Agent, Chat, Machine,
+    Action, Agent, Machine,
     approval::is_over,
-    conversation::durable::guarded,
+    conversation::{durable::guarded, state::ConversationState},
     machine::{
         call_states::{CallerName, id_of_question},
         folding::fold_facts,
@@ -21,7 +21,7 @@ use harness_core::{
     tool::SideEffects,
 };
 
-impl Chat {
+impl ConversationState {
     /// Counts what the agents of open calls had spent in a process that is gone, as far as no fact
     /// of this conversation records it.
     ///
@@ -55,7 +55,9 @@ impl Chat {
                 let names = (0..).map(|number| name_of_agent(name, &call, number));
                 for below in names.take_while(|below| all_below.contains(below)) {
                     let facts = guarded(|| journal.read(&below, 0)).await?.facts;
-                    let Ok((mut chat, _)) = Chat::read_in_parts(agent.clone(), &facts).await else {
+                    let Ok((mut chat, _)) =
+                        ConversationState::read_in_parts(agent.clone(), &facts).await
+                    else {
                         spent.push(Box::new(unknown_spent(AGENT_UNREADABLE)));
                         continue;
                     };

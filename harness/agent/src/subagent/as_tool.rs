@@ -5,12 +5,12 @@ use std::{borrow::Cow, pin::Pin, sync::Arc, time::Duration};
 use harness_schema::output_schema;
 use serde_json::json;
 
-use super::host::left_in_doubt;
+use super::{child_run::left_in_doubt, host::effects_of};
 use crate::{Agent, Answer, Outcome, Stopped};
 use harness_core::{
     message::ToolContent,
     secret::beginning,
-    tool::{SideEffects, Tool, ToolContext, ToolError, ToolOutput, ToolRegistry},
+    tool::{Tool, ToolContext, ToolError, ToolOutput},
 };
 
 /// How many bytes of an agent's last text are passed on when it has stopped.
@@ -159,10 +159,6 @@ impl Agent {
         let agent = Arc::new(self.clone());
         tool.with_time_limit(Duration::MAX).of_agent(agent, self.tools(), self.per_run())
     }
-}
-/// All side effects that these tools declare.
-pub(crate) fn effects_of(tools: &ToolRegistry) -> SideEffects {
-    tools.tools().iter().fold(SideEffects::NONE, |all, tool| all.union(tool.side_effects()))
 }
 
 /// The text for the model that has called the agent. The cause of the error is the [`Stopped`]

@@ -3,5 +3,6 @@
 pub(crate) mod agent_names;
 pub(crate) mod agents_below;
 pub(crate) mod as_tool;
+pub(crate) mod child_run;
 pub(crate) mod host;
 pub(crate) mod suspended_child;

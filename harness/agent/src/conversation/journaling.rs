@@ -1,21 +1,22 @@
-//! What others answer while a conversation is open, and the answers that are given here: each call has one answer, the one
-//! that is in the journal first.
+//! Writes the facts of a conversation, and takes in what others have answered meanwhile.
 
 use super::{
-    durable::{WriteOutcome, guarded, is_answer},
+    durable::{DurableState, WriteOutcome, guarded, is_answer},
     spilling::LargeResultStore,
+    state::ConversationState,
 };
 use crate::{
-    Chat,
-    approval::{CallResolution, is_over},
+    OpenCall,
+    approval::{CallResolution, is_over, waiting},
     machine::folding::fold_facts,
 };
 use harness_core::{
     error::{Error, ErrorKind},
-    journal::{Envelope, Fact, now},
+    journal::{Awaited, Envelope, Fact, Metadata, now},
+    unwind::caught,
 };
 
-impl Chat {
+impl ConversationState {
     /// Takes in what somebody says about an open call: a person, the program or the clock.
     pub(crate) async fn resolve_call(&mut self, resolution: &CallResolution) -> Result<(), Error> {
         let resolved = resolution.resolve(&self.machine, self.agent.tools())?;
@@ -186,11 +187,109 @@ impl Chat {
             }
         }
     }
+
+    /// Passes the waiting calls to the program's hook, after it is written that they wait.
+    pub(crate) fn tell_waiting(&self) {
+        let told = self.waiting_hook().zip(self.conversation());
+        let Some((hook, conversation)) = told else { return };
+        let nobody_has_to = |open: &OpenCall| {
+            let wait = open.wait.as_ref();
+            wait.is_some_and(|it| matches!(it.awaited, Awaited::Agent { cut_off: true, .. }))
+        };
+        for open in waiting(&self.machine, self.conversation())
+            .into_iter()
+            .filter(|open| !nobody_has_to(open))
+        {
+            let _ = caught(|| hook(conversation, &open));
+        }
+    }
+
+    /// How many of its facts are written, as far as is known here.
+    pub(crate) fn written(&self) -> u64 {
+        self.durable.as_ref().map_or(0, DurableState::written)
+    }
+
+    /// Writes all facts that are not written yet, and reads what others have answered meanwhile.
+    pub(crate) async fn catch_up(&mut self) -> Result<(), Error> {
+        self.write_down().await?;
+        self.take_external_answers().await
+    }
+
+    /// The same for a change that may be refused. If the conversation was only opened so far, that
+    /// fact is written with the change.
+    pub(crate) async fn catch_up_before_change(&mut self) -> Result<(), Error> {
+        self.save().await?;
+        self.take_external_answers().await
+    }
+
+    pub(crate) async fn write_down(&mut self) -> Result<(), Error> {
+        if !self.is_behind() {
+            return Ok(());
+        }
+        self.note_append();
+        let written = self.write_all().await.map(|()| true);
+        self.append_ended(written.as_ref().copied());
+        written.map(|_| ())
+    }
+
+    async fn write_all(&mut self) -> Result<(), Error> {
+        loop {
+            let Some(durable) = self.durable.as_mut().filter(|durable| durable.is_behind()) else {
+                return Ok(());
+            };
+            match durable.write().await? {
+                WriteOutcome::All => return Ok(()),
+                WriteOutcome::Behind(facts) => self.apply_external(facts).await?,
+            }
+        }
+    }
+
+    /// Whether some facts are not written yet.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.durable.as_ref().is_some_and(DurableState::is_behind)
+    }
+
+    /// Whether another owner has continued the conversation, so that nothing can be written here.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.durable.as_ref().is_some_and(DurableState::is_lost)
+    }
+
+    /// The name of the conversation in its journal.
+    pub(crate) fn conversation(&self) -> Option<&str> {
+        self.durable.as_ref().map(|durable| &**durable.id())
+    }
+
+    /// Replaces what the journal has about the conversation.
+    pub(crate) async fn describe(&mut self, metadata: &Metadata) -> Result<(), Error> {
+        self.save().await?;
+        let Some(durable) = self.durable.as_mut().filter(|it| it.journal().is_some()) else {
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                "the conversation is in no journal that could describe it: open it with `agent.open(&journal, ..)`",
+            ));
+        };
+        let described = durable.describe(metadata).await;
+        self.trace_loss();
+        described
+    }
+
+    /// How many facts there are, written or not.
+    pub(crate) fn facts(&self) -> u64 {
+        self.durable.as_ref().map_or(0, DurableState::count)
+    }
+
+    /// Writes the facts that are not written yet, unless the conversation was only looked at.
+    pub(crate) async fn save(&mut self) -> Result<(), Error> {
+        match self.only_looked_at {
+            true => Ok(()),
+            false => self.write_down().await,
+        }
+    }
 }
 
 /// Takes in an answer when it is dropped, unless that gave way.
 struct TakenIn<'a> {
-    chat: &'a mut Chat,
+    chat: &'a mut ConversationState,
     fact: Option<&'a Fact>,
 }
 
