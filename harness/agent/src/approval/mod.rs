@@ -12,7 +12,7 @@ pub use self::{
 };
 pub(super) use self::{
     open_call::{in_doubt, is_over, waiting},
-    policy::{ApprovalOutcome, ApprovalPolicy, repeat_of},
+    policy::{ApprovalOutcome, ApprovalPolicy, ApprovalState, repeat_of},
     resolution::{CallResolution, ResolvedCall},
     validity::{
         approval_holds, doubt_answered, doubtful_calls, is_run_by_program, may_repeat_call,

@@ -1,7 +1,7 @@
 //! Decides about one call: decodes it, fills in its defaults, lets its tool review it, applies the permissions, and asks a
 //! person if they require it.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::HashSet, path::PathBuf, sync::Arc};
 
 use super::grant::Grant;
 use crate::{
@@ -11,9 +11,12 @@ use crate::{
     subagent::host::CallerRules,
 };
 use harness_core::{
-    journal::{Always, CallBinding, Decider, Decision, Reason, Repeat, Sources, now},
+    journal::{Always, CallBinding, Decider, Decision, Fact, Reason, Repeat, Sources, now},
     message::{Arguments, ToolCall},
-    policy::{Approval, ApprovalDecision, ApprovalRequest, Approver, PolicyDecision, ProposedCall},
+    policy::{
+        Approval, ApprovalDecision, ApprovalRequest, Approver, PolicyDecision, ProposedCall,
+        TaintTracker,
+    },
     tool::{Review, Reviewed, Scope, SideEffects, Tool, ToolRegistry},
     unwind::{Shielded, caught},
 };
@@ -39,6 +42,32 @@ pub(crate) struct ApprovalPolicy<'a> {
     pub(crate) conversation: &'a str,
     /// Whether the conversation is in a journal.
     pub(crate) in_journal: bool,
+}
+
+/// What decisions about the calls of a conversation are based on, besides rules.
+#[derive(Default)]
+pub(crate) struct ApprovalState {
+    /// What a person has allowed for the rest of the conversation.
+    pub(crate) grants: Vec<Grant>,
+    /// What the conversation has read.
+    pub(crate) taint: TaintTracker,
+    /// Calls that were open when the conversation was opened. Their decisions were made elsewhere,
+    /// perhaps by other rules.
+    pub(crate) calls_from_previous_process: HashSet<String>,
+}
+
+impl ApprovalState {
+    /// Applies a fact. Returns whether the conversation has read something new.
+    pub(crate) fn apply(&mut self, fact: &Fact) -> bool {
+        match fact {
+            Fact::CallDecided { call, decision } => self.grants.extend(Grant::of(call, decision)),
+            Fact::GrantRevoked { call, scope } => {
+                self.grants.retain(|kept| kept.call != *call || kept.scope != *scope);
+            }
+            _ => {}
+        }
+        self.taint.apply(fact)
+    }
 }
 
 impl<'a> ApprovalPolicy<'a> {

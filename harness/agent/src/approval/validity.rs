@@ -25,7 +25,7 @@ pub(crate) fn doubtful_calls(state: &ConversationState) -> Vec<String> {
 pub(crate) fn approval_holds(state: &ConversationState, call: &ToolCall, before: bool) -> bool {
     let Some(approved) = state.machine.approved(call.id()) else { return false };
     let policy = state.approval_policy(&state.agent);
-    let is_elsewhere = state.calls_from_previous_process.contains(call.id());
+    let is_elsewhere = state.approvals.calls_from_previous_process.contains(call.id());
     policy.is_within(call, approved)
         && (!before || policy.still_allows(call, approved))
         && !(is_elsewhere && policy.is_denied(call, approved))

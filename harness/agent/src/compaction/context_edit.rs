@@ -16,7 +16,7 @@ use harness_core::{
 
 /// What is sent of a conversation now, and how much of it could be cleared.
 pub(crate) fn context_use(state: &ConversationState) -> ContextUse {
-    let mut gauge = state.gauge;
+    let mut gauge = state.requests.gauge;
     let parts = gauge.count(state.sent_view());
     let used = gauge.context_usage(state.sent_view(), state.machine.measured(), state.meter());
     let mut all = ContextUse::default();
@@ -82,7 +82,7 @@ pub(crate) fn due_context_edit(state: &mut ConversationState) -> Option<ContextE
     let used = context_usage(state);
     let window = window_tokens(state).or_else(|| refused.then_some(used.tokens))?;
     let is_over = |at: Option<u64>| at.is_some_and(|at| refused || used.tokens >= at);
-    let looks = refused || used.tokens >= state.gauge.look_at;
+    let looks = refused || used.tokens >= state.requests.gauge.look_at;
     if looks && is_over(policy.clears_at(window)) {
         let ClearableParts { results, arguments, saved } = clearable(state, used);
         let (before, after) = (used.tokens, used.tokens.saturating_sub(saved));
@@ -91,7 +91,7 @@ pub(crate) fn due_context_edit(state: &mut ConversationState) -> Option<ContextE
             let cleared = Fact::ContextCleared { results, arguments, before, after };
             return Some(ContextEdit::Clear(Box::new(cleared)));
         }
-        state.gauge.look_at = used.tokens.saturating_add(window / WORTH / 2);
+        state.requests.gauge.look_at = used.tokens.saturating_add(window / WORTH / 2);
     }
     let cut =
         is_over(policy.compacts_at(window)).then(|| summary_cut(state, window, used)).flatten()?;

@@ -47,17 +47,17 @@ pub(crate) fn measured_tokens(state: &ConversationState) -> u64 {
 
 /// How many tokens the next request has.
 pub(crate) fn context_usage(state: &mut ConversationState) -> ContextUsage {
-    let mut gauge = state.gauge;
+    let mut gauge = state.requests.gauge;
     let used = gauge.context_usage(state.sent_view(), state.machine.measured(), state.meter());
-    state.gauge = gauge;
+    state.requests.gauge = gauge;
     used
 }
 
 /// The estimate for the next request, whatever a vendor has counted before.
 pub(crate) fn estimated_tokens(state: &mut ConversationState) -> u64 {
-    let mut gauge = state.gauge;
+    let mut gauge = state.requests.gauge;
     let estimated = gauge.count(state.sent_view()).total();
-    state.gauge = gauge;
+    state.requests.gauge = gauge;
     estimated
 }
 

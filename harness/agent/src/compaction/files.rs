@@ -86,7 +86,7 @@ pub(crate) fn file_limits(state: &ConversationState) -> FileLimits {
     let images = known.request_images.and_then(|most| usize::try_from(most).ok());
     // The rest of the request needs some room, too.
     let bytes = known.request_bytes.map(|most| most - most / 8);
-    state.file_limits.and(FileLimits { images, bytes })
+    state.requests.file_limits.and(FileLimits { images, bytes })
 }
 
 /// The fact that leaves files out before the model is asked, if a request may not have so many.

@@ -54,16 +54,16 @@ fn failed_twice(fault: Option<&str>, by_hand: bool) -> Error {
 
 pub(crate) async fn compact_now(run: &mut RunDriver<'_>) -> Result<(), Error> {
     run.catch_up().await?;
-    let before = run.chat.machine.failed_compactions();
+    let before = run.state.machine.failed_compactions();
     loop {
-        let summed_up = run.chat.machine.summed_up();
-        let tries = run.chat.machine.failed_compactions().saturating_sub(before);
+        let summed_up = run.state.machine.summed_up();
+        let tries = run.state.machine.failed_compactions().saturating_sub(before);
         if tries >= TRIES {
-            return Err(failed_twice(run.last_fault.as_deref(), true));
+            return Err(failed_twice(run.summary.last_fault.as_deref(), true));
         }
-        let used = context_usage(run.chat);
-        let window = window_to_sum_up(run.chat, used);
-        let Some(cut) = summary_cut(run.chat, window, used) else {
+        let used = context_usage(run.state);
+        let window = window_to_sum_up(run.state, used);
+        let Some(cut) = summary_cut(run.state, window, used) else {
             return Err(Error::new(
                 ErrorKind::Transcript,
                 "there is nothing to summarize: nothing was said that a summary could replace, too little was \
@@ -71,8 +71,8 @@ pub(crate) async fn compact_now(run: &mut RunDriver<'_>) -> Result<(), Error> {
             ));
         };
         is_worth_it(run, &cut, used)?;
-        let refused = run.chat.machine.too_large().is_some();
-        run.chat.may_ask()?;
+        let refused = run.state.machine.too_large().is_some();
+        run.state.spending.may_ask(&run.state.agent)?;
         let asked = match request_vendor_summary(run, used, window).await? {
             Some(asked) => asked,
             None => {
@@ -81,7 +81,7 @@ pub(crate) async fn compact_now(run: &mut RunDriver<'_>) -> Result<(), Error> {
             }
         };
         match asked {
-            None if run.chat.machine.summed_up() > summed_up => return Ok(()),
+            None if run.state.machine.summed_up() > summed_up => return Ok(()),
             None => {}
             Some(InterruptCause::Limit { detail, .. }) => {
                 let what =
@@ -99,8 +99,8 @@ pub(crate) async fn compact_now(run: &mut RunDriver<'_>) -> Result<(), Error> {
 /// Checks that there is more to summarize than an earlier summary: the new one will be about as
 /// long.
 fn is_worth_it(run: &RunDriver<'_>, cut: &SummaryCut, used: ContextUsage) -> Result<(), Error> {
-    let has_earlier = run.chat.machine.readable().summary().is_some();
-    if !has_earlier || least_after(run.chat, cut, used)? < most_after(used.tokens) {
+    let has_earlier = run.state.machine.readable().summary().is_some();
+    if !has_earlier || least_after(run.state, cut, used)? < most_after(used.tokens) {
         return Ok(());
     }
     Err(Error::new(
@@ -111,21 +111,21 @@ fn is_worth_it(run: &RunDriver<'_>, cut: &SummaryCut, used: ContextUsage) -> Res
 
 /// Summarizes the oldest part, because the window is getting full.
 pub(crate) async fn compact_full_window(run: &mut RunDriver<'_>) -> Result<(), Error> {
-    let failures = run.chat.machine.failed_compactions();
+    let failures = run.state.machine.failed_compactions();
     if failures >= TRIES {
-        return Err(failed_twice(run.last_fault.as_deref(), false));
+        return Err(failed_twice(run.summary.last_fault.as_deref(), false));
     }
-    let used = context_usage(run.chat);
-    let window = window_to_sum_up(run.chat, used);
-    let Some(cut) = summary_cut(run.chat, window, used) else { return Ok(()) };
+    let used = context_usage(run.state);
+    let window = window_to_sum_up(run.state, used);
+    let Some(cut) = summary_cut(run.state, window, used) else { return Ok(()) };
     if let Some(asked) = request_vendor_summary(run, used, window).await? {
         return asked.map_or(Ok(()), |cause| run.record_interrupt(cause));
     }
     // If the last request was refused, a request with one more message does not fit, either.
-    let (provider, model) = run.chat.agent.provider_and_model();
-    let is_refused = run.chat.machine.is_refused(provider, model);
+    let (provider, model) = run.state.agent.provider_and_model();
+    let is_refused = run.state.machine.is_refused(provider, model);
     let leaves_room = used.tokens.saturating_add(percent(window, SUMMARY)) < window;
-    let is_refused = is_refused || run.chat.machine.too_large().is_some();
+    let is_refused = is_refused || run.state.machine.too_large().is_some();
     let in_short = failures > 0 || is_refused || !leaves_room || window < SMALL;
     match try_summary(run, &cut, used, window, (in_short, failures)).await? {
         Some(cause) => run.record_interrupt(cause),
@@ -142,11 +142,11 @@ async fn try_summary(
     (short, failures): (bool, u32),
 ) -> Result<Option<InterruptCause>, Error> {
     // The size of everything that must not be lost, without the model's summary.
-    let least = tokens_after(run.chat, cut, "", used)?;
+    let least = tokens_after(run.state, cut, "", used)?;
     if least >= most_after(used.tokens) {
         let advice = "Use a model with a larger window, fewer tools or shorter messages";
-        let (place, advice) = match window_tokens(run.chat) {
-            Some(_) if is_told_window(run.chat) => {
+        let (place, advice) = match window_tokens(run.state) {
+            Some(_) if is_told_window(run.state) => {
                 (format!(" in a window of {window} tokens (known by a refusal)"), advice)
             }
             Some(_) => (format!(" in a window of {window} tokens"), advice),
@@ -165,7 +165,7 @@ async fn try_summary(
     run.emit(Event::Compacting);
     // A token is about three quarters of a word, and the model may use a few more.
     let words = (percent(window, SUMMARY) / 2).clamp(60, 1_500);
-    let (longest, machine) = (longest_answer(run.chat), &run.chat.machine);
+    let (longest, machine) = (longest_answer(run.state), &run.state.machine);
     let (outcome, size) = match short {
         false => {
             let words = words.min(longest / 2);
@@ -179,14 +179,14 @@ async fn try_summary(
             let all = Transcript::of_sent(with_question(machine.sent().messages()));
             let vendors = machine.vendors_view().map(|view| with_question(view.messages));
             let question = used.scaled(tokens_of(&asks));
-            let room = room_for_answer(run.chat).map(u64::from);
+            let room = room_for_answer(run.state).map(u64::from);
             let room = room.map(|room| room.saturating_sub(question));
             let how = SummaryForm::Whole(SummaryLength { words, tokens: answer, room });
             (request_summary(run, &all, vendors.as_ref(), how).await?, used.tokens)
         }
         true => {
             // An earlier one that was refused as too large had twice as much.
-            let meter = run.chat.agent.meter();
+            let meter = run.state.agent.meter();
             let room = (window / 2).saturating_sub(meter.tools().saturating_add(meter.system()));
             // A word in another language can have four tokens. The conversation has a half of the window, and the answer
             // may use nearly the other half: only a whole summary is of use.
@@ -195,8 +195,8 @@ async fn try_summary(
             let answer = answer.min(longest);
             // What asks for it needs a large part of a small window.
             let asks = used.scaled(cost_of_form(words, answer).saturating_add(meter.system()));
-            check_room_for_summary(run.chat, asks, words)?;
-            let least = least_in_short(run.chat, used);
+            check_room_for_summary(run.state, asks, words)?;
+            let least = least_in_short(run.state, used);
             let left = percent(window, 100 - SUMMARY).saturating_sub(asks);
             let answer =
                 answer.min(left.saturating_sub(least)).max(words.saturating_mul(4).min(longest));
@@ -206,12 +206,12 @@ async fn try_summary(
             let shortened = in_short(machine.sent().messages(), tokens, words);
             let again = failures > 0 && window < SMALL;
             let about = if again { RequestPurpose::AnswerAgain } else { RequestPurpose::Answer };
-            let most = match trusted_window(run.chat) {
+            let most = match trusted_window(run.state) {
                 Some(window) => {
                     Some(percent(window, 100 - SUMMARY).saturating_sub(asks).saturating_sub(room))
                 }
                 // If a request was refused, its answer is part of what was too large.
-                None => is_contradicted(run.chat).then_some(answer),
+                None => is_contradicted(run.state).then_some(answer),
             };
             let length = SummaryLength { words, tokens: answer, room: most };
             // In short form it is not larger than what it tells of.
@@ -237,7 +237,7 @@ async fn try_summary(
             return Ok(Some(cause));
         }
     };
-    let after = tokens_after(run.chat, cut, &text, used)?;
+    let after = tokens_after(run.state, cut, &text, used)?;
     let fault = fault(&text).or_else(|| {
         let most = most_after(used.tokens);
         (after >= most).then(|| {
@@ -248,8 +248,8 @@ async fn try_summary(
         compaction_failed(run, request, fault, None)?;
         return Ok(None);
     }
-    let fact = compaction_fact(run.chat, cut, &text, request, (used.tokens, after));
-    run.chat.record(&fact)?;
+    let fact = compaction_fact(run.state, cut, &text, request, (used.tokens, after));
+    run.state.record(&fact)?;
     let (messages, vendor, before) = (cut.messages, false, used.tokens);
     run.emit(Event::ContextCompacted { messages, vendor, before, after });
     Ok(None)
@@ -262,14 +262,14 @@ fn compaction_failed(
     too_large: Option<u64>,
 ) -> Result<(), Error> {
     run.emit(Event::CompactionFailed { cause: &cause });
-    run.last_fault = Some(cause.clone());
+    run.summary.last_fault = Some(cause.clone());
     let (stopped, vendor) = (false, false);
-    run.chat.record(&Fact::CompactionFailed { request, cause, stopped, vendor, too_large })
+    run.state.record(&Fact::CompactionFailed { request, cause, stopped, vendor, too_large })
 }
 
 /// If the run is dropped while a summary arrives, or before it is requested, records what the request has cost.
 pub(crate) fn record_dropped_summary(run: &mut RunDriver<'_>) {
-    if run.summary.is_some() || run.chat.machine.compacting().is_some() {
+    if run.summary.answer.is_some() || run.state.machine.compacting().is_some() {
         let request = Box::new(take_summary_request(run, false));
         // Nobody waits for the error.
         let _ = compaction_stopped(run, request);

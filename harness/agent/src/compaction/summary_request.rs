@@ -6,7 +6,9 @@ use crate::{
     Event,
     output::tool_text::OutputToolText,
     run::{
-        driver::RunDriver, provider_stream::ProviderStream, stop_signals::RunSignal,
+        driver::{RequestProgress, RunDriver},
+        provider_stream::ProviderStream,
+        stop_signals::RunSignal,
         writing::start_compaction,
     },
 };
@@ -27,15 +29,15 @@ pub(crate) fn compaction_stopped(
 ) -> Result<(), Error> {
     let (cause, stopped, vendor) = ("the run was stopped".to_owned(), true, false);
     let too_large = None;
-    run.chat.record(&Fact::CompactionFailed { request, cause, stopped, vendor, too_large })
+    run.state.record(&Fact::CompactionFailed { request, cause, stopped, vendor, too_large })
 }
 
 /// What the request for the current summary has cost so far.
 pub(crate) fn take_summary_request(run: &mut RunDriver<'_>, whole: bool) -> SummaryRequest {
     let mut request = SummaryRequest::default();
-    let (provider, model) = run.chat.agent.provider_and_model();
+    let (provider, model) = run.state.agent.provider_and_model();
     (request.provider, request.model) = (provider.to_owned(), model.to_owned());
-    let Some(answer) = run.summary.take() else {
+    let Some(answer) = run.summary.answer.take() else {
         // The model was not asked.
         (request.usage.input, request.usage.output) = (Some(0), Some(0));
         return request;
@@ -44,7 +46,7 @@ pub(crate) fn take_summary_request(run: &mut RunDriver<'_>, whole: bool) -> Summ
     request.usage = answer.usage();
     if let Some(Ok(response)) = answer.is_complete().then(|| answer.finish()) {
         let ProviderResponse { usage, model, provider, .. } = response;
-        let hide = |name: String| run.chat.agent.secrets().hide(&name).into_owned();
+        let hide = |name: String| run.state.agent.secrets().hide(&name).into_owned();
         request.usage = usage;
         request.broke_off = false;
         if let Some(model) = model.map(hide).filter(|model| *model != request.model) {
@@ -82,13 +84,20 @@ async fn read_summary(
         SummaryForm::Vendor => (none, None),
     };
     let as_count = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
-    run.chat.guard.begin_request();
-    let offered_tools = run.chat.offered_tools();
-    let RunDriver { chat, watch, stop_signals, summary, ledger, .. } = run;
-    let agent = chat.agent.clone();
-    let offered = chat.offered();
+    run.state.spending.guard.begin_request();
+    let offered_tools = run.state.offered_tools();
+    let RunDriver {
+        state,
+        watch,
+        stop_signals,
+        summary,
+        request: RequestProgress { ledger, .. },
+        ..
+    } = run;
+    let agent = state.agent.clone();
+    let offered = state.offered();
     let tools = offered.tools();
-    let mut settings = chat.options.as_deref().and_then(|options| options.settings.clone());
+    let mut settings = state.options.as_deref().and_then(|options| options.settings.clone());
     // A model that has to call a tool cannot sum up.
     if let Some(settings) = &mut settings
         && matches!(settings.tool_choice, Some(ToolChoice::Required | ToolChoice::Tool(_)))
@@ -110,22 +119,22 @@ async fn read_summary(
         .with_system(agent.system())
         .with_settings(settings.as_ref())
         .with_least_tokens(as_count(tokens))
-        .with_room(room.map(as_count), chat.is_strict)
+        .with_room(room.map(as_count), state.requests.is_strict)
         .with_lowered_tokens(room.map(as_count).filter(|_| form.is_some()))
         .with_ledger(Some(ledger))
-        .with_sent(Some(if form.is_some() { &alone } else { &chat.sent }))
+        .with_sent(Some(if form.is_some() { &alone } else { &state.requests.sent }))
         .with_stop(&program);
     if form.is_some() {
         request = request.with_answer(form.as_ref());
     } else {
         request = request
-            .with_thinking_from(chat.machine.thinking_from())
+            .with_thinking_from(state.machine.thinking_from())
             .with_vendors(
                 vendors
-                    .zip(chat.machine.vendors_view())
+                    .zip(state.machine.vendors_view())
                     .map(|(messages, view)| VendorsView { messages, ..view }),
             )
-            .with_open_turn(chat.machine.open_turn())
+            .with_open_turn(state.machine.open_turn())
             .with_tools(
                 offered_tools
                     .as_ref()
@@ -134,12 +143,12 @@ async fn read_summary(
             .with_forms(
                 offered_tools.as_ref().map_or(tools.forms(), |offered_tools| &offered_tools.forms),
             )
-            .with_found(chat.machine.found_now().by_tool(tools.search(), tools.searched()));
+            .with_found(state.machine.found_now().by_tool(tools.search(), tools.searched()));
     }
     if how == SummaryForm::Vendor {
         request = request.with_summary_wanted();
     }
-    let answer = summary.insert(Accumulator::default());
+    let answer = summary.answer.insert(Accumulator::default());
     let mut answering = ProviderStream::of(agent.provider(), request);
     loop {
         let event = tokio::select! {
@@ -147,7 +156,7 @@ async fn read_summary(
             signal = stop_signals.next_signal() => match signal {
                 RunSignal::Stop(cause) => return SummaryOutcome::Stop(cause),
                 RunSignal::Warn(warning) => {
-                    chat.tracer.warning(&warning);
+                    state.tracer.warning(&warning);
                     watch.tell(crate::run::stop_signals::warning_event(&warning));
                     continue;
                 }
@@ -170,12 +179,12 @@ async fn read_summary(
                 if let StreamEvent::Retrying { attempt, of, wait, refused: _, cause } = &event {
                     let cause = &*agent.secrets().hide(cause);
                     let (attempt, of, wait) = (*attempt, *of, *wait);
-                    chat.tracer.retry(attempt, of, wait, cause);
+                    state.tracer.retry(attempt, of, wait, cause);
                     watch.tell(Event::Retrying { attempt, of, wait, cause });
                 }
                 if let StreamEvent::ParameterDropped { parameter, cause } = &event {
                     let cause = &*agent.secrets().hide(cause);
-                    chat.tracer.parameter_dropped(parameter, cause);
+                    state.tracer.parameter_dropped(parameter, cause);
                     watch.tell(Event::ParameterDropped { parameter, cause });
                 }
                 if let Err(error) = answer.push(&event) {

@@ -105,21 +105,22 @@ pub(crate) async fn request_vendor_summary(
     used: ContextUsage,
     window: u64,
 ) -> Result<Option<Option<InterruptCause>>, Error> {
-    let chat = &*run.chat;
-    let is_asked = chat.agent.window().needs_vendor_summary()
-        && chat.machine.may_ask_vendor()
-        && chat.agent.provider().has_vendor_summaries();
+    let state = &*run.state;
+    let is_asked = state.agent.window().needs_vendor_summary()
+        && state.machine.may_ask_vendor()
+        && state.agent.provider().has_vendor_summaries();
     if !is_asked {
         return Ok(None);
     }
-    let Some(cut) = vendor_cut(chat, window, used) else { return Ok(None) };
+    let Some(cut) = vendor_cut(state, window, used) else { return Ok(None) };
     run.emit(Event::Compacting);
-    let machine = &run.chat.machine;
+    let machine = &run.state.machine;
     let readable = machine.readable().messages_before(cut.messages);
     let vendors = machine.vendor_sent_view().map(|seen| seen.messages_before(cut.messages));
     let readable = Transcript::of_sent(readable);
     let outcome = request_summary(run, &readable, vendors.as_ref(), SummaryForm::Vendor).await?;
-    let asked = run.summary.as_ref().and_then(|answer| answer.requested_model()).map(str::to_owned);
+    let asked =
+        run.summary.answer.as_ref().and_then(|answer| answer.requested_model()).map(str::to_owned);
     let mut request = take_summary_request(run, matches!(outcome, SummaryOutcome::Complete(..)));
     if let Some(asked) = asked.filter(|asked| *asked != request.model) {
         request.asked_model = Some(asked);
@@ -140,12 +141,12 @@ pub(crate) async fn request_vendor_summary(
     let text = match text.is_empty() {
         false => text,
         true => {
-            let said = run.chat.machine.transcript().messages().range(..cut.messages);
+            let said = run.state.machine.transcript().messages().range(..cut.messages);
             stand_in(&said, used.estimate_of(percent(window, SUMMARY)))
         }
     };
-    let fact = vendor_compaction_fact(run.chat, &cut, &block, &text, request.clone(), (0, 0));
-    let (after, most) = (after_fact(run.chat, &fact, used)?, most_after(used.tokens));
+    let fact = vendor_compaction_fact(run.state, &cut, &block, &text, request.clone(), (0, 0));
+    let (after, most) = (after_fact(run.state, &fact, used)?, most_after(used.tokens));
     if after >= most {
         let cause = format!(
             "the vendor's own summary frees too little: {after} tokens would remain, and at most {most} may"
@@ -159,7 +160,7 @@ pub(crate) async fn request_vendor_summary(
         }
         other => other,
     };
-    run.chat.record(&fact)?;
+    run.state.record(&fact)?;
     run.emit(Event::ContextCompacted { messages, vendor, before, after });
     Ok(Some(None))
 }
@@ -172,7 +173,7 @@ pub(crate) fn vendor_failed(
     run.emit(Event::CompactionFailed { cause: &cause });
     let (stopped, vendor) = (false, true);
     let too_large = None;
-    run.chat.record(&Fact::CompactionFailed { request, cause, stopped, vendor, too_large })?;
+    run.state.record(&Fact::CompactionFailed { request, cause, stopped, vendor, too_large })?;
     Ok(Some(None))
 }
 
@@ -181,9 +182,9 @@ pub(crate) fn vendor_failed(
 /// behind the summary, there is no other sign, and the same request would be refused again.
 /// From then on, the summary as text is sent.
 pub(crate) fn drop_refused_summary(run: &mut RunDriver<'_>, error: &Error) -> Result<bool, Error> {
-    let Some(view) = run.chat.machine.vendors_view() else { return Ok(false) };
-    let answers = run.chat.agent.provider_and_model();
-    let answer = run.answer.as_ref();
+    let Some(view) = run.state.machine.vendors_view() else { return Ok(false) };
+    let answers = run.state.agent.provider_and_model();
+    let answer = run.request.answer.as_ref();
     let provider = answer.and_then(|it| it.provider()).unwrap_or(answers.0);
     let model = answer.and_then(|it| it.requested_model()).unwrap_or(answers.1);
     let last = error.last();
@@ -201,8 +202,8 @@ pub(crate) fn drop_refused_summary(run: &mut RunDriver<'_>, error: &Error) -> Re
         return Ok(false);
     }
     let why = why(last).map(|why| format!("{why}: ")).unwrap_or_default();
-    let cause = format!("{why}{}", run.chat.agent.secrets().hide(&last.to_string()));
+    let cause = format!("{why}{}", run.state.agent.secrets().hide(&last.to_string()));
     run.emit(Event::VendorSummaryRefused { cause: &cause });
-    run.chat.record(&Fact::VendorSummaryRefused { cause })?;
+    run.state.record(&Fact::VendorSummaryRefused { cause })?;
     Ok(true)
 }

@@ -94,7 +94,7 @@ impl Chat {
     /// not known. Agents that tools call are not included: they are part of
     /// [`budget`](Self::budget).
     pub fn usage(&self) -> Usage {
-        self.state.usage
+        self.state.spending.usage
     }
 
     /// Sets what all runs of the conversation may spend together, including the agents that its
@@ -119,7 +119,7 @@ impl Chat {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn limits(&mut self, limits: Limits) -> &mut Self {
-        self.state.budget.limit(&limits);
+        self.state.spending.budget.limit(&limits);
         self
     }
 
@@ -168,7 +168,7 @@ impl Chat {
 
     /// What a person has allowed by *always* in this conversation, in the order of the answers.
     pub fn grants(&self) -> &[Grant] {
-        &self.state.grants
+        &self.state.approvals.grants
     }
 
     /// Withdraws what a person has allowed by *always*. From now on, each call of this scope is

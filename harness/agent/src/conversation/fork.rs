@@ -39,7 +39,7 @@ pub(crate) async fn fork_conversation(
         false => facts,
     };
     let (shared, rest) = match facts == durable.written() && !state.machine.is_calling() {
-        true => (durable.head(), parting(&state.machine, state.elapsed())?),
+        true => (durable.head(), parting(&state.machine, state.spending.elapsed())?),
         false => split_fork((durable.id(), durable.head()), facts, &journal).await?,
     };
     let forked = match guarded(|| journal.fork(durable.id(), shared, id)).await {

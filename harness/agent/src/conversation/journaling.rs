@@ -25,7 +25,7 @@ impl ConversationState {
         if !self.machine.waiting().any(|(call, _)| call.id() == resolution.call()) {
             // No other fact states what the agents of a call in doubt had spent.
             if let Fact::CallSettled { spent, .. } | Fact::CallCleared { spent, .. } = &mut fact {
-                *spent = self.agents.take_unstated(resolution.call(), None);
+                *spent = self.spending.agents.take_unstated(resolution.call(), None);
             }
             // Nobody else may answer a call in doubt.
             self.record(&fact)?;
@@ -47,7 +47,7 @@ impl ConversationState {
         fact: &Fact,
         resolution: &CallResolution,
     ) -> Result<(), Error> {
-        let elapsed = self.elapsed();
+        let elapsed = self.spending.elapsed();
         let has_journal = self.durable.as_ref().is_some_and(|it| it.journal().is_some());
         if !has_journal {
             return self.record(fact);
@@ -69,8 +69,8 @@ impl ConversationState {
             let Some(durable) = &mut self.durable else { return Ok(()) };
             durable.add(fact, elapsed)?;
             self.note_append();
-            let mut taken_in = TakenIn { chat: self, fact: Some(fact) };
-            let Some(durable) = &mut taken_in.chat.durable else { return Ok(()) };
+            let mut taken_in = TakenIn { state: self, fact: Some(fact) };
+            let Some(durable) = &mut taken_in.state.durable else { return Ok(()) };
             let written = durable.write().await;
             let Ok(WriteOutcome::Behind(facts)) = written else {
                 drop(taken_in);
@@ -289,7 +289,7 @@ impl ConversationState {
 
 /// Takes in an answer when it is dropped, unless that gave way.
 struct TakenIn<'a> {
-    chat: &'a mut ConversationState,
+    state: &'a mut ConversationState,
     fact: Option<&'a Fact>,
 }
 
@@ -297,15 +297,15 @@ impl Drop for TakenIn<'_> {
     fn drop(&mut self) {
         let Some(fact) = self.fact else { return };
         // It was tried before.
-        if self.chat.machine.apply(fact).is_err() {
+        if self.state.machine.apply(fact).is_err() {
             return;
         }
-        match self.chat.is_behind() {
-            true => self.chat.note_unwritten(fact),
+        match self.state.is_behind() {
+            true => self.state.note_unwritten(fact),
             false => {
-                self.chat.only_looked_at = false;
-                self.chat.fold_beside_machine(fact);
-                self.chat.tell(fact);
+                self.state.only_looked_at = false;
+                self.state.fold_beside_machine(fact);
+                self.state.tell(fact);
             }
         }
     }

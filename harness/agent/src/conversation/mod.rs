@@ -10,5 +10,6 @@ pub(crate) mod inbox;
 pub(crate) mod journaling;
 pub(crate) mod observed;
 pub(crate) mod open;
+pub(crate) mod spending;
 pub(crate) mod spilling;
 pub(crate) mod state;

@@ -37,7 +37,7 @@ pub(crate) async fn open_conversation(
     state.durable = Some(DurableState::new(journal, id, head, Some(hold)));
     state.tracer.add_open_calls(state.machine.open_calls());
     state.trace_answers(&facts);
-    state.calls_from_previous_process =
+    state.approvals.calls_from_previous_process =
         state.machine.open_calls().map(|call| call.id().to_owned()).collect();
     let doubtful = doubtful_calls(&state);
     let is_cut_off = is_run_unfinished(&state.machine) && !has_waited;

@@ -31,9 +31,9 @@ enum LargeResultPlace {
 }
 
 impl LargeResultStore {
-    pub(crate) fn of(chat: &ConversationState) -> Self {
-        let agent = &chat.agent;
-        let durable = chat.durable.as_ref();
+    pub(crate) fn of(state: &ConversationState) -> Self {
+        let agent = &state.agent;
+        let durable = state.durable.as_ref();
         let kept = durable.and_then(|durable| {
             let (journal, id) = (Arc::clone(durable.journal()?), Arc::clone(durable.id()));
             Some(InJournal { journal, id, incarnation: Arc::clone(durable.incarnation()) })
@@ -45,17 +45,17 @@ impl LargeResultStore {
             (true, None, Some(folder)) => Some(LargeResultPlace::Folder(folder.clone())),
         };
         let limits = agent.tools().limits();
-        let window = window_tokens(chat);
+        let window = window_tokens(state);
         let limit = limits.output_in(window, place.is_some());
-        Self { place, limit, window, given: chat.machine.began_with() }
+        Self { place, limit, window, given: state.machine.began_with() }
     }
 
     /// The vendor may have stated the size of the window since the run has begun.
-    pub(crate) fn update_limit(&mut self, chat: &ConversationState) {
-        let window = window_tokens(chat);
+    pub(crate) fn update_limit(&mut self, state: &ConversationState) {
+        let window = window_tokens(state);
         if self.window != window {
             self.window = window;
-            self.limit = chat.agent.tools().limits().output_in(window, self.place.is_some());
+            self.limit = state.agent.tools().limits().output_in(window, self.place.is_some());
         }
     }
 

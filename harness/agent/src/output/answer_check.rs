@@ -158,9 +158,9 @@ pub(crate) fn check_output_spec(state: &ConversationState) -> Result<(), Error> 
 pub(crate) async fn check_answer(run: &mut RunDriver<'_>) -> Result<(), Error> {
     // If the answer was not kept, its calls may still have started early.
     run.settle()?;
-    let machine = &run.chat.machine;
+    let machine = &run.state.machine;
     let words = last_words(machine.transcript());
-    let read = match (output_spec(run.chat), machine.wanted()) {
+    let read = match (output_spec(run.state), machine.wanted()) {
         // Reading the type may run code of the program.
         (Some(OutputSpec { reads: Some(reads), .. }), _) => caught(|| reads(&words))
             .map_err(|panicked| fault("the type of the answer", &panicked))?,
@@ -175,9 +175,9 @@ pub(crate) async fn check_answer(run: &mut RunDriver<'_>) -> Result<(), Error> {
         Ok(value) => value,
         Err(faults) => return reject_answer(run, AnswerCheck::Schema, faults),
     };
-    let verifier = output_spec(run.chat).and_then(|output_spec| output_spec.verifier.clone());
+    let verifier = output_spec(run.state).and_then(|output_spec| output_spec.verifier.clone());
     let Some((_, verifier)) = verifier else {
-        return run.chat.record(&Fact::AnswerAccepted {});
+        return run.state.record(&Fact::AnswerAccepted {});
     };
     // The facts are written first: the function may do something that cannot be undone.
     if !write_facts(run).await? {
@@ -202,12 +202,12 @@ pub(crate) async fn check_answer(run: &mut RunDriver<'_>) -> Result<(), Error> {
         }
     };
     match verdict {
-        Ok(()) => run.chat.record(&Fact::AnswerAccepted {}),
+        Ok(()) => run.state.record(&Fact::AnswerAccepted {}),
         Err(why) => {
             let why = [ToolContent::Text(why)];
-            let tools = run.chat.agent.tools();
+            let tools = run.state.agent.tools();
             let why = tools.readable_now("verify", CallOutcome::Failed, why.into());
-            run.chat.record(&Fact::SourcesRead { call: None, sources: read })?;
+            run.state.record(&Fact::SourcesRead { call: None, sources: read })?;
             reject_answer(run, AnswerCheck::Verifier, vec![why.as_text().into_owned()])
         }
     }
@@ -220,14 +220,14 @@ fn reject_answer(
 ) -> Result<(), Error> {
     if by == AnswerCheck::Schema {
         // Code that reads a type can return any text, of any length.
-        let (tools, of) = (run.chat.agent.tools(), faults.len().min(FAULTS_TOLD));
+        let (tools, of) = (run.state.agent.tools(), faults.len().min(FAULTS_TOLD));
         faults.iter_mut().for_each(|fault| *fault = tools.readable_part(fault, of));
     }
-    let machine = &run.chat.machine;
+    let machine = &run.state.machine;
     let message = (machine.tries_left(by) > 0).then(|| {
         let mut words = not_accepted(&faults);
         // A server may have ignored the schema. Then the model has not received it.
-        let is_told = matches!(run.answer_way, None | Some(OutputMode::Words));
+        let is_told = matches!(run.request.answer_way, None | Some(OutputMode::Words));
         let schema = machine.wanted().and_then(|wanted| wanted.schema.as_ref());
         if let (true, false, Some(schema)) = (machine.faults().is_empty(), is_told, schema) {
             words = format!("{words}\n\n{}", in_words(schema));
@@ -235,7 +235,7 @@ fn reject_answer(
         Message::user(words)
     });
     run.emit(Event::AnswerRejected { by, faults: &faults, message: message.as_ref() });
-    run.chat.record(&Fact::AnswerRejected { by, faults, message })
+    run.state.record(&Fact::AnswerRejected { by, faults, message })
 }
 
 /// Fails if this tool cannot check answers.
@@ -273,8 +273,8 @@ fn verify_by_tools(run: &RunDriver<'_>, verifiers: &[Tool], answer: Value) -> Ve
     for tool in verifiers {
         let arguments = Value::Object(members_for_tool(tool, &members));
         let call = ToolCall::new("verify", tool.name(), arguments.to_string());
-        let context = run.contexts.for_verdict(&call, run.over.token());
-        calls.push((run.chat.agent.tools().with_only(tool.clone()), call, context));
+        let context = run.calls.contexts.for_verdict(&call, run.over.token());
+        calls.push((run.state.agent.tools().with_only(tool.clone()), call, context));
     }
     Box::pin(async move {
         let mut wrong = Vec::new();

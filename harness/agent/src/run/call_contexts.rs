@@ -39,15 +39,19 @@ pub(crate) struct CallContexts {
 
 impl CallContexts {
     /// For a run of this conversation. Its tools can see what is left of its limits.
-    pub(crate) fn new(chat: &ConversationState, caller: ParentRun, time: Option<Duration>) -> Self {
-        let shared = chat.agent.context().clone().with(chat.guard.budget().clone());
-        let mut shared = shared.with_tools(chat.offered().tools());
-        let of_run = chat.options.as_ref().map(|options| &options.values);
-        for values in [chat.values.as_ref(), of_run].into_iter().flatten() {
+    pub(crate) fn new(
+        state: &ConversationState,
+        caller: ParentRun,
+        time: Option<Duration>,
+    ) -> Self {
+        let shared = state.agent.context().clone().with(state.spending.guard.budget().clone());
+        let mut shared = shared.with_tools(state.offered().tools());
+        let of_run = state.options.as_ref().map(|options| &options.values);
+        for values in [state.values.as_ref(), of_run].into_iter().flatten() {
             shared = shared.with_values(values);
         }
-        let conversation = chat.durable.as_ref().map(|durable| Arc::clone(durable.id()));
-        let (caller, spilling) = (Arc::new(caller), LargeResultStore::of(chat));
+        let conversation = state.durable.as_ref().map(|durable| Arc::clone(durable.id()));
+        let (caller, spilling) = (Arc::new(caller), LargeResultStore::of(state));
         Self { shared, conversation, made: HashMap::new(), time, caller, spilling }
     }
 
@@ -157,16 +161,16 @@ impl CallContexts {
     }
 
     /// Drops the contexts of a turn that is over.
-    pub(crate) fn clear(&mut self, chat: &ConversationState) {
+    pub(crate) fn clear(&mut self, state: &ConversationState) {
         self.made.clear();
-        self.spilling.update_limit(chat);
+        self.spilling.update_limit(state);
     }
 
     /// The true result of a call that was stopped: its function may be one that cannot be stopped
     /// and still runs. What its tool has printed until then is added.
     pub(crate) fn with_the_truth(
         &self,
-        chat: &ConversationState,
+        state: &ConversationState,
         result: ToolResult,
     ) -> ToolResult {
         let id = result.call_id();
@@ -177,7 +181,7 @@ impl CallContexts {
             true => still_running_result(id),
             false => result,
         };
-        self.with_output_so_far(&chat.agent, result)
+        self.with_output_so_far(&state.agent, result)
     }
 
     /// The result of a call that was stopped, with what its tool has printed until then.

@@ -41,7 +41,7 @@ pub(crate) const LAST_WRITE: Duration = Duration::from_secs(10);
 /// One run, from a message of the user to its end. The module `turn` asks the model, and `calls`
 /// runs the calls of its answer.
 pub(crate) struct RunDriver<'a> {
-    pub(crate) chat: &'a mut ConversationState,
+    pub(crate) state: &'a mut ConversationState,
     pub(crate) watch: RunWatcher<'a>,
     /// Reports what stops the run from outside.
     pub(crate) stop_signals: StopSignals,
@@ -49,14 +49,40 @@ pub(crate) struct RunDriver<'a> {
     pub(crate) after_turn: CancellationToken,
     /// Cancelled when the run is over. Tools on threads of their own learn of the end only by this.
     pub(crate) over: DropGuard,
+    pub(crate) request: RequestProgress,
+    pub(crate) summary: SummaryProgress,
+    pub(crate) calls: CallProgress,
+    pub(crate) end: RunEnding,
+}
+
+/// What is known of the current request.
+#[derive(Default)]
+pub(crate) struct RequestProgress {
     /// What has arrived of the current answer.
     pub(crate) answer: Option<Accumulator>,
     /// Whether the model was asked and no fact records the outcome yet.
     pub(crate) asked: bool,
-    /// What has arrived of the current summary.
-    pub(crate) summary: Option<Accumulator>,
+    /// How the model was told the form of the final answer, once a provider has reported it.
+    pub(crate) answer_way: Option<OutputMode>,
+    /// What failures have cost this run.
+    pub(crate) ledger: RetryAccounting,
+    /// Whether the current request went to a provider that the agent falls back to.
+    pub(crate) fell_back: bool,
+    /// What the last request consisted of.
+    pub(crate) context: ContextTokens,
+}
+
+/// What is known of the current summary.
+#[derive(Default)]
+pub(crate) struct SummaryProgress {
+    /// What has arrived of it.
+    pub(crate) answer: Option<Accumulator>,
     /// Why the last summary could not be used.
     pub(crate) last_fault: Option<String>,
+}
+
+/// The calls that run, and what is needed to run them.
+pub(crate) struct CallProgress {
     /// Calls of the current answer that have started early.
     pub(crate) early: EarlyCalls,
     pub(crate) contexts: CallContexts,
@@ -68,20 +94,17 @@ pub(crate) struct RunDriver<'a> {
     pub(crate) kept: KeptPlaces,
     /// Calls whose start was shown to the watcher and whose end was not, each with its start time.
     pub(crate) shown: Vec<(ToolCall, Instant)>,
-    /// How the model was told the form of the final answer, once a provider has reported it.
-    pub(crate) answer_way: Option<OutputMode>,
-    /// What failures have cost this run.
-    pub(crate) ledger: RetryAccounting,
-    /// Whether the current request went to a provider that the agent falls back to.
-    pub(crate) fell_back: bool,
+}
+
+/// How the run has begun, and why it ends.
+#[derive(Default)]
+pub(crate) struct RunEnding {
     /// The first error of the run.
     pub(crate) error: Option<Error>,
     /// Why the agent of a call could not continue. The call stays open.
     pub(crate) cut_off: Option<Error>,
     /// The limit that stopped the run.
     pub(crate) limit: Option<LimitReached>,
-    /// What the last request consisted of.
-    pub(crate) context: ContextTokens,
     /// Whether the beginning of the run is recorded. Until then, the machine describes the run
     /// before.
     pub(crate) begun: bool,
@@ -93,7 +116,7 @@ pub(crate) struct RunDriver<'a> {
 
 impl<'a> RunDriver<'a> {
     pub(crate) fn new(
-        chat: &'a mut ConversationState,
+        state: &'a mut ConversationState,
         watch: RunWatcher<'a>,
         stops: StopTokens,
         tool_time: Option<Duration>,
@@ -102,61 +125,57 @@ impl<'a> RunDriver<'a> {
         let over = cancellation.child_token().drop_guard();
         let reports = ProgressReceiver::default();
         let progress_sender = || reports.progress_sender();
-        let stop_signals =
-            StopSignals::new(cancellation, &chat.guard, chat.clock.elapsed(), progress_sender());
-        chat.clock.start();
-        let caller = ParentRun::of(chat, progress_sender(), watch.is_watched());
-        let contexts = CallContexts::new(chat, caller, tool_time);
-        let above = chat.options.as_ref().and_then(|options| options.caller.as_ref()?.listener());
-        Self {
-            chat,
-            watch: watch.below(above),
-            stop_signals,
-            after_turn,
-            over,
-            answer: None,
-            asked: false,
-            summary: None,
-            last_fault: None,
+        let stop_signals = StopSignals::new(
+            cancellation,
+            &state.spending.guard,
+            state.spending.clock.elapsed(),
+            progress_sender(),
+        );
+        state.spending.clock.start();
+        let caller = ParentRun::of(state, progress_sender(), watch.is_watched());
+        let contexts = CallContexts::new(state, caller, tool_time);
+        let above = state.options.as_ref().and_then(|options| options.caller.as_ref()?.listener());
+        let calls = CallProgress {
             early: EarlyCalls::default(),
             contexts,
             reports,
             calls_from_previous_process: HashSet::new(),
             kept: KeptPlaces::default(),
             shown: Vec::new(),
-            answer_way: None,
-            ledger: RetryAccounting::default(),
-            fell_back: false,
-            error: None,
-            cut_off: None,
-            limit: None,
-            context: ContextTokens::default(),
-            begun: false,
-            ended: false,
-            before: None,
+        };
+        Self {
+            state,
+            watch: watch.below(above),
+            stop_signals,
+            after_turn,
+            over,
+            request: RequestProgress::default(),
+            summary: SummaryProgress::default(),
+            calls,
+            end: RunEnding::default(),
         }
     }
 
     /// Sets the guard and the clock of the run before, which are restored if this run does not
     /// begin.
     pub(crate) fn after(mut self, before: Option<(RunGuard, RunClock)>) -> Self {
-        self.before = before;
+        self.end.before = before;
         self
     }
 
     /// A run for one action that the program asks for between two runs. It does not belong to the run before, so the time
     /// limit counts from now. Dropping it leaves the conversation unchanged.
-    pub(crate) fn between_runs(chat: &'a mut ConversationState) -> Self {
-        let clock = mem::take(&mut chat.clock);
-        let run = Self::for_one_action(chat);
-        run.chat.clock = clock;
+    pub(crate) fn between_runs(state: &'a mut ConversationState) -> Self {
+        let clock = mem::take(&mut state.spending.clock);
+        let run = Self::for_one_action(state);
+        run.state.spending.clock = clock;
         run
     }
 
     /// A run for one action of another driver. Dropping it leaves the conversation as it is.
-    pub(crate) fn for_one_action(chat: &'a mut ConversationState) -> Self {
-        let mut run = Self::new(chat, RunWatcher::default(), StopTokens::default(), None);
-        run.ended = true;
+    pub(crate) fn for_one_action(state: &'a mut ConversationState) -> Self {
+        let mut run = Self::new(state, RunWatcher::default(), StopTokens::default(), None);
+        run.end.ended = true;
         run
     }
 
@@ -164,10 +183,10 @@ impl<'a> RunDriver<'a> {
     /// can be stopped while the journal does not answer.
     pub(crate) async fn catch_up(&mut self) -> Result<(), Error> {
         loop {
-            let Self { chat, stop_signals, .. } = &mut *self;
+            let Self { state, stop_signals, .. } = &mut *self;
             tokio::select! {
                 biased;
-                caught_up = chat.catch_up() => return caught_up,
+                caught_up = state.catch_up() => return caught_up,
                 signal = stop_signals.next_signal() => if let RunSignal::Stop(_) = signal {
                     return Err(unanswered());
                 },
@@ -176,19 +195,19 @@ impl<'a> RunDriver<'a> {
     }
 
     pub(crate) fn report_warning(&mut self, warning: &LimitWarning) {
-        self.chat.tracer.warning(warning);
+        self.state.tracer.warning(warning);
         self.watch.tell(warning_event(warning));
     }
 
     /// Records that the run was stopped, by a failure or by the program.
     pub(crate) fn interrupt(&mut self, failure: Option<Error>) -> Result<(), Error> {
-        let failure = failure.map(|error| error.cleaned(self.chat.agent.secrets()));
+        let failure = failure.map(|error| error.cleaned(self.state.agent.secrets()));
         let cause = match &failure {
             Some(error) => InterruptCause::Failure { error: error.to_string() },
             None => InterruptCause::Program,
         };
-        if self.error.is_none() {
-            self.error = failure;
+        if self.end.error.is_none() {
+            self.end.error = failure;
         }
         self.record_interrupt(cause)
     }
@@ -196,31 +215,31 @@ impl<'a> RunDriver<'a> {
     pub(crate) fn record_interrupt(&mut self, cause: InterruptCause) -> Result<(), Error> {
         if let InterruptCause::Limit { limit, scope, detail } = &cause {
             let detail = detail.clone();
-            self.limit = Some(LimitReached { limit: *limit, scope: *scope, detail });
+            self.end.limit = Some(LimitReached { limit: *limit, scope: *scope, detail });
         }
-        let (message, usage) = match self.answer.take() {
+        let (message, usage) = match self.request.answer.take() {
             Some(answer) => {
                 let usage = answer.usage();
                 (answer.into_partial(), usage)
             }
             None => (None, Usage::default()),
         };
-        let asked = mem::take(&mut self.asked);
-        let recorded = self.chat.record(&Fact::Interrupted { message, usage, cause, asked });
+        let asked = mem::take(&mut self.request.asked);
+        let recorded = self.state.record(&Fact::Interrupted { message, usage, cause, asked });
         recorded.and(self.count_early())
     }
 
     /// Records the calls that began early, now that the answer is complete or interrupted. Those
     /// that are part of the answer count as started. The others are dropped.
     pub(crate) fn count_early(&mut self) -> Result<(), Error> {
-        let Self { chat, early, .. } = self;
-        let machine = &chat.machine;
+        let Self { state, calls: CallProgress { early, .. }, .. } = self;
+        let machine = &state.machine;
         let (counting, others) = early.count(|id| machine.undecided(id));
         let mut all = Ok(());
         for (call, decision) in counting {
             let call = call.id().to_owned();
-            let decided = chat.record(&Fact::CallDecided { call: call.clone(), decision });
-            all = all.and(decided).and(chat.record(&Fact::CallStarted { call }));
+            let decided = state.record(&Fact::CallDecided { call: call.clone(), decision });
+            all = all.and(decided).and(state.record(&Fact::CallStarted { call }));
         }
         for call in others {
             self.dropped(&call);
@@ -230,9 +249,9 @@ impl<'a> RunDriver<'a> {
 
     /// Reports that the result of a call that began early is thrown away.
     pub(crate) fn dropped(&mut self, call: &ToolCall) {
-        self.chat.tracer.dropped(call);
-        self.chat.guard.dropped();
-        self.shown.retain(|(shown, _)| shown.id() != call.id());
+        self.state.tracer.dropped(call);
+        self.state.spending.guard.dropped();
+        self.calls.shown.retain(|(shown, _)| shown.id() != call.id());
         self.watch.tell(Event::ToolDropped { call });
     }
 
@@ -262,9 +281,10 @@ impl<'a> RunDriver<'a> {
     ) -> Option<ToolResult> {
         let mut warnings = Vec::new();
         let result = {
-            let Self { chat, contexts, stop_signals, early, .. } = &mut *self;
-            let (spills, limit) = contexts.spilling().for_call(chat.machine.transcript(), false);
-            let (tools, room) = (chat.agent.tools(), (limit, spills.as_ref()));
+            let Self { state, calls: CallProgress { contexts, early, .. }, stop_signals, .. } =
+                &mut *self;
+            let (spills, limit) = contexts.spilling().for_call(state.machine.transcript(), false);
+            let (tools, room) = (state.agent.tools(), (limit, spills.as_ref()));
             let mut readable = pin!(async {
                 match file {
                     Some(path) => tools.readable_file(room, call, &path).await,
@@ -293,8 +313,8 @@ impl<'a> RunDriver<'a> {
         let mut all = Ok(());
         for end in self.late_ends() {
             let LateEnd { number, identity, outcome, content, file } = end;
-            let limit = self.contexts.spilling().limit();
-            let tools = self.chat.agent.tools();
+            let limit = self.calls.contexts.spilling().limit();
+            let tools = self.state.agent.tools();
             if file.is_none() && tools.is_within(&content, (limit, None)) {
                 let result = tools.readable_to(limit, &identity.call, outcome, content);
                 all = all.and(self.record_late_end(number, &identity, result));
@@ -304,11 +324,11 @@ impl<'a> RunDriver<'a> {
     }
 
     fn late_ends(&self) -> Vec<LateEnd> {
-        let ConversationState { machine, recorded_ends, .. } = &*self.chat;
+        let ConversationState { machine, recorded_ends, .. } = &*self.state;
         let wants = |number: u64, call: &CallIdentity| {
             !recorded_ends.contains(&number) && machine.needs_end_of(call)
         };
-        ended_in(self.chat.id(), wants)
+        ended_in(self.state.id(), wants)
     }
 
     fn record_late_end(
@@ -317,21 +337,21 @@ impl<'a> RunDriver<'a> {
         identity: &CallIdentity,
         result: ToolResult,
     ) -> Result<(), Error> {
-        self.chat.recorded_ends.insert(number);
+        self.state.recorded_ends.insert(number);
         mark_reported(number);
-        if self.chat.machine.has_given_end(&identity.tool, &result) {
+        if self.state.machine.has_given_end(&identity.tool, &result) {
             return Ok(());
         }
         self.watch.tell(Event::ToolEnded { tool: &identity.tool, result: &result });
         let tool = identity.tool.to_string();
-        self.chat.record(&Fact::CallEnded { tool, result })
+        self.state.record(&Fact::CallEnded { tool, result })
     }
 
     /// The result of a call that may have run before, in a process that is gone. That it failed
     /// now, or did not start, says nothing about the earlier attempt.
     pub(crate) fn of_all_tries(&self, result: ToolResult) -> ToolResult {
-        let granted = self.chat.machine.approved(result.call_id());
-        let has_entered = self.contexts.has_entered(result.call_id());
+        let granted = self.state.machine.approved(result.call_id());
+        let has_entered = self.calls.contexts.has_entered(result.call_id());
         // An agent continues where it was, so its result covers all attempts, if it was entered.
         let is_repeated = |granted: &&ApprovedCall| {
             let goes_on = granted.repeat == Repeat::Continues && has_entered;
@@ -355,13 +375,13 @@ impl<'a> RunDriver<'a> {
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
         self.emit_agent_events();
         let mut all = self.count_early();
-        for (call, result, elapsed) in self.early.stop() {
+        for (call, result, elapsed) in self.calls.early.stop() {
             all = all.and(self.record_end((call, result, elapsed)));
         }
-        let facts: Vec<Fact> = self.chat.machine.settlement().collect();
+        let facts: Vec<Fact> = self.state.machine.settlement().collect();
         for fact in facts {
             let Fact::CallFinished { result, .. } = fact else { continue };
-            let result = self.contexts.with_the_truth(self.chat, result);
+            let result = self.calls.contexts.with_the_truth(self.state, result);
             all = all.and(self.finish(result));
         }
         all
@@ -369,9 +389,9 @@ impl<'a> RunDriver<'a> {
 
     /// Records the result of a call, and reports it if the call's start was reported.
     pub(crate) fn finish(&mut self, result: ToolResult) -> Result<(), Error> {
-        let shown = self.shown.iter().position(|(call, _)| call.id() == result.call_id());
+        let shown = self.calls.shown.iter().position(|(call, _)| call.id() == result.call_id());
         if let Some(at) = shown {
-            let (call, begun) = self.shown.swap_remove(at);
+            let (call, begun) = self.calls.shown.swap_remove(at);
             let elapsed = begun.elapsed();
             self.watch.tell(Event::ToolResult { call: &call, result: &result, elapsed });
         }
@@ -380,7 +400,7 @@ impl<'a> RunDriver<'a> {
 
     /// Passes on the events of the agents that calls run.
     pub(crate) fn emit_agent_events(&mut self) {
-        while let Some(event) = self.reports.of_agents() {
+        while let Some(event) = self.calls.reports.of_agents() {
             event.show(|event| self.watch.tell(event));
         }
     }
@@ -400,17 +420,17 @@ impl RunDriver<'_> {
     /// Records the result of a call, with what its agents have spent and read.
     pub(crate) fn record_result(&mut self, result: ToolResult) -> Result<(), Error> {
         let spent = self.spent_by(result.call_id());
-        let read = self.contexts.site(result.call_id()).and_then(|site| site.source());
+        let read = self.calls.contexts.site(result.call_id()).and_then(|site| site.source());
         let read = read.map_or(Ok(()), |source| {
             let (call, sources) = (Some(result.call_id().to_owned()), vec![source]);
-            self.chat.record(&Fact::SourcesRead { call, sources })
+            self.state.record(&Fact::SourcesRead { call, sources })
         });
-        read.and(self.chat.record(&Fact::CallFinished { result, spent }))
+        read.and(self.state.record(&Fact::CallFinished { result, spent }))
     }
 
     /// What the agents of a call have spent that no fact records yet.
     pub(crate) fn spent_by(&self, call: &str) -> Option<Box<CallSpent>> {
-        self.chat.agents.take_unstated(call, self.contexts.spent_by(call))
+        self.state.spending.agents.take_unstated(call, self.calls.contexts.spent_by(call))
     }
 
     /// What a call waits for if it has failed with this result because its agent waits or could not
@@ -421,42 +441,42 @@ impl RunDriver<'_> {
         result: &ToolResult,
     ) -> Option<Awaited> {
         let has_failed = result.outcome() == CallOutcome::Failed;
-        let waits = self.contexts.awaited_conversation(call.id());
+        let waits = self.calls.contexts.awaited_conversation(call.id());
         if let Some((conversation, outcome)) = waits
             && (has_failed || result.outcome() == outcome)
         {
             return Some(Awaited::Agent { conversation, cut_off: false });
         }
-        let SuspendedChild { conversation, error } = self.contexts.cut_off_in(call.id())?;
+        let SuspendedChild { conversation, error } = self.calls.contexts.cut_off_in(call.id())?;
         if !has_failed && result.outcome() != CallOutcome::InDoubt {
             return None;
         }
-        self.cut_off.get_or_insert(error);
+        self.end.cut_off.get_or_insert(error);
         Some(Awaited::Agent { conversation, cut_off: true })
     }
 
     /// Whether the run leaves its open calls open although this error ends it: the call that has
     /// started the run will start it again.
     pub(crate) fn must_leave_calls_open(&self, error: &Error) -> bool {
-        let is_kept = self.chat.options.as_ref().is_some_and(|options| options.is_kept);
-        is_kept && is_transient(error, self.chat.is_lost())
+        let is_kept = self.state.options.as_ref().is_some_and(|options| options.is_kept);
+        is_kept && is_transient(error, self.state.is_lost())
     }
 
     /// Withdraws the start of an allowed call that has not begun after all. It is as it was before.
     pub(crate) fn undo_start(&mut self, call: &ToolCall) -> Result<(), Error> {
         let call = call.id().to_owned();
         // That it has not begun now says nothing about an attempt in a process that is gone.
-        if self.chat.machine.approved(&call).is_some_and(|granted| granted.again) {
-            return self.chat.record(&Fact::Reopened { doubtful: Vec::new() });
+        if self.state.machine.approved(&call).is_some_and(|granted| granted.again) {
+            return self.state.record(&Fact::Reopened { doubtful: Vec::new() });
         }
-        self.chat.record(&Fact::Reopened { doubtful: vec![call.clone()] })?;
-        self.chat.record(&Fact::CallCleared { call, spent: None })
+        self.state.record(&Fact::Reopened { doubtful: vec![call.clone()] })?;
+        self.state.record(&Fact::CallCleared { call, spent: None })
     }
 
     /// Tells the watchers what has happened to calls.
     pub(crate) fn announce(&mut self) {
-        for fact in mem::take(&mut self.chat.unannounced) {
-            let call = fact.call_id().and_then(|id| self.chat.call(id));
+        for fact in mem::take(&mut self.state.unannounced) {
+            let call = fact.call_id().and_then(|id| self.state.call(id));
             if let Some(call) = call {
                 announce_fact(call, &fact, Duration::ZERO, |event| self.watch.tell(event));
             }

@@ -11,6 +11,7 @@ pub(crate) mod options;
 pub(crate) mod outcome;
 pub(crate) mod progress;
 pub(crate) mod provider_stream;
+pub(crate) mod request_state;
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 pub(crate) mod run;
 pub(crate) mod run_loop;

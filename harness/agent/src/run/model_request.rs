@@ -16,7 +16,7 @@ use tokio_util::sync::DropGuard;
 
 use super::{
     call_contexts::{CallContextParts, CallContexts},
-    driver::RunDriver,
+    driver::{CallProgress, RequestProgress, RunDriver},
     early_calls::EarlyCalls,
     options::RunTools,
     progress::{ProgressEvent, ProgressReceiver},
@@ -73,19 +73,20 @@ enum StreamEnd {
 impl RunDriver<'_> {
     /// Requests one answer from the provider.
     pub(crate) async fn ask(&mut self) -> Result<(), Error> {
-        self.contexts.clear(self.chat);
-        let turn = self.chat.machine.turns().saturating_add(1);
-        self.chat.tracer.turn(turn);
-        let mut gauge = self.chat.gauge;
-        self.context = gauge.estimate_request(self.chat.sent_view());
-        self.chat.gauge = gauge;
-        if let Some(tools) = self.chat.options.as_ref().and_then(|options| options.tools.as_ref()) {
-            self.context.tools = ContextMeter::new(None, tools.schemas()).tools();
+        self.calls.contexts.clear(self.state);
+        let turn = self.state.machine.turns().saturating_add(1);
+        self.state.tracer.turn(turn);
+        let mut gauge = self.state.requests.gauge;
+        self.request.context = gauge.estimate_request(self.state.sent_view());
+        self.state.requests.gauge = gauge;
+        if let Some(tools) = self.state.options.as_ref().and_then(|options| options.tools.as_ref())
+        {
+            self.request.context.tools = ContextMeter::new(None, tools.schemas()).tools();
         }
-        self.chat.guard.begin_request();
-        self.fell_back = false;
+        self.state.spending.guard.begin_request();
+        self.request.fell_back = false;
         self.emit(Event::TurnStarted { turn });
-        let reduced_max_tokens = self.chat.reduced_max_tokens.take();
+        let reduced_max_tokens = self.state.requests.reduced_max_tokens.take();
         match self.run_model_request(reduced_max_tokens.map(|it| it.tokens)).await? {
             StreamEnd::Out => self.record_answer(turn),
             StreamEnd::Stop(cause) => self.record_interrupt(cause),
@@ -95,8 +96,8 @@ impl RunDriver<'_> {
                         || edit_context_after(self, &error)?
                         || leave_out_after(self, &error)?) =>
             {
-                self.answer = None;
-                self.asked = false;
+                self.request.answer = None;
+                self.request.asked = false;
                 Ok(())
             }
             StreamEnd::Failed(error) => self.interrupt(Some(error)),
@@ -104,7 +105,7 @@ impl RunDriver<'_> {
     }
 
     fn is_unanswered(&self) -> bool {
-        self.answer.as_ref().is_none_or(Accumulator::is_untouched)
+        self.request.answer.as_ref().is_none_or(Accumulator::is_untouched)
     }
 
     /// Reads the stream to its end, and starts the calls that may start meanwhile. The connection
@@ -113,46 +114,39 @@ impl RunDriver<'_> {
         &mut self,
         reduced_max_tokens: Option<u32>,
     ) -> Result<StreamEnd, Error> {
-        let offered_tools = self.chat.offered_tools();
-        let room = room_for_answer(self.chat);
+        let offered_tools = self.state.offered_tools();
+        let room = room_for_answer(self.state);
         let Self {
-            chat,
+            state,
             watch,
             stop_signals,
             over,
-            answer,
-            asked,
-            early,
-            contexts,
-            reports,
-            shown,
-            ledger,
-            answer_way,
-            fell_back,
+            request: RequestProgress { answer, asked, answer_way, ledger, fell_back, .. },
+            calls: CallProgress { early, contexts, reports, shown, .. },
             ..
         } = self;
-        let agent = chat.agent.clone();
-        let name = chat.durable.as_ref().map(|durable| Arc::clone(durable.id()));
-        let name = name.as_deref().unwrap_or(chat.machine.id());
-        let options = chat.options.as_deref();
-        let (offered, read) = (chat.offered(), chat.taint.sources());
+        let agent = state.agent.clone();
+        let name = state.durable.as_ref().map(|durable| Arc::clone(durable.id()));
+        let name = name.as_deref().unwrap_or(state.machine.id());
+        let options = state.options.as_deref();
+        let (offered, read) = (state.offered(), state.approvals.taint.sources());
         let tools = offered.tools();
-        let in_journal = chat.is_in_journal();
+        let in_journal = state.is_in_journal();
         let policy = ApprovalPolicy {
             agent: &agent,
             options,
-            grants: &chat.grants,
+            grants: &state.approvals.grants,
             read,
             conversation: name,
             in_journal,
         };
         let program = stop_signals.program();
-        let wanted = chat.machine.wanted_schema(tools);
+        let wanted = state.machine.wanted_schema(tools);
         let mut output_text = OutputToolText::new(wanted.as_ref());
-        let request = Request::new(chat.machine.sent())?
-            .with_thinking_from(chat.machine.thinking_from())
-            .with_vendors(chat.machine.vendors_view())
-            .with_open_turn(chat.machine.open_turn())
+        let request = Request::new(state.machine.sent())?
+            .with_thinking_from(state.machine.thinking_from())
+            .with_vendors(state.machine.vendors_view())
+            .with_open_turn(state.machine.open_turn())
             .with_system(agent.system())
             .with_tools(
                 offered_tools
@@ -162,26 +156,26 @@ impl RunDriver<'_> {
             .with_forms(
                 offered_tools.as_ref().map_or(tools.forms(), |offered_tools| &offered_tools.forms),
             )
-            .with_found(chat.machine.found_now().by_tool(tools.search(), tools.searched()))
+            .with_found(state.machine.found_now().by_tool(tools.search(), tools.searched()))
             .with_settings(options.and_then(|options| options.settings.as_ref()))
-            .with_room(room, chat.is_strict)
+            .with_room(room, state.requests.is_strict)
             .with_lowered_tokens(reduced_max_tokens)
             .with_answer(wanted.as_ref())
             .with_ledger(Some(ledger))
-            .with_sent(Some(&chat.sent))
+            .with_sent(Some(&state.requests.sent))
             .with_stop(&program);
         *asked = true;
         let mut answering = ProviderStream::of(agent.provider(), request);
-        let scope = chat.tracer.chat_scope();
+        let scope = state.tracer.chat_scope();
         let mut response = ResponseStream {
             agent: &agent,
             offered: &offered,
             policy,
-            transcript: chat.machine.transcript(),
-            listened: chat.tracer.is_listening(),
-            tracer: &mut chat.tracer,
-            guard: &mut chat.guard,
-            answer: answer.insert(Accumulator::avoiding(Arc::clone(chat.machine.call_ids()))),
+            transcript: state.machine.transcript(),
+            listened: state.tracer.is_listening(),
+            tracer: &mut state.tracer,
+            guard: &mut state.spending.guard,
+            answer: answer.insert(Accumulator::avoiding(Arc::clone(state.machine.call_ids()))),
             began: false,
             watch,
             early,
@@ -189,7 +183,7 @@ impl RunDriver<'_> {
             reports,
             shown,
             over,
-            has_shortened: chat.machine.has_shortened(),
+            has_shortened: state.machine.has_shortened(),
             fell_back,
         };
         // One future waits during the whole answer. Making a new one for each event costs more than
@@ -279,18 +273,18 @@ impl RunDriver<'_> {
 
     /// Records the answer, if it is complete.
     fn record_answer(&mut self, turn: u32) -> Result<(), Error> {
-        let Some(answer) = self.answer.take_if(|answer| answer.is_complete()) else {
+        let Some(answer) = self.request.answer.take_if(|answer| answer.is_complete()) else {
             return self.interrupt(Some(cut_off()));
         };
-        self.chat.files_before.clear();
+        self.state.requests.files_before.clear();
         let several = answer.requested_model().map(str::to_owned);
         let ProviderResponse { message, stop, usage, id, model, provider } = answer.finish()?;
-        self.context = self.context.measured(&usage);
-        self.chat.tracer.answer(self.context, id, self.answer_way);
-        let (asked, asked_model) = self.chat.agent.provider_and_model();
+        self.request.context = self.request.context.measured(&usage);
+        self.state.tracer.answer(self.request.context, id, self.request.answer_way);
+        let (asked, asked_model) = self.state.agent.provider_and_model();
         let asked_model = several.unwrap_or_else(|| asked_model.to_owned());
         // The server gives the name of its model; it is not text of the model.
-        let hide = |name: &str| self.chat.agent.secrets().hide(name).into_owned();
+        let hide = |name: &str| self.state.agent.secrets().hide(name).into_owned();
         let model = hide(model.as_deref().unwrap_or(&asked_model));
         let asked_model = Some(hide(&asked_model)).filter(|name| *name != model);
         let fact = Fact::ModelReplied {
@@ -301,8 +295,8 @@ impl RunDriver<'_> {
             model,
             asked_model,
         };
-        let recorded = self.chat.record(&fact);
-        self.asked = false;
+        let recorded = self.state.record(&fact);
+        self.request.asked = false;
         recorded.and(self.count_early())?;
         self.emit(Event::TurnEnded { turn, stop, usage: &usage });
         Ok(())

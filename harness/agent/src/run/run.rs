@@ -62,7 +62,7 @@ use harness_core::{
 /// ```
 #[must_use = "nothing is sent before it is awaited"]
 pub struct Run<'a> {
-    chat: ChatRef<'a>,
+    state: StateRef<'a>,
     input: RunInput,
     watch: RunWatcher<'a>,
     stops: StopTokens,
@@ -76,44 +76,44 @@ pub struct Run<'a> {
     call: Option<Box<ChildRun>>,
 }
 
-enum ChatRef<'a> {
+enum StateRef<'a> {
     Borrowed(&'a mut ConversationState),
     Owned(Box<ConversationState>),
 }
 
-impl ChatRef<'_> {
-    fn chat(&mut self) -> &mut ConversationState {
+impl StateRef<'_> {
+    fn state(&mut self) -> &mut ConversationState {
         match self {
-            Self::Borrowed(chat) => chat,
-            Self::Owned(chat) => chat,
+            Self::Borrowed(state) => state,
+            Self::Owned(state) => state,
         }
     }
 }
 
 impl Run<'static> {
-    pub(crate) fn owned(chat: ConversationState, message: Message) -> Self {
-        Self::new(ChatRef::Owned(Box::new(chat)), RunInput::Say(message.renewed()))
+    pub(crate) fn owned(state: ConversationState, message: Message) -> Self {
+        Self::new(StateRef::Owned(Box::new(state)), RunInput::Say(message.renewed()))
     }
 }
 
 impl<'a> Run<'a> {
-    pub(crate) fn borrowed(chat: &'a mut ConversationState, message: Message) -> Self {
-        Self::new(ChatRef::Borrowed(chat), RunInput::Say(message.renewed()))
+    pub(crate) fn borrowed(state: &'a mut ConversationState, message: Message) -> Self {
+        Self::new(StateRef::Borrowed(state), RunInput::Say(message.renewed()))
     }
 
-    pub(crate) fn resuming(chat: &'a mut ConversationState) -> Self {
-        Self::new(ChatRef::Borrowed(chat), RunInput::Resume)
+    pub(crate) fn resuming(state: &'a mut ConversationState) -> Self {
+        Self::new(StateRef::Borrowed(state), RunInput::Resume)
     }
 
-    fn new(chat: ChatRef<'a>, input: RunInput) -> Self {
+    fn new(state: StateRef<'a>, input: RunInput) -> Self {
         let anew = matches!(input, RunInput::Say(_));
-        let budget = match (&chat, anew) {
-            (ChatRef::Borrowed(chat), true) => chat.budget_of_run(),
-            (ChatRef::Borrowed(chat), false) => chat.budget_of_last_run(),
-            (ChatRef::Owned(chat), _) => chat.budget_of_run(),
+        let budget = match (&state, anew) {
+            (StateRef::Borrowed(state), true) => state.spending.budget_of_run(&state.agent),
+            (StateRef::Borrowed(state), false) => state.spending.budget_of_last_run(),
+            (StateRef::Owned(state), _) => state.spending.budget_of_run(&state.agent),
         };
         Self {
-            chat,
+            state,
             input,
             watch: RunWatcher::default(),
             stops: StopTokens::default(),
@@ -130,9 +130,9 @@ impl<'a> Run<'a> {
     where
         'a: 'b,
     {
-        let Self { chat, input, watch: _, stops, tool_time, budget, anew, options, call } = self;
+        let Self { state, input, watch: _, stops, tool_time, budget, anew, options, call } = self;
         let watch = RunWatcher::new(watch);
-        Run { chat, input, watch, stops, tool_time, budget, anew, options, call }
+        Run { state, input, watch, stops, tool_time, budget, anew, options, call }
     }
 
     /// Calls `first` with every event, before the function that watches already.
@@ -140,9 +140,9 @@ impl<'a> Run<'a> {
     where
         'a: 'b,
     {
-        let Self { chat, input, watch, stops, tool_time, budget, anew, options, call } = self;
+        let Self { state, input, watch, stops, tool_time, budget, anew, options, call } = self;
         let watch = watch.after(first);
-        Run { chat, input, watch, stops, tool_time, budget, anew, options, call }
+        Run { state, input, watch, stops, tool_time, budget, anew, options, call }
     }
 
     /// Lets the run receive these messages in addition to those of its own
@@ -344,8 +344,8 @@ impl<'a> Run<'a> {
     /// ```
     pub fn only_tools(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
-        let Self { chat, options, .. } = &mut self;
-        options.get_or_insert_default().offer(&chat.chat().agent, &names);
+        let Self { state, options, .. } = &mut self;
+        options.get_or_insert_default().offer(&state.state().agent, &names);
         self
     }
 
@@ -400,7 +400,7 @@ impl<'a> Run<'a> {
     /// ```
     pub fn in_call(mut self, context: &ToolContext) -> Self {
         let call = ChildRun::of(context);
-        let agent = self.chat.chat().agent.clone();
+        let agent = self.state.state().agent.clone();
         let options = self.options();
         for announced in agent.per_run() {
             options.values.take_over(announced.id(), context.values());
@@ -418,9 +418,9 @@ impl<'a> Run<'a> {
     pub(crate) fn with_output_spec(mut self, mut output_spec: OutputSpec) -> Self {
         let before = self.options().output_spec.take();
         output_spec.verifier = output_spec.verifier.or(before.and_then(|before| before.verifier));
-        let Self { chat, input, .. } = &mut self;
+        let Self { state, input, .. } = &mut self;
         if let RunInput::Say(message) = input {
-            *message = output_spec.with_schema_text(message, chat.chat().agent.provider());
+            *message = output_spec.with_schema_text(message, state.state().agent.provider());
         }
         self.options().output_spec = Some(output_spec);
         self
@@ -454,8 +454,8 @@ impl<'a> Run<'a> {
     /// ```
     pub fn limits(mut self, limits: Limits) -> Self {
         if !self.anew {
-            if let ChatRef::Borrowed(chat) = &self.chat {
-                self.budget = chat.budget_anew(&self.budget);
+            if let StateRef::Borrowed(state) = &self.state {
+                self.budget = state.spending.budget_anew(&state.agent, &self.budget);
             }
             self.anew = true;
         }
@@ -506,11 +506,11 @@ impl<'a> IntoFuture for Run<'a> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { mut chat, input, watch, stops, tool_time, budget, anew, options, call } = self;
+        let Self { mut state, input, watch, stops, tool_time, budget, anew, options, call } = self;
         let begins = PreparedRun { input, watch, stops, tool_time, budget, anew, options };
         match call {
-            None => Box::pin(async move { start_run(chat.chat(), begins).await }),
-            Some(call) => Box::pin(run_in_call(chat, begins, call)),
+            None => Box::pin(async move { start_run(state.state(), begins).await }),
+            Some(call) => Box::pin(run_in_call(state, begins, call)),
         }
     }
 }
@@ -518,51 +518,51 @@ impl<'a> IntoFuture for Run<'a> {
 /// The run of an agent inside of a call. It is a separate future, so that the futures of other runs
 /// are smaller.
 async fn run_in_call(
-    mut chat: ChatRef<'_>,
+    mut state: StateRef<'_>,
     mut begins: PreparedRun<'_>,
     call: Box<ChildRun>,
 ) -> Result<Reply, Stopped> {
     // If the call was told to stop, the run is stopped before it begins.
-    let names = matches!(chat, ChatRef::Owned(_));
-    let effects = effects_of(offered(&chat.chat().agent, begins.options.as_deref()));
+    let names = matches!(state, StateRef::Owned(_));
+    let effects = effects_of(offered(&state.state().agent, begins.options.as_deref()));
     let refused = |error| Stopped::new(Outcome::Failed, Some(error), None, RunRecord::default());
-    if matches!(chat, ChatRef::Borrowed(_)) {
+    if matches!(state, StateRef::Borrowed(_)) {
         call.admit(effects).map_err(refused)?;
     }
     let may_begin = Box::pin(call.may_begin(names)).await;
-    if let (ChatRef::Owned(new), true) = (&mut chat, may_begin) {
+    if let (StateRef::Owned(new), true) = (&mut state, may_begin) {
         // What `open_or_begin` needs is freed before the run begins.
         let output_spec = begins.options.as_ref().and_then(|options| options.output_spec.as_ref());
         match Box::pin(call.open_or_begin(new, effects, (&begins.input, output_spec))).await {
             Ok(ChildState::New) => {}
-            Ok(ChildState::Finished(mut chat, outcome)) => {
-                let ended = RunDriver::finished_reply(&mut chat, outcome);
+            Ok(ChildState::Finished(mut state, outcome)) => {
+                let ended = RunDriver::finished_reply(&mut state, outcome);
                 if let Err(stopped) = &ended {
-                    call.handle_run_end(stopped, &chat, true);
+                    call.handle_run_end(stopped, &state, true);
                 }
                 return ended;
             }
-            Ok(ChildState::Interrupted(chat)) => {
+            Ok(ChildState::Interrupted(state)) => {
                 (begins.input, begins.anew) = (RunInput::Resume, false);
-                begins.budget = chat.budget_of_last_run();
+                begins.budget = state.spending.budget_of_last_run();
                 if let Some(site) = call.site() {
                     begins.budget.within(site.budget());
                 }
-                *new = chat;
+                *new = state;
             }
             Err(error) => return Err(refused(error)),
         }
     }
-    let is_kept = matches!(&chat, ChatRef::Owned(new) if new.is_in_journal());
+    let is_kept = matches!(&state, StateRef::Owned(new) if new.is_in_journal());
     if let Some(options) = &mut begins.options {
         options.is_kept = is_kept;
     }
     begins.stops.now = begins.stops.now.child_token();
     let now = begins.stops.now.clone();
     let _stopped = OnCancel::new(&call.stop, move || now.cancel());
-    let ended = start_run(chat.chat(), begins).await;
+    let ended = start_run(state.state(), begins).await;
     if let Err(stopped) = &ended {
-        call.handle_run_end(stopped, chat.chat(), is_kept);
+        call.handle_run_end(stopped, state.state(), is_kept);
     }
     ended
 }
@@ -579,13 +579,13 @@ struct PreparedRun<'a> {
 }
 
 async fn start_run(
-    chat: &mut ConversationState,
+    state: &mut ConversationState,
     begins: PreparedRun<'_>,
 ) -> Result<Reply, Stopped> {
     let PreparedRun { input, watch, stops, tool_time, budget, anew, options } = begins;
-    chat.set_options(options);
-    let before = chat.begin_run(budget, anew);
-    RunDriver::new(chat, watch, stops, tool_time).after(before).drive(input, anew).await
+    state.set_options(options);
+    let before = state.spending.begin_run(&state.agent, budget, anew);
+    RunDriver::new(state, watch, stops, tool_time).after(before).drive(input, anew).await
 }
 
 impl fmt::Debug for Run<'_> {

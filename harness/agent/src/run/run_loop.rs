@@ -29,11 +29,11 @@ use harness_core::{
 impl RunDriver<'_> {
     /// The result of a run that was finished in a process that is gone.
     pub(crate) fn finished_reply(
-        chat: &mut ConversationState,
+        state: &mut ConversationState,
         outcome: Outcome,
     ) -> Result<Reply, Stopped> {
-        let mut run = RunDriver::for_one_action(chat);
-        run.begun = true;
+        let mut run = RunDriver::for_one_action(state);
+        run.end.begun = true;
         run.result(outcome)
     }
 
@@ -46,20 +46,20 @@ impl RunDriver<'_> {
         };
         let outcome = match self.begin_with(input, anew).await {
             Ok(()) => {
-                self.begun = true;
+                self.end.begun = true;
                 self.emit(Event::RunStarted { said: said.as_ref() });
                 self.drive_to_end().await
             }
             Err(error) => self.fail(error),
         };
         if outcome == Outcome::Waiting {
-            self.chat.tell_waiting();
+            self.state.tell_waiting();
         }
         self.announce();
-        let outcome = match self.cut_off.take().filter(|_| outcome == Outcome::Waiting) {
+        let outcome = match self.end.cut_off.take().filter(|_| outcome == Outcome::Waiting) {
             None => outcome,
             Some(error) => {
-                self.error = Some(error.cleaned(self.chat.agent.secrets()));
+                self.end.error = Some(error.cleaned(self.state.agent.secrets()));
                 Outcome::Failed
             }
         };
@@ -71,51 +71,51 @@ impl RunDriver<'_> {
 
     /// Records what the run begins with, if it can begin.
     pub(crate) async fn begin_with(&mut self, input: RunInput, anew: bool) -> Result<(), Error> {
-        self.stop_signals.check_timer(self.chat.durable.is_some())?;
-        self.chat.check_options()?;
-        check_output_options(self.chat)?;
+        self.stop_signals.check_timer(self.state.durable.is_some())?;
+        self.state.check_options()?;
+        check_output_options(self.state)?;
         self.catch_up().await?;
         self.record_late_ends().await?;
         if let RunInput::Resume = input {
-            check_output_spec(self.chat)?;
+            check_output_spec(self.state)?;
         }
-        let limits = anew.then(|| Box::new(self.chat.guard.run_limits()));
+        let limits = anew.then(|| Box::new(self.state.spending.guard.run_limits()));
         match input {
             RunInput::Say(message) => {
                 message.check_sendable()?;
                 // Calls that the run before has left open do not run any more.
-                if self.chat.machine.is_going() {
+                if self.state.machine.is_going() {
                     self.find_out_first().await?;
                     self.settle()?;
                 }
-                self.chat.record(&Fact::UserSaid { message, limits })?;
-                let options = self.chat.options.as_ref().filter(|options| options.is_kept);
+                self.state.record(&Fact::UserSaid { message, limits })?;
+                let options = self.state.options.as_ref().filter(|options| options.is_kept);
                 if let Some(called_by) =
                     options.and_then(|options| options.caller.as_ref()?.started_run_fact())
                 {
-                    self.chat.record(&called_by)?;
+                    self.state.record(&called_by)?;
                 }
-                self.chat.record_sources_of_caller()?;
-                match wanted_fact(self.chat) {
-                    Some(wanted) => self.chat.record(&wanted),
+                self.state.record_sources_of_caller()?;
+                match wanted_fact(self.state) {
+                    Some(wanted) => self.state.record(&wanted),
                     None => Ok(()),
                 }
             }
-            RunInput::Resume if self.chat.machine.is_going() => {
+            RunInput::Resume if self.state.machine.is_going() => {
                 self.expire().await?;
-                self.chat.resume_children().await?;
-                doubt_answered(self.chat)?;
-                let earlier = self.chat.machine.open_calls();
-                self.calls_from_previous_process =
+                self.state.resume_children().await?;
+                doubt_answered(self.state)?;
+                let earlier = self.state.machine.open_calls();
+                self.calls.calls_from_previous_process =
                     earlier.map(|call| call.id().to_owned()).collect();
                 match limits {
-                    Some(_) => self.chat.record(&Fact::Resumed { message: None, limits }),
+                    Some(_) => self.state.record(&Fact::Resumed { message: None, limits }),
                     None => self.record_end_of_wait(),
                 }
             }
-            RunInput::Resume => match self.chat.machine.resumption()? {
+            RunInput::Resume => match self.state.machine.resumption()? {
                 Fact::Resumed { message, .. } => {
-                    self.chat.record(&Fact::Resumed { message, limits })
+                    self.state.record(&Fact::Resumed { message, limits })
                 }
                 _ => Ok(()),
             },
@@ -125,20 +125,20 @@ impl RunDriver<'_> {
     /// Records that a run which waited asks the model now: if the process ends meanwhile, nobody knows what the answer has
     /// cost, although only answers from outside were written.
     fn record_end_of_wait(&mut self) -> Result<(), Error> {
-        if !self.chat.has_waited || !self.chat.machine.is_asking() {
+        if !self.state.has_waited || !self.state.machine.is_asking() {
             return Ok(());
         }
-        self.chat.has_waited = false;
-        self.chat.record(&Fact::Resumed { message: None, limits: None })
+        self.state.has_waited = false;
+        self.state.record(&Fact::Resumed { message: None, limits: None })
     }
 
     /// Closes the waits whose time is over. The run can be stopped while the journal does not answer.
     async fn expire(&mut self) -> Result<(), Error> {
         loop {
-            let Self { chat, stop_signals, .. } = &mut *self;
+            let Self { state, stop_signals, .. } = &mut *self;
             tokio::select! {
                 biased;
-                over = chat.expire() => return over,
+                over = state.expire() => return over,
                 signal = stop_signals.next_signal() => if let RunSignal::Stop(_) = signal {
                     return Err(unanswered());
                 },
@@ -149,7 +149,7 @@ impl RunDriver<'_> {
     /// Asks the tools what became of calls in doubt, before the new message of the user is
     /// recorded.
     async fn find_out_first(&mut self) -> Result<(), Error> {
-        let ConversationState { machine, agent, .. } = &*self.chat;
+        let ConversationState { machine, agent, .. } = &*self.state;
         let can_reconcile = |call: &&ToolCall| {
             agent.tools().get(call.name()).is_some_and(|tool| tool.can_reconcile())
         };
@@ -170,10 +170,10 @@ impl RunDriver<'_> {
     /// Writes all remaining facts when the run is over, so that they are stored when the program
     /// learns of the end.
     async fn write_last(&mut self, outcome: Outcome) -> Outcome {
-        if !self.chat.is_behind() {
+        if !self.state.is_behind() {
             return outcome;
         }
-        let written = match timeout(LAST_WRITE, self.chat.save()).await {
+        let written = match timeout(LAST_WRITE, self.state.save()).await {
             Ok(written) => written,
             Err(_) => Err(Error::new(
                 ErrorKind::Journal,
@@ -186,7 +186,7 @@ impl RunDriver<'_> {
         match written {
             Ok(()) => outcome,
             Err(error) => {
-                self.error.get_or_insert(error.cleaned(self.chat.agent.secrets()));
+                self.end.error.get_or_insert(error.cleaned(self.state.agent.secrets()));
                 Outcome::Failed
             }
         }
@@ -201,10 +201,10 @@ impl RunDriver<'_> {
                 continue;
             }
             // While the end was written, a call that the run waited for may have been answered.
-            if outcome != Outcome::Waiting || self.chat.machine.next() == Action::AwaitAnswers {
+            if outcome != Outcome::Waiting || self.state.machine.next() == Action::AwaitAnswers {
                 return outcome;
             }
-            self.chat.has_waited = true;
+            self.state.has_waited = true;
             if let Err(error) = self.record_end_of_wait() {
                 return self.fail(error);
             }
@@ -221,20 +221,20 @@ impl RunDriver<'_> {
             if let Err(error) = self.record_late_ends().await {
                 return self.fail(error);
             }
-            let asked = self.reports.progress_sender().take_wait_time();
+            let asked = self.calls.reports.progress_sender().take_wait_time();
             self.stop_signals.postpone(asked);
-            self.chat.clock.postpone(asked);
+            self.state.spending.clock.postpone(asked);
             if let Err(error) = self.record_steering() {
                 return self.fail(error);
             }
-            if self.must_stop_after_turn() && self.chat.machine.next() == Action::CallProvider {
+            if self.must_stop_after_turn() && self.state.machine.next() == Action::CallProvider {
                 if let Err(error) = self.interrupt(None) {
                     return self.fail(error);
                 }
                 continue;
             }
-            let step = next_step(self.chat);
-            if let (RunStep::Ask, true) = (&step, self.chat.is_behind()) {
+            let step = next_step(self.state);
+            if let (RunStep::Ask, true) = (&step, self.state.is_behind()) {
                 // Earlier facts are written before the model is asked again.
                 if let Err(error) = write_facts(self).await {
                     return self.fail(error);
@@ -273,40 +273,40 @@ impl RunDriver<'_> {
 
     /// Whether the program has asked to stop after the current turn.
     pub(crate) fn must_stop_after_turn(&self) -> bool {
-        self.chat.machine.turns() > 0 && self.after_turn.is_cancelled()
+        self.state.machine.turns() > 0 && self.after_turn.is_cancelled()
     }
 
     /// Reports limits that are near or cannot be enforced.
     fn warn(&mut self) {
-        for warning in self.chat.guard.warnings() {
+        for warning in self.state.spending.guard.warnings() {
             self.report_warning(&warning);
         }
     }
 
     fn trace_begin(&mut self, input: &RunInput) {
-        let agent = self.chat.agent.clone();
+        let agent = self.state.agent.clone();
         let said = match input {
             RunInput::Say(message) => Some(message),
             RunInput::Resume => None,
         };
-        let transcript = self.chat.transcript().clone();
+        let transcript = self.state.transcript().clone();
         let conversation = transcript.messages().first().or(said).map(Message::id);
         let cast = RunParticipants {
             provider: agent.provider_and_model().0,
             model: agent.provider_and_model().1,
-            tools: self.chat.tools().tools().iter().map(|tool| tool.name().to_owned()).collect(),
+            tools: self.state.tools().tools().iter().map(|tool| tool.name().to_owned()).collect(),
             conversation,
-            journaled: self.chat.durable.as_ref().map(|durable| &**durable.id()),
+            journaled: self.state.durable.as_ref().map(|durable| &**durable.id()),
             earlier: transcript.messages().len(),
             caller: self
-                .chat
+                .state
                 .options
                 .as_ref()
                 .and_then(|options| options.caller.as_ref()?.trace_ids()),
         };
-        self.chat.tracer.begin(cast, said);
-        self.contexts.are_traced_as(self.chat.tracer.run_name());
-        self.chat.tracer.add_open_calls(self.chat.machine.open_calls());
+        self.state.tracer.begin(cast, said);
+        self.calls.contexts.are_traced_as(self.state.tracer.run_name());
+        self.state.tracer.add_open_calls(self.state.machine.open_calls());
     }
 
     fn trace_end(&mut self, outcome: Outcome) {
@@ -316,18 +316,18 @@ impl RunDriver<'_> {
             answered: outcome == Outcome::Answered,
             turns,
             usage,
-            cost: self.chat.guard.cost(),
+            cost: self.state.spending.guard.cost(),
         };
-        self.chat.tracer.end(ended);
-        self.chat.guard.ended();
-        self.ended = true;
+        self.state.tracer.end(ended);
+        self.state.spending.guard.ended();
+        self.end.ended = true;
     }
 
     /// Ends the run because of an error.
     fn fail(&mut self, error: Error) -> Outcome {
         let stays_open = self.must_leave_calls_open(&error);
-        if self.error.is_none() {
-            self.error = Some(error.cleaned(self.chat.agent.secrets()));
+        if self.end.error.is_none() {
+            self.end.error = Some(error.cleaned(self.state.agent.secrets()));
         }
         if !stays_open {
             self.close();
@@ -339,10 +339,10 @@ impl RunDriver<'_> {
     /// ignored: the first error of the run is already on its way, or nobody waits for one.
     fn close(&mut self) {
         // The conversation before the run stays as it is.
-        if !self.begun {
+        if !self.end.begun {
             return;
         }
-        let going = match self.chat.machine.next() {
+        let going = match self.state.machine.next() {
             // The run's calls wait for somebody outside of the run.
             Action::AwaitAnswers => return,
             Action::AwaitUser | Action::Finish(_) | Action::Settle => false,
@@ -354,29 +354,30 @@ impl RunDriver<'_> {
             | Action::AwaitResults => true,
         };
         if going {
-            let error = self.error.take();
+            let error = self.end.error.take();
             let _ = self.interrupt(error);
         }
         let _ = self.settle();
     }
 
     fn result(&mut self, outcome: Outcome) -> Result<Reply, Stopped> {
-        let machine = &self.chat.machine;
+        let machine = &self.state.machine;
         let transcript = machine.transcript().clone();
-        let begun_at = if self.begun { machine.begun_at() } else { transcript.messages().len() };
+        let begun_at =
+            if self.end.begun { machine.begun_at() } else { transcript.messages().len() };
         let mut run_record = RunRecord::of(transcript, begun_at);
         (run_record.usage, run_record.turns) = self.used();
-        run_record.cost = self.chat.guard.cost();
-        run_record.spent = self.chat.guard.budget().spent();
-        run_record.context = self.context;
+        run_record.cost = self.state.spending.guard.cost();
+        run_record.spent = self.state.spending.guard.budget().spent();
+        run_record.context = self.request.context;
         run_record.provenances = machine.provenances().clone();
-        run_record.trace = self.chat.tracer.run();
+        run_record.trace = self.state.tracer.run();
         if outcome == Outcome::Unfit {
-            run_record.faults = self.chat.machine.faults().to_vec();
+            run_record.faults = self.state.machine.faults().to_vec();
         }
         match outcome {
             Outcome::Answered => {
-                Ok(Reply::new(run_record).answered_by(self.chat.machine.answered_by()))
+                Ok(Reply::new(run_record).answered_by(self.state.machine.answered_by()))
             }
             Outcome::Limit(_)
             | Outcome::Truncated
@@ -387,7 +388,7 @@ impl RunDriver<'_> {
             | Outcome::Waiting
             | Outcome::Denied
             | Outcome::Failed => {
-                let (error, limit) = (self.error.take(), self.limit.take());
+                let (error, limit) = (self.end.error.take(), self.end.limit.take());
                 Err(Stopped::new(outcome, error, limit, run_record))
             }
         }
@@ -395,20 +396,20 @@ impl RunDriver<'_> {
 
     /// The tokens and the turns of this run.
     fn used(&self) -> (Usage, u32) {
-        let machine = &self.chat.machine;
-        if self.begun { (machine.usage(), machine.turns()) } else { (Usage::default(), 0) }
+        let machine = &self.state.machine;
+        if self.end.begun { (machine.usage(), machine.turns()) } else { (Usage::default(), 0) }
     }
 
     /// Records what the user has said meanwhile, at a point where the model can get it.
     pub(crate) fn record_steering(&mut self) -> Result<(), Error> {
         while self.is_steered() {
-            if let Action::Finish(_) = self.chat.machine.next() {
+            if let Action::Finish(_) = self.state.machine.next() {
                 // If the answer was not kept, its calls may still have started early.
                 self.settle()?;
             }
             let Some((message, steering)) = self.next_message() else { break };
             let fact = Fact::Steered { message: message.clone() };
-            if let Err(error) = self.chat.record(&fact) {
+            if let Err(error) = self.state.record(&fact) {
                 steering.messages().push_front(message);
                 return Err(error);
             }
@@ -419,15 +420,15 @@ impl RunDriver<'_> {
 
     /// Takes the next message that was said meanwhile.
     fn next_message(&self) -> Option<(Message, Steering)> {
-        let mut steering = self.chat.options.iter().flat_map(|options| options.steering());
+        let mut steering = self.state.options.iter().flat_map(|options| options.steering());
         steering.find_map(|by| Some((by.messages().pop_front()?, by.clone())))
     }
 
     /// Whether the user has said something for which the run continues.
     pub(crate) fn is_steered(&self) -> bool {
-        let mut steering = self.chat.options.iter().flat_map(|options| options.steering());
+        let mut steering = self.state.options.iter().flat_map(|options| options.steering());
         steering.any(|steering| !steering.messages().is_empty())
-            && self.chat.machine.can_take_message()
+            && self.state.machine.can_take_message()
             && !self.must_stop_after_turn()
             && !self.stop_signals.is_cancelled()
     }
@@ -442,15 +443,15 @@ impl RunDriver<'_> {
 impl Drop for RunDriver<'_> {
     fn drop(&mut self) {
         record_dropped_summary(self);
-        if !self.ended {
+        if !self.end.ended {
             self.close();
             self.trace_end(Outcome::Cancelled);
         }
-        self.chat.options = None;
-        self.chat.has_waited |= self.chat.machine.next() == Action::AwaitAnswers;
-        self.chat.clock.stop();
-        if let Some((guard, clock)) = self.before.take().filter(|_| !self.begun) {
-            (self.chat.guard, self.chat.clock) = (guard, clock);
+        self.state.options = None;
+        self.state.has_waited |= self.state.machine.next() == Action::AwaitAnswers;
+        self.state.spending.clock.stop();
+        if let Some((guard, clock)) = self.end.before.take().filter(|_| !self.end.begun) {
+            (self.state.spending.guard, self.state.spending.clock) = (guard, clock);
         }
     }
 }

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     call_contexts::{CallContextParts, call_hash, still_running_result},
-    driver::RunDriver,
+    driver::{CallProgress, RunDriver},
     early_calls::{FinishedCall, RunningCall},
     options::RunTools,
     progress::{CallSignal, ProgressEvent},
@@ -76,7 +76,7 @@ impl RunDriver<'_> {
                 "This call was not started: your answer asked for more than the {} calls that run \
                  of one answer. Nothing of it has happened. Ask for it in your next answer if it \
                  is still needed.",
-                self.chat.guard.of_one_answer(usize::MAX)
+                self.state.spending.guard.of_one_answer(usize::MAX)
             );
             let content = [ToolContent::Text(text)];
             let result = ToolResult::new(call.id(), CallOutcome::NotStarted, content);
@@ -88,18 +88,19 @@ impl RunDriver<'_> {
 
     /// Decides which calls may run, one after the other.
     pub(crate) async fn decide(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
-        let agent = self.chat.agent.clone();
+        let agent = self.state.agent.clone();
         for call in calls {
             let id = call.id().to_owned();
-            self.calls_from_previous_process.remove(&id);
+            self.calls.calls_from_previous_process.remove(&id);
             if refuse_copy(self, call)? {
                 continue;
             }
             let mut near = Vec::new();
             let evaluated = {
-                let Self { chat, stop_signals, early, .. } = &mut *self;
-                let before = chat.machine.allowed_before(call.id());
-                let mut evaluate = pin!(chat.approval_policy(&agent).evaluate(call, before));
+                let Self { state, stop_signals, calls: CallProgress { early, .. }, .. } =
+                    &mut *self;
+                let before = state.machine.allowed_before(call.id());
+                let mut evaluate = pin!(state.approval_policy(&agent).evaluate(call, before));
                 loop {
                     tokio::select! {
                         biased;
@@ -125,9 +126,9 @@ impl RunDriver<'_> {
             };
             let ApprovalOutcome::Decided(decision) = outcome else { continue };
             let is_denied = matches!(decision, Decision::Deny { .. });
-            self.chat.record(&Fact::CallDecided { call: id, decision })?;
+            self.state.record(&Fact::CallDecided { call: id, decision })?;
             self.announce();
-            if is_denied && self.chat.must_stop_on_denial() {
+            if is_denied && self.state.must_stop_on_denial() {
                 return Ok(());
             }
         }
@@ -142,23 +143,23 @@ impl RunDriver<'_> {
         question: &ApprovalRequest,
         review: Option<Review>,
     ) -> Result<Option<ApprovalOutcome>, Error> {
-        let agent = self.chat.agent.clone();
-        let tool = self.chat.tools().get(call.name());
-        let in_journal = self.chat.is_in_journal();
+        let agent = self.state.agent.clone();
+        let tool = self.state.tools().get(call.name());
+        let in_journal = self.state.is_in_journal();
         let repeat = tool.map(|tool| repeat_of(tool, in_journal)).unwrap_or_default();
-        let options = self.chat.options.as_ref();
+        let options = self.state.options.as_ref();
         let paused = options.and_then(|options| Some(options.caller.as_ref()?.pause()));
         let asked_at = Instant::now();
         let outcome = tokio::select! {
             biased;
             () = self.stop_signals.cancelled() => return self.interrupt(None).map(|()| None),
-            outcome = self.chat.approval_policy(&agent).ask(question, repeat, review.as_ref()) => outcome,
-            () = self.early.drive() => return Ok(None),
+            outcome = self.state.approval_policy(&agent).ask(question, repeat, review.as_ref()) => outcome,
+            () = self.calls.early.drive() => return Ok(None),
         };
         drop(paused);
         // The time that a person takes does not count.
         self.stop_signals.postpone(asked_at.elapsed());
-        self.chat.clock.postpone(asked_at.elapsed());
+        self.state.spending.clock.postpone(asked_at.elapsed());
         if let ApprovalOutcome::Deferred { until } = outcome {
             self.suspend_call(call, approval_of(question, repeat, review), until)?;
         }
@@ -171,13 +172,13 @@ impl RunDriver<'_> {
     }
 
     async fn call_all(&mut self, calls: impl Iterator<Item = DueCall>) -> Result<(), Error> {
-        let offered = self.chat.offered();
+        let offered = self.state.offered();
         // A person may have stopped the run together with the answer.
         if self.stop_signals.is_cancelled() {
             return self.interrupt(None);
         }
         let mut waiting = calls;
-        let mut running: FuturesUnordered<RunningCall> = self.early.take().collect();
+        let mut running: FuturesUnordered<RunningCall> = self.calls.early.take().collect();
         let mut queued: FuturesUnordered<QueuedCall> = FuturesUnordered::new();
         let mut ready = None;
         let cause = loop {
@@ -214,14 +215,14 @@ impl RunDriver<'_> {
                     RunSignal::Stop(cause) => break cause,
                     RunSignal::Warn(warning) => self.report_warning(&warning),
                 },
-                heard = self.reports.next() => if let Some(cause) = self.handle_signal(heard).await? {
+                heard = self.calls.reports.next() => if let Some(cause) = self.handle_signal(heard).await? {
                     return self.record_interrupt(cause);
                 },
                 Some(served) = queued.next() => ready = Some(served),
                 ended = running.next(), if !running.is_empty() || queued.is_empty() => {
                     let Some(ended) = ended else { return Ok(()) };
                     self.record_end(ended)?;
-                    if let Some(call) = self.contexts.caller.take_denied_call() {
+                    if let Some(call) = self.calls.contexts.caller.take_denied_call() {
                         break InterruptCause::Denial { call };
                     }
                 }
@@ -263,7 +264,7 @@ impl RunDriver<'_> {
         if !self.may_start(call)? {
             return Ok(StartDecision::Never);
         }
-        let granted = self.chat.machine.approved(call.id());
+        let granted = self.state.machine.approved(call.id());
         if granted.is_none_or(may_be_lost) {
             return Ok(StartDecision::Now);
         }
@@ -292,15 +293,18 @@ impl RunDriver<'_> {
             self.refuse_repeated(call, &other)?;
             return Ok(false);
         }
-        let holds =
-            approval_holds(self.chat, call, self.calls_from_previous_process.contains(call.id()));
-        let approved = self.chat.machine.approved(call.id());
+        let holds = approval_holds(
+            self.state,
+            call,
+            self.calls.calls_from_previous_process.contains(call.id()),
+        );
+        let approved = self.state.machine.approved(call.id());
         if let Some(approved) = approved.filter(|approved| match approved.again {
-            true => !(holds && may_repeat_call(self.chat, call)),
+            true => !(holds && may_repeat_call(self.state, call)),
             // The call or its agent has asked a question in a program that had the tool. An agent may have done something
             // before, so its call is not decided again.
             false => {
-                let is_gone = approved.begun && self.chat.tools().get(call.name()).is_none();
+                let is_gone = approved.begun && self.state.tools().get(call.name()).is_none();
                 is_gone || approved.waited && !holds
             }
         }) {
@@ -310,15 +314,15 @@ impl RunDriver<'_> {
         }
         // The call is decided again once, by the present rules and the present review of its tool.
         if !holds {
-            self.chat.calls_from_previous_process.remove(call.id());
-            self.chat.record(&Fact::CallUndecided { call: call.id().to_owned() })?;
+            self.state.approvals.calls_from_previous_process.remove(call.id());
+            self.state.record(&Fact::CallUndecided { call: call.id().to_owned() })?;
             return Ok(false);
         }
-        if is_run_by_program(self.chat, call) {
+        if is_run_by_program(self.state, call) {
             self.suspend_call(call, Awaited::Result, None)?;
             return Ok(false);
         }
-        self.chat.record(&Fact::CallStarted { call: call.id().to_owned() })?;
+        self.state.record(&Fact::CallStarted { call: call.id().to_owned() })?;
         Ok(true)
     }
 
@@ -334,13 +338,13 @@ impl RunDriver<'_> {
         next: DueCall,
     ) -> Result<(DueCall, Option<ConcurrencyPermit>), QueuedCall> {
         let tool = offered.tools().get(next.call.name());
-        let Some(places) = self.contexts.places_of(tool) else { return Ok((next, None)) };
-        let kept = self.kept.take(next.call.id());
+        let Some(places) = self.calls.contexts.places_of(tool) else { return Ok((next, None)) };
+        let kept = self.calls.kept.take(next.call.id());
         if let Some(place) = kept.or_else(|| places.try_acquire()) {
             return Ok((next, Some(place)));
         }
         let places = places.clone();
-        self.chat.tracer.queued(&next.call);
+        self.state.tracer.queued(&next.call);
         self.emit(Event::ToolQueued(&next.call));
         Err(Box::pin(async move { (next, places.acquire().await) }))
     }
@@ -353,7 +357,7 @@ impl RunDriver<'_> {
         until: Option<u64>,
     ) -> Result<(), Error> {
         let wait = Wait::new(awaited).until(until).having_spent(self.spent_by(call.id()));
-        self.chat.record(&Fact::CallWaits { call: call.id().to_owned(), wait })?;
+        self.state.record(&Fact::CallWaits { call: call.id().to_owned(), wait })?;
         self.announce();
         Ok(())
     }
@@ -372,11 +376,11 @@ impl RunDriver<'_> {
         effects: SideEffects,
         (fault, why): &ReconcileFailure,
     ) -> Result<(), Error> {
-        self.chat.tracer.reconcile_failed(call, *fault, why);
+        self.state.tracer.reconcile_failed(call, *fault, why);
         let (outcome, text) = lost_notice(effects);
         let text = format!("{text} Its tool could not find out what became of it: {why}");
         // The text comes from the tool, and may have any length.
-        let tools = self.chat.agent.tools();
+        let tools = self.state.agent.tools();
         let result = tools.readable_now(call.id(), outcome, vec![text.into()]);
         self.record_doubt(call, result)
     }
@@ -391,9 +395,9 @@ impl RunDriver<'_> {
         &mut self,
         calls: &[ToolCall],
     ) -> Result<Option<InterruptCause>, Error> {
-        let agent = self.chat.agent.clone();
+        let agent = self.state.agent.clone();
         for call in calls {
-            let granted = self.chat.machine.approved(call.id()).cloned().unwrap_or_default();
+            let granted = self.state.machine.approved(call.id()).cloned().unwrap_or_default();
             if self.equal_still_running(call).is_some_and(|other| other == call.id()) {
                 // What its tool finds out now could be wrong a moment later.
                 self.record_doubt(call, still_running_result(call.id()))?;
@@ -406,14 +410,14 @@ impl RunDriver<'_> {
             };
             let found = {
                 let of_call = CallContextParts {
-                    transcript: self.chat.machine.transcript(),
-                    granted: self.chat.machine.approved(call.id()),
-                    rules: self.chat.approval_policy(&agent).rules(),
-                    counted: self.chat.agents.counted(call.id()),
+                    transcript: self.state.machine.transcript(),
+                    granted: self.state.machine.approved(call.id()),
+                    rules: self.state.approval_policy(&agent).rules(),
+                    counted: self.state.spending.agents.counted(call.id()),
                     is_unwritten: false,
                     stop: self.over.token(),
                 };
-                let context = self.contexts.make(call, Some(tool), of_call);
+                let context = self.calls.contexts.make(call, Some(tool), of_call);
                 let mut found = pin!(agent.tools().reconcile(call, &context));
                 loop {
                     tokio::select! {
@@ -423,7 +427,7 @@ impl RunDriver<'_> {
                             // The warning comes again when the run continues.
                             RunSignal::Warn(_) => {}
                         },
-                        heard = self.reports.next() => if let Some(cause) = self.handle_signal(heard).await? {
+                        heard = self.calls.reports.next() => if let Some(cause) = self.handle_signal(heard).await? {
                             break Err(cause);
                         },
                         found = &mut found => break Ok(found),
@@ -438,7 +442,7 @@ impl RunDriver<'_> {
                 }
                 Ok(ReconcileOutcome::NotHappened) => {
                     let spent = self.spent_by(call.id());
-                    self.chat.record(&Fact::CallCleared { call: call.id().to_owned(), spent })?;
+                    self.state.record(&Fact::CallCleared { call: call.id().to_owned(), spent })?;
                 }
                 Ok(ReconcileOutcome::Unknown(why)) => self.unfound(call, granted.effects, &why)?,
             }
@@ -453,38 +457,38 @@ impl RunDriver<'_> {
         call: &ToolCall,
         place: Option<ConcurrencyPermit>,
     ) -> RunningCall {
-        let scope = self.chat.tracer.call(call, false);
+        let scope = self.state.tracer.call(call, false);
         self.watch.tell(Event::ToolCall(call));
-        self.shown.push((call.clone(), Instant::now()));
+        self.calls.shown.push((call.clone(), Instant::now()));
         let tool = offered.tools().get(call.name());
         let of_call = CallContextParts {
-            transcript: self.chat.machine.transcript(),
-            granted: self.chat.machine.approved(call.id()),
-            rules: self.chat.approval_policy(&self.chat.agent).rules(),
-            counted: self.chat.agents.counted(call.id()),
-            is_unwritten: self.chat.machine.approved(call.id()).is_some_and(may_be_lost),
+            transcript: self.state.machine.transcript(),
+            granted: self.state.machine.approved(call.id()),
+            rules: self.state.approval_policy(&self.state.agent).rules(),
+            counted: self.state.spending.agents.counted(call.id()),
+            is_unwritten: self.state.machine.approved(call.id()).is_some_and(may_be_lost),
             stop: self.over.token(),
         };
-        let context = self.contexts.make(call, tool, of_call);
+        let context = self.calls.contexts.make(call, tool, of_call);
         begin(offered, call, context, place, scope)
     }
 
     fn report_progress(&mut self, call: &str, message: &str) {
-        self.chat.tracer.progress(call, message);
+        self.state.tracer.progress(call, message);
         self.emit(Event::ToolProgress { call, message });
     }
 
     /// The id of a call that does the same, was told to stop and still runs. It may be this very
     /// call, from a run that this process has dropped.
     fn equal_still_running(&self, call: &ToolCall) -> Option<String> {
-        let tool = self.chat.agent.tools().get(call.name())?;
-        let approved = self.chat.machine.approved(call.id());
-        equal_still_running(self.chat.id(), || call_hash(tool, call, approved))
+        let tool = self.state.agent.tools().get(call.name())?;
+        let approved = self.state.machine.approved(call.id());
+        equal_still_running(self.state.id(), || call_hash(tool, call, approved))
     }
 
     /// Records the result of a call that does not begin because an equal one was told to stop and still runs.
     fn refuse_repeated(&mut self, call: &ToolCall, other: &str) -> Result<(), Error> {
-        let granted = self.chat.machine.approved(call.id());
+        let granted = self.state.machine.approved(call.id());
         if other == call.id() && granted.is_some_and(|granted| !granted.again) {
             return self.record_doubt(call, still_running_result(call.id()));
         }
@@ -494,7 +498,7 @@ impl RunDriver<'_> {
              ended; look then at what it did."
         );
         // Ids come from the server, and may have any length.
-        let tools = self.chat.agent.tools();
+        let tools = self.state.agent.tools();
         let result = tools.readable_now(call.id(), CallOutcome::NotStarted, vec![text.into()]);
         let result = self.of_all_tries(result);
         self.emit(Event::ToolResult { call, result: &result, elapsed: Duration::ZERO });
@@ -506,26 +510,26 @@ impl RunDriver<'_> {
         let result = match ended {
             DispatchOutcome::Result(result) => {
                 if let Some(awaited) = self.awaited_below(&call, &result) {
-                    self.chat.tracer.ran(&call, elapsed);
-                    self.shown.retain(|(shown, _)| shown.id() != call.id());
+                    self.state.tracer.ran(&call, elapsed);
+                    self.calls.shown.retain(|(shown, _)| shown.id() != call.id());
                     return self.suspend_call(&call, awaited, None);
                 }
                 self.of_all_tries(result)
             }
             DispatchOutcome::Waits { question, token, form } => {
-                self.chat.tracer.ran(&call, elapsed);
-                self.shown.retain(|(shown, _)| shown.id() != call.id());
+                self.state.tracer.ran(&call, elapsed);
+                self.calls.shown.retain(|(shown, _)| shown.id() != call.id());
                 return self.suspend_call(&call, Awaited::Answer { question, token, form }, None);
             }
         };
-        if let Some(message) = self.reports.last_of(call.id()) {
+        if let Some(message) = self.calls.reports.last_of(call.id()) {
             self.report_progress(call.id(), &message);
         }
         // The last result of a turn carries the news, so the news must be known before it.
         let heard = self.record_short_late_ends();
-        let result = self.chat.guard.noted(&call, result);
-        self.chat.tracer.ran(&call, elapsed);
-        self.shown.retain(|(shown, _)| shown.id() != call.id());
+        let result = self.state.spending.guard.noted(&call, result);
+        self.state.tracer.ran(&call, elapsed);
+        self.calls.shown.retain(|(shown, _)| shown.id() != call.id());
         let found = self.record_found_tools(&call, &result);
         self.emit(Event::ToolResult { call: &call, result: &result, elapsed });
         heard.and(found).and(self.record_result(result))
@@ -541,14 +545,14 @@ impl RunDriver<'_> {
             return Ok(());
         }
         let Ok(arguments) = call.decoded() else { return Ok(()) };
-        let mut tools = self.chat.tools().find(arguments.into_map());
-        let known = self.chat.machine.found();
+        let mut tools = self.state.tools().find(arguments.into_map());
+        let known = self.state.machine.found();
         tools.retain(|tool| !known.iter().any(|found| found.tools.contains(tool)));
         if tools.is_empty() {
             return Ok(());
         }
         self.emit(Event::ToolsFound { call, tools: &tools });
-        self.chat.record(&Fact::ToolsFound { call: call.id().to_owned(), tools })
+        self.state.record(&Fact::ToolsFound { call: call.id().to_owned(), tools })
     }
 }
 

@@ -1,6 +1,10 @@
 //! Writes the facts of a run before an action that must not happen without them.
 
-use super::{driver::RunDriver, progress::AgentRequest, stop_signals::RunSignal};
+use super::{
+    driver::{CallProgress, RunDriver},
+    progress::AgentRequest,
+    stop_signals::RunSignal,
+};
 use crate::conversation::durable::WriteOutcome;
 use harness_core::{
     error::Error,
@@ -19,19 +23,19 @@ pub(crate) async fn write_facts(run: &mut RunDriver<'_>) -> Result<bool, Error> 
 
 /// The same. Returns the cause if the run was stopped meanwhile, which no fact says yet.
 async fn write_unless_stopped(run: &mut RunDriver<'_>) -> Result<Option<InterruptCause>, Error> {
-    if !run.chat.is_behind() {
+    if !run.state.is_behind() {
         return Ok(None);
     }
-    run.chat.note_append();
+    run.state.note_append();
     let written = write_pending(run).await;
-    run.chat.append_ended(written.as_ref().map(Option::is_none));
+    run.state.append_ended(written.as_ref().map(Option::is_none));
     written
 }
 
 async fn write_pending(run: &mut RunDriver<'_>) -> Result<Option<InterruptCause>, Error> {
     loop {
-        let RunDriver { chat, stop_signals, early, .. } = &mut *run;
-        let Some(durable) = chat.durable.as_mut().filter(|durable| durable.is_behind()) else {
+        let RunDriver { state, stop_signals, calls: CallProgress { early, .. }, .. } = &mut *run;
+        let Some(durable) = state.durable.as_mut().filter(|durable| durable.is_behind()) else {
             return Ok(None);
         };
         let told = tokio::select! {
@@ -40,7 +44,7 @@ async fn write_pending(run: &mut RunDriver<'_>) -> Result<Option<InterruptCause>
             written = durable.write() => match written? {
                 WriteOutcome::All => return Ok(None),
                 WriteOutcome::Behind(facts) => {
-                    run.chat.apply_external(facts).await?;
+                    run.state.apply_external(facts).await?;
                     continue;
                 }
             },
@@ -63,10 +67,10 @@ pub(crate) async fn let_run_agent(
     if permission.is_closed() {
         return Ok(None);
     }
-    let chat = &mut *run.chat;
-    if chat.is_in_journal() {
-        if let Some(call) = unkept.filter(|call| !chat.agents.has_unkept_agents(call)) {
-            chat.record(&Fact::UnkeptAgentStarted { call })?;
+    let state = &mut *run.state;
+    if state.is_in_journal() {
+        if let Some(call) = unkept.filter(|call| !state.spending.agents.has_unkept_agents(call)) {
+            state.record(&Fact::UnkeptAgentStarted { call })?;
         }
         if let Some(cause) = write_unless_stopped(run).await? {
             return Ok(Some(cause));
@@ -81,12 +85,12 @@ pub(crate) async fn let_run_agent(
 pub(crate) async fn start_compaction(
     run: &mut RunDriver<'_>,
 ) -> Result<Option<InterruptCause>, Error> {
-    let chat = &mut *run.chat;
-    if !chat.is_in_journal() {
+    let state = &mut *run.state;
+    if !state.is_in_journal() {
         return Ok(None);
     }
-    let (provider, model) = chat.agent.provider_and_model();
+    let (provider, model) = state.agent.provider_and_model();
     let (provider, model) = (provider.to_owned(), model.to_owned());
-    chat.record(&Fact::CompactionStarted { provider, model })?;
+    state.record(&Fact::CompactionStarted { provider, model })?;
     write_unless_stopped(run).await
 }

@@ -328,29 +328,31 @@ impl Steps {
             if runs {
                 return Err(still_run());
             }
-            let mut chat = snapshot.chat_in_parts().await?;
+            let mut state = snapshot.chat_in_parts().await?;
             let is_said = matches!(input, RunInput::Say(_));
             let anew = is_said || limits.is_some();
             if anew {
                 let budget = match is_said {
-                    true => chat.budget_of_run(),
-                    false => chat.budget_anew(&chat.budget_of_last_run()),
+                    true => state.spending.budget_of_run(&state.agent),
+                    false => state
+                        .spending
+                        .budget_anew(&state.agent, &state.spending.budget_of_last_run()),
                 };
                 if let Some(limits) = limits {
                     budget.limit(&limits);
                 }
-                chat.begin_run(budget, true);
+                state.spending.begin_run(&state.agent, budget, true);
             }
             // The steps that have started these calls will not receive their results.
-            if chat.machine.started().next().is_some() {
-                let doubtful = doubtful_calls(&chat);
-                chat.record(&Fact::Reopened { doubtful })?;
+            if state.machine.started().next().is_some() {
+                let doubtful = doubtful_calls(&state);
+                state.record(&Fact::Reopened { doubtful })?;
             }
-            chat.values = Some(values);
-            let mut run = RunDriver::for_one_action(&mut chat);
+            state.values = Some(values);
+            let mut run = RunDriver::for_one_action(&mut state);
             run.begin_with(input, anew).await?;
             drop(run);
-            Ok(collect_facts(chat))
+            Ok(collect_facts(state))
         }
     }
 
@@ -386,30 +388,31 @@ impl Steps {
                     "no run has begun: `say` begins one",
                 ));
             }
-            let mut chat = snapshot.chat_in_parts().await?;
-            chat.values = Some(values);
+            let mut state = snapshot.chat_in_parts().await?;
+            state.values = Some(values);
             let does_nothing = |next: Action| {
                 matches!(next, Action::Settle | Action::Finish(_) | Action::AwaitAnswers)
             };
-            if !does_nothing(chat.machine.next()) {
-                chat.check_options()?;
+            if !does_nothing(state.machine.next()) {
+                state.check_options()?;
             }
-            if chat.machine.next() == Action::CheckAnswer {
-                check_output_spec(&chat)?;
-                check_output_options(&chat)?;
+            if state.machine.next() == Action::CheckAnswer {
+                check_output_spec(&state)?;
+                check_output_options(&state)?;
             }
-            let owned = match chat.machine.next() {
+            let owned = match state.machine.next() {
                 Action::AwaitResults => claim_calls(started, life, &begun)?,
                 _ => None,
             };
-            let mut run = RunDriver::for_one_action(&mut chat);
-            run.calls_from_previous_process = run.chat.calls_from_previous_process.clone();
-            run.kept = kept;
+            let mut run = RunDriver::for_one_action(&mut state);
+            run.calls.calls_from_previous_process =
+                run.state.approvals.calls_from_previous_process.clone();
+            run.calls.kept = kept;
             if let Err(error) = do_action(&mut run, owned.is_some()).await {
                 run.interrupt(Some(error))?;
             }
             drop(run);
-            Ok(collect_facts(chat))
+            Ok(collect_facts(state))
         }
     }
 
@@ -431,18 +434,18 @@ impl Steps {
     /// Fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if no run goes on.
     pub fn give_up(&self, cause: InterruptCause) -> Result<Vec<Envelope>, Error> {
         let next = self.machine.next();
-        let mut chat = self.snapshot().chat()?;
+        let mut state = self.snapshot().chat()?;
         // An action runs calls that only read to their ends without a fact before it.
         if let Action::RunCalls(calls) = &next
             && all_read(&self.machine, calls)
         {
             for call in calls {
-                chat.record(&Fact::CallStarted { call: call.id().to_owned() })?;
+                state.record(&Fact::CallStarted { call: call.id().to_owned() })?;
             }
         }
         let (message, usage, asked) = (None, Usage::default(), next == Action::CallProvider);
-        chat.record(&Fact::Interrupted { message, usage, cause, asked })?;
-        Ok(collect_facts(chat))
+        state.record(&Fact::Interrupted { message, usage, cause, asked })?;
+        Ok(collect_facts(state))
     }
 
     /// The facts of an action for a driver that cannot store all of them: those before the first one
@@ -483,10 +486,10 @@ impl Steps {
         }
         let mut snapshot = self.snapshot();
         Arc::make_mut(&mut snapshot.facts).extend(facts.iter().cloned());
-        let mut chat = snapshot.chat()?;
+        let mut state = snapshot.chat()?;
         let cause = InterruptCause::Failure { error: why.into() };
-        chat.record(&Fact::Interrupted { message: None, usage, cause, asked })?;
-        facts.extend(collect_facts(chat));
+        state.record(&Fact::Interrupted { message: None, usage, cause, asked })?;
+        facts.extend(collect_facts(state));
         Ok(facts)
     }
 
@@ -527,11 +530,11 @@ impl Steps {
         let (resolved, snapshot) =
             (resolution.resolve(&self.machine, self.agent.tools())?, self.snapshot());
         Ok(async move {
-            let mut chat = snapshot.chat_in_parts().await?;
-            let spilling = LargeResultStore::of(&chat);
-            let fact = resolved.into_fact(&chat.machine, chat.agent.tools(), &spilling).await;
-            chat.record(&fact)?;
-            Ok(collect_facts(chat))
+            let mut state = snapshot.chat_in_parts().await?;
+            let spilling = LargeResultStore::of(&state);
+            let fact = resolved.into_fact(&state.machine, state.agent.tools(), &spilling).await;
+            state.record(&fact)?;
+            Ok(collect_facts(state))
         })
     }
 
@@ -555,9 +558,9 @@ impl Steps {
 
     /// The facts of a change that is not an action.
     fn record_change(&self, fact: Fact) -> Result<Vec<Envelope>, Error> {
-        let mut chat = self.snapshot().chat()?;
-        chat.record(&fact)?;
-        Ok(collect_facts(chat))
+        let mut state = self.snapshot().chat()?;
+        state.record(&fact)?;
+        Ok(collect_facts(state))
     }
 
     fn snapshot(&self) -> ChatSnapshot {
@@ -611,27 +614,27 @@ struct ChatSnapshot {
 
 impl ChatSnapshot {
     fn chat(self) -> Result<ConversationState, Error> {
-        let chat = ConversationState::read(self.agent.clone(), &self.facts)?;
-        Ok(self.of_action(chat))
+        let state = ConversationState::read(self.agent.clone(), &self.facts)?;
+        Ok(self.of_action(state))
     }
 
     /// The same. Other tasks of the thread get their turn while the facts are folded.
     async fn chat_in_parts(self) -> Result<ConversationState, Error> {
-        let (mut chat, _) =
+        let (mut state, _) =
             ConversationState::read_in_parts(self.agent.clone(), &self.facts).await?;
-        chat.count_for_agent();
-        Ok(self.of_action(chat))
+        state.count_for_agent();
+        Ok(self.of_action(state))
     }
 
-    fn of_action(self, mut chat: ConversationState) -> ConversationState {
-        chat.calls_from_previous_process = self.elsewhere;
+    fn of_action(self, mut state: ConversationState) -> ConversationState {
+        state.approvals.calls_from_previous_process = self.elsewhere;
         if let Some(output_spec) = self.output_spec {
-            chat.options.get_or_insert_default().output_spec = Some(output_spec);
+            state.options.get_or_insert_default().output_spec = Some(output_spec);
         }
-        chat.durable = Some(DurableState::collecting(self.name, self.life));
-        chat.tracer.within(&self.traced);
-        chat.tracer.add_open_calls(chat.machine.open_calls());
-        chat
+        state.durable = Some(DurableState::collecting(self.name, self.life));
+        state.tracer.within(&self.traced);
+        state.tracer.add_open_calls(state.machine.open_calls());
+        state
     }
 }
 
@@ -678,8 +681,8 @@ fn still_run() -> Error {
     Error::new(ErrorKind::Busy, what)
 }
 
-fn collect_facts(mut chat: ConversationState) -> Vec<Envelope> {
-    chat.durable.as_mut().map(DurableState::take_pending).unwrap_or_default()
+fn collect_facts(mut state: ConversationState) -> Vec<Envelope> {
+    state.durable.as_mut().map(DurableState::take_pending).unwrap_or_default()
 }
 
 /// Whether all of these calls only read.
@@ -699,12 +702,12 @@ impl fmt::Debug for Steps {
 
 /// Does one action. `owns` says whether the calls that have started may run here.
 async fn do_action(run: &mut RunDriver<'_>, owns: bool) -> Result<(), Error> {
-    match next_step(run.chat) {
+    match next_step(run.state) {
         RunStep::Ask => {
             run.ask().await?;
-            match run.chat.machine.next() {
+            match run.state.machine.next() {
                 Action::Settle | Action::Finish(_) => run.settle(),
-                _ if run.early.len() > 0 => run.call(&[]).await,
+                _ if run.calls.early.len() > 0 => run.call(&[]).await,
                 _ => Ok(()),
             }
         }
@@ -716,12 +719,12 @@ async fn do_action(run: &mut RunDriver<'_>, owns: bool) -> Result<(), Error> {
         }
         RunStep::Run(calls) => begin_calls(run, &calls).await,
         RunStep::AwaitResults if owns => {
-            let calls: Vec<ToolCall> = run.chat.machine.started().cloned().collect();
+            let calls: Vec<ToolCall> = run.state.machine.started().cloned().collect();
             run.finish_started(&calls).await
         }
         RunStep::AwaitResults => {
-            let doubtful = doubtful_calls(run.chat);
-            run.chat.record(&Fact::Reopened { doubtful })
+            let doubtful = doubtful_calls(run.state);
+            run.state.record(&Fact::Reopened { doubtful })
         }
         RunStep::FindOut(calls) => match run.find_out(&calls).await? {
             Some(cause) => run.record_interrupt(cause),
@@ -736,19 +739,19 @@ async fn do_action(run: &mut RunDriver<'_>, owns: bool) -> Result<(), Error> {
 /// Runs the calls if all only read. For others, it only records that they start: the steps that
 /// apply these facts run them in the next action.
 async fn begin_calls(run: &mut RunDriver<'_>, calls: &[ToolCall]) -> Result<(), Error> {
-    if all_read(&run.chat.machine, calls) {
+    if all_read(&run.state.machine, calls) {
         return run.call(calls).await;
     }
-    let offered = run.chat.offered();
+    let offered = run.state.offered();
     for call in calls {
         // The place is taken before any fact says that the call starts.
-        let place = match run.contexts.places_of(offered.tools().get(call.name())) {
+        let place = match run.calls.contexts.places_of(offered.tools().get(call.name())) {
             None => None,
-            Some(_) if run.kept.has(call.id()) => None,
+            Some(_) if run.calls.kept.has(call.id()) => None,
             Some(places) => places.clone().acquire().await,
         };
         if run.may_start(call)? {
-            run.kept.keep(call.id(), place);
+            run.calls.kept.keep(call.id(), place);
         }
     }
     Ok(())

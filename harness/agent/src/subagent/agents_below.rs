@@ -49,7 +49,7 @@ impl ConversationState {
             };
             for (call, agent) in open {
                 let mut spent = Vec::new();
-                if self.agents.has_unkept_agents(&call) {
+                if self.spending.agents.has_unkept_agents(&call) {
                     spent.push(Box::new(unknown_spent(AGENT_LOST)));
                 }
                 let names = (0..).map(|number| name_of_agent(name, &call, number));
@@ -65,17 +65,17 @@ impl ConversationState {
                         continue;
                     }
                     if chat.machine.is_asking() || chat.machine.compacting().is_some() {
-                        chat.guard.request_was_lost();
+                        chat.spending.guard.request_was_lost();
                     }
                     chat.count_agents(journal, &below).await?;
                     spent.extend(chat.budget().spent_beyond(None));
                 }
                 let none = CallSpent::default();
-                let counted = self.agents.counted(&call);
+                let counted = self.spending.agents.counted(&call);
                 let counted = counted.as_deref().unwrap_or(&none);
                 if let Some(spent) = rest_of(spent.iter().map(|it| &**it), counted) {
-                    self.guard.budget().charge_agents(&spent);
-                    self.agents.add_unstated(&call, *spent);
+                    self.spending.guard.budget().charge_agents(&spent);
+                    self.spending.agents.add_unstated(&call, *spent);
                 }
             }
             Ok(())

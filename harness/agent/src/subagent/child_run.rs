@@ -42,7 +42,7 @@ impl ParentRun {
         let approver = chat.approval_policy(&chat.agent).approver();
         Self {
             kept,
-            budget: chat.guard.budget().clone(),
+            budget: chat.spending.guard.budget().clone(),
             progress_sender,
             approver: approver.map(|(who, it)| (who.map(str::to_owned), Arc::clone(it))),
             on_waiting: chat.waiting_hook().cloned(),
@@ -61,7 +61,7 @@ impl SubagentHost {
     /// Counts what an opened agent has spent in earlier processes. What it has spent in this
     /// process, in an earlier attempt of the tool, was counted at that time.
     fn count_spent(&self, name: &str, chat: &ConversationState) {
-        self.add_sources(chat.taint.sources());
+        self.add_sources(chat.approvals.taint.sources());
         let mut state = self.state();
         if !state.opened.insert(name.to_owned()) {
             return;
