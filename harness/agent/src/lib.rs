@@ -33,14 +33,14 @@ pub use self::{
         numbered::Numbered,
         stream::Events,
     },
-    machine::{Action, Machine, Provenance},
+    machine::{Action, Machine, Outcome, Provenance},
     output::{
         answer_view::AnswerView,
         spec::Answer,
         typed::{Answered, Answering},
     },
     run::{
-        outcome::{Outcome, Reply, Stopped},
+        reply::{Reply, Stopped},
         run::Run,
         steering::Steering,
     },

@@ -10,9 +10,10 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    AddedRun, Chats, closed,
+    chats::{AddedRun, Chats},
     log::RunLog,
     slot::{PrepareRun, QueuedRun, SteeringMessages},
+    slots::closed,
     watch::ChatRun,
 };
 use crate::{Run, run::input::RunInput};

@@ -15,9 +15,9 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ChatsInner, closed,
     log::RunLog,
     slot::{ChatSlot, ChatSlotState, QueuedRun, RunResult, not_begun},
+    slots::{ChatsInner, closed},
 };
 use crate::{
     Agent, Chat, Event,

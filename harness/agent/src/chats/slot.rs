@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::log::RunLog;
 use crate::{
     Event, Outcome, Reply, Run, Steering, Stopped,
-    run::{input::RunInput, outcome::RunRecord},
+    run::{input::RunInput, reply::RunRecord},
 };
 use harness_core::{
     error::{Error, ErrorKind},

@@ -14,11 +14,10 @@ use tokio::{sync::oneshot, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ChatsInner, closed,
     log::{LogCursor, RunLog},
     replay::{ReplayedEvents, UnendedRun, replay},
-    runtime,
     slot::{ChatSlot, PendingRunLog, RunResult, not_begun},
+    slots::{ChatsInner, closed, runtime},
 };
 use crate::{Numbered, Reply, Stopped, conversation::durable::guarded, run::driver::LAST_WRITE};
 use harness_core::{

@@ -1,6 +1,6 @@
 //! Runs without a runtime of the program: they block the thread.
 
-use crate::{Outcome, Reply, Run, Stopped, run::outcome::RunRecord};
+use crate::{Outcome, Reply, Run, Stopped, run::reply::RunRecord};
 use harness_core::error::{Error, ErrorKind};
 
 /// Drives a run on a runtime of its own. `name` is the method that blocks, `instead` the one for a program with a

@@ -2,13 +2,9 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::{
-    machine::{Action, Machine},
-    schedule,
-};
-use crate::Outcome;
+use super::{action::Action, outcome::Outcome, schedule};
 use harness_core::{
-    error::Error,
+    error::{Error, ErrorKind},
     journal::{CallBinding, Repeat, Wait},
     message::{Arguments, Fingerprint, Message, Role, ToolCall, ToolResult, Transcript},
     tool::{Answered, Reviewed, Scope, SideEffects, Tool},
@@ -289,57 +285,18 @@ pub(crate) fn id_of_question(transcript: &Transcript) -> &str {
     before.map_or("", Message::id)
 }
 
-impl Machine {
-    /// The calls that wait until somebody outside of the run decides or answers, in order.
-    pub fn waiting(&self) -> impl Iterator<Item = (&ToolCall, &Wait)> {
-        self.calls().filter_map(|CallState { call, status, .. }| match status {
-            CallStatus::Waiting(wait, _) => Some((call, wait)),
-            _ => None,
-        })
-    }
+#[derive(Clone, Debug)]
+pub(super) enum RunPhase {
+    /// Nothing was said, or the run is over.
+    Ended(Option<Outcome>),
+    /// The model has to answer.
+    Asking,
+    /// Calls wait for their results.
+    Calling(ToolCallStates),
+    /// The model has answered, and the answer is not checked yet.
+    Checking,
+}
 
-    /// The calls that an earlier *always* has allowed and that have not started.
-    pub(crate) fn calls_of_grant(&self, call: &str, scope: &Scope) -> Vec<String> {
-        let by = |granted: &ApprovedCall| {
-            let by = granted.by_grant.as_ref();
-            !granted.again && by.is_some_and(|(asked, of)| asked == call && of == scope)
-        };
-        let those = self.calls().filter(|CallState { status, .. }| match status {
-            CallStatus::Allowed(granted) => by(granted),
-            _ => false,
-        });
-        those.map(|call| call.call.id().to_owned()).collect()
-    }
-
-    /// The calls whose outcome is not known, in order: they had started in a process that is gone,
-    /// and may not run again.
-    pub fn in_doubt(&self) -> impl Iterator<Item = &ToolCall> {
-        self.calls().filter_map(|CallState { call, status, .. }| match status {
-            CallStatus::Doubtful(_) => Some(call),
-            _ => None,
-        })
-    }
-
-    /// The calls that may have run in a process that is gone and that are to run again, as far as
-    /// is known here.
-    pub(crate) fn to_repeat(&self) -> impl Iterator<Item = &ToolCall> {
-        self.calls().filter_map(|CallState { call, status, .. }| match status {
-            CallStatus::Started(_) => Some(call),
-            CallStatus::Allowed(granted) if granted.again => Some(call),
-            _ => None,
-        })
-    }
-
-    /// The calls of an answer if some of them have no result.
-    pub(crate) fn open_calls(&self) -> impl Iterator<Item = &ToolCall> {
-        self.calls().map(|call| &call.call)
-    }
-
-    /// The calls that have started and have no result.
-    pub(crate) fn started(&self) -> impl Iterator<Item = &ToolCall> {
-        self.calls().filter_map(|CallState { call, status, .. }| match status {
-            CallStatus::Started(_) => Some(call),
-            _ => None,
-        })
-    }
+pub(super) fn cannot(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Transcript, message)
 }

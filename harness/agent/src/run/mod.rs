@@ -8,9 +8,9 @@ pub(crate) mod input;
 pub(crate) mod kept_places;
 pub(crate) mod model_request;
 pub(crate) mod options;
-pub(crate) mod outcome;
 pub(crate) mod progress;
 pub(crate) mod provider_stream;
+pub(crate) mod reply;
 pub(crate) mod request_state;
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 pub(crate) mod run;

@@ -14,12 +14,12 @@ use super::{
     driver::RunDriver,
     input::RunInput,
     options::{RunOptions, offered},
-    outcome::{Outcome, Reply, RunRecord, Stopped},
+    reply::{Reply, RunRecord, Stopped},
     steering::Steering,
     stop_signals::StopTokens,
 };
 use crate::{
-    Event,
+    Event, Outcome,
     conversation::state::ConversationState,
     events::watcher::RunWatcher,
     output::spec::OutputSpec,

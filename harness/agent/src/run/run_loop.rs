@@ -5,14 +5,14 @@ use tokio::time::timeout;
 use super::{
     driver::{LAST_WRITE, RunDriver, unanswered},
     input::RunInput,
-    outcome::{Outcome, Reply, RunRecord, Stopped},
+    reply::{Reply, RunRecord, Stopped},
     steering::Steering,
     step::{RunStep, next_step},
     stop_signals::RunSignal,
     writing::write_facts,
 };
 use crate::{
-    Action, Event,
+    Action, Event, Outcome,
     approval::doubt_answered,
     compaction::{summarize::record_dropped_summary, window::edit_context},
     conversation::state::ConversationState,

@@ -1,8 +1,7 @@
 //! The next step of a run: what the machine says comes next, after the limits and the rules of the run were checked.
 
-use super::outcome::Outcome;
 use crate::{
-    Action,
+    Action, Outcome,
     compaction::context_edit::{ContextEdit, due_context_edit},
     conversation::state::ConversationState,
 };
