@@ -2,6 +2,7 @@
 
 use std::{
     any::TypeId,
+    collections::HashSet,
     fmt,
     path::PathBuf,
     sync::{Arc, OnceLock},
@@ -666,35 +667,12 @@ impl AgentBuilder {
             Err(Error::new(ErrorKind::Configuration, text))
         })?;
         permissions.check_names(&tools)?;
-        if let Some(both) = per_run.iter().find(|announced| context.values().has(announced.id())) {
-            let text = format!(
-                "`{}` is both given to the agent and announced for each run. Leave out \
-                 `state_per_run` if a run may use the agent's value, or `state` if each run needs its own",
-                both.name()
-            );
-            return Err(Error::new(ErrorKind::Configuration, text));
-        }
-        // The library puts values of both types into every run.
-        let own = [TypeId::of::<Budget>(), TypeId::of::<Transcript>()];
-        let announced = |needed: &StateType| {
-            own.contains(&needed.id())
-                || per_run.iter().any(|announced| announced.id() == needed.id())
-        };
-        tools.check_state(context.values(), announced)?;
+        check_values(&tools, &context, &per_run)?;
         tool_search.check(|name| tools.get(name).is_some())?;
         let model = caught(|| models.find(provider.name(), provider.model())).unwrap_or_default();
         let window_tokens = window.set_tokens().or(model.window);
         let names = deferred_tools(&tools, &tool_search, window_tokens, model.request_tools);
-        if !names.is_empty() {
-            if tools.get(TOOL_SEARCH).is_some() {
-                let text = format!(
-                    "a tool is named `{TOOL_SEARCH}`, like the library's own tool for searching among many tools. Give \
-                     it another name, or turn the library's tool off by `AgentBuilder::tool_search(ToolSearch::off())`"
-                );
-                return Err(Error::new(ErrorKind::Configuration, text));
-            }
-            tools = tools.searching(&names)?;
-        }
+        let tools = searching(tools, &names)?;
         let meter = ContextMeter::new(system.as_deref(), tools.schemas());
         Ok(Agent(Arc::new(AgentInner {
             provider,
@@ -720,6 +698,44 @@ impl AgentBuilder {
             reading: OnceLock::new(),
         })))
     }
+}
+
+/// Fails if a tool takes a value that the agent does not have and that no run has to bring, and if a value is announced that
+/// the agent has.
+fn check_values(
+    tools: &ToolRegistry,
+    context: &ToolContext,
+    per_run: &[StateType],
+) -> Result<(), Error> {
+    if let Some(both) = per_run.iter().find(|announced| context.values().has(announced.id())) {
+        let text = format!(
+            "`{}` is both given to the agent and announced for each run. Leave out \
+                 `state_per_run` if a run may use the agent's value, or `state` if each run needs its own",
+            both.name()
+        );
+        return Err(Error::new(ErrorKind::Configuration, text));
+    }
+    // The library puts values of both types into every run.
+    let own = [TypeId::of::<Budget>(), TypeId::of::<Transcript>()];
+    let announced = |needed: &StateType| {
+        own.contains(&needed.id()) || per_run.iter().any(|announced| announced.id() == needed.id())
+    };
+    tools.check_state(context.values(), announced)
+}
+
+/// The tools, of which those with these names have to be searched for.
+fn searching(tools: ToolRegistry, names: &HashSet<String>) -> Result<ToolRegistry, Error> {
+    if names.is_empty() {
+        return Ok(tools);
+    }
+    if tools.get(TOOL_SEARCH).is_some() {
+        let text = format!(
+            "a tool is named `{TOOL_SEARCH}`, like the library's own tool for searching among many tools. Give \
+                     it another name, or turn the library's tool off by `AgentBuilder::tool_search(ToolSearch::off())`"
+        );
+        return Err(Error::new(ErrorKind::Configuration, text));
+    }
+    tools.searching(names)
 }
 
 /// The secrets of the provider together with those that the program has added.

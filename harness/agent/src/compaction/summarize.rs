@@ -16,7 +16,7 @@ use super::{
     },
     vendors_summary::request_vendor_summary,
 };
-use crate::{Event, run::driver::RunDriver};
+use crate::{Event, conversation::state::ConversationState, run::driver::RunDriver};
 use harness_core::{
     context::{SummaryCut, cost_of_form, fault, in_short, of_answer, percent, summary_request},
     error::{Error, ErrorKind},
@@ -141,83 +141,11 @@ async fn try_summary(
     window: u64,
     (short, failures): (bool, u32),
 ) -> Result<Option<InterruptCause>, Error> {
-    // The size of everything that must not be lost, without the model's summary.
-    let least = tokens_after(run.state, cut, "", used)?;
-    if least >= most_after(used.tokens) {
-        let advice = "Use a model with a larger window, fewer tools or shorter messages";
-        let (place, advice) = match window_tokens(run.state) {
-            Some(_) if is_told_window(run.state) => {
-                (format!(" in a window of {window} tokens (known by a refusal)"), advice)
-            }
-            Some(_) => (format!(" in a window of {window} tokens"), advice),
-            None => (String::new(), "Ask for a summary when more was said"),
-        };
-        return Err(Error::new(
-            ErrorKind::ContextFull,
-            format!(
-                "a summary of the conversation would free too little{place}: {least} of its {} tokens must be kept, \
-                 for the system prompt, the tools, the first and the newest messages of the user, pins, and calls \
-                 that were denied or are in doubt. {advice}",
-                used.tokens.max(least)
-            ),
-        ));
-    }
+    check_summary_helps(run.state, cut, used, window)?;
     run.emit(Event::Compacting);
-    // A token is about three quarters of a word, and the model may use a few more.
-    let words = (percent(window, SUMMARY) / 2).clamp(60, 1_500);
-    let (longest, machine) = (longest_answer(run.state), &run.state.machine);
     let (outcome, size) = match short {
-        false => {
-            let words = words.min(longest / 2);
-            let answer = words.saturating_mul(2).min(window.saturating_sub(used.tokens));
-            let asks = summary_request(words);
-            let with_question = |messages: &Messages| {
-                let mut all = messages.clone();
-                all.push(asks.clone());
-                all
-            };
-            let all = Transcript::of_sent(with_question(machine.sent().messages()));
-            let vendors = machine.vendors_view().map(|view| with_question(view.messages));
-            let question = used.scaled(tokens_of(&asks));
-            let room = room_for_answer(run.state).map(u64::from);
-            let room = room.map(|room| room.saturating_sub(question));
-            let how = SummaryForm::Whole(SummaryLength { words, tokens: answer, room });
-            (request_summary(run, &all, vendors.as_ref(), how).await?, used.tokens)
-        }
-        true => {
-            // An earlier one that was refused as too large had twice as much.
-            let meter = run.state.agent.meter();
-            let room = (window / 2).saturating_sub(meter.tools().saturating_add(meter.system()));
-            // A word in another language can have four tokens. The conversation has a half of the window, and the answer
-            // may use nearly the other half: only a whole summary is of use.
-            let words = words.min(longest / 4);
-            let answer = percent(window, ROOM).min(MOST_ROOM).max(words.saturating_mul(4));
-            let answer = answer.min(longest);
-            // What asks for it needs a large part of a small window.
-            let asks = used.scaled(cost_of_form(words, answer).saturating_add(meter.system()));
-            check_room_for_summary(run.state, asks, words)?;
-            let least = least_in_short(run.state, used);
-            let left = percent(window, 100 - SUMMARY).saturating_sub(asks);
-            let answer =
-                answer.min(left.saturating_sub(least)).max(words.saturating_mul(4).min(longest));
-            let room = room.min(left.saturating_sub(answer)).max(least);
-            // The vendor may count more tokens than are estimated.
-            let tokens = used.estimate_of(room).min(room);
-            let shortened = in_short(machine.sent().messages(), tokens, words);
-            let again = failures > 0 && window < SMALL;
-            let about = if again { RequestPurpose::AnswerAgain } else { RequestPurpose::Answer };
-            let most = match trusted_window(run.state) {
-                Some(window) => {
-                    Some(percent(window, 100 - SUMMARY).saturating_sub(asks).saturating_sub(room))
-                }
-                // If a request was refused, its answer is part of what was too large.
-                None => is_contradicted(run.state).then_some(answer),
-            };
-            let length = SummaryLength { words, tokens: answer, room: most };
-            // In short form it is not larger than what it tells of.
-            let size = room.min(used.tokens);
-            (request_summary(run, &shortened, None, SummaryForm::Short(length, about)).await?, size)
-        }
+        false => (request_whole_summary(run, used, window).await?, used.tokens),
+        true => request_short_summary(run, used, window, failures).await?,
     };
     let request =
         Box::new(take_summary_request(run, matches!(outcome, SummaryOutcome::Complete(..))));
@@ -253,6 +181,108 @@ async fn try_summary(
     let (messages, vendor, before) = (cut.messages, false, used.tokens);
     run.emit(Event::ContextCompacted { messages, vendor, before, after });
     Ok(None)
+}
+
+/// Fails if a summary could not free enough.
+fn check_summary_helps(
+    state: &ConversationState,
+    cut: &SummaryCut,
+    used: ContextUsage,
+    window: u64,
+) -> Result<(), Error> {
+    // The size of everything that must not be lost, without the model's summary.
+    let least = tokens_after(state, cut, "", used)?;
+    if least >= most_after(used.tokens) {
+        let advice = "Use a model with a larger window, fewer tools or shorter messages";
+        let (place, advice) = match window_tokens(state) {
+            Some(_) if is_told_window(state) => {
+                (format!(" in a window of {window} tokens (known by a refusal)"), advice)
+            }
+            Some(_) => (format!(" in a window of {window} tokens"), advice),
+            None => (String::new(), "Ask for a summary when more was said"),
+        };
+        return Err(Error::new(
+            ErrorKind::ContextFull,
+            format!(
+                "a summary of the conversation would free too little{place}: {least} of its {} tokens must be kept, \
+                 for the system prompt, the tools, the first and the newest messages of the user, pins, and calls \
+                 that were denied or are in doubt. {advice}",
+                used.tokens.max(least)
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// How many words a summary has in this window.
+fn words_of_summary(window: u64) -> u64 {
+    // A token is about three quarters of a word, and the model may use a few more.
+    (percent(window, SUMMARY) / 2).clamp(60, 1_500)
+}
+
+/// Requests a summary as text, after everything that is sent.
+async fn request_whole_summary(
+    run: &mut RunDriver<'_>,
+    used: ContextUsage,
+    window: u64,
+) -> Result<SummaryOutcome, Error> {
+    let words = words_of_summary(window).min(longest_answer(run.state) / 2);
+    let answer = words.saturating_mul(2).min(window.saturating_sub(used.tokens));
+    let asks = summary_request(words);
+    let with_question = |messages: &Messages| {
+        let mut all = messages.clone();
+        all.push(asks.clone());
+        all
+    };
+    let all = Transcript::of_sent(with_question(run.state.machine.sent().messages()));
+    let vendors = run.state.machine.vendors_view().map(|view| with_question(view.messages));
+    let question = used.scaled(tokens_of(&asks));
+    let room = room_for_answer(run.state).map(u64::from);
+    let room = room.map(|room| room.saturating_sub(question));
+    let how = SummaryForm::Whole(SummaryLength { words, tokens: answer, room });
+    request_summary(run, &all, vendors.as_ref(), how).await
+}
+
+/// Requests a summary of a shortened conversation. Returns its size, too.
+async fn request_short_summary(
+    run: &mut RunDriver<'_>,
+    used: ContextUsage,
+    window: u64,
+    failures: u32,
+) -> Result<(SummaryOutcome, u64), Error> {
+    let longest = longest_answer(run.state);
+    // An earlier one that was refused as too large had twice as much.
+    let meter = run.state.agent.meter();
+    let room = (window / 2).saturating_sub(meter.tools().saturating_add(meter.system()));
+    // A word in another language can have four tokens. The conversation has a half of the window, and the answer
+    // may use nearly the other half: only a whole summary is of use.
+    let words = words_of_summary(window).min(longest / 4);
+    let answer = percent(window, ROOM).min(MOST_ROOM).max(words.saturating_mul(4));
+    let answer = answer.min(longest);
+    // What asks for it needs a large part of a small window.
+    let asks = used.scaled(cost_of_form(words, answer).saturating_add(meter.system()));
+    check_room_for_summary(run.state, asks, words)?;
+    let least = least_in_short(run.state, used);
+    let left = percent(window, 100 - SUMMARY).saturating_sub(asks);
+    let answer = answer.min(left.saturating_sub(least)).max(words.saturating_mul(4).min(longest));
+    let room = room.min(left.saturating_sub(answer)).max(least);
+    // The vendor may count more tokens than are estimated.
+    let tokens = used.estimate_of(room).min(room);
+    let shortened = in_short(run.state.machine.sent().messages(), tokens, words);
+    let again = failures > 0 && window < SMALL;
+    let about = if again { RequestPurpose::AnswerAgain } else { RequestPurpose::Answer };
+    let most = match trusted_window(run.state) {
+        Some(window) => {
+            Some(percent(window, 100 - SUMMARY).saturating_sub(asks).saturating_sub(room))
+        }
+        // If a request was refused, its answer is part of what was too large.
+        None => is_contradicted(run.state).then_some(answer),
+    };
+    let length = SummaryLength { words, tokens: answer, room: most };
+    // In short form it is not larger than what it tells of.
+    let size = room.min(used.tokens);
+    let how = SummaryForm::Short(length, about);
+    Ok((request_summary(run, &shortened, None, how).await?, size))
 }
 
 fn compaction_failed(

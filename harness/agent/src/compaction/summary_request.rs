@@ -4,11 +4,13 @@ use std::future::poll_fn;
 
 use crate::{
     Event,
+    events::watcher::RunWatcher,
     output::tool_text::OutputToolText,
     run::{
         driver::{RequestProgress, RunDriver},
         provider_stream::ProviderStream,
-        stop_signals::RunSignal,
+        request_state::with_conversation,
+        stop_signals::{RunSignal, StopSignals, warning_event},
         writing::start_compaction,
     },
 };
@@ -21,6 +23,8 @@ use harness_core::{
         Accumulator, EncodedPrefix, OutputSchema, ProviderResponse, Request, RequestPurpose,
         StopReason, StreamEvent, ToolChoice, VendorsView, cut_off,
     },
+    secret::Secrets,
+    trace::Tracer,
 };
 
 pub(crate) fn compaction_stopped(
@@ -127,72 +131,87 @@ async fn read_summary(
     if form.is_some() {
         request = request.with_answer(form.as_ref());
     } else {
-        request = request
-            .with_thinking_from(state.machine.thinking_from())
-            .with_vendors(
-                vendors
-                    .zip(state.machine.vendors_view())
-                    .map(|(messages, view)| VendorsView { messages, ..view }),
-            )
-            .with_open_turn(state.machine.open_turn())
-            .with_tools(
-                offered_tools
-                    .as_ref()
-                    .map_or(tools.schemas(), |offered_tools| &offered_tools.schemas),
-            )
-            .with_forms(
-                offered_tools.as_ref().map_or(tools.forms(), |offered_tools| &offered_tools.forms),
-            )
-            .with_found(state.machine.found_now().by_tool(tools.search(), tools.searched()));
+        let vendors = vendors.zip(state.machine.vendors_view());
+        let vendors = vendors.map(|(messages, view)| VendorsView { messages, ..view });
+        request = with_conversation(request, &state.machine, tools, offered_tools.as_deref())
+            .with_vendors(vendors);
     }
     if how == SummaryForm::Vendor {
         request = request.with_summary_wanted();
     }
     let answer = summary.answer.insert(Accumulator::default());
     let mut answering = ProviderStream::of(agent.provider(), request);
-    loop {
-        let event = tokio::select! {
-            biased;
-            signal = stop_signals.next_signal() => match signal {
-                RunSignal::Stop(cause) => return SummaryOutcome::Stop(cause),
-                RunSignal::Warn(warning) => {
-                    state.tracer.warning(&warning);
-                    watch.tell(crate::run::stop_signals::warning_event(&warning));
-                    continue;
-                }
-            },
-            event = poll_fn(|context| answering.poll_next(context)) => event,
-        };
-        let failed = |error: Error| {
-            let why = why(error.last()).map(|why| format!("{why}: ")).unwrap_or_default();
-            let is_full = error.last().is_context_full() || error.is_context_full();
-            SummaryOutcome::Failed(SummaryFailure {
-                cause: format!("{why}{}", error.cleaned(agent.secrets())),
-                is_full,
-            })
-        };
-        match event {
-            None => break,
-            Some(Err(error)) => return failed(error),
-            Some(Ok(event)) => {
-                let Some(event) = output_text.read(event) else { continue };
-                if let StreamEvent::Retrying { attempt, of, wait, refused: _, cause } = &event {
-                    let cause = &*agent.secrets().hide(cause);
-                    let (attempt, of, wait) = (*attempt, *of, *wait);
-                    state.tracer.retry(attempt, of, wait, cause);
-                    watch.tell(Event::Retrying { attempt, of, wait, cause });
-                }
-                if let StreamEvent::ParameterDropped { parameter, cause } = &event {
-                    let cause = &*agent.secrets().hide(cause);
-                    state.tracer.parameter_dropped(parameter, cause);
-                    watch.tell(Event::ParameterDropped { parameter, cause });
-                }
-                if let Err(error) = answer.push(&event) {
-                    return failed(error);
+    let secrets = agent.secrets();
+    let mut reader = SummaryReader { tracer: &mut state.tracer, watch, secrets, answer };
+    match reader.read(&mut answering, stop_signals, &mut output_text).await {
+        Ok(()) => summary_outcome(answer, &output_text),
+        Err(ended) => ended,
+    }
+}
+
+/// Reads the answer to a request for a summary.
+struct SummaryReader<'h, 'w> {
+    tracer: &'h mut Tracer,
+    watch: &'h mut RunWatcher<'w>,
+    secrets: &'h Secrets,
+    answer: &'h mut Accumulator,
+}
+
+impl SummaryReader<'_, '_> {
+    /// Reads the stream to its end. Fails with the outcome if that comes before the end.
+    async fn read(
+        &mut self,
+        answering: &mut ProviderStream<'_>,
+        stop_signals: &mut StopSignals,
+        output_text: &mut OutputToolText<'_>,
+    ) -> Result<(), SummaryOutcome> {
+        loop {
+            let event = tokio::select! {
+                biased;
+                signal = stop_signals.next_signal() => match signal {
+                    RunSignal::Stop(cause) => return Err(SummaryOutcome::Stop(cause)),
+                    RunSignal::Warn(warning) => {
+                        self.tracer.warning(&warning);
+                        self.watch.tell(warning_event(&warning));
+                        continue;
+                    }
+                },
+                event = poll_fn(|context| answering.poll_next(context)) => event,
+            };
+            match event {
+                None => return Ok(()),
+                Some(Err(error)) => return Err(self.failure(error)),
+                Some(Ok(event)) => {
+                    let Some(event) = output_text.read(event) else { continue };
+                    if let StreamEvent::Retrying { attempt, of, wait, refused: _, cause } = &event {
+                        let cause = &*self.secrets.hide(cause);
+                        let (attempt, of, wait) = (*attempt, *of, *wait);
+                        self.tracer.retry(attempt, of, wait, cause);
+                        self.watch.tell(Event::Retrying { attempt, of, wait, cause });
+                    }
+                    if let StreamEvent::ParameterDropped { parameter, cause } = &event {
+                        let cause = &*self.secrets.hide(cause);
+                        self.tracer.parameter_dropped(parameter, cause);
+                        self.watch.tell(Event::ParameterDropped { parameter, cause });
+                    }
+                    if let Err(error) = self.answer.push(&event) {
+                        return Err(self.failure(error));
+                    }
                 }
             }
         }
     }
+
+    fn failure(&self, error: Error) -> SummaryOutcome {
+        let why = why(error.last()).map(|why| format!("{why}: ")).unwrap_or_default();
+        let is_full = error.last().is_context_full() || error.is_context_full();
+        let cause = format!("{why}{}", error.cleaned(self.secrets));
+        SummaryOutcome::Failed(SummaryFailure { cause, is_full })
+    }
+}
+
+/// What an answer that was read to its end comes to.
+fn summary_outcome(answer: &Accumulator, output_text: &OutputToolText<'_>) -> SummaryOutcome {
     if !answer.is_complete() {
         return summary_failure(&cut_off());
     }

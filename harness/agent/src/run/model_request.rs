@@ -2,26 +2,26 @@
 
 use std::{
     future::poll_fn,
-    pin::pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, ready},
 };
 
-use futures_util::{StreamExt as _, stream};
+use futures_util::{Stream, stream};
 use tokio::{
     task::{coop::poll_proceed, yield_now},
     time::Instant,
 };
-use tokio_util::sync::DropGuard;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    call_contexts::{CallContextParts, CallContexts},
+    call_contexts::CallContextParts,
     driver::{CallProgress, RequestProgress, RunDriver},
-    early_calls::EarlyCalls,
     options::RunTools,
-    progress::{ProgressEvent, ProgressReceiver},
+    progress::ProgressEvent,
     provider_stream::ProviderStream,
-    stop_signals::{RunSignal, warning_event},
+    request_state::with_conversation,
+    stop_signals::{RunSignal, StopSignals, warning_event},
     tool_calls::{AT_ONCE, begin},
     wake_flag::WakeFlag,
 };
@@ -42,11 +42,11 @@ use harness_core::{
     message::{ToolCall, Transcript},
     policy::RunGuard,
     provider::{
-        Accumulator, CallPiece, ContextMeter, OutputSchema, ProviderResponse, Request, StreamEvent,
-        cut_off,
+        Accumulator, CallPiece, ContextMeter, OutputMode, OutputSchema, ProviderResponse, Request,
+        StreamEvent, cut_off,
     },
     tool::{SideEffect, Tool},
-    trace::Tracer,
+    trace::{SpanScope, Tracer},
 };
 
 /// How many events are read one after the other, if they have arrived, before the program, the
@@ -122,7 +122,7 @@ impl RunDriver<'_> {
             stop_signals,
             over,
             request: RequestProgress { answer, asked, answer_way, ledger, fell_back, .. },
-            calls: CallProgress { early, contexts, reports, shown, .. },
+            calls,
             ..
         } = self;
         let agent = state.agent.clone();
@@ -142,32 +142,25 @@ impl RunDriver<'_> {
         };
         let program = stop_signals.program();
         let wanted = state.machine.wanted_schema(tools);
-        let mut output_text = OutputToolText::new(wanted.as_ref());
-        let request = Request::new(state.machine.sent())?
-            .with_thinking_from(state.machine.thinking_from())
-            .with_vendors(state.machine.vendors_view())
-            .with_open_turn(state.machine.open_turn())
-            .with_system(agent.system())
-            .with_tools(
-                offered_tools
-                    .as_ref()
-                    .map_or(tools.schemas(), |offered_tools| &offered_tools.schemas),
-            )
-            .with_forms(
-                offered_tools.as_ref().map_or(tools.forms(), |offered_tools| &offered_tools.forms),
-            )
-            .with_found(state.machine.found_now().by_tool(tools.search(), tools.searched()))
-            .with_settings(options.and_then(|options| options.settings.as_ref()))
-            .with_room(room, state.requests.is_strict)
-            .with_lowered_tokens(reduced_max_tokens)
-            .with_answer(wanted.as_ref())
-            .with_ledger(Some(ledger))
-            .with_sent(Some(&state.requests.sent))
-            .with_stop(&program);
+        let request = with_conversation(
+            Request::new(state.machine.sent())?,
+            &state.machine,
+            tools,
+            offered_tools.as_deref(),
+        )
+        .with_vendors(state.machine.vendors_view())
+        .with_system(agent.system())
+        .with_settings(options.and_then(|options| options.settings.as_ref()))
+        .with_room(room, state.requests.is_strict)
+        .with_lowered_tokens(reduced_max_tokens)
+        .with_answer(wanted.as_ref())
+        .with_ledger(Some(ledger))
+        .with_sent(Some(&state.requests.sent))
+        .with_stop(&program);
         *asked = true;
-        let mut answering = ProviderStream::of(agent.provider(), request);
+        let answering = ProviderStream::of(agent.provider(), request);
         let scope = state.tracer.chat_scope();
-        let mut response = ResponseStream {
+        let response = ResponseStream {
             agent: &agent,
             offered: &offered,
             policy,
@@ -178,97 +171,14 @@ impl RunDriver<'_> {
             answer: answer.insert(Accumulator::avoiding(Arc::clone(state.machine.call_ids()))),
             began: false,
             watch,
-            early,
-            contexts,
-            reports,
-            shown,
+            calls,
             over,
             has_shortened: state.machine.has_shortened(),
             fell_back,
         };
-        // One future waits during the whole answer. Making a new one for each event costs more than
-        // everything else about the event.
-        let halted = stream::unfold(stop_signals, async |stop_signals| {
-            Some((stop_signals.next_signal().await, stop_signals))
-        });
-        let mut halted = pin!(halted);
-        let mut wake_flag = WakeFlag::new();
-        let mut in_a_row = 0;
-        loop {
-            let others_first = in_a_row == 0 || (wake_flag.is_set() && program.is_cancelled());
-            let next = poll_fn(|context| {
-                // A stream that never pauses would starve the other tasks, and a tool that never
-                // pauses would use up this task's budget for everything that is polled here.
-                if others_first {
-                    ready!(poll_proceed(context)).made_progress();
-                // An event that has arrived is read without polling all the others each time, which
-                // costs more than the event itself.
-                } else if let Poll::Ready(said) = scope.within(|| answering.poll_next(context)) {
-                    return Poll::Ready(TurnSignal::Stream(said));
-                }
-                // The others are polled only if one of them has something to report.
-                if wake_flag.take(context) {
-                    let others = &mut Context::from_waker(wake_flag.waker());
-                    let said = match halted.poll_next_unpin(others) {
-                        Poll::Ready(signal) => signal.map(TurnSignal::Run),
-                        Poll::Pending => None,
-                    };
-                    let said = said.or_else(|| match response.reports.poll(others) {
-                        Poll::Ready(report) => Some(TurnSignal::Progress(report)),
-                        Poll::Pending => None,
-                    });
-                    if let Some(said) = said {
-                        // There may be more, and the futures after this one were not polled.
-                        wake_flag.set();
-                        return Poll::Ready(said);
-                    }
-                    response.early.poll(others);
-                }
-                if others_first {
-                    return scope.within(|| answering.poll_next(context)).map(TurnSignal::Stream);
-                }
-                Poll::Pending
-            });
-            let event = match next.await {
-                TurnSignal::Stream(Some(Ok(event))) => match output_text.read(event) {
-                    Some(event) => event,
-                    None => continue,
-                },
-                TurnSignal::Stream(Some(Err(error))) => return Ok(StreamEnd::Failed(error)),
-                TurnSignal::Stream(None) => return Ok(StreamEnd::Out),
-                TurnSignal::Run(RunSignal::Stop(cause)) => return Ok(StreamEnd::Stop(cause)),
-                TurnSignal::Run(RunSignal::Warn(warning)) => {
-                    response.tracer.warning(&warning);
-                    response.watch.tell(warning_event(&warning));
-                    continue;
-                }
-                TurnSignal::Progress(ProgressEvent::Agent(event)) => {
-                    event.show(|event| response.watch.tell(event));
-                    continue;
-                }
-                TurnSignal::Progress(ProgressEvent::Progress(call, message)) => {
-                    response.tracer.progress(&call, &message);
-                    response.watch.tell(Event::ToolProgress { call: &call, message: &message });
-                    continue;
-                }
-            };
-            in_a_row = (in_a_row + 1) % IN_A_ROW;
-            if in_a_row == 0 && response.watch.is_paced() {
-                yield_now().await;
-            }
-            *answer_way = wanted.as_ref().and_then(OutputSchema::way);
-            match response.process(&event) {
-                Ok(None) => {}
-                Ok(Some(call)) => {
-                    if response.start_early(call) {
-                        // Futures are lazy: the call starts when it is polled in the next round.
-                        wake_flag.set();
-                        in_a_row = 0;
-                    }
-                }
-                Err(error) => return Ok(StreamEnd::Failed(error)),
-            }
-        }
+        let source =
+            ResponseSource { answering, scope, program: &program, wanted: wanted.as_ref() };
+        Ok(response.read(source, stop_signals, answer_way).await)
     }
 
     /// Records the answer, if it is complete.
@@ -303,6 +213,16 @@ impl RunDriver<'_> {
     }
 }
 
+/// Where an answer comes from.
+struct ResponseSource<'h> {
+    answering: ProviderStream<'h>,
+    scope: SpanScope,
+    /// Cancelled when the program stops the run.
+    program: &'h CancellationToken,
+    /// The form of the answer, if the program wants one.
+    wanted: Option<&'h OutputSchema>,
+}
+
 /// An answer while it arrives: who gets its events, and the calls that start meanwhile.
 struct ResponseStream<'h, 'w> {
     agent: &'h Agent,
@@ -317,10 +237,7 @@ struct ResponseStream<'h, 'w> {
     /// Whether the answer has begun.
     began: bool,
     watch: &'h mut RunWatcher<'w>,
-    early: &'h mut EarlyCalls,
-    contexts: &'h mut CallContexts,
-    reports: &'h mut ProgressReceiver,
-    shown: &'h mut Vec<(ToolCall, Instant)>,
+    calls: &'h mut CallProgress,
     over: &'h DropGuard,
     /// Whether lines stand in place of arguments that were cleared, so that a call may repeat one.
     has_shortened: bool,
@@ -328,6 +245,121 @@ struct ResponseStream<'h, 'w> {
 }
 
 impl ResponseStream<'_, '_> {
+    /// Reads the stream to its end, and starts the calls that may start meanwhile.
+    async fn read(
+        mut self,
+        source: ResponseSource<'_>,
+        stop_signals: &mut StopSignals,
+        answer_way: &mut Option<OutputMode>,
+    ) -> StreamEnd {
+        let ResponseSource { mut answering, scope, program, wanted } = source;
+        let mut output_text = OutputToolText::new(wanted);
+        // One future waits during the whole answer. Making a new one for each event costs more than
+        // everything else about the event.
+        let halted = stream::unfold(stop_signals, async |stop_signals| {
+            Some((stop_signals.next_signal().await, stop_signals))
+        });
+        let mut halted = pin!(halted);
+        let mut wake_flag = WakeFlag::new();
+        let mut in_a_row = 0;
+        loop {
+            let others_first = in_a_row == 0 || (wake_flag.is_set() && program.is_cancelled());
+            let next = poll_fn(|context| {
+                // A stream that never pauses would starve the other tasks, and a tool that never
+                // pauses would use up this task's budget for everything that is polled here.
+                if others_first {
+                    ready!(poll_proceed(context)).made_progress();
+                // An event that has arrived is read without polling all the others each time, which
+                // costs more than the event itself.
+                } else if let Poll::Ready(said) = scope.within(|| answering.poll_next(context)) {
+                    return Poll::Ready(TurnSignal::Stream(said));
+                }
+                // The others are polled only if one of them has something to report.
+                if wake_flag.take(context)
+                    && let Some(signal) = self.poll_others(halted.as_mut(), &mut wake_flag)
+                {
+                    return Poll::Ready(signal);
+                }
+                if others_first {
+                    return scope.within(|| answering.poll_next(context)).map(TurnSignal::Stream);
+                }
+                Poll::Pending
+            });
+            let event = match next.await {
+                TurnSignal::Stream(Some(Ok(event))) => match output_text.read(event) {
+                    Some(event) => event,
+                    None => continue,
+                },
+                TurnSignal::Stream(Some(Err(error))) => return StreamEnd::Failed(error),
+                TurnSignal::Stream(None) => return StreamEnd::Out,
+                TurnSignal::Run(RunSignal::Stop(cause)) => return StreamEnd::Stop(cause),
+                TurnSignal::Run(RunSignal::Warn(warning)) => {
+                    self.tracer.warning(&warning);
+                    self.watch.tell(warning_event(&warning));
+                    continue;
+                }
+                TurnSignal::Progress(event) => {
+                    self.report_progress(event);
+                    continue;
+                }
+            };
+            in_a_row = (in_a_row + 1) % IN_A_ROW;
+            if in_a_row == 0 && self.watch.is_paced() {
+                yield_now().await;
+            }
+            *answer_way = wanted.and_then(OutputSchema::way);
+            match self.process(&event) {
+                Ok(None) => {}
+                Ok(Some(call)) => {
+                    if self.start_early(call) {
+                        // Futures are lazy: the call starts when it is polled in the next round.
+                        wake_flag.set();
+                        in_a_row = 0;
+                    }
+                }
+                Err(error) => return StreamEnd::Failed(error),
+            }
+        }
+    }
+
+    /// What stops the run or reports progress, if there is something. If not, the calls that have started early go on.
+    fn poll_others(
+        &mut self,
+        halted: Pin<&mut impl Stream<Item = RunSignal>>,
+        wake_flag: &mut WakeFlag,
+    ) -> Option<TurnSignal> {
+        let said = {
+            let others = &mut Context::from_waker(wake_flag.waker());
+            let said = match halted.poll_next(others) {
+                Poll::Ready(signal) => signal.map(TurnSignal::Run),
+                Poll::Pending => None,
+            };
+            let said = said.or_else(|| match self.calls.reports.poll(others) {
+                Poll::Ready(report) => Some(TurnSignal::Progress(report)),
+                Poll::Pending => None,
+            });
+            if said.is_none() {
+                self.calls.early.poll(others);
+            }
+            said
+        };
+        if said.is_some() {
+            // There may be more, and the calls were not polled.
+            wake_flag.set();
+        }
+        said
+    }
+
+    fn report_progress(&mut self, event: ProgressEvent) {
+        match event {
+            ProgressEvent::Agent(event) => event.show(|event| self.watch.tell(event)),
+            ProgressEvent::Progress(call, message) => {
+                self.tracer.progress(&call, &message);
+                self.watch.tell(Event::ToolProgress { call: &call, message: &message });
+            }
+        }
+    }
+
     /// Adds an event to the answer and passes it on. Returns the call that it completes.
     fn process(&mut self, event: &StreamEvent) -> Result<Option<ToolCall>, Error> {
         let is_word = !matches!(
@@ -416,11 +448,11 @@ impl ResponseStream<'_, '_> {
     /// Drops the calls that have started, because the answer starts again.
     fn discard_early_calls(&mut self, cause: &str) {
         let cause = &*self.agent.secrets().hide(cause);
-        self.reports.clear();
-        for call in self.early.count(|_| None).1 {
+        self.calls.reports.clear();
+        for call in self.calls.early.count(|_| None).1 {
             self.tracer.dropped(&call);
             self.guard.dropped();
-            self.shown.retain(|(shown, _)| shown.id() != call.id());
+            self.calls.shown.retain(|(shown, _)| shown.id() != call.id());
             self.watch.tell(Event::ToolDropped { call: &call });
         }
         self.tracer.discarded(cause);
@@ -429,7 +461,8 @@ impl ResponseStream<'_, '_> {
 
     /// Starts a call before the answer is complete, if it may. Returns whether it was started.
     fn start_early(&mut self, call: ToolCall) -> bool {
-        let Self { agent, policy, early, .. } = self;
+        let Self { agent, policy, calls, .. } = self;
+        let early = &mut calls.early;
         if !agent.can_start_early() || early.len() >= AT_ONCE || early.has(call.id()) {
             return false;
         }
@@ -455,7 +488,7 @@ impl ResponseStream<'_, '_> {
             return false;
         }
         // An early call never waits for a place.
-        let place = match self.contexts.places_of(tools.get(call.name())) {
+        let place = match self.calls.contexts.places_of(tools.get(call.name())) {
             None => None,
             Some(places) => match places.try_acquire() {
                 None => return false,
@@ -467,7 +500,7 @@ impl ResponseStream<'_, '_> {
         }
         let scope = self.tracer.call(&call, true);
         self.watch.tell(Event::ToolCall(&call));
-        self.shown.push((call.clone(), Instant::now()));
+        self.calls.shown.push((call.clone(), Instant::now()));
         let of_call = CallContextParts {
             transcript: self.transcript,
             granted: None,
@@ -476,8 +509,8 @@ impl ResponseStream<'_, '_> {
             is_unwritten: true,
             stop: self.over.token(),
         };
-        let context = self.contexts.make(&call, tools.get(call.name()), of_call);
-        self.early.push(begin(self.offered, &call, context, place, scope), call, decision);
+        let context = self.calls.contexts.make(&call, tools.get(call.name()), of_call);
+        self.calls.early.push(begin(self.offered, &call, context, place, scope), call, decision);
         true
     }
 }

@@ -3,11 +3,15 @@
 use std::sync::Arc;
 
 use super::tool_search::OfferedTools;
-use crate::compaction::gauge::{ContextGauge, ReducedMaxTokens};
+use crate::{
+    Machine,
+    compaction::gauge::{ContextGauge, ReducedMaxTokens},
+};
 use harness_core::{
     context::FileLimits,
     journal::ClearedResult,
-    provider::{ContextMeter, EncodedPrefix},
+    provider::{ContextMeter, EncodedPrefix, Request},
+    tool::ToolRegistry,
 };
 
 /// What earlier requests of a conversation have prepared or shown for the next one.
@@ -47,4 +51,19 @@ impl RequestState {
     pub(crate) fn begin_run(&mut self) {
         (self.offered_tools, self.reduced_max_tokens) = (None, None);
     }
+}
+
+/// Adds what the conversation says about its messages, and the tools with those that were found.
+pub(crate) fn with_conversation<'a>(
+    request: Request<'a>,
+    machine: &'a Machine,
+    tools: &'a ToolRegistry,
+    offered: Option<&'a OfferedTools>,
+) -> Request<'a> {
+    request
+        .with_thinking_from(machine.thinking_from())
+        .with_open_turn(machine.open_turn())
+        .with_tools(offered.map_or(tools.schemas(), |offered| &offered.schemas))
+        .with_forms(offered.map_or(tools.forms(), |offered| &offered.forms))
+        .with_found(machine.found_now().by_tool(tools.search(), tools.searched()))
 }
