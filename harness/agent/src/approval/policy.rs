@@ -7,6 +7,7 @@ use super::grant::Grant;
 use crate::{
     Agent,
     machine::call_states::ApprovedCall,
+    model_notices::{OTHER_APPROVAL, approver_panicked, nobody_to_ask},
     run::options::{RunOptions, offered},
     subagent::host::CallerRules,
 };
@@ -304,7 +305,7 @@ impl<'a> ApprovalPolicy<'a> {
             ApprovalOutcome::Decided(Decision::Deny { reason, by })
         };
         let Some((_, approver)) = self.approver() else {
-            return deny(Decider::Nobody, nobody(question));
+            return deny(Decider::Nobody, nobody_to_ask(question));
         };
         let answered = match caught(|| approver.ask(question)) {
             Ok(asked) => Shielded::new(asked).await,
@@ -318,14 +319,9 @@ impl<'a> ApprovalPolicy<'a> {
             }
             Ok(approval) => match decide(question, repeat, review, approval, self.tools()) {
                 Some(decision) => ApprovalOutcome::Decided(decision),
-                None => deny(
-                    Decider::Fault,
-                    "the approval was given for another call, so it does not count".to_owned(),
-                ),
+                None => deny(Decider::Fault, OTHER_APPROVAL.to_owned()),
             },
-            Err(panicked) => {
-                deny(Decider::Fault, format!("who was to be asked about it {panicked}"))
-            }
+            Err(panicked) => deny(Decider::Fault, approver_panicked(&panicked)),
         }
     }
 }
@@ -404,17 +400,4 @@ pub(crate) fn repeat_of(tool: &Tool, in_journal: bool) -> Repeat {
     } else {
         Repeat::Never
     }
-}
-
-/// The reason for a denial where a person would have to decide, in words for the model. What the program can do about it is
-/// in the trace.
-fn nobody(question: &ApprovalRequest) -> String {
-    let reasons = question.reasons.iter().map(|reason| reason.text.as_str());
-    let changes = question.changes.iter().map(String::as_str);
-    let why: Vec<&str> = reasons.chain(changes).collect();
-    format!(
-        "`{}` needs a person's approval ({}), and there is nobody to ask",
-        question.tool,
-        why.join("; ")
-    )
 }

@@ -6,7 +6,9 @@ use super::{
     policy::decide,
 };
 use crate::{
-    Action, Machine, conversation::spilling::LargeResultStore, model_notices::nobody_answered,
+    Action, Machine,
+    conversation::spilling::LargeResultStore,
+    model_notices::{NOBODY_DECIDED, nobody_answered},
 };
 use harness_core::{
     error::{Error, ErrorKind},
@@ -229,10 +231,7 @@ fn expired(call: &ToolCall, wait: &Wait) -> Fact {
     match &wait.awaited {
         Awaited::Approval { .. } => Fact::CallDecided {
             call: id.to_owned(),
-            decision: Decision::Deny {
-                reason: "nobody has decided about it in the time that there was".to_owned(),
-                by: Decider::Expired,
-            },
+            decision: Decision::Deny { reason: NOBODY_DECIDED.to_owned(), by: Decider::Expired },
         },
         Awaited::Result | Awaited::Answer { .. } | Awaited::Agent { .. } => {
             let (outcome, text) = nobody_answered();

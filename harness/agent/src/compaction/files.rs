@@ -5,6 +5,7 @@ use super::{context_usage::context_usage, gauge::ContextUsage};
 use crate::{
     conversation::state::ConversationState,
     machine::{SentFile, SentFiles},
+    model_notices::{TOO_LARGE, TOO_MANY, left_out_of_result, left_out_of_user},
 };
 use harness_core::{
     context::FileLimits,
@@ -12,11 +13,6 @@ use harness_core::{
     message::{Block, MediaKind, Message, Role},
     provider::tokens_of,
 };
-
-/// Why files are left out, in words for the model.
-const TOO_MANY: &str = "a request takes no more of them";
-
-const TOO_LARGE: &str = "the server takes none of this size or form";
 
 /// About how many bytes of a request one token is.
 pub(crate) const BYTES: u64 = 4;
@@ -171,19 +167,12 @@ fn line_for_files(
     let count = numbers.len();
     let numbers = numbers.into_iter().map(place);
     let Some((call, tool)) = files.call else {
-        let line = format!(
-            "[A file of the user was left out here, because {why}. Ask for it if you need it.]"
-        );
+        let line = left_out_of_user(why);
         return ClearedResult::files_of_user(place(files.message), numbers, line);
     };
-    let them = if count == 1 { "1 file".to_owned() } else { format!("{count} files") };
     let tool_of = state.tools().get(tool);
     let reads = tool_of.is_some_and(|tool| tool.side_effects().is_read_only());
-    let again = match reads {
-        true => format!(" Call `{tool}` again if you need more of it."),
-        false => String::new(),
-    };
-    let line = format!("[{them} of this result were left out, because {why}.{again}]");
+    let line = left_out_of_result(count, why, reads.then_some(tool));
     ClearedResult::files(call, numbers, line)
 }
 

@@ -12,13 +12,15 @@ use super::{
     summary_cut::can_read_results,
     vendors_summary::drop_refused_summary,
 };
-use crate::{Event, conversation::state::ConversationState, run::driver::RunDriver};
+use crate::{
+    Event, conversation::state::ConversationState, model_notices::copied_line_notice,
+    run::driver::RunDriver,
+};
 use harness_core::{
     context::{CopiedLine, FileLimits, StatedSizes, TooMuch, percent, sizes, too_much},
     error::Error,
     journal::{ClearedResult, Fact},
     message::{CallOutcome, ToolCall},
-    tool::{COPIED, READ_RESULT},
 };
 
 /// A count of a request that is more times the estimate than this is taken for a mistake.
@@ -215,15 +217,8 @@ pub(crate) fn refuse_copy(run: &mut RunDriver<'_>, call: &ToolCall) -> Result<bo
     let Some(CopiedLine { argument, name }) = find_copied_line(run.state, call) else {
         return Ok(false);
     };
-    let reads = match name.filter(|_| can_read_results(run.state)) {
-        Some(name) => format!("; `{READ_RESULT}` reads those of the earlier call as `{name}`"),
-        None => String::new(),
-    };
-    let text = format!(
-        "{COPIED}`{argument}` has words of the line that stands in the record of an earlier call in the place of what \
-         was left out there. Nothing of this call has happened. Give the argument itself{reads}. If these very words are \
-         meant, give them in two calls, a part of them in each. To find such a line in a file, give only the end of it."
-    );
+    let name = name.filter(|_| can_read_results(run.state));
+    let text = copied_line_notice(&argument, name.as_deref());
     let tools = run.state.agent.tools();
     let result = tools.readable_now(call.id(), CallOutcome::NotStarted, vec![text.into()]);
     let result = run.state.spending.guard.noted(call, result);

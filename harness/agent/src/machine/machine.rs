@@ -15,7 +15,8 @@ use super::{
 };
 use crate::{
     model_notices::{
-        GO_ON, lost_notice, not_accepted, stopped_notice, unanswered_notice, unrun_reason,
+        GO_ON, lost_notice, not_accepted, not_started_notice, stopped_notice, unanswered_notice,
+        unrun_reason, unsupported_notice,
     },
     output::requirement::OutputRequirement,
 };
@@ -356,10 +357,7 @@ impl Machine {
             Role::Assistant if last.is_paused() => Ok(resumed(None)),
             Role::Assistant => {
                 let words = match self.phase {
-                    RunPhase::Ended(Some(Outcome::Unsupported(item))) => format!(
-                        "The program could not execute the `{item}` of your reply, and nothing of it \
-                         has happened. Go on without it."
-                    ),
+                    RunPhase::Ended(Some(Outcome::Unsupported(item))) => unsupported_notice(item),
                     RunPhase::Ended(Some(Outcome::Unfit)) => not_accepted(self.faults()),
                     _ => GO_ON.to_owned(),
                 };
@@ -390,13 +388,9 @@ impl Machine {
                     }
                     CallStatus::Asked
                     | CallStatus::Allowed(_)
-                    | CallStatus::Waiting(Wait { awaited: Awaited::Approval { .. }, .. }, _) => (
-                        CallOutcome::NotStarted,
-                        format!(
-                            "This call was not started: {}. Nothing of it has happened.",
-                            unrun_reason(*then)
-                        ),
-                    ),
+                    | CallStatus::Waiting(Wait { awaited: Awaited::Approval { .. }, .. }, _) => {
+                        (CallOutcome::NotStarted, not_started_notice(&unrun_reason(*then)))
+                    }
                     CallStatus::Waiting(Wait { awaited: Awaited::Agent { .. }, .. }, granted) => {
                         stopped_notice(granted.effects)
                     }

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     Event,
     conversation::state::ConversationState,
-    model_notices::{FAULTS_TOLD, not_accepted},
+    model_notices::{FAULTS_TOLD, not_accepted, question_in_check},
     run::{driver::RunDriver, stop_signals::RunSignal, writing::write_facts},
 };
 use harness_core::{
@@ -283,10 +283,7 @@ fn verify_by_tools(run: &RunDriver<'_>, verifiers: &[Tool], answer: Value) -> Ve
             match tools.dispatch_call(&call, &context).await {
                 DispatchOutcome::Result(result) if result.outcome() == CallOutcome::Succeeded => {}
                 DispatchOutcome::Result(result) => wrong.push(result.as_text().into_owned()),
-                DispatchOutcome::Waits { .. } => wrong.push(format!(
-                    "the tool `{}` asks a person a question, which it cannot do while it checks an answer",
-                    call.name()
-                )),
+                DispatchOutcome::Waits { .. } => wrong.push(question_in_check(call.name())),
             }
         }
         match wrong.is_empty() {

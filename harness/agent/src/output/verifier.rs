@@ -2,6 +2,7 @@
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
+use crate::model_notices::OBJECTION;
 use harness_core::{
     journal::Source,
     tool::{SideEffects, Tool, ToolList},
@@ -36,7 +37,7 @@ where
 /// The objection of a function to an answer, as text.
 pub(crate) fn objection_of<O, E: fmt::Display>(verdict: Result<O, E>) -> Result<(), String> {
     verdict.map(drop).map_err(|why| match why.to_string() {
-        why if why.trim().is_empty() => "the program does not accept it".to_owned(),
+        why if why.trim().is_empty() => OBJECTION.to_owned(),
         why => why,
     })
 }

@@ -9,6 +9,7 @@ use crate::{
     Agent,
     conversation::{spilling::LargeResultStore, state::ConversationState},
     machine::call_states::{ApprovedCall, id_of_question, idempotency_key},
+    model_notices::{output_notice, still_running_notice},
     subagent::{
         host::{CallerRules, ParentRun, SubagentHost},
         suspended_child::SuspendedChild,
@@ -17,9 +18,7 @@ use crate::{
 use harness_core::{
     journal::CallSpent,
     message::{CallOutcome, Fingerprint, Message, ToolCall, ToolContent, ToolResult, Transcript},
-    tool::{
-        CallIdentity, ConcurrencyLimit, READ_RESULT, RUNS_ON, Tool, ToolContext, is_still_running,
-    },
+    tool::{CallIdentity, ConcurrencyLimit, READ_RESULT, Tool, ToolContext, is_still_running},
 };
 
 /// The contexts of a run's calls. They are kept as long as the calls run, because what a tool has
@@ -192,7 +191,7 @@ impl CallContexts {
         );
         let kept = self.made.get(result.call_id()).and_then(ToolContext::output_so_far);
         let Some(kept) = kept.filter(|_| stopped) else { return result };
-        let kept = ToolContent::Text(format!("Its output until then:\n{kept}"));
+        let kept = ToolContent::Text(output_notice(&kept));
         let content = result.content().iter().cloned().chain([kept]);
         let (id, outcome) = (result.call_id(), result.outcome());
         agent.tools().readable_to(self.spilling.limit(), id, outcome, content.collect())
@@ -226,6 +225,5 @@ pub(crate) fn call_hash(
 
 /// The result of a call that an earlier run of this process told to stop and that still runs.
 pub(crate) fn still_running_result(call: &str) -> ToolResult {
-    let text = format!("This call was told to stop. {RUNS_ON}");
-    ToolResult::new(call, CallOutcome::StillRunning, [ToolContent::Text(text)])
+    ToolResult::new(call, CallOutcome::StillRunning, [ToolContent::Text(still_running_notice())])
 }

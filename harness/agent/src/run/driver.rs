@@ -20,7 +20,7 @@ use crate::{
     conversation::state::ConversationState,
     events::{announcements::announce_fact, watcher::RunWatcher},
     machine::call_states::ApprovedCall,
-    model_notices::lost_notice,
+    model_notices::run_again_notice,
     subagent::{
         host::ParentRun,
         suspended_child::{SuspendedChild, is_transient},
@@ -363,8 +363,7 @@ impl<'a> RunDriver<'a> {
             CallOutcome::Failed | CallOutcome::NotStarted | CallOutcome::Denied
         );
         let Some(granted) = before.filter(|_| unknown) else { return result };
-        let (outcome, text) = lost_notice(granted.effects);
-        let text = format!("{text} It was to run again, and this came of it:");
+        let (outcome, text) = run_again_notice(granted.effects);
         let content = std::iter::once(ToolContent::Text(text));
         let content = content.chain(result.content().iter().cloned());
         result.said_as(outcome, content)

@@ -22,7 +22,10 @@ use crate::{
     approval::{ApprovalOutcome, approval_holds, is_run_by_program, may_repeat_call, repeat_of},
     compaction::window::refuse_copy,
     machine::call_states::ApprovedCall,
-    model_notices::{lost_notice, stopped_notice},
+    model_notices::{
+        lost_notice, not_started_notice, repeated_notice, stopped_notice, surplus_notice,
+        unfound_notice,
+    },
 };
 use harness_core::{
     error::Error,
@@ -72,13 +75,8 @@ impl RunDriver<'_> {
     /// Records results for the calls beyond the number that one answer may have. They do not run.
     pub(crate) fn refuse(&mut self, surplus: &[ToolCall]) -> Result<(), Error> {
         for call in surplus {
-            let text = format!(
-                "This call was not started: your answer asked for more than the {} calls that run \
-                 of one answer. Nothing of it has happened. Ask for it in your next answer if it \
-                 is still needed.",
-                self.state.spending.guard.of_one_answer(usize::MAX)
-            );
-            let content = [ToolContent::Text(text)];
+            let most = self.state.spending.guard.of_one_answer(usize::MAX);
+            let content = [ToolContent::Text(surplus_notice(most))];
             let result = ToolResult::new(call.id(), CallOutcome::NotStarted, content);
             self.emit(Event::ToolResult { call, result: &result, elapsed: Duration::ZERO });
             self.record_result(result)?;
@@ -277,9 +275,7 @@ impl RunDriver<'_> {
             self.undo_start(call)?;
             return written.map(|_| StartDecision::Stopped);
         }
-        let text =
-            "This call was not started: the run was stopped first. Nothing of it has happened.";
-        let content = [ToolContent::Text(text.to_owned())];
+        let content = [ToolContent::Text(not_started_notice("the run was stopped first"))];
         let result = ToolResult::new(call.id(), CallOutcome::NotStarted, content);
         let result = self.of_all_tries(result);
         self.finish(result)?;
@@ -377,8 +373,7 @@ impl RunDriver<'_> {
         (fault, why): &ReconcileFailure,
     ) -> Result<(), Error> {
         self.state.tracer.reconcile_failed(call, *fault, why);
-        let (outcome, text) = lost_notice(effects);
-        let text = format!("{text} Its tool could not find out what became of it: {why}");
+        let (outcome, text) = unfound_notice(effects, why);
         // The text comes from the tool, and may have any length.
         let tools = self.state.agent.tools();
         let result = tools.readable_now(call.id(), outcome, vec![text.into()]);
@@ -492,11 +487,7 @@ impl RunDriver<'_> {
         if other == call.id() && granted.is_some_and(|granted| !granted.again) {
             return self.record_doubt(call, still_running_result(call.id()));
         }
-        let text = format!(
-            "This call was not started: the call `{other}` does the same, was told to stop and may \
-             still be running. Nothing of this call has happened. You will be told when `{other}` has \
-             ended; look then at what it did."
-        );
+        let text = repeated_notice(other);
         // Ids come from the server, and may have any length.
         let tools = self.state.agent.tools();
         let result = tools.readable_now(call.id(), CallOutcome::NotStarted, vec![text.into()]);

@@ -12,11 +12,12 @@ use crate::{
         call_states::{CallerName, id_of_question},
         folding::fold_facts,
     },
+    model_notices::deleted_agent_notice,
 };
 use harness_core::{
     error::{Error, ErrorKind},
     journal::{Awaited, CallSpent, Fact, Journal, now},
-    message::{CallOutcome, ToolCall, ToolContent, ToolResult},
+    message::{ToolCall, ToolContent, ToolResult},
     policy::{rest_of, unknown_spent},
     tool::SideEffects,
 };
@@ -173,16 +174,7 @@ fn child_status<'a>(
 /// The result of a call whose agent waited and whose conversation was deleted meanwhile. Starting
 /// the agent again could repeat what it had done.
 fn deleted_child_result(call: &str, conversation: &str, effects: SideEffects) -> ToolResult {
-    let (outcome, truth) = match effects.is_read_only() {
-        true => (CallOutcome::StoppedReading, "It only reads, so nothing has changed."),
-        false => (
-            CallOutcome::InDoubt,
-            "It may have partly run: check what it did before you repeat it.",
-        ),
-    };
-    let text = format!(
-        "The agent cannot go on: its conversation `{conversation}` is not in the journal any more. {truth}"
-    );
+    let (outcome, text) = deleted_agent_notice(conversation, effects);
     ToolResult::new(call, outcome, [ToolContent::Text(text)])
 }
 

@@ -6,7 +6,10 @@ use harness_schema::output_schema;
 use serde_json::json;
 
 use super::{child_run::left_in_doubt, host::effects_of};
-use crate::{Agent, Answer, Outcome, Stopped};
+use crate::{
+    Agent, Answer, Stopped,
+    model_notices::{AGENT_TASK, agent_stopped},
+};
 use harness_core::{
     message::ToolContent,
     secret::beginning,
@@ -138,8 +141,7 @@ impl Agent {
             "properties": {
                 "task": {
                     "type": "string",
-                    "description": "What the agent is to do, with all that it must know for it: it sees \
-                                    nothing of this conversation.",
+                    "description": AGENT_TASK,
                 },
             },
             "required": ["task"],
@@ -165,17 +167,8 @@ impl Agent {
 /// itself.
 impl From<Stopped> for ToolError {
     fn from(stopped: Stopped) -> Self {
-        let mut text = format!("the agent came to no answer: {stopped}");
-        if stopped.outcome() == Outcome::Waiting {
-            text.push_str(
-                ". What a person is to decide or answer later can only be given to an agent whose \
-                 caller's conversation is in a journal",
-            );
-        }
-        let last = stopped.text();
-        if !last.is_empty() {
-            text.push_str(&format!(". Its last words:\n{}", beginning(last, LAST_WORDS)));
-        }
+        let last = beginning(stopped.text(), LAST_WORDS);
+        let text = agent_stopped(&stopped.to_string(), stopped.outcome(), &last);
         let error = match left_in_doubt(&stopped) {
             true => Self::in_doubt(text),
             false => Self::new(text),
