@@ -79,47 +79,6 @@ pub struct Chats {
     pub(super) shared: Arc<ChatsInner>,
 }
 
-/// Builds [`Chats`].
-#[must_use = "nothing is made before `build`"]
-pub struct ChatsBuilder {
-    agent: Agent,
-    journal: Arc<dyn Journal>,
-    idle_after: Duration,
-    most_idle: usize,
-}
-
-impl ChatsBuilder {
-    /// Sets how long a conversation without a run stays open. The default is five minutes. While it
-    /// is open, other processes cannot open it.
-    pub fn idle_after(mut self, time: Duration) -> Self {
-        self.idle_after = time;
-        self
-    }
-
-    /// Sets how many conversations without a run stay open. The default is 1,000. If there are
-    /// more, the conversation that has been without a run for longest is closed.
-    pub fn most_idle(mut self, count: usize) -> Self {
-        self.most_idle = count;
-        self
-    }
-
-    /// Builds the manager. No conversation is opened yet.
-    pub fn build(self) -> Chats {
-        let Self { agent, journal, idle_after, most_idle } = self;
-        let shared = ChatsInner {
-            agent,
-            journal,
-            idle_after,
-            most_idle,
-            slots: Mutex::default(),
-            tasks: Mutex::default(),
-            closing: CancellationToken::new(),
-            count: Arc::new(count::Sender::new(0)),
-        };
-        Chats { shared: Arc::new(shared) }
-    }
-}
-
 impl Chats {
     /// A manager of the conversations in this journal, with this agent and the default settings.
     pub fn new<J: Journal + Clone + 'static>(agent: &Agent, journal: &J) -> Self {
@@ -331,19 +290,53 @@ impl Chats {
     }
 }
 
-/// A run that was added to a conversation.
-pub(super) struct AddedRun {
-    pub(super) subscription: ChatSubscription,
-    /// Whether the conversation is already open.
-    pub(super) is_open: bool,
-}
-
 impl fmt::Debug for Chats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Chats")
             .field("agent", &self.shared.agent)
             .field("open", &self.open_conversations())
             .finish_non_exhaustive()
+    }
+}
+
+/// Builds [`Chats`].
+#[must_use = "nothing is made before `build`"]
+pub struct ChatsBuilder {
+    agent: Agent,
+    journal: Arc<dyn Journal>,
+    idle_after: Duration,
+    most_idle: usize,
+}
+
+impl ChatsBuilder {
+    /// Sets how long a conversation without a run stays open. The default is five minutes. While it
+    /// is open, other processes cannot open it.
+    pub fn idle_after(mut self, time: Duration) -> Self {
+        self.idle_after = time;
+        self
+    }
+
+    /// Sets how many conversations without a run stay open. The default is 1,000. If there are
+    /// more, the conversation that has been without a run for longest is closed.
+    pub fn most_idle(mut self, count: usize) -> Self {
+        self.most_idle = count;
+        self
+    }
+
+    /// Builds the manager. No conversation is opened yet.
+    pub fn build(self) -> Chats {
+        let Self { agent, journal, idle_after, most_idle } = self;
+        let shared = ChatsInner {
+            agent,
+            journal,
+            idle_after,
+            most_idle,
+            slots: Mutex::default(),
+            tasks: Mutex::default(),
+            closing: CancellationToken::new(),
+            count: Arc::new(count::Sender::new(0)),
+        };
+        Chats { shared: Arc::new(shared) }
     }
 }
 
@@ -354,4 +347,11 @@ impl fmt::Debug for ChatsBuilder {
             .field("most_idle", &self.most_idle)
             .finish_non_exhaustive()
     }
+}
+
+/// A run that was added to a conversation.
+pub(super) struct AddedRun {
+    pub(super) subscription: ChatSubscription,
+    /// Whether the conversation is already open.
+    pub(super) is_open: bool,
 }

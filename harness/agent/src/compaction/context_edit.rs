@@ -14,6 +14,29 @@ use harness_core::{
     tool::READ_RESULT,
 };
 
+/// A conversation with an estimate of fewer tokens fits into any window whose size was not set.
+const SMALL: u64 = 1_000;
+
+/// Results are cleared if that saves at least this fraction of the window: one part in ten.
+const WORTH: u64 = 10;
+
+/// What can be cleared.
+#[derive(Default)]
+struct ClearableParts {
+    results: Vec<ClearedResult>,
+    arguments: Vec<ClearedArguments>,
+    /// How many tokens clearing it saves.
+    saved: u64,
+}
+
+/// A change of what is sent that is due before the model is asked.
+pub(crate) enum ContextEdit {
+    /// Results are to be cleared.
+    Clear(Box<Fact>),
+    /// The oldest part is to be summarized.
+    Compact,
+}
+
 /// What is sent of a conversation now, and how much of it could be cleared.
 pub(crate) fn context_use(state: &ConversationState) -> ContextUse {
     let mut gauge = state.requests.gauge;
@@ -104,27 +127,4 @@ pub(crate) fn due_context_edit(state: &mut ConversationState) -> Option<ContextE
         || !is_guessed
         || least_after(state, &cut, used).is_ok_and(|least| least < most_after(used.tokens));
     may_help.then_some(ContextEdit::Compact)
-}
-
-/// A conversation with an estimate of fewer tokens fits into any window whose size was not set.
-const SMALL: u64 = 1_000;
-
-/// Results are cleared if that saves at least this fraction of the window: one part in ten.
-const WORTH: u64 = 10;
-
-/// What can be cleared.
-#[derive(Default)]
-struct ClearableParts {
-    results: Vec<ClearedResult>,
-    arguments: Vec<ClearedArguments>,
-    /// How many tokens clearing it saves.
-    saved: u64,
-}
-
-/// A change of what is sent that is due before the model is asked.
-pub(crate) enum ContextEdit {
-    /// Results are to be cleared.
-    Clear(Box<Fact>),
-    /// The oldest part is to be summarized.
-    Compact,
 }

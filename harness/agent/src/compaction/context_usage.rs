@@ -3,6 +3,12 @@
 use super::gauge::ContextUsage;
 use crate::conversation::state::ConversationState;
 
+/// A `max_tokens` that does not fit is lowered to a multiple of this fraction of the window: one part in sixteen.
+pub(crate) const STEPS: u64 = 16;
+
+/// Vendors take no `max_tokens` below this.
+pub(crate) const LEAST: u64 = 16;
+
 /// How many tokens the window has: the smaller one of the known size and the size that the
 /// vendor has stated.
 pub(crate) fn window_tokens(state: &ConversationState) -> Option<u64> {
@@ -71,12 +77,6 @@ pub(crate) fn window_to_sum_up(state: &ConversationState, used: ContextUsage) ->
     let window = window_or(state, used);
     state.machine.too_large().map_or(window, |refused| refused.min(window))
 }
-
-/// A `max_tokens` that does not fit is lowered to a multiple of this fraction of the window: one part in sixteen.
-pub(crate) const STEPS: u64 = 16;
-
-/// Vendors take no `max_tokens` below this.
-pub(crate) const LEAST: u64 = 16;
 
 /// How many tokens a window has left beside a request with so many, `measured` of which were counted by the vendor. It may
 /// count more for the others than is estimated.

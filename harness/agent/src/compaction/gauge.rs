@@ -3,6 +3,15 @@
 use crate::machine::{ContextView, MeasuredRequest};
 use harness_core::provider::{ContextMeter, ContextTokens};
 
+/// From this many tokens on, the factor for old messages also holds for new ones.
+const MANY: u64 = 2_000;
+
+/// About how many tokens the frame of a message costs.
+const FRAME: u64 = 10;
+
+/// With fewer tokens than this, the error of an estimate cannot be measured.
+const FEW: u64 = 200;
+
 /// Estimates the size of what is sent, and corrects the estimate by what the vendor has counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ContextGauge {
@@ -78,14 +87,13 @@ impl ContextUsage {
     }
 }
 
-/// From this many tokens on, the factor for old messages also holds for new ones.
-const MANY: u64 = 2_000;
-
-/// About how many tokens the frame of a message costs.
-const FRAME: u64 = 10;
-
-/// With fewer tokens than this, the error of an estimate cannot be measured.
-const FEW: u64 = 200;
+/// How many tokens an answer may have after a refusal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReducedMaxTokens {
+    pub(crate) tokens: u32,
+    /// Whether the vendor has counted the request.
+    pub(crate) is_counted: bool,
+}
 
 fn scale(counted: u64, estimated: u64) -> (u64, u64) {
     if estimated < FEW || counted == 0 {
@@ -99,12 +107,4 @@ fn scale(counted: u64, estimated: u64) -> (u64, u64) {
 pub(crate) fn scaled(tokens: u64, (by, of): (u64, u64)) -> u64 {
     let scaled = u128::from(tokens) * u128::from(by) / u128::from(of.max(1));
     u64::try_from(scaled).unwrap_or(u64::MAX)
-}
-
-/// How many tokens an answer may have after a refusal.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ReducedMaxTokens {
-    pub(crate) tokens: u32,
-    /// Whether the vendor has counted the request.
-    pub(crate) is_counted: bool,
 }

@@ -14,6 +14,19 @@ use harness_core::{
     tool::READ_RESULT,
 };
 
+/// How often a summary is requested in one run before the run fails.
+pub(crate) const TRIES: u32 = 2;
+
+/// The largest size of a summary, in percent of the window.
+pub(crate) const SUMMARY: u8 = 10;
+
+/// The longest answer, in tokens, that is requested of a model which is not in the table of models: each known model can give
+/// more.
+const LONGEST: u64 = 1_600;
+
+/// The conversation has at least this fraction of the window in short form, if the window is known: one part in eight.
+const SHORT: u64 = 8;
+
 /// Whether the model has the tool that reads large results.
 pub(crate) fn can_read_results(state: &ConversationState) -> bool {
     state.agent.tools().get(READ_RESULT).is_some()
@@ -149,19 +162,6 @@ pub(crate) fn after_fact(
     let estimated = ContextGauge::new(state.agent.meter()).count(seen).total();
     Ok(used.scaled(estimated))
 }
-
-/// How often a summary is requested in one run before the run fails.
-pub(crate) const TRIES: u32 = 2;
-
-/// The largest size of a summary, in percent of the window.
-pub(crate) const SUMMARY: u8 = 10;
-
-/// The longest answer, in tokens, that is requested of a model which is not in the table of models: each known model can give
-/// more.
-const LONGEST: u64 = 1_600;
-
-/// The conversation has at least this fraction of the window in short form, if the window is known: one part in eight.
-const SHORT: u64 = 8;
 
 /// How many tokens there may be after a summary, if there were `before` tokens before it.
 pub(crate) fn most_after(before: u64) -> u64 {

@@ -27,6 +27,110 @@ use harness_core::{
     trace::Tracer,
 };
 
+/// Reads the answer to a request for a summary.
+struct SummaryReader<'h, 'w> {
+    tracer: &'h mut Tracer,
+    watch: &'h mut RunWatcher<'w>,
+    secrets: &'h Secrets,
+    answer: &'h mut Accumulator,
+}
+
+impl SummaryReader<'_, '_> {
+    /// Reads the stream to its end. Fails with the outcome if that comes before the end.
+    async fn read(
+        &mut self,
+        answering: &mut ProviderStream<'_>,
+        stop_signals: &mut StopSignals,
+        output_text: &mut OutputToolText<'_>,
+    ) -> Result<(), SummaryOutcome> {
+        loop {
+            let event = tokio::select! {
+                biased;
+                signal = stop_signals.next_signal() => match signal {
+                    RunSignal::Stop(cause) => return Err(SummaryOutcome::Stop(cause)),
+                    RunSignal::Warn(warning) => {
+                        self.tracer.warning(&warning);
+                        self.watch.tell(warning_event(&warning));
+                        continue;
+                    }
+                },
+                event = poll_fn(|context| answering.poll_next(context)) => event,
+            };
+            match event {
+                None => return Ok(()),
+                Some(Err(error)) => return Err(self.failure(error)),
+                Some(Ok(event)) => {
+                    let Some(event) = output_text.read(event) else { continue };
+                    if let StreamEvent::Retrying { attempt, of, wait, refused: _, cause } = &event {
+                        let cause = &*self.secrets.hide(cause);
+                        let (attempt, of, wait) = (*attempt, *of, *wait);
+                        self.tracer.retry(attempt, of, wait, cause);
+                        self.watch.tell(Event::Retrying { attempt, of, wait, cause });
+                    }
+                    if let StreamEvent::ParameterDropped { parameter, cause } = &event {
+                        let cause = &*self.secrets.hide(cause);
+                        self.tracer.parameter_dropped(parameter, cause);
+                        self.watch.tell(Event::ParameterDropped { parameter, cause });
+                    }
+                    if let Err(error) = self.answer.push(&event) {
+                        return Err(self.failure(error));
+                    }
+                }
+            }
+        }
+    }
+
+    fn failure(&self, error: Error) -> SummaryOutcome {
+        let why = why(error.last()).map(|why| format!("{why}: ")).unwrap_or_default();
+        let is_full = error.last().is_context_full() || error.is_context_full();
+        let cause = format!("{why}{}", error.cleaned(self.secrets));
+        SummaryOutcome::Failed(SummaryFailure { cause, is_full })
+    }
+}
+
+/// How the answer to a request for a summary ended.
+pub(crate) enum SummaryOutcome {
+    /// It is complete.
+    Complete(Message, StopReason),
+    Failed(SummaryFailure),
+    Stop(InterruptCause),
+}
+
+/// Why a request for a summary failed.
+pub(crate) struct SummaryFailure {
+    pub(crate) cause: String,
+    /// Whether it was refused as too large.
+    pub(crate) is_full: bool,
+}
+
+impl From<String> for SummaryFailure {
+    fn from(cause: String) -> Self {
+        Self { cause, is_full: false }
+    }
+}
+
+/// How long a summary is.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) struct SummaryLength {
+    /// RequestPurpose how many words it has.
+    pub(crate) words: u64,
+    /// How many tokens its answer may have, whatever the settings say.
+    pub(crate) tokens: u64,
+    /// How many fit into the window, if that is known.
+    pub(crate) room: Option<u64>,
+}
+
+/// The form in which a summary is requested.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum SummaryForm {
+    /// As text, after everything that is sent.
+    Whole(SummaryLength),
+    /// The same, after the conversation in short form.
+    Short(SummaryLength, RequestPurpose),
+    /// As the vendor's own.
+    Vendor,
+}
+
 pub(crate) fn compaction_stopped(
     run: &mut RunDriver<'_>,
     request: Box<SummaryRequest>,
@@ -149,67 +253,6 @@ async fn read_summary(
     }
 }
 
-/// Reads the answer to a request for a summary.
-struct SummaryReader<'h, 'w> {
-    tracer: &'h mut Tracer,
-    watch: &'h mut RunWatcher<'w>,
-    secrets: &'h Secrets,
-    answer: &'h mut Accumulator,
-}
-
-impl SummaryReader<'_, '_> {
-    /// Reads the stream to its end. Fails with the outcome if that comes before the end.
-    async fn read(
-        &mut self,
-        answering: &mut ProviderStream<'_>,
-        stop_signals: &mut StopSignals,
-        output_text: &mut OutputToolText<'_>,
-    ) -> Result<(), SummaryOutcome> {
-        loop {
-            let event = tokio::select! {
-                biased;
-                signal = stop_signals.next_signal() => match signal {
-                    RunSignal::Stop(cause) => return Err(SummaryOutcome::Stop(cause)),
-                    RunSignal::Warn(warning) => {
-                        self.tracer.warning(&warning);
-                        self.watch.tell(warning_event(&warning));
-                        continue;
-                    }
-                },
-                event = poll_fn(|context| answering.poll_next(context)) => event,
-            };
-            match event {
-                None => return Ok(()),
-                Some(Err(error)) => return Err(self.failure(error)),
-                Some(Ok(event)) => {
-                    let Some(event) = output_text.read(event) else { continue };
-                    if let StreamEvent::Retrying { attempt, of, wait, refused: _, cause } = &event {
-                        let cause = &*self.secrets.hide(cause);
-                        let (attempt, of, wait) = (*attempt, *of, *wait);
-                        self.tracer.retry(attempt, of, wait, cause);
-                        self.watch.tell(Event::Retrying { attempt, of, wait, cause });
-                    }
-                    if let StreamEvent::ParameterDropped { parameter, cause } = &event {
-                        let cause = &*self.secrets.hide(cause);
-                        self.tracer.parameter_dropped(parameter, cause);
-                        self.watch.tell(Event::ParameterDropped { parameter, cause });
-                    }
-                    if let Err(error) = self.answer.push(&event) {
-                        return Err(self.failure(error));
-                    }
-                }
-            }
-        }
-    }
-
-    fn failure(&self, error: Error) -> SummaryOutcome {
-        let why = why(error.last()).map(|why| format!("{why}: ")).unwrap_or_default();
-        let is_full = error.last().is_context_full() || error.is_context_full();
-        let cause = format!("{why}{}", error.cleaned(self.secrets));
-        SummaryOutcome::Failed(SummaryFailure { cause, is_full })
-    }
-}
-
 /// What an answer that was read to its end comes to.
 fn summary_outcome(answer: &Accumulator, output_text: &OutputToolText<'_>) -> SummaryOutcome {
     if !answer.is_complete() {
@@ -238,49 +281,6 @@ fn summary_outcome(answer: &Accumulator, output_text: &OutputToolText<'_>) -> Su
             format!("the answer is empty, and it stopped as {stop:?}").into(),
         ),
     }
-}
-
-/// How the answer to a request for a summary ended.
-pub(crate) enum SummaryOutcome {
-    /// It is complete.
-    Complete(Message, StopReason),
-    Failed(SummaryFailure),
-    Stop(InterruptCause),
-}
-
-/// Why a request for a summary failed.
-pub(crate) struct SummaryFailure {
-    pub(crate) cause: String,
-    /// Whether it was refused as too large.
-    pub(crate) is_full: bool,
-}
-
-impl From<String> for SummaryFailure {
-    fn from(cause: String) -> Self {
-        Self { cause, is_full: false }
-    }
-}
-
-/// How long a summary is.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) struct SummaryLength {
-    /// RequestPurpose how many words it has.
-    pub(crate) words: u64,
-    /// How many tokens its answer may have, whatever the settings say.
-    pub(crate) tokens: u64,
-    /// How many fit into the window, if that is known.
-    pub(crate) room: Option<u64>,
-}
-
-/// The form in which a summary is requested.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum SummaryForm {
-    /// As text, after everything that is sent.
-    Whole(SummaryLength),
-    /// The same, after the conversation in short form.
-    Short(SummaryLength, RequestPurpose),
-    /// As the vendor's own.
-    Vendor,
 }
 
 fn summary_failure(error: &Error) -> SummaryOutcome {

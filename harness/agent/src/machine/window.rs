@@ -17,6 +17,9 @@ use harness_core::{
     provider::{FoundTools, Usage},
 };
 
+/// How many refused requests for a summary are no failure: each has half of the one before it.
+pub(super) const REFUSALS: u32 = 4;
+
 /// What is sent of a transcript, and what is known of its size.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ContextState {
@@ -49,6 +52,70 @@ pub(super) struct ContextState {
     pub(super) found: Arc<Vec<FoundTools>>,
     pub(super) refusals: RefusedRequests,
     pub(super) compactions: FailedCompactions,
+}
+
+impl ContextState {
+    /// Resets the counts of failures, because a summary was made or a run has begun.
+    pub(super) fn reset_failures(&mut self) {
+        let FailedCompactions { failures, refusals, vendor_failed, .. } = &mut self.compactions;
+        (*failures, *refusals, *vendor_failed) = (0, 0, false);
+    }
+
+    /// A run has begun: a request that is refused as too large may be repeated once, and a summary is asked for anew.
+    pub(super) fn begin_run(&mut self) {
+        self.reset_failures();
+        (self.refusals.overflows, self.compactions.too_large) = (0, None);
+        // A refusal may have been a mistake, or about one run alone. Where the window is too small, its size tells that.
+        self.refusals.refused = false;
+    }
+
+    /// Looks at the messages with which the conversation begins.
+    pub(super) fn set_initial_messages(&mut self, messages: &Messages) {
+        self.has_shortened |= has_line(messages);
+        let files = messages.iter().enumerate().filter(|(_, message)| has_files(message));
+        self.with_files = files.map(|(at, _)| at).collect();
+        self.given = InitialMessages::of(messages);
+    }
+
+    /// Whether this call is a search that has found tools.
+    pub(super) fn is_search(&self, call: &str) -> bool {
+        self.found.iter().any(|found| found.call == call)
+    }
+
+    /// Records the size of a request with this number of messages, because the model has answered
+    /// it. A model that has answered a larger request than one that was refused has a larger window than that.
+    pub(super) fn record_sent(
+        &mut self,
+        messages: usize,
+        usage: &Usage,
+        (provider, model): (&str, &str),
+        is_same: bool,
+    ) {
+        (
+            self.refusals.overflows,
+            self.refusals.refused,
+            self.compactions.too_large,
+            self.refusals.doubted,
+        ) = (0, false, None, false);
+        let answered = usage.input.unwrap_or(0);
+        self.refusals.answered =
+            if is_same { self.refusals.answered.max(answered) } else { answered };
+        self.refusals
+            .stated_windows
+            .retain(|it| it.fallback || !it.is_of(provider, model) || it.tokens > answered);
+        // Some servers count nothing and report zero tokens.
+        if let Some(input) = usage.input.filter(|input| *input > 0) {
+            let tokens = input.saturating_sub(usage.compaction.unwrap_or(0));
+            self.measured = Some(MeasuredRequest { messages, tokens });
+        }
+    }
+
+    /// Keeps a text of the program in all summaries.
+    pub(super) fn pin(&mut self, text: &String) {
+        if !self.pins.contains(text) {
+            Arc::make_mut(&mut self.pins).push(text.clone());
+        }
+    }
 }
 
 /// What is known of requests that did not fit into the window.
@@ -127,6 +194,93 @@ pub(super) struct EditedContext {
     pub(super) open_turn: usize,
     /// What is sent to the model that has made a summary of its own.
     pub(super) vendor: Option<Box<VendorView>>,
+}
+
+impl EditedContext {
+    /// Rebuilds what is sent after the context was edited.
+    pub(super) fn rebuild(&mut self, all: &Messages) {
+        let kept = self.kept.iter().filter_map(|at| Some(self.as_sent(*at, all.get(*at)?)));
+        let mut sent: Messages = kept.chain(self.summary.clone()).collect();
+        for (at, message) in all.iter().enumerate().skip(self.summed_up) {
+            sent.push(self.as_sent(at, message));
+        }
+        self.thinking_from = sent.len();
+        self.open_turn = open_turn(&sent);
+        self.sent = Transcript::of_sent(sent);
+        let Some(mut vendor) = self.vendor.take() else { return };
+        let summary = &vendor.summary;
+        let mut sent: Messages = [summary.message.clone()].into_iter().collect();
+        for (at, message) in all.iter().enumerate().skip(self.summed_up) {
+            if at == vendor.words_at {
+                summary.words.iter().for_each(|words| sent.push(words.clone()));
+            }
+            sent.push(self.as_sent(at, message));
+        }
+        if vendor.words_at >= all.len() {
+            summary.words.iter().for_each(|words| sent.push(words.clone()));
+        }
+        vendor.sent = Transcript::of_sent(sent);
+        self.vendor = Some(vendor);
+    }
+
+    /// What is sent to every model that has not made the summary.
+    pub(super) fn sent_view(&self) -> ContextView<'_> {
+        ContextView {
+            sent: &self.sent,
+            thinking_from: self.thinking_from,
+            open_turn: self.open_turn,
+            summed_up: self.summed_up,
+            head: self.kept.len().saturating_add(usize::from(self.summary.is_some())),
+            words_at: None,
+        }
+    }
+
+    /// What is sent to the model that has made the summary.
+    pub(super) fn vendor_sent_view(&self) -> Option<ContextView<'_>> {
+        let VendorView { summary, words_at, thinks_at, open_at, sent } = self.vendor.as_deref()?;
+        let words_at = summary.words.as_ref().map(|_| *words_at);
+        let summed_up = self.summed_up;
+        let mut seen =
+            ContextView { sent, thinking_from: 0, open_turn: 0, summed_up, head: 1, words_at };
+        seen.thinking_from = seen.index_of((*thinks_at).max(summed_up));
+        seen.open_turn = seen.index_of((*open_at).max(summed_up));
+        Some(seen)
+    }
+
+    /// A message as it is sent.
+    fn as_sent(&self, at: usize, message: &Message) -> Message {
+        if message.role() == Role::Assistant {
+            return self.with_shorter_calls(at, message);
+        }
+        let line =
+            |result: &ToolResult| self.cleared.get(&(at, result.call_id().to_owned())).cloned();
+        let message = &self.files.as_sent(at, message);
+        if message.role() != Role::Tool || !message.results().any(|result| line(result).is_some()) {
+            return message.clone();
+        }
+        message.with_blocks(|block| {
+            let Block::ToolResult(result) = block else { return None };
+            let content = [ToolContent::Text(line(result)?)];
+            Some(Block::ToolResult(ToolResult::new(result.call_id(), result.outcome(), content)))
+        })
+    }
+
+    fn with_shorter_calls(&self, at: usize, message: &Message) -> Message {
+        let count = message.calls().count();
+        if self.shorter.is_empty() || !(0..count).any(|it| self.shorter.contains_key(&(at, it))) {
+            return message.clone();
+        }
+        let mut number = 0_usize;
+        message.with_blocks(|block| {
+            let Block::ToolCall(call) = block else { return None };
+            let shorter = self.shorter.get(&(at, number));
+            number = number.saturating_add(1);
+            let vendor = call.vendor().cloned();
+            Some(Block::ToolCall(
+                ToolCall::new(call.id(), call.name(), shorter?).with_vendor(vendor),
+            ))
+        })
+    }
 }
 
 /// What is sent to the model that has made a summary of its own.
@@ -228,158 +382,4 @@ pub(super) fn open_turn(messages: &Messages) -> usize {
     let is_open = messages.last().is_some_and(|last| last.role() == Role::Tool);
     let said = || messages.iter().rposition(|message| message.role() == Role::User);
     if is_open { said().map_or(0, |at| at.saturating_add(1)) } else { messages.len() }
-}
-
-impl EditedContext {
-    /// Rebuilds what is sent after the context was edited.
-    pub(super) fn rebuild(&mut self, all: &Messages) {
-        let kept = self.kept.iter().filter_map(|at| Some(self.as_sent(*at, all.get(*at)?)));
-        let mut sent: Messages = kept.chain(self.summary.clone()).collect();
-        for (at, message) in all.iter().enumerate().skip(self.summed_up) {
-            sent.push(self.as_sent(at, message));
-        }
-        self.thinking_from = sent.len();
-        self.open_turn = open_turn(&sent);
-        self.sent = Transcript::of_sent(sent);
-        let Some(mut vendor) = self.vendor.take() else { return };
-        let summary = &vendor.summary;
-        let mut sent: Messages = [summary.message.clone()].into_iter().collect();
-        for (at, message) in all.iter().enumerate().skip(self.summed_up) {
-            if at == vendor.words_at {
-                summary.words.iter().for_each(|words| sent.push(words.clone()));
-            }
-            sent.push(self.as_sent(at, message));
-        }
-        if vendor.words_at >= all.len() {
-            summary.words.iter().for_each(|words| sent.push(words.clone()));
-        }
-        vendor.sent = Transcript::of_sent(sent);
-        self.vendor = Some(vendor);
-    }
-
-    /// What is sent to every model that has not made the summary.
-    pub(super) fn sent_view(&self) -> ContextView<'_> {
-        ContextView {
-            sent: &self.sent,
-            thinking_from: self.thinking_from,
-            open_turn: self.open_turn,
-            summed_up: self.summed_up,
-            head: self.kept.len().saturating_add(usize::from(self.summary.is_some())),
-            words_at: None,
-        }
-    }
-
-    /// What is sent to the model that has made the summary.
-    pub(super) fn vendor_sent_view(&self) -> Option<ContextView<'_>> {
-        let VendorView { summary, words_at, thinks_at, open_at, sent } = self.vendor.as_deref()?;
-        let words_at = summary.words.as_ref().map(|_| *words_at);
-        let summed_up = self.summed_up;
-        let mut seen =
-            ContextView { sent, thinking_from: 0, open_turn: 0, summed_up, head: 1, words_at };
-        seen.thinking_from = seen.index_of((*thinks_at).max(summed_up));
-        seen.open_turn = seen.index_of((*open_at).max(summed_up));
-        Some(seen)
-    }
-
-    /// A message as it is sent.
-    fn as_sent(&self, at: usize, message: &Message) -> Message {
-        if message.role() == Role::Assistant {
-            return self.with_shorter_calls(at, message);
-        }
-        let line =
-            |result: &ToolResult| self.cleared.get(&(at, result.call_id().to_owned())).cloned();
-        let message = &self.files.as_sent(at, message);
-        if message.role() != Role::Tool || !message.results().any(|result| line(result).is_some()) {
-            return message.clone();
-        }
-        message.with_blocks(|block| {
-            let Block::ToolResult(result) = block else { return None };
-            let content = [ToolContent::Text(line(result)?)];
-            Some(Block::ToolResult(ToolResult::new(result.call_id(), result.outcome(), content)))
-        })
-    }
-
-    fn with_shorter_calls(&self, at: usize, message: &Message) -> Message {
-        let count = message.calls().count();
-        if self.shorter.is_empty() || !(0..count).any(|it| self.shorter.contains_key(&(at, it))) {
-            return message.clone();
-        }
-        let mut number = 0_usize;
-        message.with_blocks(|block| {
-            let Block::ToolCall(call) = block else { return None };
-            let shorter = self.shorter.get(&(at, number));
-            number = number.saturating_add(1);
-            let vendor = call.vendor().cloned();
-            Some(Block::ToolCall(
-                ToolCall::new(call.id(), call.name(), shorter?).with_vendor(vendor),
-            ))
-        })
-    }
-}
-
-/// How many refused requests for a summary are no failure: each has half of the one before it.
-pub(super) const REFUSALS: u32 = 4;
-
-impl ContextState {
-    /// Resets the counts of failures, because a summary was made or a run has begun.
-    pub(super) fn reset_failures(&mut self) {
-        let FailedCompactions { failures, refusals, vendor_failed, .. } = &mut self.compactions;
-        (*failures, *refusals, *vendor_failed) = (0, 0, false);
-    }
-
-    /// A run has begun: a request that is refused as too large may be repeated once, and a summary is asked for anew.
-    pub(super) fn begin_run(&mut self) {
-        self.reset_failures();
-        (self.refusals.overflows, self.compactions.too_large) = (0, None);
-        // A refusal may have been a mistake, or about one run alone. Where the window is too small, its size tells that.
-        self.refusals.refused = false;
-    }
-
-    /// Looks at the messages with which the conversation begins.
-    pub(super) fn set_initial_messages(&mut self, messages: &Messages) {
-        self.has_shortened |= has_line(messages);
-        let files = messages.iter().enumerate().filter(|(_, message)| has_files(message));
-        self.with_files = files.map(|(at, _)| at).collect();
-        self.given = InitialMessages::of(messages);
-    }
-
-    /// Whether this call is a search that has found tools.
-    pub(super) fn is_search(&self, call: &str) -> bool {
-        self.found.iter().any(|found| found.call == call)
-    }
-
-    /// Records the size of a request with this number of messages, because the model has answered
-    /// it. A model that has answered a larger request than one that was refused has a larger window than that.
-    pub(super) fn record_sent(
-        &mut self,
-        messages: usize,
-        usage: &Usage,
-        (provider, model): (&str, &str),
-        is_same: bool,
-    ) {
-        (
-            self.refusals.overflows,
-            self.refusals.refused,
-            self.compactions.too_large,
-            self.refusals.doubted,
-        ) = (0, false, None, false);
-        let answered = usage.input.unwrap_or(0);
-        self.refusals.answered =
-            if is_same { self.refusals.answered.max(answered) } else { answered };
-        self.refusals
-            .stated_windows
-            .retain(|it| it.fallback || !it.is_of(provider, model) || it.tokens > answered);
-        // Some servers count nothing and report zero tokens.
-        if let Some(input) = usage.input.filter(|input| *input > 0) {
-            let tokens = input.saturating_sub(usage.compaction.unwrap_or(0));
-            self.measured = Some(MeasuredRequest { messages, tokens });
-        }
-    }
-
-    /// Keeps a text of the program in all summaries.
-    pub(super) fn pin(&mut self, text: &String) {
-        if !self.pins.contains(text) {
-            Arc::make_mut(&mut self.pins).push(text.clone());
-        }
-    }
 }

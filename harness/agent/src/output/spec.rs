@@ -65,15 +65,6 @@ impl OutputSpec {
     }
 }
 
-/// The blocks of a message without the text that [`OutputSpec::with_schema_text`] has added for this schema.
-pub(crate) fn without_schema<'m>(message: &'m Message, schema: Option<&Value>) -> &'m [Block] {
-    let blocks = message.blocks();
-    match (blocks.split_last(), schema) {
-        (Some((Block::Text(last), rest)), Some(schema)) if last.text() == in_words(schema) => rest,
-        _ => blocks,
-    }
-}
-
 /// Reads answers as values of a type.
 pub(crate) struct AnswerReader<T> {
     schema: DerivedAnswer,
@@ -151,6 +142,33 @@ impl<T> AnswerReader<T> {
     }
 }
 
+/// A type of which a model can give a value as its answer: it can be read from JSON and has a
+/// schema.
+///
+/// Every type that derives `serde::Deserialize` and `schemars::JsonSchema` and holds no references
+/// is one: structs, enums (a choice between answers), and also lists, numbers and the like. The
+/// model gets the doc comments of the type and of its members. It also gets limits such as
+/// `#[schemars(range(min = 1))]`, and its answer is checked against them.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the answer of a run",
+    label = "no answer can be read as this type",
+    note = "derive `serde::Deserialize` and `schemars::JsonSchema` for it, and let it hold no references",
+    note = "if the derive is there, look at `Cargo.toml`: it must be that of `schemars` 1 and `serde` 1, since the trait of another version is another trait"
+)]
+pub trait Answer: DeserializeOwned + JsonSchema + Send + 'static {}
+
+#[diagnostic::do_not_recommend]
+impl<T: DeserializeOwned + JsonSchema + Send + 'static> Answer for T {}
+
+/// The blocks of a message without the text that [`OutputSpec::with_schema_text`] has added for this schema.
+pub(crate) fn without_schema<'m>(message: &'m Message, schema: Option<&Value>) -> &'m [Block] {
+    let blocks = message.blocks();
+    match (blocks.split_last(), schema) {
+        (Some((Block::Text(last), rest)), Some(schema)) if last.text() == in_words(schema) => rest,
+        _ => blocks,
+    }
+}
+
 /// Why no answer, or no answer with a certain choice, can be read as the type.
 pub(crate) fn unreadable<T: Answer>() -> Option<String> {
     let schema = schema_of_answer::<T>();
@@ -194,21 +212,3 @@ pub(crate) fn last_words(transcript: &Transcript) -> Vec<String> {
         [.., last] => vec![texts.concat(), last.to_owned()],
     }
 }
-
-/// A type of which a model can give a value as its answer: it can be read from JSON and has a
-/// schema.
-///
-/// Every type that derives `serde::Deserialize` and `schemars::JsonSchema` and holds no references
-/// is one: structs, enums (a choice between answers), and also lists, numbers and the like. The
-/// model gets the doc comments of the type and of its members. It also gets limits such as
-/// `#[schemars(range(min = 1))]`, and its answer is checked against them.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be the answer of a run",
-    label = "no answer can be read as this type",
-    note = "derive `serde::Deserialize` and `schemars::JsonSchema` for it, and let it hold no references",
-    note = "if the derive is there, look at `Cargo.toml`: it must be that of `schemars` 1 and `serde` 1, since the trait of another version is another trait"
-)]
-pub trait Answer: DeserializeOwned + JsonSchema + Send + 'static {}
-
-#[diagnostic::do_not_recommend]
-impl<T: DeserializeOwned + JsonSchema + Send + 'static> Answer for T {}
