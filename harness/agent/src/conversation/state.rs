@@ -1,4 +1,5 @@
-//! The state of a conversation: the fold of its facts, what it has spent, its journal and its trace. It does no I/O of its own.
+//! The state of a conversation: the fold of its facts, what it has spent, its options and its trace. Nothing here does I/O:
+//! `journaling` writes the facts.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 

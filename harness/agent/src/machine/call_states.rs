@@ -25,6 +25,95 @@ pub(crate) struct ToolCallStates {
     pub(crate) then: AfterCalls,
 }
 
+/// What follows when all calls have their results.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum AfterCalls {
+    /// The model's next turn.
+    Ask,
+    /// The end of the run. Calls that have not started will not start.
+    End(Outcome),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct CallState {
+    pub(crate) call: ToolCall,
+    pub(crate) status: CallStatus,
+    /// Whether it only reads, as its tool declared when the call was allowed.
+    pub(crate) reads: bool,
+    /// What a person had allowed of it before it had to be decided again.
+    pub(crate) allowed_before: Option<Arc<CallBinding>>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum CallStatus {
+    Asked,
+    /// If it waits for an approval, nothing was granted yet; otherwise it has been allowed before.
+    Waiting(Wait, ApprovedCall),
+    Allowed(ApprovedCall),
+    Started(ApprovedCall),
+    /// It had started in a process that is gone, and may not run again.
+    Doubtful(ApprovedCall),
+    Finished(ToolResult),
+}
+
+/// What was allowed for a call.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ApprovedCall {
+    pub(crate) effects: SideEffects,
+    pub(crate) repeat: Repeat,
+    /// Whether it has run before, or may have.
+    pub(crate) again: bool,
+    /// Whether it has begun in this process, or had begun before it waited.
+    pub(crate) begun: bool,
+    /// Whether its agent has waited for somebody, and may have done something before.
+    pub(crate) waited: bool,
+    /// The review of its tool on which the decision is based.
+    pub(crate) reviewed: Option<Arc<Reviewed>>,
+    /// Whether it only produces a result that says what is wrong with it.
+    pub(crate) runs_nothing: bool,
+    /// What a person saw of it, if a person has allowed it, now or by an earlier *always*.
+    pub(crate) binding: Option<Arc<CallBinding>>,
+    /// The earlier *always* that has allowed it, if one has: the call that the person was asked
+    /// about, and the calls for which it holds.
+    pub(crate) by_grant: Option<(String, Scope)>,
+    /// Whether that *always* was withdrawn after the call had started.
+    pub(crate) revoked: bool,
+    /// The question of its tool, and the answer.
+    pub(crate) answered: Option<Arc<Answered>>,
+}
+
+impl ApprovedCall {
+    /// The arguments with which it runs: exactly those that a person saw, or those that the model wrote, with defaults.
+    pub(crate) fn arguments(&self, call: &ToolCall, tool: &Tool) -> Result<Arguments, Error> {
+        match &self.binding {
+            Some(seen) => Ok(seen.arguments.clone()),
+            None => tool.arguments_of(call),
+        }
+    }
+
+    /// Whether it may have done something before it is run now.
+    pub(crate) fn has_run(&self) -> bool {
+        self.again || self.waited
+    }
+
+    /// The status of a call that is to run. If what had allowed it was withdrawn, it is asked about
+    /// again, or is in doubt if it may have run.
+    pub(crate) fn may_run(self) -> CallStatus {
+        match (self.revoked, self.has_run()) {
+            (false, _) => CallStatus::Allowed(self),
+            (true, true) => CallStatus::Doubtful(self),
+            (true, false) => CallStatus::Asked,
+        }
+    }
+}
+
+impl CallState {
+    fn of(call: &ToolCall) -> Self {
+        let (call, status) = (call.clone(), CallStatus::Asked);
+        Self { call, status, reads: false, allowed_before: None }
+    }
+}
+
 impl ToolCallStates {
     pub(crate) fn of(asked: &Message, then: AfterCalls) -> Self {
         let calls: Vec<CallState> = asked.calls().map(CallState::of).collect();
@@ -156,92 +245,20 @@ impl ToolCallStates {
     }
 }
 
-/// What follows when all calls have their results.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum AfterCalls {
-    /// The model's next turn.
-    Ask,
-    /// The end of the run. Calls that have not started will not start.
-    End(Outcome),
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct CallState {
-    pub(crate) call: ToolCall,
-    pub(crate) status: CallStatus,
-    /// Whether it only reads, as its tool declared when the call was allowed.
-    pub(crate) reads: bool,
-    /// What a person had allowed of it before it had to be decided again.
-    pub(crate) allowed_before: Option<Arc<CallBinding>>,
-}
-
-impl CallState {
-    fn of(call: &ToolCall) -> Self {
-        let (call, status) = (call.clone(), CallStatus::Asked);
-        Self { call, status, reads: false, allowed_before: None }
-    }
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum CallStatus {
-    Asked,
-    /// If it waits for an approval, nothing was granted yet; otherwise it has been allowed before.
-    Waiting(Wait, ApprovedCall),
-    Allowed(ApprovedCall),
-    Started(ApprovedCall),
-    /// It had started in a process that is gone, and may not run again.
-    Doubtful(ApprovedCall),
-    Finished(ToolResult),
-}
-
-/// What was allowed for a call.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ApprovedCall {
-    pub(crate) effects: SideEffects,
-    pub(crate) repeat: Repeat,
-    /// Whether it has run before, or may have.
-    pub(crate) again: bool,
-    /// Whether it has begun in this process, or had begun before it waited.
-    pub(crate) begun: bool,
-    /// Whether its agent has waited for somebody, and may have done something before.
-    pub(crate) waited: bool,
-    /// The review of its tool on which the decision is based.
-    pub(crate) reviewed: Option<Arc<Reviewed>>,
-    /// Whether it only produces a result that says what is wrong with it.
-    pub(crate) runs_nothing: bool,
-    /// What a person saw of it, if a person has allowed it, now or by an earlier *always*.
-    pub(crate) binding: Option<Arc<CallBinding>>,
-    /// The earlier *always* that has allowed it, if one has: the call that the person was asked
-    /// about, and the calls for which it holds.
-    pub(crate) by_grant: Option<(String, Scope)>,
-    /// Whether that *always* was withdrawn after the call had started.
-    pub(crate) revoked: bool,
-    /// The question of its tool, and the answer.
-    pub(crate) answered: Option<Arc<Answered>>,
-}
-
-impl ApprovedCall {
-    /// The arguments with which it runs: exactly those that a person saw, or those that the model wrote, with defaults.
-    pub(crate) fn arguments(&self, call: &ToolCall, tool: &Tool) -> Result<Arguments, Error> {
-        match &self.binding {
-            Some(seen) => Ok(seen.arguments.clone()),
-            None => tool.arguments_of(call),
-        }
-    }
-
-    /// Whether it may have done something before it is run now.
-    pub(crate) fn has_run(&self) -> bool {
-        self.again || self.waited
-    }
-
-    /// The status of a call that is to run. If what had allowed it was withdrawn, it is asked about
-    /// again, or is in doubt if it may have run.
-    pub(crate) fn may_run(self) -> CallStatus {
-        match (self.revoked, self.has_run()) {
-            (false, _) => CallStatus::Allowed(self),
-            (true, true) => CallStatus::Doubtful(self),
-            (true, false) => CallStatus::Asked,
-        }
+/// The key of a call, the same for every attempt, also after the program was started again. It is
+/// made from the last message before the call that is not the model's, and from the call's id, name
+/// and arguments, since two answers to the same message may give one id to two calls. The name of
+/// the conversation comes first, if it has one: in a fork, the same call is a different one.
+pub(crate) fn idempotency_key(
+    conversation: Option<&str>,
+    transcript: &Transcript,
+    call: &ToolCall,
+    fingerprint: Fingerprint,
+) -> String {
+    let before = id_of_question(transcript);
+    match conversation {
+        Some(conversation) => format!("{conversation}/{before}/{}/{fingerprint}", call.id()),
+        None => format!("{before}/{}/{fingerprint}", call.id()),
     }
 }
 
@@ -261,6 +278,13 @@ impl CallerName {
     }
 }
 
+/// The id of the message that the model answers with the calls at the end of this transcript: the last one that is not
+/// the model's.
+pub(crate) fn id_of_question(transcript: &Transcript) -> &str {
+    let before = transcript.messages().iter().rev().find(|said| said.role() != Role::Assistant);
+    before.map_or("", Message::id)
+}
+
 #[derive(Clone, Debug)]
 pub(super) enum RunPhase {
     /// Nothing was said, or the run is over.
@@ -271,30 +295,6 @@ pub(super) enum RunPhase {
     Calling(ToolCallStates),
     /// The model has answered, and the answer is not checked yet.
     Checking,
-}
-
-/// The key of a call, the same for every attempt, also after the program was started again. It is
-/// made from the last message before the call that is not the model's, and from the call's id, name
-/// and arguments, since two answers to the same message may give one id to two calls. The name of
-/// the conversation comes first, if it has one: in a fork, the same call is a different one.
-pub(crate) fn idempotency_key(
-    conversation: Option<&str>,
-    transcript: &Transcript,
-    call: &ToolCall,
-    fingerprint: Fingerprint,
-) -> String {
-    let before = id_of_question(transcript);
-    match conversation {
-        Some(conversation) => format!("{conversation}/{before}/{}/{fingerprint}", call.id()),
-        None => format!("{before}/{}/{fingerprint}", call.id()),
-    }
-}
-
-/// The id of the message that the model answers with the calls at the end of this transcript: the last one that is not
-/// the model's.
-pub(crate) fn id_of_question(transcript: &Transcript) -> &str {
-    let before = transcript.messages().iter().rev().find(|said| said.role() != Role::Assistant);
-    before.map_or("", Message::id)
 }
 
 pub(super) fn cannot(message: impl Into<String>) -> Error {

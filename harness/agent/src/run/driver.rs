@@ -38,8 +38,8 @@ use harness_core::{
 /// How long the journal may take to write the end of a run.
 pub(crate) const LAST_WRITE: Duration = Duration::from_secs(10);
 
-/// One run, from a message of the user to its end. The module `turn` asks the model, and `calls`
-/// runs the calls of its answer.
+/// One run, from a message of the user to its end: what it is doing, and how its parts are recorded. `model_request` asks
+/// the model, `tool_calls` runs the calls of its answer, and `run_loop` does one after the other.
 pub(crate) struct RunDriver<'a> {
     pub(crate) state: &'a mut ConversationState,
     pub(crate) watch: RunWatcher<'a>,
