@@ -296,7 +296,7 @@ fn the_places_to_change_things_exist() {
     }
     // Functions that the pages name.
     for (file, name) in [
-        ("agent/src/calls.rs", "fn may_begin"),
+        ("agent/src/run/tool_calls.rs", "fn may_begin"),
         ("core/src/policy/guard/budget_limits.rs", "fn overspent"),
     ] {
         assert!(text(&format!("harness/{file}")).contains(name), "{file}: {name}");

@@ -434,7 +434,8 @@ fn every_file_says_what_it_is_for_and_none_is_too_long() {
         let mut sizes: Vec<usize> = files.values().map(|text| text.lines().count()).collect();
         sizes.sort_unstable();
         let median = sizes[sizes.len() / 2];
-        if median > MEDIAN {
+        // Of a few files the median says nothing.
+        if sizes.len() > 5 && median > MEDIAN {
             wrong.push(format!("{folder}: the median file has {median} lines, over {MEDIAN}"));
         }
         for (file, text) in &files {

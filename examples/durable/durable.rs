@@ -21,7 +21,7 @@ use std::{
 
 use harness::{
     Agent, CallOutcome, Chat, Event, Message, State,
-    agent::Sending,
+    agent::Run,
     journal::SqliteJournal,
     policy::visible,
     testing::{ScriptedProvider, ScriptedReply, reply},
@@ -71,7 +71,7 @@ async fn run() -> anyhow::Result<ExitCode> {
 }
 
 /// The run that this process begins or resumes. `None` if an earlier process has received the answer.
-fn next_run(chat: &mut Chat) -> Option<Sending<'_>> {
+fn next_run(chat: &mut Chat) -> Option<Run<'_>> {
     match chat.can_resume() {
         true => Some(chat.resume()),
         false if chat.transcript().messages().is_empty() => Some(chat.send("Pay 1 to 6.")),

@@ -5,9 +5,8 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use crate::{
     Action, Event, Machine, Numbered, Outcome,
-    announcements::announce_fact,
-    folding::{AT_ONCE, for_each_fact, unreadable},
-    numbered::run_name,
+    events::{announcements::announce_fact, numbered::run_name},
+    machine::folding::{AT_ONCE, for_each_fact, unreadable},
 };
 use harness_core::{
     error::Error,

@@ -12,7 +12,7 @@ use std::{
 /// A value that the program shares with its tools, given to a tool that takes it as a parameter.
 ///
 /// Give the value to the agent with `AgentBuilder::state`, or to one run with
-/// `Sending::state`. Building an agent fails if a tool takes a value that is
+/// `Run::state`. Building an agent fails if a tool takes a value that is
 /// neither given nor announced for each run.
 ///
 /// ```
