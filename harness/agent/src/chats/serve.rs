@@ -120,7 +120,7 @@ impl ChatTask {
     async fn run(&self, chat: &mut Chat, mut job: QueuedRun) {
         let slot = &*self.slot;
         if job.watched && slot.lock().watchers == 0 {
-            let why = "nobody waited for the run any more before it began: nothing was said";
+            let why = "the run was stopped before it began, because nobody watched it any more: the message was not added to the conversation";
             slot.end_run(Err(not_begun(Error::new(ErrorKind::Closed, why))));
             return;
         }

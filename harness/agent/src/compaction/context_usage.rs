@@ -59,7 +59,7 @@ pub(crate) fn context_usage(state: &mut ConversationState) -> ContextUsage {
     used
 }
 
-/// The estimate for the next request, whatever a vendor has counted before.
+/// The estimate for the next request from its text alone, not scaled by what a vendor has counted.
 pub(crate) fn estimated_tokens(state: &mut ConversationState) -> u64 {
     let mut gauge = state.requests.gauge;
     let estimated = gauge.count(state.sent_view()).total();

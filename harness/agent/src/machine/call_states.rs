@@ -69,7 +69,7 @@ pub(crate) struct ApprovedCall {
     pub(crate) waited: bool,
     /// The review of its tool on which the decision is based.
     pub(crate) reviewed: Option<Arc<Reviewed>>,
-    /// Whether it only produces a result that says what is wrong with it.
+    /// Whether the call runs no tool: its result only says what is wrong with the call.
     pub(crate) runs_nothing: bool,
     /// What a person saw of it, if a person has allowed it, now or by an earlier *always*.
     pub(crate) binding: Option<Arc<CallBinding>>,

@@ -188,7 +188,7 @@ impl SubagentHost {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The budget for its agents: a part of the run's budget.
+    /// The budget of the agents that this call runs. It is a part of the budget of the run that made the call.
     pub(crate) fn budget(&self) -> &Budget {
         self.budget.get_or_init(|| Budget::of_agents(&self.caller.budget))
     }
