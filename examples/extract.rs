@@ -1,7 +1,10 @@
 //! Extracts a typed value from a text: `cargo run --example extract`. Unless `PROVIDER` is set, a scripted model answers.
 mod plain;
 
-use harness::{Agent, Provider, provider_from_env, testing::ScriptedProvider, testing::reply};
+use harness::{
+    Agent, Event, Provider, policy::visible, provider_from_env, testing::ScriptedProvider,
+    testing::reply,
+};
 use std::io::Write as _;
 
 const USAGE: &str = "extract: reads a bill as a value of a type, checked
@@ -29,8 +32,24 @@ async fn extract() -> anyhow::Result<()> {
     };
     writeln!(out, "{} · {}", provider.name(), provider.model())?;
     let agent = Agent::builder(provider).build()?;
-    let bill = agent.run("Ada: 2 cakes, 12.50 in all.").answer::<Bill>().await?.into_value();
+    let run = agent.run("Ada: 2 cakes, 12.50 in all.").on_event(show);
+    let bill = run.answer::<Bill>().await?.into_value();
     Ok(writeln!(out, "{} cents to {}", bill.amount, bill.from)?)
+}
+
+/// Shows each answer, and why it was rejected. A closed output does not stop the run.
+fn show(event: Event<'_>) {
+    let mut out = std::io::stdout();
+    let _ = match event {
+        Event::TurnStarted { .. } => write!(out, "the model: "),
+        Event::Text(text) => write!(out, "{}", visible(text)),
+        Event::TurnEnded { .. } => writeln!(out),
+        Event::AnswerRejected { faults, .. } => {
+            let faults = visible(&faults.join("; "));
+            writeln!(out, "rejected: {faults}. The model is told so and answers again.")
+        }
+        _ => Ok(()),
+    };
 }
 
 #[tokio::main]

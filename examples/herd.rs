@@ -251,5 +251,13 @@ fn explained(panels: &[Panel]) -> Vec<String> {
             paced.arrivals.len(),
             paced.took.as_secs_f64()
         ),
+        format!(
+            "Use the shared pace all the same where it took longer than jitter alone: it pauses after a \
+             refusal for as long as the server asks, and keeps a gap between requests which shrinks only as \
+             answers come. Jitter alone was served in {:.1} s because it asked {} times. Some vendors count \
+             refused requests in the rate limit, which then stops other programs of the account, too.",
+            jitter.took.as_secs_f64(),
+            jitter.arrivals.len(),
+        ),
     ]
 }

@@ -46,14 +46,12 @@ impl<W: Write> Screen<W> {
             Event::ToolDenied { call, reason } => {
                 self.line(&format!("✗ {}: {}", one_line(call.name()), short(reason)))?;
             }
-            Event::ToolResult { result, .. } => {
+            Event::ToolResult { call, result, .. } => {
                 let mark = if result.is_error() { '✗' } else { '→' };
-                let text = short(&result.to_text());
-                self.line(&if text.is_empty() {
-                    format!("{mark} done")
-                } else {
-                    format!("{mark} {text}")
-                })?;
+                let (name, text) = (one_line(call.name()), short(&result.to_text()));
+                // Calls run at the same time, so a result says whose it is.
+                let text = if text.is_empty() { "done" } else { &text };
+                self.line(&format!("{mark} {name}: {text}"))?;
             }
             Event::Retrying { attempt, of, wait, cause } => {
                 let wait = wait.as_secs_f64();

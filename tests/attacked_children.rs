@@ -16,7 +16,7 @@ use futures_util::FutureExt as _;
 use harness::{
     Agent, CallOutcome, Chat, ErrorKind, Guardrails, Limits, Message, Outcome, Permissions,
     SideEffect, SideEffects, Tool, ToolContext, ToolError,
-    agent::{AgentBuilder, Machine, Sending},
+    agent::{AgentBuilder, Machine, Run},
     journal::{ConversationQuery, Fact, Journal, MemoryJournal, SqliteJournal},
     policy::{Approval, ApprovalRequest, BudgetUsage},
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
@@ -79,11 +79,7 @@ fn ran(world: &World, name: &str) -> u32 {
 }
 
 /// A function that runs an agent inside its call.
-fn runs(
-    worker: Agent,
-    effects: SideEffects,
-    with: fn(Sending<'static>) -> Sending<'static>,
-) -> Tool {
+fn runs(worker: Agent, effects: SideEffects, with: fn(Run<'static>) -> Run<'static>) -> Tool {
     Tool::new("run", "Works.", json!({"type": "object"}), effects, move |context, _| {
         let worker = worker.clone();
         Box::pin(async move { Ok(with(worker.run("Go.").in_call(&context)).await?.text().into()) })
@@ -223,7 +219,7 @@ async fn a_conversation_of_the_program_is_no_agents() {
 
 #[tokio::test]
 async fn a_function_does_not_choose_who_is_asked_for_its_agent() {
-    let accomplice: fn(Sending<'static>) -> Sending<'static> =
+    let accomplice: fn(Run<'static>) -> Run<'static> =
         |it| it.approver("accomplice", |question: ApprovalRequest| async move { question.yes() });
     let world = World::default();
     let worker = agent(asks_for(&[("p", "pay")], true), [does("pay", MUTATE, &world)]).build();

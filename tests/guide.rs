@@ -32,14 +32,68 @@ fn book() -> Vec<(Page, String)> {
     pages::contents(&text("harness/guide/SUMMARY.md")).into_iter().map(read).collect()
 }
 
-/// All anchors that links of a page name.
-fn named_anchors(text: &str) -> Vec<String> {
-    let prose: String =
-        pages::lines(text).filter(|(is_code, _)| !is_code).map(|(_, line)| line).collect();
-    let targets = prose.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
-    let named =
-        targets.filter(|(to, _)| !to.contains("://")).filter_map(|(to, _)| to.split_once('#'));
-    named.map(|(_, anchor)| anchor.to_owned()).collect()
+/// Every Markdown file of the project, with its text.
+fn markdown() -> Vec<(PathBuf, String)> {
+    let (mut found, mut folders) = (Vec::new(), vec![root()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
+            if path.is_dir() {
+                if !matches!(name, "target" | ".git" | "node_modules") {
+                    folders.push(path);
+                }
+            } else if name.ends_with(".md") {
+                let text = fs::read_to_string(&path).expect("a text file");
+                found.push((path, text));
+            }
+        }
+    }
+    found
+}
+
+/// The anchors of all headings of a page.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = pages::lines(text).filter(|(is_code, line)| !is_code && line.starts_with('#'));
+    headings.map(|(_, line)| anchor(&pages::plain(line.trim_start_matches('#')))).collect()
+}
+
+/// The anchor of a heading, as rustdoc and mdBook make it.
+fn anchor(heading: &str) -> String {
+    let letters = heading.trim().to_lowercase();
+    let kept = letters.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// The labels that links of a prose name: `b` of `[a][b]`, and `` `a` `` of `` [`a`] ``.
+fn labels(prose: &str) -> BTreeSet<String> {
+    let (mut found, mut rest) = (BTreeSet::new(), prose);
+    while let Some(at) = rest.find(['`', '[']) {
+        let from = &rest[at..];
+        let Some(end) = pages::label_ends(from).filter(|_| from.starts_with('[')) else {
+            rest = &from[pages::code_ends(from).max(1)..];
+            continue;
+        };
+        let (label, after) = (&from[1..end], &from[end + 1..]);
+        rest = after;
+        if let Some((label, after)) = after.strip_prefix('[').and_then(|it| it.split_once(']')) {
+            found.insert(label.to_owned());
+            rest = after;
+        } else if label.starts_with('`') && !after.starts_with('(') {
+            found.insert(label.split_whitespace().collect::<Vec<_>>().join(" "));
+        }
+    }
+    found
+}
+
+/// Where the links of a text lead. At the end of a page, a label may also stand for an item.
+fn targets(text: &str) -> Vec<&str> {
+    let prose = || pages::lines(text).filter(|(is_code, _)| !is_code).map(|(_, line)| line);
+    let inline = prose().flat_map(|line| line.split("](").skip(1));
+    let inline = inline.filter_map(|rest| Some(rest.split_once(')')?.0));
+    let defined = prose().filter_map(|line| Some(pages::definition(line)?.1));
+    let all = inline.chain(defined.filter(|to| !pages::is_item(to)));
+    all.filter(|to| !to.contains("://")).collect()
 }
 
 #[test]
@@ -77,8 +131,8 @@ fn a_page_has_one_title_the_one_in_the_table_of_contents() {
         let headings =
             pages::lines(&text).filter(|(is_code, _)| !is_code).map(|(_, line)| line.trim_end());
         let titles: Vec<&str> = headings.filter_map(|line| line.strip_prefix("# ")).collect();
-        // The docs of a macro or a type have their name as the title.
-        assert!(titles.is_empty() || titles == [page.title], "{}: {titles:?}", page.file);
+        assert_eq!(titles, [&*page.title], "{}", page.file);
+        assert!(text.starts_with("# "), "{}", page.file);
     }
 }
 
@@ -107,35 +161,53 @@ fn the_guide_has_the_variables_that_the_providers_read() {
 }
 
 #[test]
-fn links_to_headings_lead_to_one() {
-    let book = book();
-    let pages = || book.iter().map(|(page, text)| (&*page.file, &**text));
-    let anchors = pages::anchors(pages());
-    // What docs outside of the guide have.
-    let docs = [("trace", text("harness/core/src/trace/mod.rs"))];
-    let docs: BTreeMap<_, _> =
-        docs.iter().map(|(file, text)| (*file, text.replace("//! ", ""))).collect();
-    let others = pages::anchors(docs.iter().map(|(file, text)| (*file, &**text)));
-    let front = text("harness/src/lib.rs");
-    let others =
-        others.into_iter().chain(pages::anchors([("lib.rs", &*front.replace("//! ", ""))]));
-    let others: BTreeMap<_, _> = others.collect();
-    for (file, text) in pages() {
-        for anchor in named_anchors(text) {
-            let is_there = anchors.contains_key(&anchor) || others.contains_key(&anchor);
-            assert!(is_there, "{file}: no heading is called #{anchor}");
+fn no_link_of_the_repository_is_dead() {
+    let mut dead = Vec::new();
+    for (file, text) in markdown() {
+        for target in targets(&text) {
+            let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let to = match path {
+                "" => file.clone(),
+                path => file.parent().expect("a folder").join(path),
+            };
+            let has_anchor =
+                || fs::read_to_string(&to).is_ok_and(|text| anchors(&text).contains(anchor));
+            if !to.exists() || !anchor.is_empty() && !has_anchor() {
+                dead.push(format!("{}: {target}", file.display()));
+            }
         }
+    }
+    assert!(dead.is_empty(), "{}", dead.join("\n"));
+}
+
+/// A label that nothing defines would be shown with its brackets.
+#[test]
+fn each_label_of_a_page_has_its_definition() {
+    let docs = text("harness/guide/links.txt");
+    let in_docs: BTreeMap<_, _> = docs.lines().filter_map(pages::definition).collect();
+    for (page, text) in book() {
+        let lines = || pages::lines(&text).filter(|(is_code, _)| !is_code).map(|(_, line)| line);
+        let defined: BTreeMap<_, _> = lines().filter_map(pages::definition).collect();
+        let prose: String = lines().filter(|line| pages::definition(line).is_none()).collect();
+        let mut named = labels(&prose);
+        for (label, to) in &defined {
+            assert!(named.remove(*label), "{}: nothing names [{label}]", page.file);
+            // In the docs the page has another address.
+            let is_elsewhere = pages::is_item(to) || in_docs.contains_key(label);
+            assert!(is_elsewhere, "{}: links.txt lacks [{label}]", page.file);
+        }
+        assert!(named.is_empty(), "{}: nothing defines {named:?}", page.file);
     }
 }
 
 #[test]
-fn a_page_of_the_book_leads_to_pages_and_into_the_docs() {
-    let anchors = BTreeMap::from([("large-results".to_owned(), "large.md".to_owned())]);
-    let page = "Words on [a thing](crate::context), [`Chat::send`], [large ones](crate::agent#large-results), \
-                [how](crate::guide::own_journal), `tools![..]`, [x](https://example.org/a#b), [`Tool`](crate::Tool).\n\n\
-                ```\nlet link = \"[`Chat`]\";\n```\n\n```text\n[`no`]\n```\n";
+fn a_page_of_the_book_leads_into_the_docs() {
+    let page = "# Title\n\nWords on [a thing][context.md], [`Chat::send`], `tools![..]`, [x](https://example.org/a#b).\n\n\
+                ```\nlet link = \"[`Chat`]\";\n```\n\n```text\n[`no`]: a::b\n```\n\n\
+                [context.md]: context.md\n[`Chat::send`]: crate::Chat::send\n[tool]: macro@crate::tool\n";
     let files = [
         ("struct.Tool.html", ""),
+        ("attr.tool.html", ""),
         ("agent/struct.Chat.html", "<section id=\"method.send\">"),
         ("agent/index.html", ""),
         (
@@ -160,11 +232,11 @@ fn a_page_of_the_book_leads_to_pages_and_into_the_docs() {
         assert_eq!(docs.link(path, ""), format!("../doc/harness/{wanted}"));
     }
     assert_eq!(docs.link("agent", "steps"), "../doc/harness/agent/index.html#steps");
-    let made = pages::for_book("Title", page, &anchors, &docs);
-    let wanted = "# Title\n\nWords on [a thing](context.md), [`Chat::send`](../doc/harness/agent/struct.Chat.html#method.send), \
-                  [large ones](large.md#large-results), [how](own-journal.md), `tools![..]`, \
-                  [x](https://example.org/a#b), [`Tool`](../doc/harness/struct.Tool.html).\n\n\
-                  ```rust\nlet link = \"[`Chat`]\";\n```\n\n```text\n[`no`]\n```\n";
+    let made = pages::for_book(page, &docs);
+    let wanted = page
+        .replace("crate::Chat::send", "../doc/harness/agent/struct.Chat.html#method.send")
+        .replace("macro@crate::tool", "../doc/harness/attr.tool.html")
+        .replace("```\nlet", "```rust\nlet");
     assert_eq!(made, wanted);
 }
 
@@ -224,7 +296,7 @@ fn the_places_to_change_things_exist() {
     }
     // Functions that the pages name.
     for (file, name) in [
-        ("agent/src/calls.rs", "fn may_begin"),
+        ("agent/src/run/tool_calls.rs", "fn may_begin"),
         ("core/src/policy/guard/budget_limits.rs", "fn overspent"),
     ] {
         assert!(text(&format!("harness/{file}")).contains(name), "{file}: {name}");

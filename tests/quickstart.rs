@@ -43,10 +43,10 @@ async fn the_scenario_works_and_is_shown_as_it_happens() {
     let seen = String::from_utf8(seen).expect("text");
     let mut rest = seen.as_str();
     for line in [
-        "⚙ write_file({\"path\":\"hello.txt\",\"content\":\"hello world\"})\n→ ",
+        "⚙ write_file({\"path\":\"hello.txt\",\"content\":\"hello world\"})\n→ write_file: ",
         "⚙ read_file({\"path\":\"hello.txt\"})\n",
         "⚙ calc({\"expression\":\"17 * 23 - 100\"})\n",
-        "→ 291\n",
+        "→ calc: 291\n",
         "17 * 23 - 100 = 291\n",
     ] {
         let at = rest.find(line).unwrap_or_else(|| panic!("{line:?} is not in {rest:?}"));
@@ -104,7 +104,7 @@ fn the_program_says_what_it_needs_and_exits_by_its_rules() {
     let first = out.lines().next().expect("a line");
     assert!(first.starts_with("PROVIDER is not set, so a scripted model"), "{first}");
     assert!(first.contains("PROVIDER=anthropic") && !out.contains("claude"), "{out}");
-    assert!(out.contains("→ 291") && out.contains("tokens in"), "{out}");
+    assert!(out.contains("→ calc: 291") && out.contains("tokens in"), "{out}");
 
     let (code, _, err) = run(Some("anthropic"));
     assert_eq!((code, err.lines().count()), (Some(2), 1), "{err}");

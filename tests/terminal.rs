@@ -36,7 +36,7 @@ fn a_chat_answers_counts_saves_quits_and_goes_on() {
     let screen = terminal.prompt_after("42 * 17 - 100 = 614", 1);
     let lines: Vec<&str> = screen.lines().collect();
     assert!(lines.contains(&"⚙ calc({\"expression\":\"42 * 17 - 100\"})"), "{screen}");
-    assert!(lines.contains(&"→ 614"), "{screen}");
+    assert!(lines.contains(&"→ calc: 614"), "{screen}");
     let told = |line: &&&str| line.contains(" tokens in, ") && line.ends_with(" s)");
     assert_eq!(lines.iter().filter(told).count(), 2, "tokens and time after each turn: {screen}");
 

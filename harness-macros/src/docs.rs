@@ -190,7 +190,7 @@ fn text(lines: &[DocLine]) -> Option<DocText> {
     }))
 }
 
-/// The headings of sections for readers of the code.
+/// Headings of doc sections that are for readers of the code. The model is not told these sections.
 const SECTIONS: [&str; 9] = [
     "arguments",
     "args",

@@ -1,5 +1,6 @@
 //! The guide: one page for each task of a program.
 //!
+#![doc = include_str!("../guide/links.txt")]
 #![doc = include_str!("../guide/front.md")]
 //!
 //! The pages are also a book: `mdbook build harness/guide` in a copy of the repository.
@@ -7,6 +8,7 @@
 macro_rules! pages {
     ($($name:ident $file:literal),+ $(,)?) => {
         $(
+            #[doc = include_str!("../guide/links.txt")]
             #[doc = include_str!(concat!("../guide/", $file, ".md"))]
             pub mod $name {}
         )+

@@ -121,6 +121,7 @@ pub use harness_core::{
     name_a_second_toolset_of_a_type_with_toolset_method_equals,
 };
 
+#[doc = include_str!("../guide/links.txt")]
 #[doc = include_str!("../guide/users.md")]
 #[doc = include_str!("../guide/answers.md")]
 #[doc = include_str!("../guide/agents.md")]
@@ -128,19 +129,26 @@ pub use harness_core::{
 #[doc = include_str!("../guide/large-results.md")]
 #[doc(inline)]
 pub use harness_agent as agent;
+#[doc = include_str!("../guide/links.txt")]
 #[doc = include_str!("../guide/context.md")]
 #[doc(inline)]
 pub use harness_core::context;
+#[doc = include_str!("../guide/links.txt")]
 #[doc = include_str!("../guide/content.md")]
 #[doc(inline)]
 pub use harness_core::message;
+#[doc = include_str!("../guide/links.txt")]
 #[doc = include_str!("../guide/prompt-cache.md")]
 #[doc(inline)]
 pub use harness_core::provider;
 #[doc(inline)]
 pub use harness_core::{error, models, secret, trace};
 #[cfg(any(feature = "mcp", feature = "mcp-server"))]
-#[cfg_attr(all(feature = "mcp", feature = "mcp-server"), doc = include_str!("../guide/mcp.md"))]
+#[cfg_attr(
+    all(feature = "mcp", feature = "mcp-server"),
+    doc = include_str!("../guide/links.txt"),
+    doc = include_str!("../guide/mcp.md")
+)]
 #[doc(inline)]
 pub use harness_mcp as mcp;
 #[cfg(feature = "sockets")]
@@ -153,6 +161,8 @@ pub use harness_providers::wire;
 pub use harness_toolbox as toolbox;
 
 /// What is stored: conversations, each as the list of its facts in the order in which they happened.
+///
+#[doc = include_str!("../guide/links.txt")]
 #[doc = include_str!("../guide/durable.md")]
 pub mod journal {
     #[doc(inline)]
@@ -167,6 +177,8 @@ pub mod journal {
 
 /// Policies: what is retried, denied and asked about, and what ends a run. A policy decides and never acts; the
 /// provider wrappers in this module carry out what it decides.
+///
+#[doc = include_str!("../guide/links.txt")]
 #[doc = include_str!("../guide/failing-network.md")]
 #[doc = include_str!("../guide/guardrails.md")]
 pub mod policy {
@@ -191,18 +203,33 @@ pub mod testing {
 pub mod tool {
     #[doc(inline)]
     pub use harness_core::tool::*;
+    /// A schema in the form that a vendor enforces.
+    ///
+    #[doc = include_str!("../guide/links.txt")]
     #[doc = include_str!("../guide/strict.md")]
     #[doc(inline)]
     pub use harness_schema::StrictForm;
+    /// The schema of a tool, against which its calls are checked.
+    ///
+    #[doc = include_str!("../guide/links.txt")]
     #[doc = include_str!("../guide/schema.md")]
     #[doc(inline)]
     pub use harness_schema::ToolSchema;
 }
 
+/// Makes a tool of a function.
+///
+#[doc = include_str!("../guide/links.txt")]
 #[doc = include_str!("../guide/tool.md")]
 pub use harness_macros::tool;
+/// Makes a list of tools.
+///
+#[doc = include_str!("../guide/links.txt")]
 #[doc = include_str!("../guide/tools.md")]
 pub use harness_macros::tools;
+/// Makes tools of the methods of a value.
+///
+#[doc = include_str!("../guide/links.txt")]
 #[doc = include_str!("../guide/toolset.md")]
 pub use harness_macros::toolset;
 

@@ -5,7 +5,6 @@ mod docs;
 mod pages;
 
 use std::{
-    collections::BTreeMap,
     error::Error,
     fs,
     io::{Read as _, Write as _},
@@ -30,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "`{other}` is not known: write `guide write`, or `mdbook build harness/guide`"
         )
         .into()),
-        None => book(&root),
+        None => book(),
     }
 }
 
@@ -47,7 +46,7 @@ fn read(root: &Path) -> Result<Vec<(pages::Page, String)>, Box<dyn Error>> {
 
 /// Changes the chapters that mdBook gives on standard input, as its guide says:
 /// <https://rust-lang.github.io/mdBook/for_developers/preprocessors.html>.
-fn book(root: &Path) -> Result<(), Box<dyn Error>> {
+fn book() -> Result<(), Box<dyn Error>> {
     let mut given = String::new();
     std::io::stdin().read_to_string(&mut given)?;
     let (context, mut book): (Value, Value) = serde_json::from_str(&given)?;
@@ -63,9 +62,7 @@ fn book(root: &Path) -> Result<(), Box<dyn Error>> {
         }
     }
     let docs = Docs::new(url, html(&built.join("harness"))?);
-    let all = read(root)?;
-    let texts = all.iter().map(|(page, text)| (&*page.file, &**text));
-    change(&mut book, &pages::anchors(texts), &docs);
+    change(&mut book, &docs);
     std::io::stdout().write_all(serde_json::to_string(&book)?.as_bytes())?;
     Ok(())
 }
@@ -88,17 +85,13 @@ fn html(root: &Path) -> Result<Vec<(String, String)>, Box<dyn Error>> {
     Ok(found)
 }
 
-fn change(part: &mut Value, anchors: &BTreeMap<String, String>, docs: &Docs) {
-    if let Some(chapter) = part.get_mut("Chapter") {
-        let title = chapter["name"].as_str().unwrap_or_default().to_owned();
-        if let Some(content) = chapter.get_mut("content") {
-            let text = content.as_str().unwrap_or_default();
-            *content = pages::for_book(&title, text, anchors, docs).into();
-        }
+fn change(part: &mut Value, docs: &Docs) {
+    if let Some(content) = part.pointer_mut("/Chapter/content") {
+        *content = pages::for_book(content.as_str().unwrap_or_default(), docs).into();
     }
     match part {
-        Value::Object(members) => members.values_mut().for_each(|part| change(part, anchors, docs)),
-        Value::Array(parts) => parts.iter_mut().for_each(|part| change(part, anchors, docs)),
+        Value::Object(members) => members.values_mut().for_each(|part| change(part, docs)),
+        Value::Array(parts) => parts.iter_mut().for_each(|part| change(part, docs)),
         _ => {}
     }
 }

@@ -1,24 +1,8 @@
 //! The pages of the guide, as the book and as files for coding agents have them.
 //!
-//! The pages are parts of the docs, so their links name items. Here these become links to other pages, or to
-//! the docs.
-
-use std::collections::BTreeMap;
+//! The pages are parts of the docs, so the definitions at their end name items. Here these become links into the docs.
 
 use super::docs::Docs;
-
-/// Modules, macros and types whose docs are a page.
-const DOCS_OF: [(&str, &str); 9] = [
-    ("context", "context.md"),
-    ("guide", "front.md"),
-    ("journal", "durable.md"),
-    ("mcp", "mcp.md"),
-    ("message", "content.md"),
-    ("tool", "tool.md"),
-    ("tool::ToolSchema", "schema.md"),
-    ("tools", "tools.md"),
-    ("toolset", "toolset.md"),
-];
 
 /// A page, as the table of contents has it.
 pub(super) struct Page {
@@ -35,29 +19,6 @@ pub(super) fn contents(summary: &str) -> Vec<Page> {
     summary.lines().filter_map(entry).collect()
 }
 
-/// The file of each heading, by its anchor. If several headings are equal, the first one counts.
-pub(super) fn anchors<'a>(
-    pages: impl IntoIterator<Item = (&'a str, &'a str)>,
-) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
-    for (file, text) in pages {
-        for (is_code, line) in lines(text) {
-            let heading = line.strip_prefix('#').filter(|_| !is_code);
-            if let Some(heading) = heading.map(|rest| rest.trim_start_matches('#')) {
-                found.entry(anchor(heading)).or_insert_with(|| file.to_owned());
-            }
-        }
-    }
-    found
-}
-
-/// The anchor of a heading, as rustdoc and mdBook make it.
-pub(super) fn anchor(heading: &str) -> String {
-    let letters = heading.trim().to_lowercase();
-    let kept = letters.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
-    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
-}
-
 /// The lines of a page, and whether each is code or a fence of code.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = (bool, &str)> {
     let mut inside = false;
@@ -69,25 +30,11 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = (bool, &str)> {
     })
 }
 
-/// A page of the book: with its title, links that lead somewhere, and listings that are known to be Rust.
-pub(super) fn for_book(
-    title: &str,
-    text: &str,
-    anchors: &BTreeMap<String, String>,
-    docs: &Docs,
-) -> String {
-    let mut page = String::new();
-    if !text.trim_start().starts_with('#') {
-        page += &format!("# {title}\n\n");
-    }
-    let (mut prose, mut is_open) = (String::new(), false);
+/// A page of the book: with links that lead to the docs of items, and listings that are known to be Rust.
+pub(super) fn for_book(text: &str, docs: &Docs) -> String {
+    let (mut page, mut is_open) = (String::new(), false);
     for (is_code, line) in lines(text) {
-        if !is_code {
-            prose += line;
-            continue;
-        }
-        page += &linked(&std::mem::take(&mut prose), anchors, docs);
-        match line.trim_end().strip_prefix("```") {
+        match line.trim_end().strip_prefix("```").filter(|_| is_code) {
             Some(kind) if !is_open => {
                 let is_rust = ["", "no_run", "compile_fail", "ignore", "should_panic"];
                 let is_rust = is_rust.contains(&kind.split(',').next().unwrap_or_default());
@@ -99,57 +46,34 @@ pub(super) fn for_book(
                 page += line;
                 is_open = false;
             }
-            None => page += line,
+            None => match definition(line).filter(|(_, to)| !is_code && is_item(to)) {
+                Some((label, item)) => page += &format!("[{label}]: {}\n", docs_of(item, docs)),
+                None => page += line,
+            },
         }
     }
-    page + &linked(&prose, anchors, docs)
+    page
 }
 
-/// Prose whose links lead to pages and into the docs.
-fn linked(prose: &str, anchors: &BTreeMap<String, String>, docs: &Docs) -> String {
-    let (mut written, mut rest) = (String::new(), prose);
-    while let Some(at) = rest.find(['`', '[']) {
-        let (before, from) = rest.split_at(at);
-        written += before;
-        rest = if from.starts_with('`') {
-            let end = code_ends(from);
-            written += &from[..end];
-            &from[end..]
-        } else if let Some(end) = label_ends(from) {
-            let (label, after) = (&from[1..end], &from[end + 1..]);
-            let given = after.strip_prefix('(').and_then(|target| target.split_once(')'));
-            let shown = label.strip_prefix('`').and_then(|label| label.strip_suffix('`'));
-            match (given, shown) {
-                (Some((to, after)), _) => {
-                    written += &format!("[{label}]({})", target(to, anchors, docs));
-                    after
-                }
-                (None, Some(item)) => {
-                    written += &format!("[{label}]({})", target(item, anchors, docs));
-                    after
-                }
-                (None, None) => {
-                    written += &from[..=end];
-                    after
-                }
-            }
-        } else {
-            written.push('[');
-            &from[1..]
-        };
-    }
-    written + rest
+/// The label and the target of a line that says where a link leads: `[label]: target`.
+pub(super) fn definition(line: &str) -> Option<(&str, &str)> {
+    line.trim_end().strip_prefix('[')?.split_once("]: ")
+}
+
+/// Whether a link names an item of the crate, as links of the docs do. Where these links are unknown, its name is read.
+pub(super) fn is_item(target: &str) -> bool {
+    target.contains("::") && !target.contains("://")
 }
 
 /// Where a piece of code in a line ends that begins here.
-fn code_ends(text: &str) -> usize {
+pub(super) fn code_ends(text: &str) -> usize {
     let ticks = text.bytes().take_while(|byte| *byte == b'`').count();
     let fence = &text[..ticks];
     text[ticks..].find(fence).map_or(ticks, |at| at + 2 * ticks)
 }
 
 /// Where the label of a link ends that begins here: its bracket.
-fn label_ends(text: &str) -> Option<usize> {
+pub(super) fn label_ends(text: &str) -> Option<usize> {
     let (mut depth, mut at) = (0_u32, 0);
     while let Some(byte) = text.as_bytes().get(at) {
         match byte {
@@ -164,26 +88,11 @@ fn label_ends(text: &str) -> Option<usize> {
     None
 }
 
-/// Where a link of the docs leads in the book.
-fn target(to: &str, anchors: &BTreeMap<String, String>, docs: &Docs) -> String {
-    if to.contains("://") {
-        return to.to_owned();
-    }
-    let bare = to.split_once('@').map_or(to, |(_, path)| path);
+/// Where an item has its docs.
+fn docs_of(item: &str, docs: &Docs) -> String {
+    let bare = item.split_once('@').map_or(item, |(_, path)| path);
     let (path, anchor) = bare.split_once('#').unwrap_or((bare, ""));
-    if let Some(file) = anchors.get(anchor) {
-        return format!("{file}#{anchor}");
-    }
-    let path = path.trim_start_matches("crate::").trim_end_matches("()");
-    if let Some(page) = path.strip_prefix("guide::") {
-        return format!("{}.md", page.replace('_', "-"));
-    }
-    if let Some((_, file)) = DOCS_OF.iter().find(|(module, _)| path == *module) {
-        return (*file).to_owned();
-    }
-    let path: String =
-        path.chars().filter(|c| c.is_alphanumeric() || matches!(c, ':' | '_')).collect();
-    docs.link(&path, anchor)
+    docs.link(path.trim_start_matches("crate::").trim_end_matches("()"), anchor)
 }
 
 /// The first sentence of a page.
@@ -198,7 +107,7 @@ pub(super) fn first_words(text: &str) -> String {
 }
 
 /// Without links.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     let mut written = String::new();
     let mut rest = text;
     while let Some(at) = rest.find(['`', '[']) {
@@ -216,10 +125,9 @@ fn plain(text: &str) -> String {
         };
         written += &from[1..end];
         let after = &from[end + 1..];
-        rest = match after.strip_prefix('(') {
-            Some(target) => target.split_once(')').map_or("", |(_, after)| after),
-            None => after,
-        };
+        let ends = [('(', ')'), ('[', ']')].into_iter();
+        let mut target = ends.filter_map(|(begin, end)| after.strip_prefix(begin)?.split_once(end));
+        rest = target.next().map_or(after, |(_, after)| after);
     }
     written + rest
 }

@@ -115,7 +115,7 @@ async fn who_waits_for_long_keeps_what_it_holds() {
     let journal = PostgresJournal::builder(url).schema(&schema).connect().await.expect("a journal");
     let other = server.journal(&schema).await;
     let _hold = journal.hold("held").await.expect("held");
-    let idle = "and state = 'idle' and clock_timestamp() > state_change + interval '400 ms'";
+    let idle = "and state = 'idle' and clock_timestamp() > state_change + interval '1100 ms'";
     server.until(&format!("select count(*) {} {idle}", holders(&schema))).await;
     assert!(other.hold("held").await.unwrap_err().is_busy());
 

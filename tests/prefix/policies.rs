@@ -21,13 +21,13 @@ use crate::{Say, Vendor, begin, tool};
 async fn changes(chat: &mut Chat, message: &str) -> Vec<Value> {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sees = Arc::clone(&seen);
-    let sending = chat.send(message).on_event(move |event| {
+    let run = chat.send(message).on_event(move |event| {
         let json = serde_json::to_value(event.into_owned()).unwrap();
         if json["type"] == "prefix_changed" {
             sees.lock().unwrap().push(json);
         }
     });
-    sending.await.unwrap();
+    run.await.unwrap();
     let seen = seen.lock().unwrap();
     seen.clone()
 }

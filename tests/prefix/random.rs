@@ -11,7 +11,7 @@ use std::{
 use harness::{
     Agent, AnthropicProvider, Chat, Event, OpenAIProvider, Outcome, Provider, SideEffects, Stopped,
     Tool,
-    agent::Sending,
+    agent::Run,
     journal::MemoryJournal,
     policy::{ApprovalRequest, RetryPolicy},
     testing::{Answer, LoopbackServer, PrefixCheck, anthropic, responses},
@@ -198,7 +198,7 @@ impl Life {
     /// Runs, and compares what was sent with what was expected.
     async fn run(
         &mut self,
-        sending: Sending<'_>,
+        run: Run<'_>,
         at: usize,
         binds: bool,
         [answers, typed]: [bool; 2],
@@ -207,7 +207,7 @@ impl Life {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let sees = Arc::clone(&seen);
         let before = self.traffic.answered.load(Ordering::Relaxed);
-        let sending = sending.on_event(move |event| {
+        let run = run.on_event(move |event| {
             if let Event::PrefixChanged { left_out, refusal, appended, .. } = event {
                 let mut seen = sees.lock().unwrap();
                 seen.left_out += left_out;
@@ -216,12 +216,12 @@ impl Life {
             }
         });
         let outcome = match answers {
-            true => match sending.answer::<Town>().await {
+            true => match run.answer::<Town>().await {
                 Ok(_) => "answered".to_owned(),
                 Err(stopped) if is_ordinary(&stopped) => "stopped".to_owned(),
                 Err(stopped) => format!("{stopped:?}"),
             },
-            false => match sending.await {
+            false => match run.await {
                 Ok(_) => "answered".to_owned(),
                 Err(stopped) if is_ordinary(&stopped) => "stopped".to_owned(),
                 Err(stopped) => format!("{stopped:?}"),
@@ -267,8 +267,8 @@ impl Life {
             match self.random.u32(..12) {
                 0..4 => {
                     let _ = writeln!(self.story, "a message");
-                    let sending = chat.send(format!("Question {step}? ").repeat(300));
-                    self.run(sending, at, binds, [false, false], &mut known).await;
+                    let run = chat.send(format!("Question {step}? ").repeat(300));
+                    self.run(run, at, binds, [false, false], &mut known).await;
                 }
                 4 => {
                     let names: Vec<String> = agent
@@ -279,14 +279,14 @@ impl Life {
                         .map(|it| it.name().to_owned())
                         .collect();
                     let _ = writeln!(self.story, "a message with {names:?}");
-                    let sending = chat.send("With fewer?").only_tools(names);
-                    self.run(sending, at, binds, [false, false], &mut known).await;
+                    let run = chat.send("With fewer?").only_tools(names);
+                    self.run(run, at, binds, [false, false], &mut known).await;
                 }
                 5 => {
                     let _ = writeln!(self.story, "a typed answer");
-                    let sending = chat.send("What town?");
+                    let run = chat.send("What town?");
                     // At Anthropic, its form is no part of the prefix.
-                    self.run(sending, at, binds, [true, at == 1], &mut known).await;
+                    self.run(run, at, binds, [true, at == 1], &mut known).await;
                 }
                 6 => {
                     let open: Vec<_> = agent.inbox(&self.journal).waiting(&name).await.unwrap();

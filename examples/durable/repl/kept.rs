@@ -10,7 +10,7 @@ use std::{
 use anyhow::Context as _;
 use harness::{
     Agent, Chat, Error, Role, Transcript,
-    agent::{Machine, Sending},
+    agent::{Machine, Run},
     journal::{
         ConversationInfo, ConversationPage, ConversationQuery, Journal as _, Metadata,
         SqliteJournal,
@@ -61,13 +61,13 @@ impl Kept {
     }
 
     /// Says something to the model, which thinks as much as the person says.
-    pub(crate) fn send(&mut self, text: &str) -> Sending<'_> {
+    pub(crate) fn send(&mut self, text: &str) -> Run<'_> {
         let settings = self.settings();
         self.chat.send(text).settings(settings)
     }
 
     /// Goes on with the run that came to no answer.
-    pub(crate) fn go_on(&mut self) -> Sending<'_> {
+    pub(crate) fn go_on(&mut self) -> Run<'_> {
         let settings = self.settings();
         self.chat.resume().settings(settings)
     }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use harness::{CancellationToken, Event, Outcome, agent::Sending, policy::visible};
+use harness::{CancellationToken, Event, Outcome, agent::Run, policy::visible};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::{
@@ -35,7 +35,7 @@ pub(crate) enum Ended {
 /// # Errors
 /// Fails if the screen cannot be written to.
 pub(crate) async fn take(
-    run: Sending<'_>,
+    run: Run<'_>,
     signals: &mut Signals,
     screen: &mut Screen<io::Stdout>,
 ) -> anyhow::Result<Ended> {

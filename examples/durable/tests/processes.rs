@@ -28,6 +28,7 @@ fn run_for(folder: &Path, time: Duration) -> (String, Option<i32>) {
         .arg(folder.join("chats.db"))
         .arg("--ledger")
         .arg(folder.join("ledger"))
+        .args(["--call", "50"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -50,6 +51,7 @@ fn a_payment_that_fails_is_not_said_to_be_made() {
         .arg(folder.path().join("chats.db"))
         .arg("--ledger")
         .arg(folder.path())
+        .args(["--call", "50"])
         .output()
         .expect("it runs");
     let told = said(&output);

@@ -2,16 +2,20 @@
 
 use std::{
     any::TypeId,
+    collections::HashSet,
     fmt,
     path::PathBuf,
     sync::{Arc, OnceLock},
 };
 
-use super::{Chat, OpenCall, PrefixPolicy, Sending, tool_search::deferred_tools};
+use crate::{
+    Machine, OpenCall,
+    run::{prefix::PrefixPolicy, tool_search::deferred_tools},
+};
 use harness_core::{
     context::Window,
     error::{Error, ErrorKind},
-    message::{Message, Transcript},
+    message::Transcript,
     models::Models,
     policy::{Approver, Budget, Guardrails, Limits, Permissions},
     provider::{ContextMeter, Provider},
@@ -93,23 +97,6 @@ impl Agent {
     /// Begins the builder of an agent that asks this provider.
     pub fn builder(provider: impl Provider + 'static) -> AgentBuilder {
         AgentBuilder::new(Arc::new(provider))
-    }
-
-    /// Runs one task to its end, in a new conversation. Nothing happens before the returned value
-    /// is awaited.
-    pub fn run(&self, message: impl Into<Message>) -> Sending<'static> {
-        Sending::owned(self.chat(), message.into())
-    }
-
-    /// Begins a conversation that continues from one message to the next.
-    pub fn chat(&self) -> Chat {
-        Chat::new(self.clone())
-    }
-
-    /// Begins a conversation that continues the given transcript. Each call in it that has no
-    /// result gets the outcome *in doubt*, since nothing records how it ended.
-    pub fn chat_from(&self, transcript: Transcript) -> Chat {
-        Chat::given(self.clone(), transcript)
     }
 
     /// The tools, in the order in which the model gets them.
@@ -267,6 +254,22 @@ impl Agent {
             ),
         ))
     }
+
+    /// How many tokens the window has by the program's setting or by the table of models.
+    pub(crate) fn window_tokens(&self) -> Option<u64> {
+        let look_up = || {
+            let (name, model) = self.provider_and_model();
+            self.models().find(name, model).window
+        };
+        self.window().set_tokens().or_else(|| *self.known_window().get_or_init(look_up))
+    }
+
+    /// The same in a conversation, in which the vendor may have stated it.
+    pub(crate) fn window_in(&self, machine: &Machine) -> Option<u64> {
+        let (provider, model) = self.provider_and_model();
+        let told = machine.stated_window(provider, model);
+        self.window_tokens().into_iter().chain(told).min()
+    }
 }
 
 impl fmt::Debug for Agent {
@@ -354,14 +357,14 @@ impl AgentBuilder {
 
     /// Shares a value with the tools in all runs. A tool takes it as a parameter
     /// [`State<T>`](harness_core::tool::State). There is one value of each type: a second one replaces the
-    /// first. A conversation can replace it by [`Chat::state`], and a run by [`Sending::state`].
+    /// first. A conversation can replace it by [`Chat::state`], and a run by [`Run::state`].
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.context = self.context.with(value);
         self
     }
 
     /// Announces that each run brings a value of this type, such as the user whom the run serves.
-    /// The value comes from [`Sending::state`] or, for a whole conversation, from [`Chat::state`],
+    /// The value comes from [`Run::state`] or, for a whole conversation, from [`Chat::state`],
     /// and tools take it as a parameter [`State<T>`](harness_core::tool::State). A run without it fails before
     /// anything is sent.
     ///
@@ -477,7 +480,7 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets what each run may spend, unless the run sets its own limits by [`Sending::limits`]: see
+    /// Sets what each run may spend, unless the run sets its own limits by [`Run::limits`]: see
     /// [`Limits`]. A limit that is left open keeps its value. The defaults are 100 tool calls,
     /// 5,000,000 tokens of input and 500,000 tokens of output.
     pub fn run_limits(mut self, limits: Limits) -> Self {
@@ -681,35 +684,12 @@ impl AgentBuilder {
             Err(Error::new(ErrorKind::Configuration, text))
         })?;
         permissions.check_names(&tools)?;
-        if let Some(both) = per_run.iter().find(|announced| context.values().has(announced.id())) {
-            let text = format!(
-                "`{}` is both given to the agent and announced for each run. Leave out \
-                 `state_per_run` if a run may use the agent's value, or `state` if each run needs its own",
-                both.name()
-            );
-            return Err(Error::new(ErrorKind::Configuration, text));
-        }
-        // The library puts values of both types into every run.
-        let own = [TypeId::of::<Budget>(), TypeId::of::<Transcript>()];
-        let announced = |needed: &StateType| {
-            own.contains(&needed.id())
-                || per_run.iter().any(|announced| announced.id() == needed.id())
-        };
-        tools.check_state(context.values(), announced)?;
+        check_values(&tools, &context, &per_run)?;
         tool_search.check(|name| tools.get(name).is_some())?;
         let model = caught(|| models.find(provider.name(), provider.model())).unwrap_or_default();
         let window_tokens = window.set_tokens().or(model.window);
         let names = deferred_tools(&tools, &tool_search, window_tokens, model.request_tools);
-        if !names.is_empty() {
-            if tools.get(TOOL_SEARCH).is_some() {
-                let text = format!(
-                    "a tool is named `{TOOL_SEARCH}`, like the library's own tool for searching among many tools. Give \
-                     it another name, or turn the library's tool off by `AgentBuilder::tool_search(ToolSearch::off())`"
-                );
-                return Err(Error::new(ErrorKind::Configuration, text));
-            }
-            tools = tools.searching(&names)?;
-        }
+        let tools = searching(tools, &names)?;
         let meter = ContextMeter::new(system.as_deref(), tools.schemas());
         Ok(Agent(Arc::new(AgentInner {
             provider,
@@ -736,6 +716,44 @@ impl AgentBuilder {
             reading: OnceLock::new(),
         })))
     }
+}
+
+/// Fails if a tool takes a value that the agent does not have and that no run has to bring, and if a value is announced that
+/// the agent has.
+fn check_values(
+    tools: &ToolRegistry,
+    context: &ToolContext,
+    per_run: &[StateType],
+) -> Result<(), Error> {
+    if let Some(both) = per_run.iter().find(|announced| context.values().has(announced.id())) {
+        let text = format!(
+            "`{}` is both given to the agent and announced for each run. Leave out \
+                 `state_per_run` if a run may use the agent's value, or `state` if each run needs its own",
+            both.name()
+        );
+        return Err(Error::new(ErrorKind::Configuration, text));
+    }
+    // The library puts values of both types into every run.
+    let own = [TypeId::of::<Budget>(), TypeId::of::<Transcript>()];
+    let announced = |needed: &StateType| {
+        own.contains(&needed.id()) || per_run.iter().any(|announced| announced.id() == needed.id())
+    };
+    tools.check_state(context.values(), announced)
+}
+
+/// The tools, of which those with these names have to be searched for.
+fn searching(tools: ToolRegistry, names: &HashSet<String>) -> Result<ToolRegistry, Error> {
+    if names.is_empty() {
+        return Ok(tools);
+    }
+    if tools.get(TOOL_SEARCH).is_some() {
+        let text = format!(
+            "a tool is named `{TOOL_SEARCH}`, like the library's own tool for searching among many tools. Give \
+                     it another name, or turn the library's tool off by `AgentBuilder::tool_search(ToolSearch::off())`"
+        );
+        return Err(Error::new(ErrorKind::Configuration, text));
+    }
+    tools.searching(names)
 }
 
 /// The secrets of the provider together with those that the program has added.

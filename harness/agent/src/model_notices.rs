@@ -1,11 +1,14 @@
-//! The texts that the program itself tells the model: about a reply that broke off, an answer that
-//! was rejected, and calls that did not run or did not end.
+//! All texts that the loop itself says to a model: about replies that broke off, answers that were rejected, calls that did
+//! not run or did not end, agents in calls, and what was left out. `harness-core` has those of tools and summaries.
 
-use super::{Outcome, call_states::AfterCalls};
+use crate::{Outcome, machine::call_states::AfterCalls};
 use harness_core::{
     journal::{Awaited, Limit},
     message::{CallOutcome, ToolResult},
-    tool::SideEffects,
+    policy::ApprovalRequest,
+    provider::WantedItem,
+    tool::{COPIED, READ_RESULT, RUNS_ON, SideEffects},
+    unwind::Panicked,
 };
 
 /// The text for the model after its reply broke off.
@@ -121,4 +124,159 @@ pub(super) fn not_accepted(faults: &[String]) -> String {
 /// Instructions that came when the conversation was going on.
 pub(super) fn new_instructions(system: &str) -> String {
     format!("From here on, these instructions hold in place of all earlier ones:\n\n{system}")
+}
+
+/// The text for the model about an item of its reply that the program cannot execute.
+pub(super) fn unsupported_notice(item: WantedItem) -> String {
+    format!(
+        "The program could not execute the `{item}` of your reply, and nothing of it has happened. Go on without it."
+    )
+}
+
+/// The text for the model about a call that did not start, and why.
+pub(super) fn not_started_notice(why: &str) -> String {
+    format!("This call was not started: {why}. Nothing of it has happened.")
+}
+
+/// The text for the model about a call beyond those that may run of one answer.
+pub(super) fn surplus_notice(most: usize) -> String {
+    format!(
+        "This call was not started: your answer asked for more than the {most} calls that run \
+         of one answer. Nothing of it has happened. Ask for it in your next answer if it \
+         is still needed."
+    )
+}
+
+/// The text for the model about a call that does the same as one that was told to stop and still runs.
+pub(super) fn repeated_notice(other: &str) -> String {
+    format!(
+        "This call was not started: the call `{other}` does the same, was told to stop and may \
+         still be running. Nothing of this call has happened. You will be told when `{other}` has \
+         ended; look then at what it did."
+    )
+}
+
+/// The text for the model about a call that was told to stop and still runs.
+pub(super) fn still_running_notice() -> String {
+    format!("This call was told to stop. {RUNS_ON}")
+}
+
+/// The text for the model about a call in doubt whose tool could not find out what became of it.
+pub(super) fn unfound_notice(effects: SideEffects, why: &str) -> (CallOutcome, String) {
+    let (outcome, text) = lost_notice(effects);
+    (outcome, format!("{text} Its tool could not find out what became of it: {why}"))
+}
+
+/// What comes before the result of a call that may have run before, in a process that is gone.
+pub(super) fn run_again_notice(effects: SideEffects) -> (CallOutcome, String) {
+    let (outcome, text) = lost_notice(effects);
+    (outcome, format!("{text} It was to run again, and this came of it:"))
+}
+
+/// The text for the model about what a call that was stopped had printed.
+pub(super) fn output_notice(output: &str) -> String {
+    format!("Its output until then:\n{output}")
+}
+
+/// The text for the model about a call that repeats the line for an argument that was cleared. `name` is that under which
+/// the arguments of the earlier call can be read.
+pub(super) fn copied_line_notice(argument: &str, name: Option<&str>) -> String {
+    let reads = match name {
+        Some(name) => format!("; `{READ_RESULT}` reads those of the earlier call as `{name}`"),
+        None => String::new(),
+    };
+    format!(
+        "{COPIED}`{argument}` has words of the line that stands in the record of an earlier call in the place of what \
+         was left out there. Nothing of this call has happened. Give the argument itself{reads}. If these very words are \
+         meant, give them in two calls, a part of them in each. To find such a line in a file, give only the end of it."
+    )
+}
+
+/// Why files are left out.
+pub(super) const TOO_MANY: &str = "a request takes no more of them";
+
+pub(super) const TOO_LARGE: &str = "the server takes none of this size or form";
+
+/// The line in the place of files of the user.
+pub(super) fn left_out_of_user(why: &str) -> String {
+    format!("[A file of the user was left out here, because {why}. Ask for it if you need it.]")
+}
+
+/// The line in the place of files of a result. `tool` is named if it can be called again.
+pub(super) fn left_out_of_result(count: usize, why: &str, tool: Option<&str>) -> String {
+    let them = if count == 1 { "1 file".to_owned() } else { format!("{count} files") };
+    let again = tool
+        .map(|tool| format!(" Call `{tool}` again if you need more of it."))
+        .unwrap_or_default();
+    format!("[{them} of this result were left out, because {why}.{again}]")
+}
+
+/// Why a call was denied about which nobody has decided in time.
+pub(super) const NOBODY_DECIDED: &str = "nobody has decided about it in the time that there was";
+
+/// Why a call was denied whose approval was for another one.
+pub(super) const OTHER_APPROVAL: &str =
+    "the approval was given for another call, so it does not count";
+
+/// Why a call was denied whose approver has panicked.
+pub(super) fn approver_panicked(panicked: &Panicked) -> String {
+    format!("who was to be asked about it {panicked}")
+}
+
+/// Why a call was denied about which a person would have to decide. What the program can do about it is in the trace.
+pub(super) fn nobody_to_ask(question: &ApprovalRequest) -> String {
+    let reasons = question.reasons.iter().map(|reason| reason.text.as_str());
+    let changes = question.changes.iter().map(String::as_str);
+    let why: Vec<&str> = reasons.chain(changes).collect();
+    format!(
+        "`{}` needs a person's approval ({}), and there is nobody to ask",
+        question.tool,
+        why.join("; ")
+    )
+}
+
+/// Why an answer was rejected by a check that gives no reason.
+pub(super) const OBJECTION: &str = "the program does not accept it";
+
+/// Why an answer was rejected whose check has asked a person.
+pub(super) fn question_in_check(tool: &str) -> String {
+    format!(
+        "the tool `{tool}` asks a person a question, which it cannot do while it checks an answer"
+    )
+}
+
+/// The description of the one argument of an agent that is a tool.
+pub(super) const AGENT_TASK: &str = "What the agent is to do, with all that it must know for it: it sees nothing of this conversation.";
+
+/// The text for the model about an agent in a call that has come to no answer.
+pub(super) fn agent_stopped(stopped: &str, outcome: Outcome, last_words: &str) -> String {
+    let mut text = format!("the agent came to no answer: {stopped}");
+    if outcome == Outcome::Waiting {
+        text.push_str(
+            ". What a person is to decide or answer later can only be given to an agent that a journal \
+             keeps below its caller's conversation",
+        );
+    }
+    if !last_words.is_empty() {
+        text.push_str(&format!(". Its last words:\n{last_words}"));
+    }
+    text
+}
+
+/// The text for the model about a call whose agent waited, and whose conversation was deleted meanwhile.
+pub(super) fn deleted_agent_notice(
+    conversation: &str,
+    effects: SideEffects,
+) -> (CallOutcome, String) {
+    let (outcome, truth) = match effects.is_read_only() {
+        true => (CallOutcome::StoppedReading, "It only reads, so nothing has changed."),
+        false => (
+            CallOutcome::InDoubt,
+            "It may have partly run: check what it did before you repeat it.",
+        ),
+    };
+    let text = format!(
+        "The agent cannot go on: its conversation `{conversation}` is not in the journal any more. {truth}"
+    );
+    (outcome, text)
 }

@@ -144,7 +144,6 @@ impl Error {
 
     /// Adds the member of the request that the vendor names as the cause.
     #[must_use]
-    #[doc(hidden)]
     pub fn with_param(mut self, param: impl Into<String>) -> Self {
         self.0.api.param = Some(param.into());
         self
@@ -197,7 +196,6 @@ impl Error {
 
     /// Adds the displayable URL of the request, and the words for the proxy on the way, if none is known yet.
     #[must_use]
-    #[doc(hidden)]
     pub fn with_url(mut self, url: &Arc<str>, proxy: Option<&Arc<str>>) -> Self {
         self.0.url.get_or_insert_with(|| Arc::clone(url));
         self.0.proxy = self.0.proxy.or_else(|| proxy.cloned());
@@ -236,9 +234,8 @@ impl Error {
     }
 
     /// The same error with these secrets removed from all its texts and those of its sources.
-    /// Longer foreign texts are cut at [`LONGEST`] bytes.
+    /// Longer foreign texts are cut at a few thousand bytes.
     #[must_use]
-    #[doc(hidden)]
     pub fn cleaned(mut self, secrets: &Secrets) -> Self {
         self.clean(secrets);
         self
@@ -282,7 +279,7 @@ impl Error {
         self.0.api.code.as_deref()
     }
 
-    #[doc(hidden)]
+    /// The member of the request that the server has refused, if it names one.
     pub fn param(&self) -> Option<&str> {
         self.0.api.param.as_deref()
     }

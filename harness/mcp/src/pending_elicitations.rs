@@ -21,7 +21,7 @@ pub(super) struct PendingElicitations {
     definition: String,
     /// How often the server has asked, this time included.
     pub(super) rounds: usize,
-    /// How many questions a person was asked for the call so far.
+    /// How many of the call's questions a person was asked so far.
     #[serde(default)]
     questions: usize,
     /// The state that the server wants back.

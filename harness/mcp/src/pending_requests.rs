@@ -92,7 +92,7 @@ impl SentMessages {
 }
 
 impl PendingRequests {
-    /// With this request alone.
+    /// Tracks this request alone.
     pub(super) fn of(request: Option<(RequestId, RequestKind)>) -> Self {
         let all =
             request.map(|(id, kind)| (id.to_string(), PendingRequest { id, kind, number: 0 }));

@@ -15,7 +15,7 @@ const IN_PLACE: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 enum SchemaPosition {
     /// It describes the whole value.
     Alone,
-    /// Other schemas also describe the value.
+    /// Another schema describes the same value, too (`allOf`, `anyOf` or `oneOf`).
     Beside,
 }
 

@@ -420,7 +420,8 @@ fn lost(mended: &mut Value, schema: &Value) -> Vec<String> {
     names
 }
 
-/// Gives a copy of each of these targets to the definitions, which stay where they are.
+/// Copies each of these targets into `$defs` and makes the references point to the copies. The targets stay where they
+/// are.
 fn define(schema: &mut Value, names: Vec<String>, room: &mut usize) {
     let mut places = BTreeMap::new();
     for name in names {

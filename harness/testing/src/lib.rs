@@ -96,10 +96,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`PrefixCheck`] refuses reasoning behind a prefix that has changed. [`Chaos`] makes random failures from a seed. A [`Crashtest`] shows whether an agent survives the
-//! end of its process at any instant.
+//! [`PrefixCheck`] refuses reasoning behind a prefix that has changed. [`Chaos`] makes random failures from a seed. A
+//! `Crashtest` shows whether an agent survives the end of its process at any instant.
 //!
-//! [`journal_conformance`] checks a journal of your own; [`FaultyJournal`] is a journal that fails.
+//! `journal_conformance` checks a journal of your own; [`FaultyJournal`] is a journal that fails.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(
     clippy::unwrap_used,

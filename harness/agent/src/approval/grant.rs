@@ -26,7 +26,7 @@ pub struct Grant {
     /// again.
     pub reasons: Vec<Reason>,
     /// The person in whose runs it holds: those that bring this person's approver
-    /// ([`Sending::approver`](crate::Sending::approver)). With `None`, it holds in the runs in
+    /// ([`Run::approver`](crate::Run::approver)). With `None`, it holds in the runs in
     /// which the agent's own approver is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub person: Option<String>,

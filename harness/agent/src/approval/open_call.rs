@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Machine, call_states::idempotency_key};
+use crate::{Machine, machine::call_states::idempotency_key};
 use harness_core::{
     journal::{Awaited, Wait, now},
     message::{Arguments, CallOutcome, Fingerprint, ProgramValue, ToolCall, ToolResult},
@@ -137,4 +137,13 @@ pub(crate) fn open_calls<'a>(
         wait: wait.cloned(),
     };
     calls.map(open).collect()
+}
+
+pub(crate) fn waiting(machine: &Machine, conversation: Option<&str>) -> Vec<OpenCall> {
+    let waiting = machine.waiting().map(|(call, wait)| (call, Some(wait)));
+    open_calls(machine, conversation, waiting)
+}
+
+pub(crate) fn in_doubt(machine: &Machine, conversation: Option<&str>) -> Vec<OpenCall> {
+    open_calls(machine, conversation, machine.in_doubt().map(|call| (call, None)))
 }

@@ -1,18 +1,23 @@
 //! Decides about one call: decodes it, fills in its defaults, lets its tool review it, applies the permissions, and asks a
 //! person if they require it.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::HashSet, path::PathBuf, sync::Arc};
 
-use super::Grant;
+use super::grant::Grant;
 use crate::{
     Agent,
-    call_states::ApprovedCall,
-    run_options::{CallerRules, RunOptions, offered},
+    machine::call_states::ApprovedCall,
+    model_notices::{OTHER_APPROVAL, approver_panicked, nobody_to_ask},
+    run::options::{RunOptions, offered},
+    subagent::host::CallerRules,
 };
 use harness_core::{
-    journal::{Always, CallBinding, Decider, Decision, Reason, Repeat, Sources, now},
+    journal::{Always, CallBinding, Decider, Decision, Fact, Reason, Repeat, Sources, now},
     message::{Arguments, ToolCall},
-    policy::{Approval, ApprovalDecision, ApprovalRequest, Approver, PolicyDecision, ProposedCall},
+    policy::{
+        Approval, ApprovalDecision, ApprovalRequest, Approver, PolicyDecision, ProposedCall,
+        TaintTracker,
+    },
     tool::{Review, Reviewed, Scope, SideEffects, Tool, ToolRegistry},
     unwind::{Shielded, caught},
 };
@@ -38,6 +43,32 @@ pub(crate) struct ApprovalPolicy<'a> {
     pub(crate) conversation: &'a str,
     /// Whether the conversation is in a journal.
     pub(crate) in_journal: bool,
+}
+
+/// What decisions about the calls of a conversation are based on, besides rules.
+#[derive(Default)]
+pub(crate) struct ApprovalState {
+    /// What a person has allowed for the rest of the conversation.
+    pub(crate) grants: Vec<Grant>,
+    /// What the conversation has read.
+    pub(crate) taint: TaintTracker,
+    /// Calls that were open when the conversation was opened. Their decisions were made elsewhere,
+    /// perhaps by other rules.
+    pub(crate) calls_from_previous_process: HashSet<String>,
+}
+
+impl ApprovalState {
+    /// Applies a fact. Returns whether the conversation has read something new.
+    pub(crate) fn apply(&mut self, fact: &Fact) -> bool {
+        match fact {
+            Fact::CallDecided { call, decision } => self.grants.extend(Grant::of(call, decision)),
+            Fact::GrantRevoked { call, scope } => {
+                self.grants.retain(|kept| kept.call != *call || kept.scope != *scope);
+            }
+            _ => {}
+        }
+        self.taint.apply(fact)
+    }
 }
 
 impl<'a> ApprovalPolicy<'a> {
@@ -274,7 +305,7 @@ impl<'a> ApprovalPolicy<'a> {
             ApprovalOutcome::Decided(Decision::Deny { reason, by })
         };
         let Some((_, approver)) = self.approver() else {
-            return deny(Decider::Nobody, nobody(question));
+            return deny(Decider::Nobody, nobody_to_ask(question));
         };
         let answered = match caught(|| approver.ask(question)) {
             Ok(asked) => Shielded::new(asked).await,
@@ -288,14 +319,9 @@ impl<'a> ApprovalPolicy<'a> {
             }
             Ok(approval) => match decide(question, repeat, review, approval, self.tools()) {
                 Some(decision) => ApprovalOutcome::Decided(decision),
-                None => deny(
-                    Decider::Fault,
-                    "the approval was given for another call, so it does not count".to_owned(),
-                ),
+                None => deny(Decider::Fault, OTHER_APPROVAL.to_owned()),
             },
-            Err(panicked) => {
-                deny(Decider::Fault, format!("who was to be asked about it {panicked}"))
-            }
+            Err(panicked) => deny(Decider::Fault, approver_panicked(&panicked)),
         }
     }
 }
@@ -374,17 +400,4 @@ pub(crate) fn repeat_of(tool: &Tool, in_journal: bool) -> Repeat {
     } else {
         Repeat::Never
     }
-}
-
-/// The reason for a denial where a person would have to decide, in words for the model. What the program can do about it is
-/// in the trace.
-fn nobody(question: &ApprovalRequest) -> String {
-    let reasons = question.reasons.iter().map(|reason| reason.text.as_str());
-    let changes = question.changes.iter().map(String::as_str);
-    let why: Vec<&str> = reasons.chain(changes).collect();
-    format!(
-        "`{}` needs a person's approval ({}), and there is nobody to ask",
-        question.tool,
-        why.join("; ")
-    )
 }

@@ -5,7 +5,11 @@ use super::{
     open_call::{Settlement, SettlementKind, is_over, question},
     policy::decide,
 };
-use crate::{Action, Machine, model_notices::nobody_answered, spilling::LargeResultStore};
+use crate::{
+    Action, Machine,
+    conversation::spilling::LargeResultStore,
+    model_notices::{NOBODY_DECIDED, nobody_answered},
+};
 use harness_core::{
     error::{Error, ErrorKind},
     journal::{Awaited, Decider, Decision, Fact, Wait, now},
@@ -227,10 +231,7 @@ fn expired(call: &ToolCall, wait: &Wait) -> Fact {
     match &wait.awaited {
         Awaited::Approval { .. } => Fact::CallDecided {
             call: id.to_owned(),
-            decision: Decision::Deny {
-                reason: "nobody has decided about it in the time that there was".to_owned(),
-                by: Decider::Expired,
-            },
+            decision: Decision::Deny { reason: NOBODY_DECIDED.to_owned(), by: Decider::Expired },
         },
         Awaited::Result | Awaited::Answer { .. } | Awaited::Agent { .. } => {
             let (outcome, text) = nobody_answered();

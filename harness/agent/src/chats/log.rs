@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::{Event, EventBuf, Numbered, numbered::run_name};
+use crate::{Event, EventBuf, Numbered, events::numbered::run_name};
 
 /// If a run has more progress reports than this, only the last report of each call is kept.
 const REPORTS: usize = 256;

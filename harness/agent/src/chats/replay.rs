@@ -5,10 +5,9 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use crate::{
     Action, Event, Machine, Numbered, Outcome,
-    announcements::announce_fact,
-    folding::{AT_ONCE, for_each_fact, unreadable},
-    numbered::run_name,
-    prefix::changed,
+    events::{announcements::announce_fact, numbered::run_name},
+    machine::folding::{AT_ONCE, for_each_fact, unreadable},
+    run::prefix::changed,
 };
 use harness_core::{
     error::Error,

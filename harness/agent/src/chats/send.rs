@@ -10,11 +10,13 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    AddedRun, ChatRun, Chats, closed,
+    chats::{AddedRun, Chats},
     log::RunLog,
     slot::{PrepareRun, QueuedRun, SteeringMessages},
+    slots::closed,
+    watch::ChatRun,
 };
-use crate::{Sending, sending::RunInput};
+use crate::{Run, run::input::RunInput};
 use harness_core::{
     error::Error,
     journal::{Metadata, check_id},
@@ -34,8 +36,8 @@ pub enum WhenBusy {
     /// [`Steering`](crate::Steering). The [`ChatRun`] is then that run, from its beginning.
     /// If the run ends before it has received the message, or waits for an approval, the message is
     /// sent next, in a run of its own, before all messages that wait. This also happens after a
-    /// [stop](Chats::stop). What is set by [`with`](ChatSending::with),
-    /// [`describe`](ChatSending::describe) and [`stop_unwatched`](ChatSending::stop_unwatched) applies only to a run of its
+    /// [stop](Chats::stop). What is set by [`with`](ChatRunBuilder::with),
+    /// [`describe`](ChatRunBuilder::describe) and [`stop_unwatched`](ChatRunBuilder::stop_unwatched) applies only to a run of its
     /// own.
     ///
     /// Once a new message is sent, a call that waits for an approval does not run any more. To have
@@ -64,7 +66,7 @@ pub enum WhenBusy {
 ///
 /// [`ChatRun::finish`] returns later failures.
 #[must_use = "nothing is said before it is awaited"]
-pub struct ChatSending {
+pub struct ChatRunBuilder {
     chats: Chats,
     conversation: String,
     input: RunInput,
@@ -74,7 +76,7 @@ pub struct ChatSending {
     watched: bool,
 }
 
-impl ChatSending {
+impl ChatRunBuilder {
     pub(super) fn new(chats: Chats, conversation: String, input: RunInput) -> Self {
         let (prepare, metadata, busy, watched) = (None, None, WhenBusy::default(), false);
         Self { chats, conversation, input, prepare, metadata, busy, watched }
@@ -103,7 +105,7 @@ impl ChatSending {
     /// ```
     pub fn with(
         mut self,
-        prepare: impl for<'a> FnOnce(Sending<'a>) -> Sending<'a> + Send + 'static,
+        prepare: impl for<'a> FnOnce(Run<'a>) -> Run<'a> + Send + 'static,
     ) -> Self {
         self.prepare = Some(Box::new(prepare));
         self
@@ -134,7 +136,7 @@ impl ChatSending {
     }
 }
 
-impl IntoFuture for ChatSending {
+impl IntoFuture for ChatRunBuilder {
     type Output = Result<ChatRun, Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
@@ -169,9 +171,9 @@ impl IntoFuture for ChatSending {
     }
 }
 
-impl fmt::Debug for ChatSending {
+impl fmt::Debug for ChatRunBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChatSending")
+        f.debug_struct("ChatRunBuilder")
             .field("conversation", &self.conversation)
             .field("opening", &self.input)
             .field("busy", &self.busy)

@@ -15,14 +15,16 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ChatsInner, closed,
     log::RunLog,
     slot::{ChatSlot, ChatSlotState, QueuedRun, RunResult, not_begun},
+    slots::{ChatsInner, closed},
 };
 use crate::{
     Agent, Chat, Event,
-    run::{LAST_WRITE, unanswered},
-    sending::RunInput,
+    run::{
+        driver::{LAST_WRITE, unanswered},
+        input::RunInput,
+    },
 };
 use harness_core::{
     error::{Error, ErrorKind},
@@ -71,7 +73,7 @@ impl ChatTask {
     async fn attend(&self, mut chat: Chat) {
         while let Some(job) = self.next().await {
             self.run(&mut chat, job).await;
-            if chat.is_lost() {
+            if chat.state.is_lost() {
                 break;
             }
         }
@@ -118,7 +120,7 @@ impl ChatTask {
     async fn run(&self, chat: &mut Chat, mut job: QueuedRun) {
         let slot = &*self.slot;
         if job.watched && slot.lock().watchers == 0 {
-            let why = "nobody waited for the run any more before it began: nothing was said";
+            let why = "the run was stopped before it began, because nobody watched it any more: the message was not added to the conversation";
             slot.end_run(Err(not_begun(Error::new(ErrorKind::Closed, why))));
             return;
         }
@@ -141,20 +143,20 @@ impl ChatTask {
             }
             .map_err(not_begun)?;
         }
-        let sending = match mem::replace(&mut job.input, RunInput::Resume) {
+        let run = match mem::replace(&mut job.input, RunInput::Resume) {
             RunInput::Say(message) => chat.send(message),
             RunInput::Resume => chat.resume(),
         };
         let running =
             |state: &ChatSlotState| Some(state.running.as_ref()?.steered.steering.clone());
         let steering = running(&self.slot.lock());
-        let sending = match &steering {
-            Some(steering) => sending.with_steering(steering),
-            None => sending,
+        let run = match &steering {
+            Some(steering) => run.with_steering(steering),
+            None => run,
         };
-        let sending = match job.prepare.take() {
-            None => sending,
-            Some(prepare) => caught(|| prepare(sending)).map_err(|panicked| {
+        let run = match job.prepare.take() {
+            None => run,
+            Some(prepare) => caught(|| prepare(run)).map_err(|panicked| {
                 let what = format!("the function given to `with` {panicked}: nothing was said");
                 not_begun(Error::new(ErrorKind::Panicked, what))
             })?,
@@ -167,9 +169,9 @@ impl ChatTask {
             log.push(event);
             slot.wake();
         };
-        let (sending, stop) = sending.with_first_watcher(tell).with_stop_token();
+        let (run, stop) = run.with_first_watcher(tell).with_stop_token();
         let _stopped = OnCancel::new(&job.stop, move || stop.cancel());
-        sending.await
+        run.await
     }
 
     /// Ends the task's work unless a run has come meanwhile. Returns whether it has ended.
@@ -194,8 +196,8 @@ struct FactCountGuard<'a> {
 impl Drop for FactCountGuard<'_> {
     fn drop(&mut self) {
         // Facts that are not written yet are lost with the conversation.
-        let goes_on = self.ended && !self.chat.is_lost();
-        self.log.set_facts(if goes_on { self.chat.facts() } else { self.chat.written() });
+        let goes_on = self.ended && !self.chat.state.is_lost();
+        self.log.set_facts(if goes_on { self.chat.facts() } else { self.chat.state.written() });
     }
 }
 

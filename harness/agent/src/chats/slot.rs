@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::log::RunLog;
 use crate::{
-    Event, Outcome, Reply, Sending, Steering, Stopped, outcome::RunRecord, sending::RunInput,
+    Event, Outcome, Reply, Run, Steering, Stopped,
+    run::{input::RunInput, reply::RunRecord},
 };
 use harness_core::{
     error::{Error, ErrorKind},
@@ -22,7 +23,7 @@ use harness_core::{
 };
 
 /// The function by which a program sets up one run.
-pub(super) type PrepareRun = Box<dyn for<'a> FnOnce(Sending<'a>) -> Sending<'a> + Send>;
+pub(super) type PrepareRun = Box<dyn for<'a> FnOnce(Run<'a>) -> Run<'a> + Send>;
 
 /// How a run ended.
 pub(super) type RunResult = Result<Reply, Stopped>;

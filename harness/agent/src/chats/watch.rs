@@ -14,13 +14,12 @@ use tokio::{sync::oneshot, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ChatsInner, closed,
     log::{LogCursor, RunLog},
     replay::{ReplayedEvents, UnendedRun, replay},
-    runtime,
     slot::{ChatSlot, PendingRunLog, RunResult, not_begun},
+    slots::{ChatsInner, closed, runtime},
 };
-use crate::{Numbered, Reply, Stopped, durable::guarded, run::LAST_WRITE};
+use crate::{Numbered, Reply, Stopped, conversation::durable::guarded, run::driver::LAST_WRITE};
 use harness_core::{
     error::{Error, ErrorKind},
     journal::Journal,
@@ -49,11 +48,11 @@ impl Drop for ChatSubscription {
     }
 }
 
-/// A run of [`Chats`](super::Chats) as a stream of its events, from its beginning to its end. For a
-/// message that [steers](super::WhenBusy::Steer), it is the run that receives the message.
+/// A run of [`Chats`](crate::Chats) as a stream of its events, from its beginning to its end. For a
+/// message that [steers](crate::WhenBusy::Steer), it is the run that receives the message.
 ///
 /// The run goes on even if the stream is not polled or is dropped, unless the message was sent with
-/// [`stop_unwatched`](super::ChatSending::stop_unwatched). Pieces of text that the stream has
+/// [`stop_unwatched`](crate::ChatRunBuilder::stop_unwatched). Pieces of text that the stream has
 /// missed come joined, so a stream that is not polled needs no more memory than the text itself.
 #[must_use = "it tells what happens in the run"]
 pub struct ChatRun {
@@ -76,7 +75,7 @@ impl ChatRun {
     ///
     /// # Errors
     /// Fails if the run ended without an answer: see [`Stopped`]. If the run never began, nothing
-    /// was sent, and the error says why. If the [`Chats`](super::Chats) were closed before it
+    /// was sent, and the error says why. If the [`Chats`](crate::Chats) were closed before it
     /// began, the kind of the error is [`ErrorKind::Closed`](harness_core::error::ErrorKind).
     pub async fn finish(mut self) -> Result<Reply, Stopped> {
         let end = &mut self.end;
@@ -112,7 +111,7 @@ impl fmt::Debug for ChatRun {
 
 type ReplayFuture = Pin<Box<dyn Future<Output = Result<ReplayedEvents, Error>> + Send>>;
 
-/// A conversation of [`Chats`](super::Chats) as a stream of the events of its runs: the last run
+/// A conversation of [`Chats`](crate::Chats) as a stream of the events of its runs: the last run
 /// from its beginning, even if it has ended, and each later run. The stream ends when the manager
 /// is closed or dropped, or when the [journal fails](Self::error).
 ///

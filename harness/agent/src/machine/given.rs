@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::super::model_notices::{NEWS, ended_call};
+use crate::model_notices::{NEWS, ended_call};
 use harness_core::{
     message::{Block, CallOutcome, Message, Messages, Role, ToolContent},
     tool::cut,

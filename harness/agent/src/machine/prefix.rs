@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Machine, cannot, window::open_turn};
+use super::{call_states::cannot, machine::Machine, window::open_turn};
 use harness_core::{
     error::Error,
     journal::{Fact, Prefix},

@@ -2,7 +2,6 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::Machine;
 use harness_core::{
     message::Message,
     models::Models,
@@ -66,19 +65,5 @@ impl AnswerProvenances {
 
     pub(crate) fn get(&self, message: &str) -> Option<&Provenance> {
         self.0.get(message)
-    }
-}
-
-impl Machine {
-    /// Where the message with this id came from. `None` for a message that no provider has answered in this
-    /// conversation: one of the user, results, a message of a transcript with which the conversation began, and the
-    /// beginning of an answer that broke off.
-    pub fn provenance(&self, message: &str) -> Option<&Provenance> {
-        self.provenances.get(message)
-    }
-
-    /// Where all its answers came from.
-    pub(crate) fn provenances(&self) -> &AnswerProvenances {
-        &self.provenances
     }
 }

@@ -76,7 +76,7 @@ const KILLS: u32 = 60;
 /// for each test function, because each child also runs the code before it.
 ///
 /// The model must decide by its request, because each child has a new one: see
-/// [`ScriptedProvider::answering`](super::ScriptedProvider::answering). Without kills all messages must
+/// [`ScriptedProvider::answering`](harness_testing::ScriptedProvider::answering). Without kills all messages must
 /// be answered; this is tried first.
 ///
 /// # What it finds

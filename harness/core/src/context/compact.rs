@@ -264,7 +264,6 @@ fn of_json(text: &str) -> Option<String> {
 }
 
 /// A summary in the form that is requested, with these lines under the first heading and nothing under the others.
-#[doc(hidden)]
 pub fn form(lines: &str) -> String {
     let told: String = lines.lines().map(|line| format!("- {line}\n")).collect();
     let mut summary = String::new();
@@ -283,7 +282,6 @@ const ASKS: &str =
 const IN_SHORT: &str = "The conversation, in short:\n\n";
 
 /// Whether this message requests a summary.
-#[doc(hidden)]
 pub fn is_asked(message: &Message) -> bool {
     let text = message.text();
     let asks = text.starts_with(ASKS) || text.starts_with(IN_SHORT) && text.contains(ASKS);

@@ -8,7 +8,6 @@ mod overflow;
 mod vendor;
 mod window;
 
-#[doc(hidden)]
 pub use self::compact::{form, is_asked};
 pub use self::window::{ContextUse, Window};
 #[doc(hidden)]

@@ -115,7 +115,6 @@ fn version() -> Arc<str> {
 }
 
 /// The time of day, in milliseconds since the beginning of 1970 in UTC.
-#[doc(hidden)]
 pub fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

@@ -13,6 +13,9 @@ mod source;
 mod store;
 mod wait;
 
+pub use self::envelope::now;
+#[doc(hidden)]
+pub use self::source::Sources;
 pub use self::{
     context_edits::{ClearedArguments, ClearedResult, SummaryRequest, VendorSummary},
     decision::{Always, CallBinding, Decider, Decision, Reason, Repeat},
@@ -30,5 +33,3 @@ pub use self::{
     },
     wait::{Awaited, CallSpent, Wait},
 };
-#[doc(hidden)]
-pub use self::{envelope::now, source::Sources};

@@ -69,7 +69,6 @@ impl Arguments {
     }
 
     /// The members.
-    #[doc(hidden)]
     pub fn into_map(self) -> Map<String, Value> {
         self.0
     }
@@ -217,14 +216,12 @@ fn write_object(members: &Map<String, Value>, to: &mut Vec<u8>) {
 }
 
 /// Whether these are no arguments: an empty text, `null`, or an object without members.
-#[doc(hidden)]
 pub fn are_none(arguments: &str) -> bool {
     matches!(arguments.trim(), "" | "null") || is_empty_object(arguments)
 }
 
 /// Whether this is an object without members. Some servers send one before the actual arguments of
 /// a call.
-#[doc(hidden)]
 pub fn is_empty_object(json: &str) -> bool {
     let inner = json.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
     inner.is_some_and(|inner| inner.trim().is_empty())

@@ -38,7 +38,6 @@ impl Block {
     }
 
     /// The file in it, and the kind of the file.
-    #[doc(hidden)]
     pub fn media(&self) -> Option<(MediaKind, &Media)> {
         match self {
             Self::Image(media) => Some((MediaKind::Image, media)),

@@ -54,14 +54,12 @@ pub struct Citation {
 
 impl Citation {
     /// Whether it identifies a source.
-    #[doc(hidden)]
     pub fn has_source(&self) -> bool {
         let Self { kind: _, url, title, file, quote, in_answer: _, in_source: _ } = self;
         [url, title, file, quote].into_iter().any(Option::is_some)
     }
 
     /// Its approximate size in bytes.
-    #[doc(hidden)]
     pub fn size(&self) -> usize {
         let Self { kind, url, title, file, quote, in_answer: _, in_source: _ } = self;
         let texts = [kind, url, title, file, quote].into_iter().flatten();

@@ -39,24 +39,40 @@ struct MediaInner {
 
 /// Where the content of a file is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[doc(hidden)]
 pub enum MediaSource {
     /// In memory, as base64.
-    Data { mime: String, data: String },
+    Data {
+        /// The media type.
+        mime: String,
+        /// The base64 text.
+        data: String,
+    },
     /// In memory, as text.
-    Text { mime: String, text: String },
+    Text {
+        /// The media type.
+        mime: String,
+        /// The text.
+        text: String,
+    },
     /// At a URL that the vendor fetches.
     Url(String),
     /// Stored by the vendor.
-    File { id: String, provider: String },
+    File {
+        /// The vendor's id of the file.
+        id: String,
+        /// The provider that has it.
+        provider: String,
+    },
 }
 
 /// The use of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[doc(hidden)]
 pub enum MediaKind {
+    /// A picture.
     Image,
+    /// Sound.
     Audio,
+    /// A document.
     Document,
 }
 
@@ -146,7 +162,6 @@ impl Media {
     }
 
     /// The same bytes with another media type. A file that is not in memory is returned unchanged.
-    #[doc(hidden)]
     pub fn with_mime(&self, mime: &str) -> Self {
         let data = match &self.0.source {
             MediaSource::Data { data, .. } => data.clone(),
@@ -158,7 +173,6 @@ impl Media {
     }
 
     /// This file as text, if another program has saved a text file as bytes.
-    #[doc(hidden)]
     pub fn data_as_text(&self) -> Option<Self> {
         let data = self.base64().filter(|_| self.mime().is_some_and(is_text))?;
         let text = String::from_utf8(decoded(data).ok()?).ok()?;
@@ -166,7 +180,6 @@ impl Media {
     }
 
     /// The same file with another text.
-    #[doc(hidden)]
     pub fn with_text(&self, text: String) -> Self {
         let mime = self.mime().unwrap_or_default().to_owned();
         self.clone().changed(|inner| inner.source = MediaSource::Text { mime, text })
@@ -198,7 +211,7 @@ impl Media {
         Self(Arc::new(MediaInner { source, name, uri }))
     }
 
-    #[doc(hidden)]
+    /// Where the file is.
     pub fn source(&self) -> &MediaSource {
         &self.0.source
     }
@@ -283,7 +296,6 @@ impl Media {
     }
 
     /// The approximate size of its JSON, in bytes.
-    #[doc(hidden)]
     pub fn room(&self) -> usize {
         match &self.0.source {
             MediaSource::Data { mime, data } => mime.len().saturating_add(data.len()),
@@ -294,7 +306,6 @@ impl Media {
     }
 
     /// The text for the model, if it is a text file: its name and URI, and the text.
-    #[doc(hidden)]
     pub fn to_text(&self) -> Option<String> {
         let text = self.text()?;
         let from = [self.name(), self.uri()].into_iter().flatten();
@@ -308,7 +319,6 @@ impl Media {
 
     /// Kind, type and size as one line of text, without the content and without the parts of a URL
     /// that may be secret.
-    #[doc(hidden)]
     pub fn summary_line(&self, kind: MediaKind) -> String {
         let mut told = kind.noun().to_owned();
         let short = |text: &str| in_line(short(text)).into_owned();
@@ -357,7 +367,6 @@ fn decoded(data: &str) -> Result<Vec<u8>, Error> {
 }
 
 /// Whether a text is base64 with padding, the form that all vendors accept.
-#[doc(hidden)]
 pub fn is_base64(data: &str) -> bool {
     let letters = data.strip_suffix("==").or_else(|| data.strip_suffix('=')).unwrap_or(data);
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');

@@ -141,7 +141,6 @@ impl Message {
     }
 
     /// The same message with an additional text block.
-    #[doc(hidden)]
     pub fn with_text(&self, text: String) -> Self {
         let mut inner = MessageInner::clone(&self.0);
         inner.blocks.push(Block::text(text));
@@ -233,7 +232,6 @@ impl Message {
     }
 
     /// Its approximate size in saved form, in bytes.
-    #[doc(hidden)]
     pub fn size(&self) -> usize {
         let of = |block: &Block| match block {
             Block::Text(text) => text.text().len(),

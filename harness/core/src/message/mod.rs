@@ -17,6 +17,8 @@ mod transcript;
 mod vendor;
 
 pub(crate) use self::strict::is_deeper;
+#[doc(hidden)]
+pub use self::{arguments::same, result::ProgramValue, strict::is_too_deep};
 pub use self::{
     arguments::{Arguments, Fingerprint},
     block::{Block, ReasoningBlock, TextBlock, ToolCall},
@@ -30,11 +32,14 @@ pub use self::{
     transcript::Transcript,
     vendor::VendorData,
 };
-#[doc(hidden)]
 pub use self::{
-    arguments::{are_none, is_empty_object, same},
+    arguments::{are_none, is_empty_object},
     media::{MediaKind, MediaSource, is_base64},
-    result::{CUT, ProgramValue},
-    safe_text::{in_line, is_unseen},
-    strict::{MAX_VALUES, count_values, is_strict, is_too_deep},
+    result::CUT,
+    safe_text::in_line,
+    strict::is_strict,
+};
+pub use self::{
+    safe_text::is_unseen,
+    strict::{MAX_VALUES, count_values},
 };

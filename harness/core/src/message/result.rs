@@ -104,7 +104,6 @@ impl ToolContent {
     }
 
     /// The file in it, and the kind of the file.
-    #[doc(hidden)]
     pub fn media(&self) -> Option<(MediaKind, &Media)> {
         match self {
             Self::Image(media) => Some((MediaKind::Image, media)),
@@ -321,7 +320,6 @@ impl ToolResult {
 }
 
 /// What stands in a text where a part of it was cut.
-#[doc(hidden)]
 pub const CUT: &str = " bytes were cut here";
 
 /// The saved form of the part for the program.

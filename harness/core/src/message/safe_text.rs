@@ -5,7 +5,6 @@ use std::borrow::Cow;
 /// The text for one line and for use between backticks. Line breaks, characters that change the
 /// writing direction and invisible characters become spaces, and backticks become apostrophes.
 /// Otherwise the name of a file could end its line and begin another one.
-#[doc(hidden)]
 pub fn in_line(text: &str) -> Cow<'_, str> {
     let breaks = |letter: char| letter == '`' || letter.is_control() || is_unseen(letter);
     if !text.contains(breaks) {
@@ -57,7 +56,6 @@ fn without_query(path: &str) -> Cow<'_, str> {
 /// Source: `Default_Ignorable_Code_Point` and `Bidi_Control` of Unicode 16, without the two joiners
 /// and the emoji variation selectors; line and paragraph separators, the blank Braille pattern,
 /// annotation characters, private use, and noncharacters.
-#[doc(hidden)]
 pub fn is_unseen(letter: char) -> bool {
     matches!(
         letter,

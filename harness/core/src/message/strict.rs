@@ -15,7 +15,6 @@ const DEPTH: usize = 100;
 
 /// The maximum number of values: lists, objects, and what is in them. Two bytes of text are enough for a value, which needs
 /// a hundred bytes of memory or more.
-#[doc(hidden)]
 pub const MAX_VALUES: usize = 100_000;
 
 /// Reads a value. A text is refused if an object names a member twice, if it is nested too
@@ -44,7 +43,6 @@ pub(crate) fn is_deeper(value: &Value, levels: usize) -> bool {
 
 /// The number of values in a text of JSON, counted without reading it: lists, objects, and what is in them. A text that is not
 /// JSON has some number.
-#[doc(hidden)]
 pub fn count_values(json: &[u8]) -> usize {
     let (mut values, mut in_text) = (0_usize, false);
     let mut rest = json.iter();
@@ -62,7 +60,6 @@ pub fn count_values(json: &[u8]) -> usize {
 }
 
 /// Whether every reader accepts this text, and reads the same value.
-#[doc(hidden)]
 pub fn is_strict(json: &str) -> bool {
     whole::<()>(json).is_ok()
 }

@@ -37,7 +37,6 @@ impl VendorData {
 
     /// Keeps `json`, which must be one JSON value: a decoder has built it from values that it has
     /// read.
-    #[doc(hidden)]
     pub fn of_value(wire: &'static str, json: String) -> Self {
         debug_assert!(
             serde_json::from_str::<&RawValue>(&json).is_ok_and(|it| it.get().len() == json.len()),

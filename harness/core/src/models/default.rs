@@ -1,15 +1,12 @@
 //! The default models of the providers.
 
 /// The default of the Anthropic provider.
-#[doc(hidden)]
 pub const ANTHROPIC: &str = "claude-sonnet-5";
 
 /// The default of the OpenAI provider.
-#[doc(hidden)]
 pub const OPENAI: &str = "gpt-5.6";
 
 /// A placeholder: a server with a single model accepts any name.
-#[doc(hidden)]
 pub const ANY: &str = "default";
 
 #[cfg(test)]

@@ -84,14 +84,14 @@ pub(super) fn listed(provider: &str, model: &str) -> Model {
 
 /// Who has made a model that needs requests of its own form, whoever serves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[doc(hidden)]
 pub enum ModelMaker {
+    /// Google.
     Google,
+    /// DeepSeek.
     DeepSeek,
 }
 
 /// The maker of a model, by its name at any server, such as `google/gemini-..` or `deepseek-ai/DeepSeek-V4`.
-#[doc(hidden)]
 pub fn maker(model: &str) -> Option<ModelMaker> {
     let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
     if name.starts_with("gemini-") {
@@ -104,7 +104,6 @@ pub fn maker(model: &str) -> Option<ModelMaker> {
 }
 
 /// Whether this is a name of Anthropic's models on Bedrock or Vertex.
-#[doc(hidden)]
 pub fn is_of_cloud(model: &str) -> bool {
     let is_bedrocks = model.contains("anthropic.") || model.starts_with("arn:aws");
     is_bedrocks || model.starts_with("claude-") && model.contains('@')

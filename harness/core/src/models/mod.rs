@@ -44,7 +44,6 @@ mod price;
 mod table;
 
 pub(crate) use self::price::Money;
-#[doc(hidden)]
 pub use self::{
     default::{ANTHROPIC, ANY, OPENAI},
     find::{ModelMaker, is_of_cloud, maker},

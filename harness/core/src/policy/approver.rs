@@ -31,7 +31,7 @@ pub struct ApprovalRequest {
     /// The conversation that asks: its name in its journal, or the id of its first message if it has no name.
     pub conversation: String,
     /// The person who is asked, if the run has an approver of its own
-    /// (`Sending::approver`). An *always* holds for this person alone.
+    /// (`Run::approver`). An *always* holds for this person alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub person: Option<String>,
     /// The id of the call.
@@ -230,7 +230,7 @@ impl fmt::Display for ApprovalRequestId {
 /// Asks a person before a call runs: at a terminal, on a web page, in a chat.
 ///
 /// Give it to an agent with `AgentBuilder::approver`, or to one run with
-/// `Sending::approver`. The run waits for its answer, so an approver that can
+/// `Run::approver`. The run waits for its answer, so an approver that can
 /// lose contact with the person should answer [`ApprovalRequest::no`] after a time.
 ///
 /// Several agents can ask the same person: give each of them a clone of the approver. A shared pointer such as

@@ -14,6 +14,7 @@ mod retry_provider;
 mod retry_statuses;
 mod throttle;
 
+pub use self::retry_provider::RetryLoop;
 pub use self::{
     approver::{
         Approval, ApprovalDecision, ApprovalFuture, ApprovalRequest, ApprovalRequestId, Approver,
@@ -31,5 +32,4 @@ pub use self::{
 pub use self::{
     data_flow::TaintTracker,
     guard::{AgentSums, LimitWarning, RunGuard, rest_of, unknown_spent},
-    retry_provider::RetryLoop,
 };

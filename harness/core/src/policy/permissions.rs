@@ -139,7 +139,7 @@ type PermissionRule = dyn Fn(&ProposedCall<'_>) -> Option<RuleDecision> + Send +
 /// earlier *always* of the same conversation, whose scope covers the call and whose person saw all the reasons of
 /// this question; the approver. If none of them exists, the call does not run. None of them can overrule a denial.
 ///
-/// A run can have permissions of its own (`Sending::permissions`). The
+/// A run can have permissions of its own (`Run::permissions`). The
 /// verdicts of both go through the same steps together, and the strictest wins. So a run can deny and ask about
 /// more than the agent does, and allow calls that the agent leaves to the declared side effects; it cannot allow
 /// calls that the agent denies or asks about. `allow_all` answers questions that come from the tools' side effects

@@ -94,14 +94,15 @@ impl<P: Provider> Provider for RetryProvider<P> {
 
 /// Makes the attempts of a call.
 #[derive(Clone, Debug)]
-#[doc(hidden)]
 pub struct RetryLoop {
+    /// What is retried.
     pub policy: RetryPolicy,
     /// The seeded random source, if the waits have to be reproducible.
     seeded: Option<Arc<Mutex<fastrand::Rng>>>,
 }
 
 impl RetryLoop {
+    /// Retries by this policy.
     pub fn new(policy: RetryPolicy) -> Self {
         Self { policy, seeded: None }
     }

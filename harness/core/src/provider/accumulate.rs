@@ -41,12 +41,11 @@ pub async fn accumulate(
 
 /// An answer that is still arriving.
 ///
-/// A call that the server repeats counts once: a call with the same id and equal decoded arguments,
-/// at any block, or without ids at the same block. A call with the same id and other arguments is
-/// another call and gets an id of its own. Equal calls with different ids are also different calls.
+/// A call that the server repeats counts once: a call with the same id and equal decoded arguments, at any block, or without
+/// ids at the same block. A call with the same id and other arguments is another call and gets an id of its own, and so are
+/// equal calls with different ids.
 ///
-/// An empty object is ignored beside other arguments, before or after them: some servers begin or
-/// end a call with `{}`. That holds for pieces of one call, and for calls of one id and name.
+/// An empty object is ignored beside other arguments: some servers begin or end a call with `{}`.
 ///
 /// ```
 /// use harness::provider::{Accumulator, StopReason, StreamEvent, Usage};
@@ -121,12 +120,12 @@ struct ArgumentsChange {
 
 /// A piece of a call that is being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[doc(hidden)]
 pub struct CallPiece<'a> {
     /// The id that results refer to.
     pub call: &'a str,
+    /// The name of the tool.
     pub tool: &'a str,
-    /// Whether the call begins with this piece. If it has begun before, its earlier pieces are void.
+    /// Whether the call begins with this piece, so that earlier pieces of it are void.
     pub begins: bool,
     /// The next piece of the arguments; may be empty.
     pub json: &'a str,
@@ -185,7 +184,6 @@ const COMPARED: usize = 16;
 impl Accumulator {
     /// An answer whose calls get none of these ids. Servers number their calls from the start in
     /// each answer, but vendors require ids that are unique in a conversation.
-    #[doc(hidden)]
     pub fn avoiding(taken: Arc<HashSet<String>>) -> Self {
         Self { taken, ..Self::default() }
     }
@@ -301,14 +299,12 @@ impl Accumulator {
 
     /// Whether the last event has changed a call: if not, the caller need not check again whether
     /// the call is [written](Self::written_call).
-    #[doc(hidden)]
     pub fn has_changed_a_call(&self) -> bool {
         self.added.is_some()
     }
 
     /// What the last event, which was about this block, has added to a call. `None` for a call that
     /// may repeat an earlier one, as in [`written_call`](Self::written_call).
-    #[doc(hidden)]
     pub fn call_piece(&self, block: u32) -> Option<CallPiece<'_>> {
         let ArgumentsChange { begins, from } = self.added?;
         let part = self.parts.get(self.place(block, PartKind::Call)?)?;
@@ -318,13 +314,11 @@ impl Accumulator {
     }
 
     /// Whether nothing of the answer has arrived and no tokens have been counted.
-    #[doc(hidden)]
     pub fn is_untouched(&self) -> bool {
         self.parts.is_empty() && self.usage() == Usage::default()
     }
 
     /// Whether tools of the vendor have left something in the answer, or it names sources.
-    #[doc(hidden)]
     pub fn has_sources(&self) -> bool {
         let has =
             |part: &AnswerPart| matches!(part.said, PartData::Opaque) || !part.citations.is_empty();
@@ -344,7 +338,6 @@ impl Accumulator {
     }
 
     /// The model that was asked, if several were possible.
-    #[doc(hidden)]
     pub fn requested_model(&self) -> Option<&str> {
         self.asked.as_deref()
     }
@@ -782,7 +775,6 @@ impl AnswerPart {
 const MARK: &str = "\n\n[interrupted]";
 
 /// Whether a message ends with text that was cut off.
-#[doc(hidden)]
 pub fn breaks_off(message: &Message) -> bool {
     matches!(message.blocks().last(), Some(Block::Text(text)) if text.text().ends_with(MARK))
 }
@@ -796,7 +788,6 @@ fn is_whole(arguments: &str) -> bool {
 }
 
 /// The error of a stream that ended before the answer was complete.
-#[doc(hidden)]
 pub fn cut_off() -> Error {
     Error::new(
         ErrorKind::CutOff,

@@ -33,7 +33,6 @@ impl fmt::Display for OutputMode {
 
 /// What a request with a schema for its answer is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[doc(hidden)]
 pub enum RequestPurpose {
     /// A conversation, in which the model may also do something else.
     Conversation,
@@ -77,7 +76,7 @@ impl OutputSchema {
         self
     }
 
-    #[doc(hidden)]
+    /// What the request with this schema is for.
     pub fn about(&self) -> RequestPurpose {
         self.about
     }
@@ -114,7 +113,9 @@ impl OutputSchema {
 
     /// The schema in the form to which the vendor can hold the model, if these tools are held to
     /// their schemas, too.
-    #[doc(hidden)]
+    ///
+    /// # Errors
+    /// Fails if the form has no schema with this meaning.
     pub fn strict(&self, form: StrictForm, held: &[ToolSchema]) -> Result<Value, NotStrict> {
         let all: Vec<ToolSchema> = held.iter().chain([&self.tool]).cloned().collect();
         let last = form.of_all(&all).pop();

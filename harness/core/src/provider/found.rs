@@ -15,7 +15,6 @@ pub struct FoundTools {
 
 /// The searches whose results are sent.
 #[derive(Clone, Copy, Debug, Default)]
-#[doc(hidden)]
 pub struct ToolSearches<'a> {
     all: &'a [FoundTools],
     /// The results in messages of the transcript before this index are not sent.
@@ -27,6 +26,7 @@ pub struct ToolSearches<'a> {
 }
 
 impl<'a> ToolSearches<'a> {
+    /// The searches `all` so far, the first of which belongs to the message at `from`.
     pub fn new(all: &'a [FoundTools], from: usize) -> Self {
         Self { all, from, ..Self::default() }
     }

@@ -23,16 +23,18 @@ mod wanted;
 use std::sync::Arc;
 
 #[doc(hidden)]
-pub use self::found::{FoundTools, ToolSearches};
+pub use self::found::FoundTools;
+pub use self::found::ToolSearches;
 pub(crate) use self::ledger::AttemptRecord;
-#[doc(hidden)]
 pub use self::plan::{BodyDraft, DraftMark, EncodedPart, PartCursor};
 #[doc(hidden)]
 pub use self::request::VendorsView;
-#[doc(hidden)]
 pub use self::sent::EncodedMessages;
-#[doc(hidden)]
 pub use self::settings::merge;
+pub use self::speak::{EventSender, ForwardedStream, stream_events};
+pub use self::{
+    accumulate::cut_off, answer::RequestPurpose, progress::JsonProgress, response::update_count,
+};
 pub use self::{
     accumulate::{Accumulator, accumulate},
     answer::{OutputMode, OutputSchema},
@@ -49,12 +51,9 @@ pub use self::{
 };
 #[doc(hidden)]
 pub use self::{
-    accumulate::{CallPiece, breaks_off, cut_off},
-    answer::{RequestPurpose, in_words},
+    accumulate::{CallPiece, breaks_off},
+    answer::in_words,
     context::{ContextMeter, tokens_of},
-    progress::JsonProgress,
-    response::update_count,
-    speak::{EventSender, ForwardedStream, stream_events},
 };
 use crate::{error::Error, secret::Secrets};
 

@@ -10,7 +10,6 @@ const LONG: usize = 128;
 
 /// Some encoded messages.
 #[derive(Clone, Debug, Default)]
-#[doc(hidden)]
 pub struct EncodedPart {
     /// The bytes of everything but the long texts.
     ready: Vec<u8>,
@@ -92,10 +91,12 @@ fn places(message: &Message) -> impl Iterator<Item = TextPosition> + '_ {
 }
 
 impl EncodedPart {
+    /// A part of these bytes.
     pub fn of(ready: Vec<u8>) -> Self {
         Self { ready, ..Self::default() }
     }
 
+    /// Whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.ready.is_empty()
     }
@@ -140,7 +141,6 @@ impl EncodedPart {
 
 /// The lengths of a part's lists at one moment.
 #[derive(Debug, Clone, Copy)]
-#[doc(hidden)]
 pub struct DraftMark {
     ready: usize,
     texts: usize,
@@ -150,7 +150,6 @@ pub struct DraftMark {
 
 /// A part that is being written: ready bytes, and the long texts of the current message.
 #[derive(Debug, Default)]
-#[doc(hidden)]
 pub struct BodyDraft {
     part: EncodedPart,
     message: Option<Message>,
@@ -164,10 +163,12 @@ impl BodyDraft {
         Self { part, ..Self::default() }
     }
 
+    /// What was written.
     pub fn into_part(self) -> EncodedPart {
         self.part
     }
 
+    /// What was written so far.
     pub fn part(&self) -> &EncodedPart {
         &self.part
     }
@@ -201,10 +202,12 @@ impl BodyDraft {
         self.part.ready.len()
     }
 
+    /// The last ready byte.
     pub fn last(&self) -> Option<u8> {
         self.part.ready.last().copied()
     }
 
+    /// Adds a byte.
     pub fn push(&mut self, byte: u8) {
         self.part.ready.push(byte);
     }
@@ -281,6 +284,7 @@ impl BodyDraft {
         self.part.ready.extend_from_slice(json.as_bytes());
     }
 
+    /// The place that is written now.
     pub fn mark(&self) -> DraftMark {
         let EncodedPart { ready, texts, steps, sent } = &self.part;
         DraftMark { ready: ready.len(), texts: texts.len(), steps: steps.len(), sent: *sent }
@@ -307,7 +311,6 @@ impl BodyDraft {
 
 /// How much of a part has been written.
 #[derive(Debug, Default)]
-#[doc(hidden)]
 pub struct PartCursor {
     ready: usize,
     text: usize,

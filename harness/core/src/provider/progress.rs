@@ -9,7 +9,6 @@ const BARE: usize = 64;
 
 /// How far a growing JSON text has been read.
 #[derive(Clone, Copy, Debug, Default)]
-#[doc(hidden)]
 pub struct JsonProgress {
     /// The number of bytes read.
     read: usize,

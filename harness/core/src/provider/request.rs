@@ -210,7 +210,6 @@ impl<'a> Request<'a> {
     /// refuse results without the thinking before their calls, but accept it after changed
     /// messages.
     #[must_use]
-    #[doc(hidden)]
     pub fn with_open_turn(mut self, message: usize) -> Self {
         self.open_turn = message.min(self.thinking_from);
         self
@@ -264,20 +263,17 @@ impl<'a> Request<'a> {
     }
 
     /// Whether [`for_model`](Self::for_model) has replaced the messages.
-    #[doc(hidden)]
     pub fn has_summary_first(&self) -> bool {
         self.began.is_some()
     }
 
     /// The first message of the conversation, even if it has been replaced in the messages.
-    #[doc(hidden)]
     pub fn first(&self) -> Option<&'a Message> {
         self.began.unwrap_or_else(|| self.messages.get(0))
     }
 
     /// Whether this is the text beside a vendor's summary, which repeats words that the user has
     /// said before.
-    #[doc(hidden)]
     pub fn is_beside_summary(&self, message: &Message) -> bool {
         let words = self.vendors.as_ref().and_then(|view| view.words);
         self.began.is_some() && words.is_some_and(|words| words.id() == message.id())
@@ -354,7 +350,6 @@ impl<'a> Request<'a> {
 
     /// The index of the first message whose thinking is sent to a model that needs the thinking of
     /// an open turn.
-    #[doc(hidden)]
     pub fn open_turn(&self) -> usize {
         self.open_turn
     }
@@ -370,7 +365,6 @@ impl<'a> Request<'a> {
     }
 
     /// The token that stops the run.
-    #[doc(hidden)]
     pub fn stop(&self) -> Option<&'a CancellationToken> {
         self.stop
     }
@@ -381,14 +375,12 @@ impl<'a> Request<'a> {
     }
 
     /// The settings of the request over those of the provider, if the request has its own.
-    #[doc(hidden)]
     pub fn settings_over(&self, base: &Settings) -> Option<Settings> {
         self.settings.map(|own| own.over(base))
     }
 
     /// How many tokens the answer may have with these settings. `default` is what the wire sends if `max_tokens` is not
     /// set.
-    #[doc(hidden)]
     pub fn max_tokens(&self, settings: &Settings, default: Option<u32>) -> Option<u32> {
         let Settings { max_tokens: wished, .. } = settings;
         let least = self.least_tokens.unwrap_or(0);
@@ -416,13 +408,11 @@ impl<'a> Request<'a> {
     }
 
     /// The searches that found tools.
-    #[doc(hidden)]
     pub fn found(&self) -> ToolSearches<'a> {
         self.found
     }
 
     /// The schemas of the tools in this form, in the order of the tools.
-    #[doc(hidden)]
     pub fn parameters(&self, told: SchemaForm) -> Arc<[EncodedSchema]> {
         match self.forms {
             Some(forms) => forms.get(told, self.tools),
@@ -442,7 +432,6 @@ impl<'a> Request<'a> {
 
     /// Whether a reused connection that breaks may be replaced silently. `None` if the provider's
     /// own policy decides.
-    #[doc(hidden)]
     pub fn reconnects(&self) -> Option<bool> {
         self.reconnects
     }

@@ -86,7 +86,6 @@ impl Usage {
     }
 
     /// Takes the counts that a later report gives. The others stay.
-    #[doc(hidden)]
     pub fn update(&mut self, later: &Self) {
         let Self { input, cache_read, cache_write, output, reasoning, compaction } = later;
         self.input = update_count(self.input, *input);
@@ -125,7 +124,6 @@ impl Usage {
 
 /// A count after a later report of it. Counts of one answer never fall to zero: some servers end
 /// with zeros in place of counts that they have given before.
-#[doc(hidden)]
 pub fn update_count(known: Option<u64>, later: Option<u64>) -> Option<u64> {
     later.filter(|later| *later > 0 || known.is_none()).or(known)
 }

@@ -27,7 +27,6 @@ const MOST: usize = 32 * 1024 * 1024;
 pub struct EncodedPrefix(Mutex<Option<EncodedMessages>>);
 
 /// Encoded messages.
-#[doc(hidden)]
 #[derive(Debug)]
 pub struct EncodedMessages {
     /// The wire and its settings that encoded them: they can be used only for the same ones.
@@ -59,13 +58,12 @@ impl EncodedPrefix {
 
     /// Takes out what is encoded of these messages in this form. The caller puts the extended
     /// version back with [`keep`](Self::keep).
-    #[doc(hidden)]
     pub fn take(&self, form: &str, messages: &Messages) -> Option<EncodedMessages> {
         let written = self.replace(None)?;
         (written.form == form && messages.has_prefix(&written.messages)).then_some(written)
     }
 
-    #[doc(hidden)]
+    /// Keeps the messages for the next request, if they are not too large.
     pub fn keep(&self, written: EncodedMessages) {
         let size: usize = written.parts.iter().map(|part| part.weight()).sum();
         self.replace(Some(written).filter(|_| size <= MOST));

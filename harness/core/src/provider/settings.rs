@@ -210,7 +210,6 @@ impl Settings {
 /// Merges `over` into a value: objects member by member, everything else is replaced. An object
 /// with another `type` is a different thing and also replaces the value. A member of `over` that is
 /// `null` removes the member of the value.
-#[doc(hidden)]
 pub fn merge(value: &mut Value, over: &Value) {
     let (Value::Object(members), Value::Object(more)) = (&mut *value, over) else {
         value.clone_from(over);

@@ -19,7 +19,6 @@ type EventItem = Result<StreamEvent, Error>;
 
 /// The stream of the events that the block emits. The block runs only while the stream is polled,
 /// and continues after an event only when the next one is wanted.
-#[doc(hidden)]
 pub fn stream_events<'a, F>(block: impl FnOnce(EventSender<'a>) -> F) -> EventStream<'a>
 where
     F: Future<Output = ()> + Send + 'a,
@@ -34,7 +33,6 @@ where
 }
 
 /// Emits events.
-#[doc(hidden)]
 pub struct EventSender<'a>(Arc<Mutex<SenderState<'a>>>);
 
 impl fmt::Debug for EventSender<'_> {
@@ -54,8 +52,8 @@ struct SenderState<'a> {
 }
 
 /// A stream whose events have passed through.
-#[doc(hidden)]
 pub struct ForwardedStream<'a> {
+    /// The rest of the stream.
     pub stream: EventStream<'a>,
     /// Its last item, which was not handed out; `None` if the stream has ended.
     pub item: Option<EventItem>,

@@ -6,7 +6,6 @@ use super::{HIDDEN, Secrets};
 
 /// Accepts bytes in pieces of any size and returns text. Invalid UTF-8 becomes U+FFFD. Secrets are
 /// replaced, also where they extend over two pieces.
-#[doc(hidden)]
 pub struct SecretFilter {
     secrets: Secrets,
     /// The number of bytes that are searched at a time.
@@ -16,6 +15,7 @@ pub struct SecretFilter {
     margin: usize,
     /// The incomplete character at the end of a piece.
     cut: Vec<u8>,
+    /// The text that is not returned yet.
     pub held: String,
     /// The number of bytes of `held` that were already replaced. They are kept to find secrets that
     /// overlap them.

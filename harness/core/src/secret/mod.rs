@@ -16,19 +16,18 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+#[doc(hidden)]
+pub use self::forms::forms;
 use self::search::WordSearch;
 #[cfg(test)]
 #[doc(hidden)]
 pub use self::search::work;
-#[doc(hidden)]
-pub use self::{cleaner::SecretFilter, forms::forms, names::SecretNames};
+pub use self::{cleaner::SecretFilter, names::SecretNames};
 pub(crate) use self::{growing_search::GrowingSearch, search::united};
 
-#[doc(hidden)]
 pub use self::names::is_secret_name;
 
 /// The text that replaces a secret.
-#[doc(hidden)]
 pub const HIDDEN: &str = "[secret]";
 
 /// The minimum length of a value in bytes. Shorter values would be found inside ordinary words.
@@ -176,7 +175,6 @@ pub fn without(text: &str, ranges: &[Range<usize>]) -> String {
 /// than eight bytes is not, and neither is one of fewer than sixteen bytes with only lower-case
 /// letters and punctuation: programs give words such as `ollama`, `lm-studio` or `not-needed` to
 /// servers without keys, and users are called `postgres`.
-#[doc(hidden)]
 pub fn is_telling(value: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'_' | b'.');
     value.len() >= 16 || (value.len() >= 8 && !value.bytes().all(is_plain))
@@ -184,11 +182,9 @@ pub fn is_telling(value: &str) -> bool {
 
 /// The mark at the end of a cut text. The beginning of a secret directly before it is also
 /// replaced, because most of a key is as dangerous as the whole key.
-#[doc(hidden)]
 pub const CUT: &str = "…";
 
 /// The beginning of a foreign text, for an error that quotes it: at most `most` bytes.
-#[doc(hidden)]
 pub fn beginning(text: &str, most: usize) -> Cow<'_, str> {
     if text.len() <= most {
         return Cow::Borrowed(text);

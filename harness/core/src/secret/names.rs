@@ -60,7 +60,6 @@ const ANYWHERE: [&str; 26] = [
 ];
 
 /// Whether a header or a variable with this name has a secret value.
-#[doc(hidden)]
 pub fn is_secret_name(name: &str) -> bool {
     static NAMES: LazyLock<SecretNames> = LazyLock::new(SecretNames::default);
     NAMES.has(name) || words(name).iter().any(|word| ANYWHERE.contains(&word.as_str()))
@@ -69,7 +68,6 @@ pub fn is_secret_name(name: &str) -> bool {
 /// Names of secret values. Each applies to all names that end with it as a whole word: `key`
 /// applies to `api_key`, `X-Api-Key` and `apiKey`.
 #[derive(Clone, Debug)]
-#[doc(hidden)]
 pub struct SecretNames {
     names: HashSet<String>,
     /// The length of the longest name.

@@ -20,8 +20,7 @@ const BEGINNING: usize = 6;
 /// the text.
 #[derive(Clone, Debug)]
 pub(crate) struct WordSearch {
-    /// In order of depth, so that the children of a node are adjacent. The first node is the root,
-    /// the beginning of all words.
+    /// The trie's nodes in order of depth, so that the children of a node are adjacent. The first one is the root.
     nodes: Vec<WordNode>,
     /// The children of the root by their bytes, because most of a text is looked up there. 0 means
     /// none.

@@ -171,7 +171,6 @@ impl ToolContext {
     }
 
     /// Adds these values. Each replaces another value of its type.
-    #[doc(hidden)]
     pub fn with_values(mut self, values: &SharedValues) -> Self {
         self.values.extend(values);
         self
@@ -207,7 +206,6 @@ impl ToolContext {
     }
 
     /// Sets the tools of the run that the call belongs to.
-    #[doc(hidden)]
     pub fn with_tools(mut self, tools: &ToolRegistry) -> Self {
         self.tools = Arc::clone(tools.shared());
         self
@@ -414,7 +412,6 @@ impl ToolContext {
     }
 
     /// Sets the secrets that are removed from the tool's reports.
-    #[doc(hidden)]
     pub fn with_secrets(mut self, secrets: Secrets) -> Self {
         self.progress.secrets = secrets;
         self
@@ -434,7 +431,6 @@ impl ToolContext {
 
     /// Sets the answer to the question that the tool asked before.
     #[must_use]
-    #[doc(hidden)]
     pub fn with_answered(mut self, answered: Option<Arc<Answered>>) -> Self {
         self.answered = answered;
         self

@@ -176,7 +176,6 @@ impl ToolDef {
     }
 
     /// Makes the tool of a method, bound to its value.
-    #[doc(hidden)]
     pub fn bind(&'static self, this: &SharedReceiver) -> Tool {
         Tool::declared(self, this.receiver())
     }

@@ -18,7 +18,6 @@ const NAMING: [&str; 5] =
 impl Tool {
     /// Sets the hash of a description that comes from outside of the program. What a person allows holds only for
     /// the tool as it is described now.
-    #[doc(hidden)]
     pub fn defined_as(mut self, definition: &str) -> Self {
         self.definition = Some(definition.into());
         self
@@ -26,7 +25,6 @@ impl Tool {
 
     /// Sets the title that comes from outside of the program, if it is one line of visible text. Another one is
     /// ignored.
-    #[doc(hidden)]
     pub fn titled(self, title: Option<String>) -> Self {
         match title.filter(|title| super::title::is_plain(title)) {
             Some(title) => self.with_title(title),
@@ -56,7 +54,6 @@ impl Tool {
     }
 
     /// The size of the compiled patterns in the schema of its arguments, in KiB.
-    #[doc(hidden)]
     pub fn pattern_size(&self) -> usize {
         match &self.body {
             ToolBody::Declared { .. } => 0,

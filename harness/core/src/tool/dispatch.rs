@@ -12,7 +12,7 @@ use super::{
     ReconcileFault, Reconciled, Tool, ToolContext, ToolError, ToolOutput, ToolRegistry,
     detached_threads,
     error::Asks,
-    tool::ReconcileFailure,
+    reconciled::ReconcileFailure,
     truncate::{around, short_name},
 };
 use crate::{
@@ -22,7 +22,6 @@ use crate::{
 };
 
 /// The time that a tool has to stop after it was told to.
-#[doc(hidden)]
 pub const GRACE: Duration = Duration::from_millis(100);
 
 /// The number of bytes of broken arguments that are quoted around the fault.
@@ -53,7 +52,6 @@ impl ToolRegistry {
     }
 
     /// Like [`dispatch`](Self::dispatch), for callers that can wait for the answer to a tool's question.
-    #[doc(hidden)]
     pub async fn dispatch_call(&self, call: &ToolCall, context: &ToolContext) -> DispatchOutcome {
         match self.run(call, context).await {
             Ok(result) => DispatchOutcome::Result(result),
@@ -358,7 +356,6 @@ impl ToolRegistry {
 }
 
 /// How a call ends.
-#[doc(hidden)]
 #[derive(Debug)]
 pub enum DispatchOutcome {
     /// The call has ended.

@@ -15,6 +15,7 @@ mod human_wait;
 mod large_results;
 mod limits;
 mod output;
+mod reconciled;
 mod registry;
 #[doc(hidden)]
 pub mod review;
@@ -34,14 +35,18 @@ pub use self::{
         CallIdentity, LateEnd, ended_in, equal_still_running, is_still_running, mark_reported,
         still_running_in,
     },
-    dispatch::{DispatchOutcome, GRACE, RUNS_ON, ReconcileOutcome},
+    dispatch::{RUNS_ON, ReconcileOutcome},
     human_wait::{HumanWait, HumanWaitGuard},
     large_results::{
         COPIED, LargeResults, READ_RESULT, SpillFolder, SpillFuture, SpillStore, WithArguments,
     },
+    reconciled::ReconcileFailure,
     search::{FEW_TOOLS, TOOL_SEARCH},
-    state::{SharedValues, StateType},
-    tool::ReconcileFailure,
+    state::StateType,
+};
+pub use self::{
+    dispatch::{DispatchOutcome, GRACE},
+    state::SharedValues,
 };
 pub(crate) use self::{
     large_results::{LEFT_OUT, NOT_KEPT, name_of_arguments},
@@ -60,12 +65,13 @@ pub use self::{
     error::{Asks, ToolError, ToolFailure},
     limits::ToolLimits,
     output::ToolOutput,
+    reconciled::{ReconcileFault, ReconcileFuture, Reconciled},
     registry::{ToolList, ToolRegistry},
     review::{Preview, Review, Reviewed, Scope},
     search::ToolSearch,
     side_effects::{SideEffect, SideEffects},
     state::State,
-    tool::{ReconcileFault, ReconcileFuture, Reconciled, Tool, ToolFuture},
+    tool::{Tool, ToolFuture},
 };
 #[doc(inline)]
 pub use harness_schema::StrictForm;

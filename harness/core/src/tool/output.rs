@@ -104,7 +104,7 @@ impl ToolOutput {
         self.file.as_deref()
     }
 
-    #[doc(hidden)]
+    /// The content, the structured value, and the file whose text is the result.
     pub fn into_parts(self) -> (Vec<ToolContent>, Option<Value>, Option<PathBuf>) {
         (self.content, self.value, self.file)
     }

@@ -76,7 +76,6 @@ impl ToolRegistry {
     }
 
     /// Sets the secrets that are removed from every result.
-    #[doc(hidden)]
     pub fn with_secrets(mut self, secrets: Secrets) -> Self {
         self.secrets = secrets;
         self
@@ -133,13 +132,12 @@ impl ToolRegistry {
         arguments.map(|arguments| index.find(&arguments)).unwrap_or_default()
     }
 
-    #[doc(hidden)]
+    /// What is hidden in results and errors.
     pub fn secrets(&self) -> &Secrets {
         &self.secrets
     }
 
     /// The review of a call with these arguments, without known secrets: see [`Tool::review_off_loop`].
-    #[doc(hidden)]
     pub async fn review_off_loop(&self, tool: &Tool, arguments: &Arguments) -> Option<Review> {
         let review = tool.review_off_loop(arguments).await?;
         Some(review.without_secrets(&self.secrets))
@@ -275,7 +273,6 @@ impl ToolRegistry {
     ///
     /// # Errors
     /// Fails with all missing values.
-    #[doc(hidden)]
     pub fn check_state(
         &self,
         given: &SharedValues,

@@ -12,7 +12,7 @@ use std::{
 /// A value that the program shares with its tools, given to a tool that takes it as a parameter.
 ///
 /// Give the value to the agent with `AgentBuilder::state`, or to one run with
-/// `Sending::state`. Building an agent fails if a tool takes a value that is
+/// `Run::state`. Building an agent fails if a tool takes a value that is
 /// neither given nor announced for each run.
 ///
 /// ```
@@ -87,7 +87,6 @@ impl StateType {
 
 /// Shared values, at most one of each type. A clone is cheap.
 #[derive(Debug, Clone, Default)]
-#[doc(hidden)]
 pub struct SharedValues(Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
 
 impl SharedValues {
@@ -118,6 +117,7 @@ impl SharedValues {
         }
     }
 
+    /// Whether there is a value of this type.
     pub fn has(&self, id: TypeId) -> bool {
         self.0.contains_key(&id)
     }

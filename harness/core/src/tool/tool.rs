@@ -11,7 +11,6 @@ use std::{
 };
 
 use harness_schema::{SchemaChecker, ToolSchema, Unchecked, UnusableSchema, ValueFault};
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 
@@ -22,6 +21,7 @@ use super::{
         declared::ParamDef,
     },
     limits::check_depth,
+    reconciled::{ReconcileFailure, ReconcileFault, ReconcileFuture},
     review::{HandmadeReview, Review},
     state::StateType,
     title,
@@ -33,40 +33,6 @@ use crate::{
 
 /// The future of a running call.
 pub type ToolFuture = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
-
-/// The future that finds out whether a call happened.
-pub type ReconcileFuture = Pin<Box<dyn Future<Output = Result<Reconciled, ToolError>> + Send>>;
-
-/// Whether a call happened that had started in a process which is gone: see [`#[tool(reconcile =
-/// ..)]`](macro@crate::tool). `T` is the type that the tool returns.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Reconciled<T = ToolOutput> {
-    /// The call happened, and this is its result.
-    Happened(T),
-    /// Nothing of the call has happened, so it can run now.
-    NotHappened,
-}
-
-/// Why a tool failed to find out whether a call happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum ReconcileFault {
-    /// The tool returned an error.
-    Failed,
-    /// The tool panicked.
-    Panicked,
-    /// The tool took too long.
-    TimedOut,
-    /// The arguments of the call do not fit the tool as it is now, so the tool was not asked.
-    Arguments,
-}
-
-/// Why it is unknown whether a call happened although its tool was asked: the kind of the failure, and its text,
-/// from which secrets have not been removed.
-#[doc(hidden)]
-pub type ReconcileFailure = (ReconcileFault, String);
 
 type ReconcileFn = dyn Fn(ToolContext, Map<String, Value>) -> ReconcileFuture + Send + Sync;
 
@@ -332,7 +298,6 @@ impl Tool {
     }
 
     /// The limit of how many calls run at the same time, if there is a limit.
-    #[doc(hidden)]
     pub fn concurrency_limit(&self) -> Option<&ConcurrencyLimit> {
         match &self.body {
             ToolBody::Declared { def, .. } => {
@@ -383,7 +348,6 @@ impl Tool {
     }
 
     /// Declares that calls run this agent, which has these tools and needs these values.
-    #[doc(hidden)]
     pub fn of_agent(
         mut self,
         agent: Arc<dyn Any + Send + Sync>,
@@ -398,7 +362,6 @@ impl Tool {
     }
 
     /// The agent that its calls run, if there is one and it has this type.
-    #[doc(hidden)]
     pub fn agent<A: 'static>(&self) -> Option<&A> {
         self.agent.as_ref()?.agent.downcast_ref()
     }
@@ -410,7 +373,6 @@ impl Tool {
     }
 
     /// Whether its calls run an agent. Each of these calls is a conversation of its own.
-    #[doc(hidden)]
     pub fn is_agent(&self) -> bool {
         self.agent.is_some()
     }
@@ -471,7 +433,9 @@ impl Tool {
     }
 
     /// Starts to find out whether a call happened.
-    #[doc(hidden)]
+    ///
+    /// # Errors
+    /// Fails with the tool, and if the arguments do not fit it.
     pub fn find_out(
         &self,
         context: ToolContext,
@@ -526,7 +490,6 @@ impl Tool {
 
     /// A hash of what a call would do: it is the same whether an argument is left out, is `null`, or is the
     /// default.
-    #[doc(hidden)]
     pub fn sameness(&self, arguments: Arguments) -> Fingerprint {
         let schema = self.input_schema().get("properties");
         let default = |name: &str| schema?.get(name)?.get("default");
@@ -540,7 +503,6 @@ impl Tool {
 
     /// Makes the review of a call, on a thread for blocking work if there is a runtime. Dropping the future cancels
     /// a review that has not begun.
-    #[doc(hidden)]
     pub async fn review_off_loop(&self, arguments: &Arguments) -> Option<Review> {
         if !self.has_review() {
             return None;
@@ -651,7 +613,6 @@ impl Tool {
     }
 
     /// Whether it needs a shared value of this type.
-    #[doc(hidden)]
     pub fn needs<T: 'static>(&self) -> bool {
         self.state_types().any(|needed| needed.id() == TypeId::of::<T>())
     }
@@ -701,7 +662,6 @@ impl Tool {
     }
 
     /// Whether the tool comes from a server outside of the program.
-    #[doc(hidden)]
     pub fn is_of_a_server(&self) -> bool {
         self.definition.is_some()
     }

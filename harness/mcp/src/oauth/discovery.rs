@@ -43,7 +43,7 @@ fn given<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> R
 
 /// The authorization server of a server.
 pub(super) struct AuthorizationServer {
-    /// The name of the server that tokens are made for.
+    /// The `resource` of the tokens: the tool server's name for itself (RFC 9728).
     pub(super) resource: String,
     /// The scopes that the server says that it knows.
     pub(super) scopes: Vec<String>,

@@ -75,8 +75,8 @@ const COPIES: usize = 4;
 /// The memory that a value of a request needs while it is parsed, in bytes. The protocol's types copy a value several times.
 const VALUE: usize = 300;
 
-/// The memory of a request that begins a session, in bytes, computed in the same way: a session keeps what the client says
-/// about itself for as long as it is open.
+/// The most memory that a request which begins a session may need, in bytes, estimated like that of other requests. It
+/// has a limit of its own, because a session keeps the client's description of itself until it ends.
 const BEGINNING: usize = 256 * 1024;
 
 /// The buffer of a connection, in bytes, for the head of a request and for small messages.

@@ -28,7 +28,7 @@ pub(super) struct ServerSupport {
     pub(super) in_words: bool,
     /// How the model is held to the schema of an answer that is forced.
     pub(super) forced: SchemaEnforcement,
-    /// The way to use, if it is fixed.
+    /// The output mode, if this server supports only one.
     pub(super) way: Option<OutputMode>,
 }
 

@@ -13,7 +13,7 @@ pub(super) static SEARCHES: Semaphore = Semaphore::const_new(8);
 /// The places of other work, all of which waits for the disk.
 pub(super) static OTHERS: Semaphore = Semaphore::const_new(32);
 
-/// Blocking work checks this between its steps.
+/// Tells blocking work to stop. The work checks it between its steps.
 #[derive(Clone, Debug)]
 pub(super) struct StopCheck(CancellationToken);
 

@@ -47,7 +47,7 @@ const MAX_SECONDS: u64 = 300;
 /// [`supervise`](super::supervise).
 ///
 /// A command may run for 30 s, unless the model asks for another time with `timeout_seconds`: 300 s at most.
-/// `Sending::tool_time` shortens this for one run, and
+/// `Run::tool_time` shortens this for one run, and
 /// [`ToolLimits::time`](harness_core::tool::ToolLimits) does not apply.
 ///
 /// Of the program's environment a command has `HOME`, `LANG`, `PATH`, `SHELL`, `TERM`, `TMPDIR`,

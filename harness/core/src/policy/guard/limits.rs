@@ -13,7 +13,7 @@ use crate::{
 ///
 /// | set by | holds for | unless set |
 /// |---|---|---|
-/// | `Sending::limits` | this run | as the agent says for each run |
+/// | `Run::limits` | this run | as the agent says for each run |
 /// | `AgentBuilder::run_limits` | each run of the agent | 100 calls, 5,000,000 tokens sent, 500,000 generated |
 /// | `Chat::limits` | all runs of the conversation together | none |
 /// | `AgentBuilder::limits` | all conversations of the agent together | none |

@@ -1,0 +1,55 @@
+//! Whether earlier decisions about calls still hold, and which calls may run again.
+
+use super::policy::repeat_of;
+use crate::conversation::state::ConversationState;
+use harness_core::{
+    error::Error,
+    journal::{Fact, Repeat},
+    message::ToolCall,
+    tool::Tool,
+};
+
+/// The calls that could run again as their tools were declared when they were allowed, but not as they are declared now.
+pub(crate) fn doubtful_calls(state: &ConversationState) -> Vec<String> {
+    let lost = state.machine.to_repeat();
+    let repeats = |call: &&ToolCall| {
+        let granted = state.machine.approved(call.id());
+        granted.is_some_and(|granted| granted.repeat != Repeat::Never)
+    };
+    let doubtful = lost.filter(repeats).filter(|call| !may_repeat_call(state, call));
+    doubtful.map(|call| call.id().to_owned()).collect()
+}
+
+/// Whether what was allowed of a call still holds: its tool is what it was, and the rules of this run let it run if it
+/// was allowed `before` this run.
+pub(crate) fn approval_holds(state: &ConversationState, call: &ToolCall, before: bool) -> bool {
+    let Some(approved) = state.machine.approved(call.id()) else { return false };
+    let policy = state.approval_policy(&state.agent);
+    let is_elsewhere = state.approvals.calls_from_previous_process.contains(call.id());
+    policy.is_within(call, approved)
+        && (!before || policy.still_allows(call, approved))
+        && !(is_elsewhere && policy.is_denied(call, approved))
+}
+
+/// Whether the program gets this call, because it answers the calls of its tool itself.
+pub(crate) fn is_run_by_program(state: &ConversationState, call: &ToolCall) -> bool {
+    let approved = state.machine.approved(call.id());
+    approved.is_some_and(|it| state.approval_policy(&state.agent).is_for_program(call, it))
+}
+
+/// Whether a call that may have run may run again, by its tool and within what was allowed.
+pub(crate) fn may_repeat_call(state: &ConversationState, call: &ToolCall) -> bool {
+    let in_journal = state.is_in_journal();
+    let repeats = |tool: &Tool| repeat_of(tool, in_journal) != Repeat::Never && !tool.is_external();
+    state.tools().get(call.name()).is_some_and(repeats) && approval_holds(state, call, false)
+}
+
+/// A question of a call that had run in several processes may be answered here, where its tool
+/// no longer repeats. Such a call is in doubt, and its outcome has to be found out.
+pub(crate) fn doubt_answered(state: &mut ConversationState) -> Result<(), Error> {
+    let doubtful = doubtful_calls(state);
+    match doubtful.is_empty() {
+        true => Ok(()),
+        false => state.record(&Fact::Reopened { doubtful }),
+    }
+}

@@ -1,0 +1,169 @@
+//! Where a conversation is cut for a summary, and how large it is afterwards.
+
+use super::{
+    context_usage::{is_contradicted, trusted_window, window_or},
+    gauge::{ContextGauge, ContextUsage},
+};
+use crate::conversation::state::ConversationState;
+use harness_core::{
+    context::{OpenCalls, SummaryCut, TAILS, cut, percent},
+    error::{Error, ErrorKind},
+    journal::{Fact, SummaryRequest},
+    message::{Message, Role},
+    provider::tokens_of,
+    tool::READ_RESULT,
+};
+
+/// How often a summary is requested in one run before the run fails.
+pub(crate) const TRIES: u32 = 2;
+
+/// The largest size of a summary, in percent of the window.
+pub(crate) const SUMMARY: u8 = 10;
+
+/// The longest answer, in tokens, that is requested of a model which is not in the table of models: each known model can give
+/// more.
+const LONGEST: u64 = 1_600;
+
+/// The conversation has at least this fraction of the window in short form, if the window is known: one part in eight.
+const SHORT: u64 = 8;
+
+/// Whether the model has the tool that reads large results.
+pub(crate) fn can_read_results(state: &ConversationState) -> bool {
+    state.agent.tools().get(READ_RESULT).is_some()
+}
+
+/// How many tokens an answer of the model may have.
+pub(crate) fn longest_answer(state: &ConversationState) -> u64 {
+    let (name, model) = state.agent.provider_and_model();
+    state.agent.models().find(name, model).output.map_or(LONGEST, u64::from)
+}
+
+/// Where the conversation is cut, if something can be summarized. It leaves as much at the end,
+/// and as many of the user's words, as still frees enough.
+pub(crate) fn summary_cut(
+    state: &ConversationState,
+    window: u64,
+    used: ContextUsage,
+) -> Option<SummaryCut> {
+    if !state.machine.can_edit_context() {
+        return None;
+    }
+    let (machine, seen) = (&state.machine, state.sent_view());
+    let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
+    // A cut never separates calls from their results.
+    let may_cut = |at: usize| all.get(at).is_none_or(|message| message.role() != Role::Tool);
+    let late_end = |call: &str| machine.late_end_of(call);
+    let calls = OpenCalls { reads: can_read_results(state), late_end: &late_end };
+    // By hand, the window may be far from full: the shares are those of what is sent.
+    let window = used.estimate_of(window.min(used.tokens));
+    let user_tokens = state.agent.window().user_tokens(window);
+    let mut found = None;
+    for (tail, words) in TAILS {
+        let (tail, words) = (percent(window, tail), percent(user_tokens, words));
+        let is_users = |at: usize| !machine.is_own_message(at);
+        let room = (tail, words);
+        let next = cut(all, machine.summed_up(), as_sent, may_cut, is_users, room, calls);
+        let Some(next) = next else { continue };
+        let frees = |after| after < most_after(used.tokens);
+        let is_enough = least_after(state, &next, used).is_ok_and(frees);
+        found = Some(next);
+        if is_enough {
+            break;
+        }
+    }
+    found
+}
+
+/// Checks that a request for a summary in short form fits into the window together with a part of the conversation:
+/// `asks` is what it has besides that, and its answer needs four tokens for each word.
+pub(crate) fn check_room_for_summary(
+    state: &ConversationState,
+    asks: u64,
+    words: u64,
+) -> Result<(), Error> {
+    let answer = words.saturating_mul(4);
+    // A size that a refusal has named may be wrong.
+    let window = trusted_window(state);
+    let needs = asks.saturating_add(answer);
+    let is_small = |window: &u64| needs > percent(*window, 100 - SUMMARY) - window / SHORT;
+    let Some(window) = window.filter(is_small) else { return Ok(()) };
+    Err(Error::new(
+        ErrorKind::ContextFull,
+        format!(
+            "a window of {window} tokens is too small to summarize the conversation: besides the conversation, the \
+             request for a summary has about {asks} tokens, with the system prompt, and its answer up to {answer}. \
+             Use a model with a larger window or a shorter system prompt"
+        ),
+    ))
+}
+
+/// How much of the conversation a request for a summary in short form has at least.
+pub(crate) fn least_in_short(state: &ConversationState, used: ContextUsage) -> u64 {
+    window_or(state, used) / if is_contradicted(state) { 64 } else { SHORT }
+}
+
+/// The fact by which a summary replaces the oldest part.
+pub(crate) fn compaction_fact(
+    state: &ConversationState,
+    cut: &SummaryCut,
+    text: &str,
+    request: Box<SummaryRequest>,
+    (before, after): (u64, u64),
+) -> Fact {
+    let number = |at: usize| u64::try_from(at).unwrap_or(u64::MAX);
+    Fact::ContextCompacted {
+        messages: number(cut.messages),
+        kept: cut.kept.iter().map(|at| number(*at)).collect(),
+        summary: summary_of(state, cut, text),
+        vendor: None,
+        request,
+        before,
+        after,
+    }
+}
+
+pub(crate) fn summary_of(state: &ConversationState, cut: &SummaryCut, text: &str) -> Message {
+    cut.summary(text, state.machine.pins())
+}
+
+/// How many tokens there would be with this summary.
+pub(crate) fn tokens_after(
+    state: &ConversationState,
+    cut: &SummaryCut,
+    text: &str,
+    used: ContextUsage,
+) -> Result<u64, Error> {
+    after_fact(state, &compaction_fact(state, cut, text, Box::default(), (0, 0)), used)
+}
+
+/// How many tokens there would be with a summary as long as the earlier one.
+pub(crate) fn least_after(
+    state: &ConversationState,
+    cut: &SummaryCut,
+    used: ContextUsage,
+) -> Result<u64, Error> {
+    let earlier = state.machine.readable().summary().map_or(0, tokens_of);
+    Ok(tokens_after(state, cut, "", used)?.saturating_add(used.scaled(earlier)))
+}
+
+/// How many tokens there would be after this fact.
+pub(crate) fn after_fact(
+    state: &ConversationState,
+    fact: &Fact,
+    used: ContextUsage,
+) -> Result<u64, Error> {
+    let mut machine = state.machine.clone();
+    machine.apply(fact)?;
+    let (provider, model) = match fact {
+        Fact::ContextCompacted { vendor: Some(made), .. } => (&*made.provider, &*made.model),
+        _ => state.agent.provider_and_model(),
+    };
+    let seen = machine.sent_view_for(provider, model);
+    let estimated = ContextGauge::new(state.agent.meter()).count(seen).total();
+    Ok(used.scaled(estimated))
+}
+
+/// How many tokens there may be after a summary, if there were `before` tokens before it.
+pub(crate) fn most_after(before: u64) -> u64 {
+    before.saturating_sub(before / 4)
+}

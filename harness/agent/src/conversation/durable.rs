@@ -1,0 +1,394 @@
+//! The facts of a conversation in a journal: those that are written, and those that wait for the
+//! next moment at which they have to be written.
+
+use std::{
+    mem,
+    sync::{Arc, OnceLock},
+};
+
+use crate::Machine;
+use harness_core::{
+    error::{Error, ErrorKind},
+    journal::{
+        Decider, Decision, Envelope, Fact, Head, Incarnation, Journal, Lease, Metadata,
+        StoredFacts, WriterId,
+    },
+    unwind::{Shielded, caught},
+};
+
+/// How often an append is tried again if a part of it was written meanwhile.
+const TRIES: u32 = 3;
+
+/// The state of a conversation in its journal.
+pub(crate) struct DurableState {
+    /// `None` if another driver takes the facts.
+    journal: Option<Arc<dyn Journal>>,
+    id: Arc<str>,
+    /// The writer of this chat's facts. It tells them from the facts of another chat of this
+    /// process that writes the same in the same millisecond.
+    life: WriterId,
+    /// The end of the conversation in the journal, as far as is known here.
+    head: Head,
+    /// Which conversation of this name it is. It is known from the first fact on, and then known to
+    /// all who write results of this conversation.
+    incarnation: Arc<OnceLock<Incarnation>>,
+    /// Facts that are not written yet.
+    pending: Vec<Envelope>,
+    /// Whether some of them may be written or not: an append of them failed, or its future was
+    /// dropped.
+    unknown: bool,
+    /// Whether [`describe`](Self::describe) may have created the conversation: it failed, or its future was dropped.
+    may_have_created: bool,
+    /// Why nothing can be written any more: another owner has continued the conversation.
+    lost: Option<String>,
+    /// Whether the loss was not reported yet.
+    untold: bool,
+    /// Whether facts of the current write were found in the journal when it was read back.
+    read_back: bool,
+    /// Keeps others from opening the conversation.
+    _hold: Option<Lease>,
+}
+
+/// The result of a write.
+pub(crate) enum WriteOutcome {
+    /// All pending facts are in the journal.
+    All,
+    /// Somebody else has answered calls of the conversation meanwhile. Nothing was written; the
+    /// facts given here come first.
+    Behind(Vec<Envelope>),
+}
+
+impl DurableState {
+    pub(crate) fn new(
+        journal: Arc<dyn Journal>,
+        id: Arc<str>,
+        head: Head,
+        hold: Option<Lease>,
+    ) -> Self {
+        let mut durable = Self {
+            journal: Some(journal),
+            _hold: hold,
+            ..Self::collecting(id, WriterId::random())
+        };
+        durable.set_head(head);
+        durable
+    }
+
+    /// Collects the facts for another driver, which takes them.
+    pub(crate) fn collecting(id: Arc<str>, life: WriterId) -> Self {
+        Self {
+            journal: None,
+            id,
+            life,
+            head: Head::default(),
+            incarnation: Arc::default(),
+            pending: Vec::new(),
+            unknown: false,
+            may_have_created: false,
+            lost: None,
+            untold: false,
+            read_back: false,
+            _hold: None,
+        }
+    }
+
+    pub(crate) fn id(&self) -> &Arc<str> {
+        &self.id
+    }
+
+    /// Which conversation of its name it is, once that is known.
+    pub(crate) fn incarnation(&self) -> &Arc<OnceLock<Incarnation>> {
+        &self.incarnation
+    }
+
+    fn set_head(&mut self, head: Head) {
+        self.head = head;
+        if let Some(incarnation) = head.incarnation {
+            let _ = self.incarnation.set(incarnation);
+        }
+    }
+
+    /// Adds a fact that has to be written.
+    pub(crate) fn add(&mut self, fact: &Fact, elapsed: u64) -> Result<(), Error> {
+        match Envelope::of(fact, elapsed) {
+            Ok(mut envelope) => {
+                envelope.life = self.life;
+                self.pending.push(envelope);
+            }
+            // The facts after it must not be written without it.
+            Err(error) => {
+                self.lost = Some(error.to_string());
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there is something to write.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.journal.is_some() && !self.pending.is_empty()
+    }
+
+    /// How many facts are written, as far as is known here.
+    pub(crate) fn written(&self) -> u64 {
+        self.head.facts
+    }
+
+    /// The end of the conversation in the journal, as far as is known here.
+    pub(crate) fn head(&self) -> Head {
+        self.head
+    }
+
+    /// How many facts there are, written or not.
+    pub(crate) fn count(&self) -> u64 {
+        self.head.facts.saturating_add(self.pending.len() as u64)
+    }
+
+    /// Reads the facts that others have written meanwhile.
+    pub(crate) async fn read_external_facts(&mut self) -> Result<Vec<Envelope>, Error> {
+        let Some(journal) = self.journal.clone() else { return Ok(Vec::new()) };
+        let Some(read) = self.read_on(&*journal).await? else { return Err(self.mark_lost()) };
+        Ok(self.remove_written(&read))
+    }
+
+    /// Reads the facts that come after those that are known here. Returns `None` if the journal does
+    /// not have the known ones any more.
+    async fn read_on(&self, journal: &dyn Journal) -> Result<Option<StoredFacts>, Error> {
+        // The last known fact tells whether this is what was read before.
+        let from = self.head.facts.saturating_sub(1);
+        let mut read = guarded(|| journal.read(&self.id, from)).await?;
+        if self.head.incarnation.is_some() && read.head_at(self.head.facts) != Some(self.head) {
+            return Ok(None);
+        }
+        let known = usize::from(self.head.facts > 0).min(read.facts.len());
+        drop(read.facts.drain(..known));
+        Ok(Some(read))
+    }
+
+    /// Counts facts of others that the conversation has taken in.
+    pub(crate) fn add_known(&mut self, facts: &[Envelope]) {
+        self.set_head(self.head.after(facts));
+    }
+
+    /// Writes the pending facts. If the future is dropped, nothing is lost: the next call finds out
+    /// what was written.
+    pub(crate) async fn write(&mut self) -> Result<WriteOutcome, Error> {
+        if let Some(why) = &self.lost {
+            return Err(Error::new(ErrorKind::Conflict, why.clone()));
+        }
+        let Some(journal) = self.journal.clone() else { return Ok(WriteOutcome::All) };
+        if self.unknown {
+            let Some(there) = self.read_on(&*journal).await? else { return Err(self.mark_lost()) };
+            self.unknown = false;
+            let others = self.remove_written(&there);
+            if !others.is_empty() {
+                return self.behind(others);
+            }
+        }
+        if self.pending.is_empty() {
+            return Ok(WriteOutcome::All);
+        }
+        // An earlier append that was under way may be completed while this one is made, so it is
+        // tried more than once. Each time, what was written is found out.
+        for _ in 0..TRIES {
+            self.unknown = true;
+            let append = guarded(|| journal.append(&self.id, self.head, &self.pending)).await;
+            let error = match append {
+                Ok(head) => {
+                    self.unknown = false;
+                    self.pending.clear();
+                    self.set_head(head);
+                    return Ok(WriteOutcome::All);
+                }
+                Err(error) => error,
+            };
+            // If a network repeats an append, the second one is refused. So a conflict does not
+            // prove that nothing was written.
+            let there = match self.read_on(&*journal).await {
+                Ok(Some(there)) => there,
+                Ok(None) => return Err(self.mark_lost()),
+                // It is not known whether somebody else has written.
+                Err(unread) if error.is_conflict() => return Err(unread),
+                Err(_) => return Err(error),
+            };
+            self.unknown = false;
+            let before = self.pending.len();
+            let others = self.remove_written(&there);
+            if !others.is_empty() {
+                return self.behind(others);
+            }
+            if self.pending.is_empty() {
+                return Ok(WriteOutcome::All);
+            }
+            if self.has_created(&there) {
+                continue;
+            }
+            if self.pending.len() == before {
+                // Nothing was written, and nothing stands in the way.
+                return Err(if error.is_conflict() { self.mark_lost() } else { error });
+            }
+        }
+        Err(Error::new(
+            ErrorKind::Journal,
+            "the journal refuses facts that come right after those it has",
+        ))
+    }
+
+    /// Removes the pending facts that were written after all. The returned facts were written by
+    /// others.
+    fn remove_written(&mut self, there: &StoredFacts) -> Vec<Envelope> {
+        let pairs = self.pending.iter().zip(&there.facts);
+        let own = pairs.take_while(|(own, there)| own == there).count();
+        self.read_back |= own > 0;
+        let written: Vec<Envelope> = self.pending.drain(..own).collect();
+        if own > 0 {
+            let incarnation = there.head.incarnation;
+            self.set_head(Head { incarnation, ..self.head }.after(&written));
+        }
+        there.facts.iter().skip(own).cloned().collect()
+    }
+
+    /// Accepts facts of others only if they answer calls that waited.
+    fn behind(&mut self, others: Vec<Envelope>) -> Result<WriteOutcome, Error> {
+        for envelope in &others {
+            let is_answer = envelope.fact().is_ok_and(|fact| is_answer(&fact));
+            if !is_answer {
+                return Err(self.mark_lost());
+            }
+        }
+        Ok(WriteOutcome::Behind(others))
+    }
+
+    /// Replaces what the journal has about the conversation, which is created if it does not exist.
+    pub(crate) async fn describe(&mut self, metadata: &Metadata) -> Result<(), Error> {
+        let Some(journal) = self.journal.clone() else { return Ok(()) };
+        self.may_have_created |= self.head.incarnation.is_none();
+        guarded(|| journal.describe(&self.id, metadata)).await?;
+        if !self.may_have_created {
+            return Ok(());
+        }
+        let there = guarded(|| journal.read(&self.id, u64::MAX)).await?;
+        if self.has_created(&there) {
+            return Ok(());
+        }
+        Err(self.mark_lost())
+    }
+
+    /// Takes the conversation for its own if [`describe`](Self::describe) may have created it, and nothing was said in it.
+    fn has_created(&mut self, there: &StoredFacts) -> bool {
+        let is_own =
+            self.may_have_created && there.head.incarnation.is_some() && there.head.facts == 0;
+        if is_own {
+            self.may_have_created = false;
+            self.set_head(there.head);
+        }
+        is_own
+    }
+
+    /// Records that another owner has continued the conversation.
+    pub(crate) fn mark_lost(&mut self) -> Error {
+        let id = &self.id;
+        let why = match self.head.incarnation {
+            Some(_) => format!(
+                "somebody else has continued the conversation `{id}`, or has deleted it or set it back: what \
+                 was said here since then is not kept. Open it again"
+            ),
+            None => format!(
+                "the conversation `{id}` did not exist when it was opened here, and somebody has created it since then: \
+                 what was said here is not kept. Open it again. To describe a conversation that is open, use `Chat::describe`; with `Chats`, `ChatRunBuilder::describe`"
+            ),
+        };
+        self.lost = Some(why.clone());
+        self.untold = true;
+        Error::new(ErrorKind::Conflict, why)
+    }
+
+    /// Begins a write.
+    pub(crate) fn begin_write(&mut self) {
+        self.read_back = false;
+    }
+
+    /// Whether facts of the last write were found in the journal when it was read back.
+    pub(crate) fn was_read_back(&self) -> bool {
+        self.read_back
+    }
+
+    /// Returns, once, why the conversation was lost.
+    pub(crate) fn take_loss(&mut self) -> Option<String> {
+        mem::take(&mut self.untold).then(|| self.lost.clone()).flatten()
+    }
+
+    /// Whether nothing can be written any more.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.is_some()
+    }
+
+    /// The facts that are not written yet.
+    pub(crate) fn pending(&self) -> &[Envelope] {
+        &self.pending
+    }
+
+    /// Applies the pending facts to what is in the journal. An answer gives way to that of somebody else, which is in the
+    /// journal, and is not pending any more.
+    ///
+    /// # Errors
+    /// If the facts cannot follow, and if something was done because of an answer that would give way. Nothing is changed
+    /// then.
+    pub(crate) fn apply_pending(&mut self, mut machine: Machine) -> Result<Machine, Error> {
+        let facts = self.pending.iter().map(Envelope::fact).collect::<Result<Vec<_>, _>>()?;
+        let says_no_more = facts.iter().all(|fact| is_answer(fact) || is_beside_runs(fact));
+        let mut stays = Vec::with_capacity(facts.len());
+        for fact in &facts {
+            let applied = machine.apply(fact);
+            let gives_way = applied.is_err() && says_no_more && is_answer(fact);
+            stays.push(!gives_way);
+            if !gives_way {
+                applied?;
+            }
+        }
+        let mut stays = stays.into_iter();
+        self.pending.retain(|_| stays.next() != Some(false));
+        Ok(machine)
+    }
+
+    /// Takes the facts that are not written, for another driver.
+    pub(crate) fn take_pending(&mut self) -> Vec<Envelope> {
+        mem::take(&mut self.pending)
+    }
+
+    pub(crate) fn journal(&self) -> Option<&Arc<dyn Journal>> {
+        self.journal.as_ref()
+    }
+}
+
+/// Whether a fact answers a call that waited. Such facts may be written from outside of the run.
+pub(crate) fn is_answer(fact: &Fact) -> bool {
+    match fact {
+        Fact::CallDecided { decision, .. } => {
+            let (Decision::Allow { by, .. } | Decision::Deny { by, .. }) = decision;
+            matches!(by, Decider::Person { .. } | Decider::Expired)
+        }
+        Fact::CallAnswered { .. } | Fact::CallSettled { .. } => true,
+        _ => false,
+    }
+}
+
+/// Whether a fact does not depend on the answers before it.
+fn is_beside_runs(fact: &Fact) -> bool {
+    matches!(
+        fact,
+        Fact::ContextPinned { .. }
+            | Fact::GrantRevoked { .. }
+            | Fact::CallUndecided { .. }
+            | Fact::Reopened { .. }
+    )
+}
+
+/// Calls the journal. It is code of the program, so a panic in it becomes an error.
+pub(crate) async fn guarded<'a, T>(
+    call: impl FnOnce() -> harness_core::journal::JournalFuture<'a, T>,
+) -> Result<T, Error> {
+    let failed = |panicked| Error::new(ErrorKind::Journal, format!("the journal {panicked}"));
+    let future = caught(call).map_err(failed)?;
+    Shielded::new(future).await.map_err(failed)?
+}

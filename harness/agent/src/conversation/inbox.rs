@@ -1,0 +1,218 @@
+//! Answers calls of conversations that are not opened here.
+
+use std::sync::Arc;
+
+use super::{
+    durable::guarded,
+    observed::{append_failed, appending, trace_answer},
+    spilling::LargeResultStore,
+};
+use crate::{
+    Agent, Machine, OpenCall, Settlement,
+    approval::{CallResolution, waiting},
+    machine::folding::fold_facts,
+    subagent::agents_below::check_parents,
+};
+use harness_core::{
+    error::{Error, ErrorKind},
+    journal::{Envelope, Head, Journal, StoredFacts, WriterId, check_id, conflict},
+    policy::Approval,
+    trace::{AppendOutcome, Tracer},
+};
+
+/// Answers waiting calls in the conversations of a journal, from any process, even if a
+/// conversation is open elsewhere. Made by [`Agent::inbox`].
+///
+/// It does not hold a conversation: an answer is one fact, which is appended if the call still
+/// waits for it. The process that has the conversation open reads it with the next run.
+#[derive(Clone)]
+pub struct Inbox {
+    pub(crate) agent: Agent,
+    pub(crate) journal: Arc<dyn Journal>,
+}
+
+/// How often an answer is tried again if others have written first.
+const ANSWERS: u32 = 16;
+
+impl Inbox {
+    /// The waiting calls of a conversation, in order, including those whose deadline has passed.
+    /// Calls in doubt are listed only by [`Chat::in_doubt`]. In the conversation of an [agent in a
+    /// call](Agent::as_tool), no call waits any more once that call has its result or was stopped:
+    /// the agent does not continue.
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::Journal`] if the conversation cannot be read, and with
+    /// [`ErrorKind::Configuration`] if the name is not valid.
+    pub async fn waiting(&self, conversation: &str) -> Result<Vec<OpenCall>, Error> {
+        let machine = self.look(conversation).await?;
+        let waiting = waiting(&machine, Some(conversation));
+        if waiting.is_empty() {
+            return Ok(waiting);
+        }
+        match check_parents(&*self.journal, conversation, &machine).await {
+            Ok(()) => Ok(waiting),
+            Err(error) if error.kind() == ErrorKind::NotWaiting => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The state of a conversation, read from its facts: what was said, what its last run has used,
+    /// which calls wait, and whether a run is [going on](Machine::is_going). The conversation is
+    /// not opened and nothing is changed, so a process that is alive may have it open. To learn
+    /// whether one does, use [`Agent::open`], which then fails with [`ErrorKind::Busy`]. A call
+    /// that had started when its process ended is in doubt only after the conversation is opened.
+    ///
+    /// ```
+    /// use harness::{
+    ///     Agent,
+    ///     journal::{Journal, ConversationQuery, MemoryJournal},
+    ///     testing::{ScriptedProvider, reply},
+    /// };
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let journal = MemoryJournal::new();
+    /// let agent = Agent::builder(ScriptedProvider::new([reply().text("Noted.")])).build()?;
+    /// agent.open(&journal, "chat-17").await?.send("My favourite number is 42.").await?;
+    ///
+    /// // When a service starts: which runs were going on when the one before it ended?
+    /// let inbox = agent.inbox(&journal);
+    /// for info in journal.list(&ConversationQuery::new()).await?.conversations {
+    ///     let stands = inbox.look(&info.id).await?;
+    ///     assert_eq!(stands.transcript().messages().len(), 2);
+    ///     if stands.is_going() && stands.waiting().next().is_none() {
+    ///         agent.open(&journal, &info.id).await?.resume().await?;
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::Journal`] if the conversation cannot be read, and with
+    /// [`ErrorKind::Configuration`] if the name is not valid.
+    pub async fn look(&self, conversation: &str) -> Result<Machine, Error> {
+        check_id(conversation)?;
+        let facts = guarded(|| self.journal.read(conversation, 0)).await?.facts;
+        fold_facts(&facts).await
+    }
+
+    /// Records a decision about a call that waits for one. The decision is written when this
+    /// returns.
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::NotWaiting`], and changes nothing, if no call of the conversation
+    /// waits for this approval or it comes too late; with [`ErrorKind::Conflict`] if others have
+    /// always written first; with [`ErrorKind::Configuration`] if the name is not valid; and with
+    /// [`ErrorKind::Journal`] if the journal fails, after which it is not known whether the
+    /// decision was written.
+    pub async fn decide(&self, conversation: &str, approval: Approval) -> Result<(), Error> {
+        self.resolve_call(conversation, &CallResolution::Decide(approval)).await
+    }
+
+    /// Records the outcome of a call that waits for a result or an answer. It is written when this
+    /// returns.
+    ///
+    /// # Errors
+    /// Fails as [`decide`](Self::decide) does. Also fails with [`ErrorKind::Transcript`] if the
+    /// answer is nested too deep.
+    pub async fn settle(&self, conversation: &str, settlement: Settlement) -> Result<(), Error> {
+        self.resolve_call(conversation, &CallResolution::Settle(settlement)).await
+    }
+
+    async fn resolve_call(
+        &self,
+        conversation: &str,
+        resolution: &CallResolution,
+    ) -> Result<(), Error> {
+        check_id(conversation)?;
+        // Another answer of this process may have the same content at the same time.
+        let life = WriterId::random();
+        let mut sent: Vec<Envelope> = Vec::new();
+        let mut tracer = Tracer::new(self.agent.trace());
+        let (mut refused, mut made, mut read) = (None, None, None);
+        for _ in 0..ANSWERS {
+            let facts = guarded(|| self.journal.read(conversation, 0)).await;
+            let facts = facts.inspect_err(|error| append_failed(&mut tracer, error))?;
+            let StoredFacts { head, facts, .. } = facts;
+            // Another conversation of this name may have a call with the same id.
+            if *read.get_or_insert(head.incarnation) != head.incarnation {
+                let known = Head { incarnation: read.flatten(), ..Head::default() };
+                return Err(conflict(conversation, known, head));
+            }
+            // An earlier append was written after all.
+            if let Some(at) = facts.iter().position(|fact| sent.contains(fact)) {
+                tracer.appended(AppendOutcome::ReadBack, None);
+                let (before, written) = facts.split_at(at);
+                let written = written.first().and_then(|written| written.fact().ok());
+                if let (Ok(machine), Some(written)) = (fold_facts(before).await, written) {
+                    trace_answer(&mut tracer, &machine, before, &written);
+                }
+                return Ok(());
+            }
+            if let Some(error) = refused.take() {
+                append_failed(&mut tracer, &error);
+            }
+            let machine = fold_facts(&facts).await?;
+            let Self { agent, journal, .. } = self;
+            let resolved = resolution.resolve_waiting(&machine, agent.tools())?;
+            let is_result = resolved.is_result();
+            check_parents(&**journal, conversation, &machine).await?;
+            // A large result is kept once.
+            let fact = match made.take() {
+                Some(made) => made,
+                None => {
+                    let spilling = LargeResultStore::of_unopened(
+                        agent,
+                        journal,
+                        (conversation, head),
+                        &machine,
+                    );
+                    let fact = resolved.into_fact(&machine, agent.tools(), &spilling).await;
+                    if is_result {
+                        // Time has passed while a large result was kept.
+                        resolution.resolve_waiting(&machine, agent.tools())?;
+                        check_parents(&**journal, conversation, &machine).await?;
+                    }
+                    fact
+                }
+            };
+            let elapsed = facts.last().map_or(0, |last| last.elapsed);
+            let mut envelope = [Envelope::of(&fact, elapsed)?];
+            envelope[0].life = life;
+            sent.extend_from_slice(&envelope);
+            tracer.begin_operation(|| appending(&*self.journal, conversation, &envelope));
+            match guarded(|| self.journal.append(conversation, head, &envelope)).await {
+                Ok(_) => {
+                    tracer.appended(AppendOutcome::Written, None);
+                    trace_answer(&mut tracer, &machine, &facts, &fact);
+                    return Ok(());
+                }
+                // If a network repeats an append, the second one is refused.
+                Err(error) if error.is_conflict() => {
+                    (refused, made) = (Some(error), Some(fact).filter(|_| is_result));
+                }
+                Err(error) => {
+                    append_failed(&mut tracer, &error);
+                    return Err(error);
+                }
+            }
+        }
+        if let Some(error) = refused {
+            append_failed(&mut tracer, &error);
+        }
+        Err(Error::new(
+            ErrorKind::Conflict,
+            format!(
+                "the answer was not written: others wrote into the conversation `{conversation}` before \
+                 each of {ANSWERS} attempts. Try again"
+            ),
+        ))
+    }
+}
+
+impl std::fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inbox").finish_non_exhaustive()
+    }
+}

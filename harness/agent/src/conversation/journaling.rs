@@ -1,0 +1,313 @@
+//! Writes the facts of a conversation, and takes in what others have answered meanwhile.
+
+use super::{
+    durable::{DurableState, WriteOutcome, guarded, is_answer},
+    spilling::LargeResultStore,
+    state::ConversationState,
+};
+use crate::{
+    OpenCall,
+    approval::{CallResolution, is_over, waiting},
+    machine::folding::fold_facts,
+};
+use harness_core::{
+    error::{Error, ErrorKind},
+    journal::{Awaited, Envelope, Fact, Metadata, now},
+    unwind::caught,
+};
+
+impl ConversationState {
+    /// Takes in what somebody says about an open call: a person, the program or the clock.
+    pub(crate) async fn resolve_call(&mut self, resolution: &CallResolution) -> Result<(), Error> {
+        let resolved = resolution.resolve(&self.machine, self.agent.tools())?;
+        let (is_result, spilling) = (resolved.is_result(), LargeResultStore::of(self));
+        let mut fact = resolved.into_fact(&self.machine, self.agent.tools(), &spilling).await;
+        if !self.machine.waiting().any(|(call, _)| call.id() == resolution.call()) {
+            // No other fact states what the agents of a call in doubt had spent.
+            if let Fact::CallSettled { spent, .. } | Fact::CallCleared { spent, .. } = &mut fact {
+                *spent = self.spending.agents.take_unstated(resolution.call(), None);
+            }
+            // Nobody else may answer a call in doubt.
+            self.record(&fact)?;
+            self.has_waited = true;
+            return self.save().await;
+        }
+        if is_result {
+            // While a large result was kept, somebody else may have answered.
+            self.catch_up_before_change().await?;
+            resolution.check(&self.machine, self.agent.tools())?;
+        }
+        self.write_resolution(&fact, resolution).await
+    }
+
+    /// Writes an answer to a call, and only then takes it in, so that it can still give way to the answer of somebody else.
+    /// It is checked against what others have written. If it cannot be written, or the future is dropped, it is
+    /// written with the next facts.
+    async fn write_resolution(
+        &mut self,
+        fact: &Fact,
+        resolution: &CallResolution,
+    ) -> Result<(), Error> {
+        let elapsed = self.spending.elapsed();
+        let has_journal = self.durable.as_ref().is_some_and(|it| it.journal().is_some());
+        if !has_journal {
+            return self.record(fact);
+        }
+        if self.is_behind() {
+            self.only_looked_at = false;
+            if let Err(error) = self.write_down().await {
+                self.machine.apply(fact)?;
+                if let Some(durable) = &mut self.durable {
+                    durable.add(fact, elapsed)?;
+                }
+                self.note_unwritten(fact);
+                return Err(error);
+            }
+            resolution.check(&self.machine, self.agent.tools())?;
+        }
+        loop {
+            self.machine.clone().apply(fact)?;
+            let Some(durable) = &mut self.durable else { return Ok(()) };
+            durable.add(fact, elapsed)?;
+            self.note_append();
+            let mut taken_in = TakenIn { state: self, fact: Some(fact) };
+            let Some(durable) = &mut taken_in.state.durable else { return Ok(()) };
+            let written = durable.write().await;
+            let Ok(WriteOutcome::Behind(facts)) = written else {
+                drop(taken_in);
+                let written = written.map(|_| true);
+                self.append_ended(written.as_ref().copied());
+                return written.map(drop);
+            };
+            // An append that failed may have written the answer, and others came after it.
+            let is_written = durable.take_pending().is_empty();
+            if !is_written {
+                taken_in.fact = None;
+            }
+            drop(taken_in);
+            let news = self.apply_external(facts).await.map(|()| is_written);
+            self.append_ended(news.as_ref().copied());
+            if news? {
+                return Ok(());
+            }
+            resolution.check(&self.machine, self.agent.tools())?;
+        }
+    }
+
+    /// Takes in what others have answered meanwhile.
+    pub(crate) async fn take_external_answers(&mut self) -> Result<(), Error> {
+        if self.machine.waiting().next().is_none() {
+            return Ok(());
+        }
+        let Some(durable) = &mut self.durable else { return Ok(()) };
+        let news = durable.read_external_facts().await?;
+        let taken_in = self.apply_external(news).await;
+        self.trace_loss();
+        taken_in
+    }
+
+    /// Takes in the facts by which others have answered waiting calls. They come before the facts
+    /// that are not written yet.
+    pub(crate) async fn apply_external(&mut self, envelopes: Vec<Envelope>) -> Result<(), Error> {
+        if envelopes.is_empty() {
+            return Ok(());
+        }
+        self.apply_written_answers();
+        let Some(durable) = &mut self.durable else { return Ok(()) };
+        let facts: Result<Vec<Fact>, Error> = envelopes.iter().map(Envelope::fact).collect();
+        let Ok(facts) = facts else { return Err(durable.mark_lost()) };
+        if !facts.iter().all(is_answer) {
+            return Err(durable.mark_lost());
+        }
+        if durable.is_behind() {
+            let Some(journal) = durable.journal().cloned() else { return Ok(()) };
+            // The pending facts are kept: nobody may wait for the answer to the end, and a journal
+            // that cannot be read now may be readable later.
+            let mut read = guarded(|| journal.read(durable.id(), 0)).await?;
+            let known = durable.written().saturating_add(envelopes.len() as u64);
+            read.facts.truncate(usize::try_from(known).unwrap_or(usize::MAX));
+            let machine =
+                fold_facts(&read.facts).await.and_then(|machine| durable.apply_pending(machine));
+            let Ok(machine) = machine else { return Err(durable.mark_lost()) };
+            durable.add_known(&envelopes);
+            // Others gave way.
+            self.unwritten.retain(|it| durable.pending().contains(it));
+            for (fact, envelope) in facts.iter().zip(&envelopes) {
+                self.fold_beside_machine(fact);
+                self.trace_external_fact(fact, envelope.at);
+            }
+            self.machine = machine;
+            return Ok(());
+        }
+        durable.add_known(&envelopes);
+        for (fact, envelope) in facts.iter().zip(&envelopes) {
+            if self.fold(fact).is_err() {
+                let Some(durable) = &mut self.durable else { return Ok(()) };
+                return Err(durable.mark_lost());
+            }
+            self.trace_external_fact(fact, envelope.at);
+        }
+        Ok(())
+    }
+
+    /// Notes an answer that the machine has taken in although it is not known whether it is written.
+    fn note_unwritten(&mut self, fact: &Fact) {
+        self.only_looked_at = false;
+        let pending = self.durable.as_ref().and_then(|durable| durable.pending().last());
+        self.unwritten.extend(pending.cloned());
+        // The wait ends with the answer that is written, which may be that of somebody else.
+        let wait_times = self.wait_times.clone();
+        self.tell(fact);
+        self.wait_times = wait_times;
+    }
+
+    /// Takes in, apart from the machine, those of the answers above that are not pending any more.
+    pub(crate) fn apply_written_answers(&mut self) {
+        let Some(durable) = self.durable.as_ref().filter(|_| !self.unwritten.is_empty()) else {
+            return;
+        };
+        let (still, written) =
+            self.unwritten.drain(..).partition(|it| durable.pending().contains(it));
+        self.unwritten = still;
+        let written: Vec<Envelope> = written;
+        for fact in written.iter().filter_map(|it| it.fact().ok()) {
+            self.wait_times.note(&fact, now);
+            self.fold_beside_machine(&fact);
+        }
+    }
+
+    /// Closes the waits whose deadline has passed, unless somebody has answered in time.
+    pub(crate) async fn expire(&mut self) -> Result<(), Error> {
+        loop {
+            let over = self.machine.waiting().find(|(_, wait)| is_over(wait));
+            let Some((call, _)) = over else { return Ok(()) };
+            let resolution = CallResolution::Expire(call.id().to_owned());
+            match self.resolve_call(&resolution).await {
+                Err(error) if error.kind() == ErrorKind::NotWaiting => {}
+                ended => ended?,
+            }
+        }
+    }
+
+    /// Passes the waiting calls to the program's hook, after it is written that they wait.
+    pub(crate) fn tell_waiting(&self) {
+        let told = self.waiting_hook().zip(self.conversation());
+        let Some((hook, conversation)) = told else { return };
+        let nobody_has_to = |open: &OpenCall| {
+            let wait = open.wait.as_ref();
+            wait.is_some_and(|it| matches!(it.awaited, Awaited::Agent { cut_off: true, .. }))
+        };
+        for open in waiting(&self.machine, self.conversation())
+            .into_iter()
+            .filter(|open| !nobody_has_to(open))
+        {
+            let _ = caught(|| hook(conversation, &open));
+        }
+    }
+
+    /// How many of its facts are written, as far as is known here.
+    pub(crate) fn written(&self) -> u64 {
+        self.durable.as_ref().map_or(0, DurableState::written)
+    }
+
+    /// Writes all facts that are not written yet, and reads what others have answered meanwhile.
+    pub(crate) async fn catch_up(&mut self) -> Result<(), Error> {
+        self.write_down().await?;
+        self.take_external_answers().await
+    }
+
+    /// The same for a change that may be refused. If the conversation was only opened so far, that
+    /// fact is written with the change.
+    pub(crate) async fn catch_up_before_change(&mut self) -> Result<(), Error> {
+        self.save().await?;
+        self.take_external_answers().await
+    }
+
+    pub(crate) async fn write_down(&mut self) -> Result<(), Error> {
+        if !self.is_behind() {
+            return Ok(());
+        }
+        self.note_append();
+        let written = self.write_all().await.map(|()| true);
+        self.append_ended(written.as_ref().copied());
+        written.map(|_| ())
+    }
+
+    async fn write_all(&mut self) -> Result<(), Error> {
+        loop {
+            let Some(durable) = self.durable.as_mut().filter(|durable| durable.is_behind()) else {
+                return Ok(());
+            };
+            match durable.write().await? {
+                WriteOutcome::All => return Ok(()),
+                WriteOutcome::Behind(facts) => self.apply_external(facts).await?,
+            }
+        }
+    }
+
+    /// Whether some facts are not written yet.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.durable.as_ref().is_some_and(DurableState::is_behind)
+    }
+
+    /// Whether another owner has continued the conversation, so that nothing can be written here.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.durable.as_ref().is_some_and(DurableState::is_lost)
+    }
+
+    /// The name of the conversation in its journal.
+    pub(crate) fn conversation(&self) -> Option<&str> {
+        self.durable.as_ref().map(|durable| &**durable.id())
+    }
+
+    /// Replaces what the journal has about the conversation.
+    pub(crate) async fn describe(&mut self, metadata: &Metadata) -> Result<(), Error> {
+        self.save().await?;
+        let Some(durable) = self.durable.as_mut().filter(|it| it.journal().is_some()) else {
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                "the conversation is in no journal that could describe it: open it with `agent.open(&journal, ..)`",
+            ));
+        };
+        let described = durable.describe(metadata).await;
+        self.trace_loss();
+        described
+    }
+
+    /// How many facts there are, written or not.
+    pub(crate) fn facts(&self) -> u64 {
+        self.durable.as_ref().map_or(0, DurableState::count)
+    }
+
+    /// Writes the facts that are not written yet, unless the conversation was only looked at.
+    pub(crate) async fn save(&mut self) -> Result<(), Error> {
+        match self.only_looked_at {
+            true => Ok(()),
+            false => self.write_down().await,
+        }
+    }
+}
+
+/// Takes in an answer when it is dropped, unless that gave way.
+struct TakenIn<'a> {
+    state: &'a mut ConversationState,
+    fact: Option<&'a Fact>,
+}
+
+impl Drop for TakenIn<'_> {
+    fn drop(&mut self) {
+        let Some(fact) = self.fact else { return };
+        // It was tried before.
+        if self.state.machine.apply(fact).is_err() {
+            return;
+        }
+        match self.state.is_behind() {
+            true => self.state.note_unwritten(fact),
+            false => {
+                self.state.only_looked_at = false;
+                self.state.fold_beside_machine(fact);
+                self.state.tell(fact);
+            }
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! A conversation: its messages, its journal, and what others answer meanwhile.
+
+pub(crate) mod answers;
+pub(crate) mod blocking;
+pub(crate) mod chat;
+pub(crate) mod context;
+pub(crate) mod durable;
+pub(crate) mod fork;
+pub(crate) mod inbox;
+pub(crate) mod journaling;
+pub(crate) mod observed;
+pub(crate) mod open;
+pub(crate) mod spending;
+pub(crate) mod spilling;
+pub(crate) mod state;

@@ -1,0 +1,169 @@
+//! Where the large results of a conversation are kept: in its journal, or in the program's folder.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
+
+use super::{durable::guarded, state::ConversationState};
+use crate::{Agent, Machine, compaction::context_usage::window_tokens};
+use harness_core::{
+    error::Error,
+    journal::{Head, Incarnation, Journal, unknown},
+    message::{Message, Transcript},
+    tool::{LargeResults, SpillFolder, SpillFuture, SpillStore, WithArguments},
+    unwind::caught,
+};
+
+/// Where large results of a run are kept, if anywhere, and how many bytes of one the model gets.
+pub(crate) struct LargeResultStore {
+    place: Option<LargeResultPlace>,
+    limit: usize,
+    /// The size of the window for which this is the limit.
+    window: Option<u64>,
+    /// How many messages the conversation began with. Some of their arguments may have been left out elsewhere.
+    given: usize,
+}
+
+enum LargeResultPlace {
+    Journal(InJournal),
+    Folder(PathBuf),
+}
+
+impl LargeResultStore {
+    pub(crate) fn of(state: &ConversationState) -> Self {
+        let agent = &state.agent;
+        let durable = state.durable.as_ref();
+        let kept = durable.and_then(|durable| {
+            let (journal, id) = (Arc::clone(durable.journal()?), Arc::clone(durable.id()));
+            Some(InJournal { journal, id, incarnation: Arc::clone(durable.incarnation()) })
+        });
+        let journal = kept.filter(|kept| can_keep_results(&*kept.journal));
+        let place = match (agent.spills(), journal, agent.spill_folder()) {
+            (false, _, _) | (true, None, None) => None,
+            (true, Some(kept), _) => Some(LargeResultPlace::Journal(kept)),
+            (true, None, Some(folder)) => Some(LargeResultPlace::Folder(folder.clone())),
+        };
+        let limits = agent.tools().limits();
+        let window = window_tokens(state);
+        let limit = limits.output_in(window, place.is_some());
+        Self { place, limit, window, given: state.machine.began_with() }
+    }
+
+    /// The vendor may have stated the size of the window since the run has begun.
+    pub(crate) fn update_limit(&mut self, state: &ConversationState) {
+        let window = window_tokens(state);
+        if self.window != window {
+            self.window = window;
+            self.limit = state.agent.tools().limits().output_in(window, self.place.is_some());
+        }
+    }
+
+    /// The same for an answer to a call of a conversation that is not opened here.
+    pub(crate) fn of_unopened(
+        agent: &Agent,
+        journal: &Arc<dyn Journal>,
+        (id, head): (&str, Head),
+        machine: &Machine,
+    ) -> Self {
+        let kept = || InJournal {
+            journal: Arc::clone(journal),
+            id: id.into(),
+            incarnation: Arc::new(head.incarnation.map(OnceLock::from).unwrap_or_default()),
+        };
+        let place = match (agent.spills(), agent.spill_folder()) {
+            (false, _) => None,
+            (true, _) if can_keep_results(&**journal) => Some(LargeResultPlace::Journal(kept())),
+            (true, folder) => folder.cloned().map(LargeResultPlace::Folder),
+        };
+        let window = agent.window_in(machine);
+        let limit = agent.tools().limits().output_in(window, place.is_some());
+        Self { place, limit, window, given: machine.began_with() }
+    }
+
+    /// How many bytes of a result the model gets.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// The store for a call in this conversation. In a folder, the conversation is identified by
+    /// its first message, which stays the same if the conversation is continued from its
+    /// transcript. Only a call that `reads` gets the transcript: with a copy in every call, adding
+    /// the next message would copy the shared one.
+    pub(crate) fn for_call(
+        &self,
+        transcript: &Transcript,
+        reads: bool,
+    ) -> (Option<LargeResults>, usize) {
+        let first = || transcript.messages().first().map_or("", Message::id);
+        let kept = self.place.as_ref().map(|place| match place {
+            LargeResultPlace::Journal(kept) => self.spills(kept.clone(), transcript, reads),
+            LargeResultPlace::Folder(folder) => {
+                self.spills(SpillFolder::of(folder, first()), transcript, reads)
+            }
+        });
+        (kept, self.limit)
+    }
+
+    fn spills(
+        &self,
+        store: impl SpillStore + 'static,
+        transcript: &Transcript,
+        reads: bool,
+    ) -> LargeResults {
+        if !reads {
+            return LargeResults::new(store, self.limit);
+        }
+        let said = transcript.messages().clone();
+        LargeResults::new(WithArguments::new(store, said, self.given), self.limit)
+    }
+}
+
+/// The same agent for a conversation in this journal. It has the tool `read_result` if the
+/// journal keeps large results.
+pub(crate) fn with_large_results(agent: &Agent, journal: &dyn Journal) -> Agent {
+    match agent.spills() && can_keep_results(journal) {
+        true => agent.reading_results(),
+        false => agent.clone(),
+    }
+}
+
+/// Whether the journal keeps large results. It is code of the program, which may panic.
+fn can_keep_results(journal: &dyn Journal) -> bool {
+    caught(|| journal.can_keep_spills()).unwrap_or(false)
+}
+
+/// The large results of a conversation in its journal.
+#[derive(Clone)]
+struct InJournal {
+    journal: Arc<dyn Journal>,
+    id: Arc<str>,
+    /// It is set with the first fact, and no result is written before that.
+    incarnation: Arc<OnceLock<Incarnation>>,
+}
+
+impl InJournal {
+    fn incarnation(&self) -> Result<Incarnation, Error> {
+        self.incarnation.get().copied().ok_or_else(|| unknown(&self.id))
+    }
+}
+
+impl SpillStore for InJournal {
+    fn write<'a>(&'a self, name: &'a str, chunk: u64, bytes: &'a [u8]) -> SpillFuture<'a, ()> {
+        Box::pin(async move {
+            let of = self.incarnation()?;
+            guarded(|| self.journal.write_spill(&self.id, of, name, chunk, bytes)).await
+        })
+    }
+
+    fn read<'a>(&'a self, name: &'a str, chunk: u64) -> SpillFuture<'a, Option<Vec<u8>>> {
+        Box::pin(guarded(move || self.journal.read_spill(&self.id, name, chunk)))
+    }
+
+    fn delete<'a>(&'a self, name: &'a str) -> SpillFuture<'a, ()> {
+        Box::pin(async move {
+            let of = self.incarnation()?;
+            guarded(|| self.journal.delete_spill(&self.id, of, name)).await
+        })
+    }
+}

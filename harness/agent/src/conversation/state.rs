@@ -1,0 +1,407 @@
+//! The state of a conversation: the fold of its facts, what it has spent, its options and its trace. Nothing here does I/O:
+//! `journaling` writes the facts.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use harness_schema::SchemaCache;
+
+use super::{
+    durable::{DurableState, is_answer},
+    observed::CallWaitTimes,
+    spending::ConversationSpending,
+};
+use crate::{
+    Action, Agent, Grant, Machine,
+    agent::OnWaiting,
+    approval::{ApprovalPolicy, ApprovalState},
+    compaction::gauge::ContextGauge,
+    machine::{
+        ContextView,
+        folding::{for_each_fact, unreadable},
+    },
+    run::{
+        options::{RunOptions, RunTools, offered},
+        request_state::RequestState,
+        tool_search::{OfferedTools, tokens_of},
+    },
+};
+use harness_core::{
+    error::{Error, ErrorKind},
+    journal::{Decision, Envelope, Fact},
+    message::{Message, ToolCall, Transcript},
+    policy::Budget,
+    provider::{ContextMeter, ToolChoice},
+    tool::{READ_RESULT, SharedValues, ToolRegistry},
+    trace::Tracer,
+};
+
+/// The state of a conversation, which its runs share.
+pub(crate) struct ConversationState {
+    pub(crate) agent: Agent,
+    pub(crate) machine: Machine,
+    pub(crate) spending: ConversationSpending,
+    /// The connection to the journal, if the conversation has one.
+    pub(crate) durable: Option<DurableState>,
+    /// Answers that only the machine has taken in, since it is not known whether they are written.
+    pub(crate) unwritten: Vec<Envelope>,
+    /// Whether the last run waited, and no fact says yet that it goes on.
+    pub(crate) has_waited: bool,
+    /// Whether the conversation was opened in the middle of a run and nothing has happened since.
+    pub(crate) only_looked_at: bool,
+    pub(crate) tracer: Tracer,
+    pub(crate) requests: RequestState,
+    pub(crate) approvals: ApprovalState,
+    /// The numbers of late ends that are recorded here: of calls that were stopped and went on.
+    pub(crate) recorded_ends: HashSet<u64>,
+    /// The values that the conversation shares with its tools.
+    pub(crate) values: Option<SharedValues>,
+    /// The options of the current run.
+    pub(crate) options: Option<Box<RunOptions>>,
+    /// The start time of each waiting call.
+    pub(crate) wait_times: CallWaitTimes,
+    /// Facts about calls that no watcher has been told of yet.
+    pub(crate) unannounced: Vec<Fact>,
+}
+
+impl ConversationState {
+    pub(crate) fn new(agent: Agent) -> Self {
+        let state = Self::uncounted(agent);
+        state.spending.budget.within(&state.agent.budget());
+        state
+    }
+
+    /// A conversation whose spending does not count for its agent.
+    fn uncounted(agent: Agent) -> Self {
+        let (spending, tracer) = (ConversationSpending::new(&agent), Tracer::new(agent.trace()));
+        let requests = RequestState::new(agent.meter());
+        Self {
+            agent,
+            machine: Machine::new(),
+            spending,
+            durable: None,
+            unwritten: Vec::new(),
+            has_waited: false,
+            only_looked_at: false,
+            tracer,
+            requests,
+            approvals: ApprovalState::default(),
+            recorded_ends: HashSet::new(),
+            values: None,
+            options: None,
+            wait_times: CallWaitTimes::default(),
+            unannounced: Vec::new(),
+        }
+    }
+
+    /// The conversation that these facts make. What was spent in them does not count for the agent
+    /// of this process; what is spent later does.
+    pub(crate) fn read(agent: Agent, facts: &[Envelope]) -> Result<Self, Error> {
+        let mut reading = StateReader::new(agent);
+        facts.iter().try_for_each(|envelope| reading.take(envelope))?;
+        reading.state.count_for_agent();
+        Ok(reading.state)
+    }
+
+    /// From now on, what the conversation spends counts for its agent.
+    pub(crate) fn count_for_agent(&mut self) {
+        self.spending.count_for(&self.agent);
+    }
+
+    /// The conversation that these facts make, and whether no process was working on it: its last run
+    /// had ended as waiting, and since then only answers were added. What is spent later does not count for the
+    /// agent, either. Other tasks of the same thread get their turn meanwhile.
+    pub(crate) async fn read_in_parts(
+        agent: Agent,
+        facts: &[Envelope],
+    ) -> Result<(Self, bool), Error> {
+        let mut reading = StateReader::new(agent);
+        for_each_fact(facts.iter(), |envelope| reading.take(envelope)).await?;
+        Ok((reading.state, reading.waited == Some(true)))
+    }
+
+    pub(crate) fn read_fact(&mut self, fact: &Fact, envelope: &Envelope) -> Result<(), Error> {
+        let begins = match fact {
+            Fact::UserSaid { limits, .. } => Some(limits.as_deref()),
+            Fact::Resumed { limits: Some(limits), .. } => Some(Some(&**limits)),
+            _ => None,
+        };
+        if let Some(limits) = begins {
+            self.spending.read_run(&self.agent, limits);
+        }
+        self.fold(fact)?;
+        self.spending.guard.charge_agents(fact);
+        self.wait_times.note(fact, || envelope.at);
+        self.spending.clock.set_elapsed(Duration::from_millis(envelope.elapsed));
+        Ok(())
+    }
+
+    pub(crate) fn given(agent: Agent, mut transcript: Transcript) -> Self {
+        transcript.settle();
+        let mut state = Self::new(agent);
+        // Neither step can fail: the transcript was settled above, and it is the first fact.
+        let _ = state.record(&Fact::Given { transcript });
+        state
+    }
+
+    /// What a decision about a call of this conversation is based on.
+    pub(crate) fn approval_policy<'a>(&'a self, agent: &'a Agent) -> ApprovalPolicy<'a> {
+        ApprovalPolicy {
+            agent,
+            options: self.options.as_deref(),
+            grants: &self.approvals.grants,
+            read: self.approvals.taint.sources(),
+            conversation: self.name(),
+            in_journal: self.is_in_journal(),
+        }
+    }
+
+    /// Whether the conversation is kept in a journal, and not by another driver.
+    pub(crate) fn is_in_journal(&self) -> bool {
+        self.durable.as_ref().is_some_and(|durable| durable.journal().is_some())
+    }
+
+    /// The conversation's name in its journal. Without a journal, it is the conversation's id.
+    pub(crate) fn name(&self) -> &str {
+        self.durable.as_ref().map_or(self.id(), |durable| durable.id())
+    }
+
+    /// The id of the conversation: the id of its first message.
+    pub(crate) fn id(&self) -> &str {
+        self.machine.id()
+    }
+
+    /// Applies a fact. It is written to the journal at the next moment at which it has to be.
+    pub(crate) fn record(&mut self, fact: &Fact) -> Result<(), Error> {
+        self.fold(fact)?;
+        self.only_looked_at = false;
+        self.tell(fact);
+        if self.durable.is_none() {
+            return Ok(());
+        }
+        let elapsed = self.spending.elapsed();
+        let Some(durable) = &mut self.durable else { return Ok(()) };
+        durable.add(fact, elapsed)
+    }
+
+    /// Applies a fact to the machine and to everything else that is derived from the facts.
+    pub(crate) fn fold(&mut self, fact: &Fact) -> Result<(), Error> {
+        self.machine.apply(fact)?;
+        self.fold_beside_machine(fact);
+        Ok(())
+    }
+
+    /// Applies a fact to everything that is derived from the facts, except to the machine.
+    pub(crate) fn fold_beside_machine(&mut self, fact: &Fact) {
+        self.spending.apply(fact, self.machine.is_asking());
+        if self.approvals.apply(fact) {
+            self.report_sources_to_caller();
+        }
+        if let Fact::ContextCleared { .. }
+        | Fact::ToolsFound { .. }
+        | Fact::ContextCompacted { .. } = fact
+        {
+            self.reset_estimate();
+        }
+    }
+
+    /// Sets the options of the current run.
+    pub(crate) fn set_options(&mut self, options: Option<Box<RunOptions>>) {
+        self.options = options;
+        self.requests.begin_run();
+        self.report_sources_to_caller();
+    }
+
+    /// Tells the call that this run is part of what the conversation has read.
+    pub(crate) fn report_sources_to_caller(&self) {
+        if let Some(caller) = self.options.as_ref().and_then(|options| options.caller.as_ref()) {
+            caller.add_sources(self.approvals.taint.sources());
+        }
+    }
+
+    /// Records what the call that gives this run its task may know: the task may repeat it.
+    pub(crate) fn record_sources_of_caller(&mut self) -> Result<(), Error> {
+        let Some(caller) = self.options.as_ref().and_then(|options| options.caller.as_ref()) else {
+            return Ok(());
+        };
+        let sources = caller.known_sources().beyond(self.approvals.taint.sources()).all().to_vec();
+        match sources.is_empty() {
+            true => Ok(()),
+            false => self.record(&Fact::SourcesRead { call: None, sources }),
+        }
+    }
+
+    /// The tools that the model gets in this run, and that can run in it.
+    pub(crate) fn tools(&self) -> &ToolRegistry {
+        offered(&self.agent, self.options.as_deref())
+    }
+
+    /// The same tools, in a value that can be kept.
+    pub(crate) fn offered(&self) -> RunTools {
+        let only = self.options.as_ref().and_then(|options| options.tools.clone());
+        RunTools { agent: self.agent.clone(), only }
+    }
+
+    /// Fails if the run cannot begin with its options.
+    pub(crate) fn check_options(&mut self) -> Result<(), Error> {
+        if let Some(fault) = self.options.as_mut().and_then(|options| options.fault.take()) {
+            return Err(fault);
+        }
+        if let Some(permissions) =
+            self.options.as_ref().and_then(|options| options.permissions.as_ref())
+        {
+            permissions.check_names(self.agent.tools())?;
+        }
+        let settings = self.options.as_ref().and_then(|options| options.settings.as_ref());
+        if let Some(ToolChoice::Tool(name)) = settings.and_then(|it| it.tool_choice.as_ref())
+            && self.tools().is_searched(name)
+            && !self.machine.found().iter().any(|found| found.tools.contains(name))
+        {
+            let why = format!(
+                "`Settings::tool_choice` names `{name}`, which the model gets only after it has searched for it; \
+                 name it in `ToolSearch::always`, or offer it by `only_tools`"
+            );
+            return Err(Error::new(ErrorKind::Configuration, why));
+        }
+        self.spending.guard.budget().check()?;
+        let brought = self.options.as_ref().map(|options| &options.values);
+        let given = [brought, self.values.as_ref()];
+        self.agent.check_state(|id| given.iter().flatten().any(|values| values.has(id)))
+    }
+
+    /// Whether a call that is denied ends the run.
+    pub(crate) fn must_stop_on_denial(&self) -> bool {
+        let sides = self.options.iter().flat_map(|options| options.sides());
+        std::iter::once(self.agent.permissions()).chain(sides).any(|it| it.stops_on_denial())
+    }
+
+    /// What is sent to the agent's model.
+    pub(crate) fn sent_view(&self) -> ContextView<'_> {
+        let (provider, model) = self.agent.provider_and_model();
+        self.machine.sent_view_for(provider, model)
+    }
+
+    /// Resets the estimate, because what is sent has changed.
+    pub(crate) fn reset_estimate(&mut self) {
+        self.requests.gauge = ContextGauge::new(self.meter());
+    }
+
+    /// The tools as the model gets them now, if it has found some.
+    pub(crate) fn offered_tools(&mut self) -> Option<Arc<OfferedTools>> {
+        let found = self.machine.found();
+        if found.is_empty() {
+            return None;
+        }
+        let tools = self.tools();
+        // Each run may have its own tools.
+        let of = (found.len(), std::ptr::from_ref(tools).addr());
+        if let Some(offered) =
+            self.requests.offered_tools.as_ref().filter(|offered| offered.of == of)
+        {
+            return Some(Arc::clone(offered));
+        }
+        let mut schemas = tools.schemas().to_vec();
+        let names = found.iter().flat_map(|found| &found.tools);
+        // A tool that does not exist any more is not offered.
+        let more = names.filter(|name| tools.is_searched(name)).filter_map(|name| tools.get(name));
+        schemas.extend(more.map(|tool| tool.schema().clone()));
+        let offered = Arc::new(OfferedTools { of, schemas, forms: SchemaCache::default() });
+        self.requests.offered_tools = Some(Arc::clone(&offered));
+        Some(offered)
+    }
+
+    /// The size of what every request begins with, including the tools that were found.
+    pub(crate) fn meter(&self) -> ContextMeter {
+        let tools = self.agent.tools();
+        let names = self.machine.found().iter().flat_map(|found| &found.tools);
+        let found = names.filter(|name| tools.is_searched(name)).filter_map(|name| tools.get(name));
+        self.agent.meter().with_tools(tokens_of(found))
+    }
+
+    /// Changes to the agent for the journal that the conversation has got before anything was said.
+    pub(crate) fn continue_as(&mut self, agent: Agent) {
+        self.agent = agent;
+        self.requests.offered_tools = None;
+        self.reset_estimate();
+        let reads = self.agent.tools().get(READ_RESULT).is_some();
+        if let Some(options) = self.options.as_mut().filter(|_| reads)
+            && let Some(Ok(tools)) = options.tools.as_deref().map(|it| it.clone().reading_results())
+        {
+            options.tools = Some(Arc::new(tools));
+        }
+    }
+
+    /// Keeps a fact for the watchers of the run, or of the next one.
+    pub(crate) fn keep_for_watchers(&mut self, fact: &Fact) {
+        let is_news = matches!(
+            fact,
+            Fact::CallDecided { decision: Decision::Deny { .. }, .. }
+                | Fact::CallWaits { .. }
+                | Fact::CallSettled { .. }
+        );
+        if is_news {
+            self.unannounced.push(fact.clone());
+        }
+    }
+
+    /// The last call of this id.
+    pub(crate) fn call(&self, id: &str) -> Option<&ToolCall> {
+        let messages = self.transcript().messages().iter().rev();
+        messages.flat_map(Message::calls).find(|call| call.id() == id)
+    }
+
+    /// The hook for waiting calls: the agent's own, or else that of the runs above it.
+    pub(crate) fn waiting_hook(&self) -> Option<&Arc<OnWaiting>> {
+        let caller = || self.options.as_ref()?.caller.as_ref()?.on_waiting();
+        self.agent.on_waiting().or_else(caller)
+    }
+
+    /// What was said so far.
+    pub(crate) fn transcript(&self) -> &Transcript {
+        self.machine.transcript()
+    }
+
+    /// What all runs of the conversation have spent, and what is left.
+    pub(crate) fn budget(&self) -> Budget {
+        self.spending.budget.clone()
+    }
+
+    /// Withdraws a grant. Returns whether there was one.
+    pub(crate) fn revoke(&mut self, grant: &Grant) -> bool {
+        if !self.approvals.grants.contains(grant) {
+            return false;
+        }
+        let (call, scope) = (grant.call.clone(), grant.scope.clone());
+        let allowed = self.machine.calls_of_grant(&call, &scope);
+        let revoked = self.record(&Fact::GrantRevoked { call, scope });
+        let undecided = |call| self.record(&Fact::CallUndecided { call });
+        revoked.and_then(|()| allowed.into_iter().try_for_each(undecided)).is_ok()
+    }
+}
+
+/// A conversation whose facts are read.
+struct StateReader {
+    state: ConversationState,
+    read: usize,
+    /// Whether the run waited before the answers that were read last, if there are some.
+    waited: Option<bool>,
+}
+
+impl StateReader {
+    fn new(agent: Agent) -> Self {
+        Self { state: ConversationState::uncounted(agent), read: 0, waited: None }
+    }
+
+    fn take(&mut self, envelope: &Envelope) -> Result<(), Error> {
+        let Self { state, read, waited } = self;
+        let folded = envelope.fact().and_then(|fact| {
+            // No run goes on while the program says what became of a call in doubt.
+            let before =
+                || matches!(state.machine.next(), Action::AwaitAnswers | Action::FindOut(_));
+            *waited = is_answer(&fact).then(|| waited.unwrap_or_else(before));
+            state.read_fact(&fact, envelope)
+        });
+        folded.map_err(|err| unreadable(*read, err))?;
+        *read = read.saturating_add(1);
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! An event with its run and its number.
+
+use std::{num::NonZeroU32, sync::Arc};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde_json::{Map, Value};
+
+use super::{event::Event, event_json::EventBuf};
+
+/// An event of a run with its number, as it is sent to another process or to a browser.
+///
+/// As JSON it is the [event's object](EventBuf) with three more members: `v`, the
+/// [version](Self::VERSION) of the form, `run` and `number`. Unknown members are ignored. An event
+/// of a later version is read as [`Event::Unknown`] with all its members, and keeps its version
+/// when it is written.
+///
+/// ```
+/// use harness::agent::{Event, Numbered};
+///
+/// let json = r#"{"v":1,"run":"run_7","number":3,"type":"text","text":"Hello."}"#;
+/// let numbered: Numbered = serde_json::from_str(json)?;
+/// assert!(matches!(numbered.event.as_event(), Event::Text("Hello.")));
+/// assert_eq!(serde_json::to_string(&numbered)?, json);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Numbered {
+    /// The name of the run. There is a new name each time that a run begins, is resumed, or is read
+    /// again from its facts.
+    pub run: Arc<str>,
+    /// Counts the events of the run from 1. If neighbouring pieces of text were joined, it is the
+    /// number of the last one.
+    pub number: u64,
+    /// What happened.
+    pub event: EventBuf,
+    v: u32,
+}
+
+impl Numbered {
+    /// The version of the JSON form. It increases if readers of the earlier form would misread the
+    /// new one, but not for new kinds of events or new members.
+    pub const VERSION: u32 = 1;
+
+    /// A unique id of the event, for the `id` of a server-sent event. A browser that connects again
+    /// sends the last one as `Last-Event-ID` ([HTML,
+    /// 9.2](https://html.spec.whatwg.org/multipage/server-sent-events.html)), and
+    /// [`ChatWatcher::after`](crate::ChatWatcher::after) continues there.
+    pub fn id(&self) -> String {
+        format!("{}/{}", self.run, self.number)
+    }
+
+    /// An event of the run itself.
+    pub(crate) fn new(run: &Arc<str>, number: u64, event: EventBuf) -> Self {
+        Self { run: Arc::clone(run), number, event, v: Self::VERSION }
+    }
+}
+
+/// A new name for a run.
+pub(crate) fn run_name() -> Arc<str> {
+    format!("run_{:032x}", fastrand::u128(..)).into()
+}
+
+/// The members that do not belong to the event.
+const PLACE: [&str; 3] = ["v", "run", "number"];
+
+#[derive(Serialize)]
+struct NumberedJson<'a> {
+    v: u32,
+    run: &'a str,
+    number: u64,
+    #[serde(flatten)]
+    event: &'a EventBuf,
+}
+
+impl Serialize for Numbered {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Self { run, number, event, v } = self;
+        let event = match event.as_event() {
+            Event::Unknown { json, .. } if PLACE.iter().any(|name| json.contains_key(*name)) => {
+                let mut json = json.clone();
+                json.retain(|name, _| !PLACE.contains(&name.as_str()));
+                &EventBuf::unknown(json)
+            }
+            _ => event,
+        };
+        NumberedJson { v: *v, run, number: *number, event }.serialize(to)
+    }
+}
+
+#[derive(Deserialize)]
+struct EventPosition {
+    #[serde(default = "first")]
+    v: NonZeroU32,
+    run: Arc<str>,
+    number: u64,
+}
+
+/// The version of an object without `v`.
+fn first() -> NonZeroU32 {
+    NonZeroU32::MIN
+}
+
+impl<'de> Deserialize<'de> for Numbered {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let mut event = Map::deserialize(from)?;
+        let place: Map<String, Value> =
+            PLACE.into_iter().filter_map(|name| event.remove_entry(name)).collect();
+        let EventPosition { v, run, number } =
+            serde_json::from_value(Value::Object(place)).map_err(D::Error::custom)?;
+        let later = v.get() > Self::VERSION && event.get("type").is_some_and(Value::is_string);
+        let event = match later {
+            // The same members may mean something else there.
+            true => EventBuf::unknown(event),
+            false => serde_json::from_value(Value::Object(event)).map_err(D::Error::custom)?,
+        };
+        Ok(Self { run, number, event, v: v.get() })
+    }
+}

@@ -1,0 +1,307 @@
+//! The calls of one answer, and the status of each.
+
+use std::{collections::HashMap, sync::Arc};
+
+use super::{action::Action, outcome::Outcome, schedule};
+use harness_core::{
+    error::{Error, ErrorKind},
+    journal::{CallBinding, Repeat, Wait},
+    message::{Arguments, Fingerprint, Message, Role, ToolCall, ToolResult, Transcript},
+    tool::{Answered, Reviewed, Scope, SideEffects, Tool},
+};
+
+#[derive(Clone, Debug)]
+pub(crate) struct ToolCallStates {
+    pub(crate) asked: Message,
+    pub(crate) calls: Vec<CallState>,
+    /// The index of each call, by its id.
+    places: HashMap<String, usize>,
+    /// How many of them have no decision.
+    pub(crate) undecided: usize,
+    /// How many have no result.
+    pub(crate) unfinished: usize,
+    /// All calls before this one have their results.
+    first_unfinished: usize,
+    pub(crate) then: AfterCalls,
+}
+
+/// What follows when all calls have their results.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum AfterCalls {
+    /// The model's next turn.
+    Ask,
+    /// The end of the run. Calls that have not started will not start.
+    End(Outcome),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct CallState {
+    pub(crate) call: ToolCall,
+    pub(crate) status: CallStatus,
+    /// Whether it only reads, as its tool declared when the call was allowed.
+    pub(crate) reads: bool,
+    /// What a person had allowed of it before it had to be decided again.
+    pub(crate) allowed_before: Option<Arc<CallBinding>>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum CallStatus {
+    Asked,
+    /// If it waits for an approval, nothing was granted yet; otherwise it has been allowed before.
+    Waiting(Wait, ApprovedCall),
+    Allowed(ApprovedCall),
+    Started(ApprovedCall),
+    /// It had started in a process that is gone, and may not run again.
+    Doubtful(ApprovedCall),
+    Finished(ToolResult),
+}
+
+/// What was allowed for a call.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ApprovedCall {
+    pub(crate) effects: SideEffects,
+    pub(crate) repeat: Repeat,
+    /// Whether it had started in a process that is gone.
+    pub(crate) again: bool,
+    /// Whether it or its agent has asked something, so that it had begun before it waited.
+    pub(crate) begun: bool,
+    /// Whether its agent has waited for somebody, and may have done something before.
+    pub(crate) waited: bool,
+    /// The review of its tool on which the decision is based.
+    pub(crate) reviewed: Option<Arc<Reviewed>>,
+    /// Whether the call runs no tool: its result only says what is wrong with the call.
+    pub(crate) runs_nothing: bool,
+    /// What a person saw of it, if a person has allowed it, now or by an earlier *always*.
+    pub(crate) binding: Option<Arc<CallBinding>>,
+    /// The earlier *always* that has allowed it, if one has: the call that the person was asked
+    /// about, and the calls for which it holds.
+    pub(crate) by_grant: Option<(String, Scope)>,
+    /// Whether that *always* was withdrawn after the call had started.
+    pub(crate) revoked: bool,
+    /// The question of its tool, and the answer.
+    pub(crate) answered: Option<Arc<Answered>>,
+}
+
+impl ApprovedCall {
+    /// The arguments with which it runs: exactly those that a person saw, or those that the model wrote, with defaults.
+    pub(crate) fn arguments(&self, call: &ToolCall, tool: &Tool) -> Result<Arguments, Error> {
+        match &self.binding {
+            Some(seen) => Ok(seen.arguments.clone()),
+            None => tool.arguments_of(call),
+        }
+    }
+
+    /// Whether it may have done something before it is run now.
+    pub(crate) fn has_run(&self) -> bool {
+        self.again || self.waited
+    }
+
+    /// The same call, of which nothing has happened.
+    pub(crate) fn cleared(&self) -> Self {
+        Self { again: false, begun: false, waited: false, ..self.clone() }
+    }
+
+    /// The status of a call that is to run. If what had allowed it was withdrawn, it is asked about
+    /// again, or is in doubt if it may have run.
+    pub(crate) fn may_run(self) -> CallStatus {
+        match (self.revoked, self.has_run()) {
+            (false, _) => CallStatus::Allowed(self),
+            (true, true) => CallStatus::Doubtful(self),
+            (true, false) => CallStatus::Asked,
+        }
+    }
+}
+
+impl CallState {
+    fn of(call: &ToolCall) -> Self {
+        let (call, status) = (call.clone(), CallStatus::Asked);
+        Self { call, status, reads: false, allowed_before: None }
+    }
+}
+
+impl ToolCallStates {
+    pub(crate) fn of(asked: &Message, then: AfterCalls) -> Self {
+        let calls: Vec<CallState> = asked.calls().map(CallState::of).collect();
+        let ids = calls.iter().map(|call| call.call.id().to_owned());
+        let (places, count) = (ids.zip(0..).collect(), calls.len());
+        let (undecided, unfinished) = (count, count);
+        let asked = asked.clone();
+        Self { asked, calls, places, undecided, unfinished, first_unfinished: 0, then }
+    }
+
+    pub(crate) fn get(&self, id: &str) -> Option<&CallState> {
+        self.calls.get(*self.places.get(id)?)
+    }
+
+    /// Records whether a call only reads.
+    pub(crate) fn set_read_only(&mut self, id: &str, reads: bool) {
+        let at = self.places.get(id).copied();
+        if let Some(call) = at.and_then(|at| self.calls.get_mut(at)) {
+            call.reads = reads;
+        }
+    }
+
+    /// Sets the status of a call.
+    pub(crate) fn set(&mut self, id: &str, status: CallStatus) {
+        let at = self.places.get(id).copied();
+        let Some(call) = at.and_then(|at| self.calls.get_mut(at)) else { return };
+        match (&call.status, &status) {
+            (CallStatus::Asked, CallStatus::Asked) => {}
+            (CallStatus::Asked, _) => self.undecided = self.undecided.saturating_sub(1),
+            (_, CallStatus::Asked) => self.undecided = self.undecided.saturating_add(1),
+            _ => {}
+        }
+        if let (CallStatus::Allowed(approved), CallStatus::Asked) = (&call.status, &status) {
+            call.allowed_before.clone_from(&approved.binding);
+        }
+        if let CallStatus::Finished(_) = status {
+            self.unfinished = self.unfinished.saturating_sub(1);
+        }
+        call.status = status;
+        let done = |call: &CallState| matches!(call.status, CallStatus::Finished(_));
+        while self.calls.get(self.first_unfinished).is_some_and(done) {
+            self.first_unfinished = self.first_unfinished.saturating_add(1);
+        }
+    }
+}
+
+impl ToolCallStates {
+    pub(crate) fn next(&self) -> Action {
+        let those = |is: fn(&CallStatus) -> bool| -> Vec<ToolCall> {
+            let those = self.calls.iter().filter(|call| is(&call.status));
+            those.map(|call| call.call.clone()).collect()
+        };
+        if self.undecided > 0 {
+            return Action::Decide(those(|status| matches!(status, CallStatus::Asked)));
+        }
+        let open = self.calls.iter().skip(self.first_unfinished);
+        let (mut doubtful, mut started) = (false, false);
+        for CallState { status, .. } in open.clone() {
+            doubtful |= matches!(status, CallStatus::Doubtful(_));
+            started |= matches!(status, CallStatus::Started(_));
+        }
+        if doubtful {
+            return Action::FindOut(those(|status| matches!(status, CallStatus::Doubtful(_))));
+        }
+        // Calls after one that waits do not run before it.
+        let open = open.map_while(|CallState { call, status, .. }| match status {
+            CallStatus::Allowed(granted) => Some(Some(((call, true), granted.effects))),
+            CallStatus::Started(granted) => Some(Some(((call, false), granted.effects))),
+            CallStatus::Finished(_) => Some(None),
+            CallStatus::Asked | CallStatus::Doubtful(_) | CallStatus::Waiting(..) => None,
+        });
+        // Calls that have started hold up those that may not run at the same time.
+        let batch = schedule::next_batch(open.flatten());
+        if batch.is_empty() && !started {
+            return Action::AwaitAnswers;
+        }
+        let batch = batch.into_iter().filter(|(_, waits)| *waits);
+        let waiting: Vec<ToolCall> = batch.map(|(call, _)| call.clone()).collect();
+        match waiting.is_empty() {
+            true => Action::AwaitResults,
+            false => Action::RunCalls(waiting),
+        }
+    }
+
+    /// Withdraws an *always*. A call that it had allowed and that may have run does not run again
+    /// by it.
+    pub(crate) fn revoke(&mut self, asked: &str, scope: &Scope) {
+        let ids: Vec<String> = self.calls.iter().map(|call| call.call.id().to_owned()).collect();
+        for id in ids {
+            let Some(call) = self.get(&id) else { continue };
+            let revoked = |granted: &ApprovedCall| {
+                let by = granted.by_grant.as_ref();
+                by.is_some_and(|(call, of)| call == asked && of == scope)
+                    .then(|| ApprovedCall { revoked: true, ..granted.clone() })
+            };
+            let status = match &call.status {
+                CallStatus::Allowed(granted) if granted.has_run() => {
+                    revoked(granted).map(CallStatus::Doubtful)
+                }
+                CallStatus::Started(granted) => revoked(granted).map(CallStatus::Started),
+                CallStatus::Doubtful(granted) => revoked(granted).map(CallStatus::Doubtful),
+                CallStatus::Waiting(wait, granted) => {
+                    revoked(granted).map(|granted| CallStatus::Waiting(wait.clone(), granted))
+                }
+                CallStatus::Asked | CallStatus::Allowed(_) | CallStatus::Finished(_) => None,
+            };
+            if let Some(status) = status {
+                self.set(&id, status);
+            }
+        }
+    }
+
+    /// Records that the process which ran the calls is gone. The calls with these ids may not run
+    /// again.
+    pub(crate) fn reopen(&mut self, doubtful: &[String]) {
+        let ids: Vec<String> = self.calls.iter().map(|call| call.call.id().to_owned()).collect();
+        for id in ids {
+            let granted = match self.get(&id).map(|call| &call.status) {
+                Some(CallStatus::Started(granted)) => granted,
+                Some(CallStatus::Allowed(granted)) if granted.again => granted,
+                _ => continue,
+            };
+            let granted = ApprovedCall { again: true, ..granted.clone() };
+            let may_repeat =
+                granted.repeat != Repeat::Never && !granted.revoked && !doubtful.contains(&id);
+            let status = if may_repeat { CallStatus::Allowed } else { CallStatus::Doubtful };
+            self.set(&id, status(granted));
+        }
+    }
+}
+
+/// The key of a call, the same for every attempt, also after the program was started again. It is
+/// made from the last message before the call that is not the model's, and from the call's id, name
+/// and arguments, since two answers to the same message may give one id to two calls. The name of
+/// the conversation comes first, if it has one: in a fork, the same call is a different one.
+pub(crate) fn idempotency_key(
+    conversation: Option<&str>,
+    transcript: &Transcript,
+    call: &ToolCall,
+    fingerprint: Fingerprint,
+) -> String {
+    let before = id_of_question(transcript);
+    match conversation {
+        Some(conversation) => format!("{conversation}/{before}/{}/{fingerprint}", call.id()),
+        None => format!("{before}/{}/{fingerprint}", call.id()),
+    }
+}
+
+/// The call of another conversation that has started a run.
+#[derive(Clone, Debug)]
+pub(crate) struct CallerName {
+    pub(crate) conversation: String,
+    pub(crate) call: String,
+    /// The id of the message that the model has answered with the call, if it is known.
+    pub(crate) message: Option<String>,
+}
+
+impl CallerName {
+    /// Whether the call may be one in an answer to this message.
+    pub(crate) fn is_asked_by(&self, message: &str) -> bool {
+        self.message.as_deref().is_none_or(|known| known == message)
+    }
+}
+
+/// The id of the message that the model answers with the calls at the end of this transcript: the last one that is not
+/// the model's.
+pub(crate) fn id_of_question(transcript: &Transcript) -> &str {
+    let before = transcript.messages().iter().rev().find(|said| said.role() != Role::Assistant);
+    before.map_or("", Message::id)
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum RunPhase {
+    /// Nothing was said, or the run is over.
+    Ended(Option<Outcome>),
+    /// The model has to answer.
+    Asking,
+    /// Calls wait for their results.
+    Calling(ToolCallStates),
+    /// The model has answered, and the answer is not checked yet.
+    Checking,
+}
+
+pub(super) fn cannot(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Transcript, message)
+}

@@ -1,0 +1,43 @@
+//! Folds the facts of a conversation, and lets the other tasks of the thread go on meanwhile.
+
+use tokio::task::yield_now;
+
+use super::machine::Machine;
+use harness_core::{
+    error::{Error, ErrorKind},
+    journal::Envelope,
+};
+
+/// How many facts are folded before other tasks of the thread get their turn.
+pub(crate) const AT_ONCE: usize = 64;
+
+/// Does this with each fact of a conversation, which may have many. Other tasks of the thread get their turn meanwhile.
+pub(crate) async fn for_each_fact<F>(
+    facts: impl Iterator<Item = F>,
+    mut fold: impl FnMut(F) -> Result<(), Error>,
+) -> Result<(), Error> {
+    for (count, fact) in (1..).zip(facts) {
+        fold(fact)?;
+        if count % AT_ONCE == 0 {
+            yield_now().await;
+        }
+    }
+    Ok(())
+}
+
+/// The state of a conversation with these facts.
+pub(crate) async fn fold_facts(facts: &[Envelope]) -> Result<Machine, Error> {
+    let mut machine = Machine::new();
+    let apply = |(number, envelope): (usize, &Envelope)| {
+        let applied = envelope.fact().and_then(|fact| machine.apply(&fact));
+        applied.map_err(|err| unreadable(number, err))
+    };
+    for_each_fact(facts.iter().enumerate(), apply).await?;
+    Ok(machine)
+}
+
+/// The error of a conversation with a fact that this version does not know or that is out of place.
+pub(crate) fn unreadable(number: usize, err: Error) -> Error {
+    let what = format!("fact {number} of the conversation cannot be read");
+    Error::new(ErrorKind::Journal, format!("{what}: {err}")).because(err)
+}

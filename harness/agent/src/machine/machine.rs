@@ -1,0 +1,420 @@
+//! The loop as a pure machine: it takes facts and returns the next action. It has no clock, no
+//! random numbers, no socket and no log, so every behaviour of the loop can be tested with a table.
+
+use std::{collections::HashSet, sync::Arc};
+
+use super::{
+    action::Action,
+    call_states::{
+        AfterCalls, ApprovedCall, CallState, CallStatus, CallerName, RunPhase, ToolCallStates,
+        cannot,
+    },
+    outcome::Outcome,
+    prefix::PrefixState,
+    provenance::{AnswerProvenances, Provenance},
+    window::ContextState,
+};
+use crate::{
+    model_notices::{
+        GO_ON, lost_notice, not_accepted, not_started_notice, stopped_notice, unanswered_notice,
+        unrun_reason, unsupported_notice,
+    },
+    output::requirement::OutputRequirement,
+};
+use harness_core::{
+    error::Error,
+    journal::{AnswerCheck, Awaited, CallBinding, Fact, Wait, WantedAnswer},
+    message::{CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
+    provider::{OutputSchema, Usage, breaks_off},
+    tool::{CallIdentity, Scope, ToolRegistry},
+};
+
+/// A conversation, made by applying its facts one after the other.
+///
+/// ```
+/// use harness::{Message, agent::{Action, Machine}, journal::Fact};
+///
+/// let mut machine = Machine::new();
+/// assert_eq!(machine.next(), Action::AwaitUser);
+/// machine.apply(&Fact::UserSaid { message: Message::user("Hello"), limits: None })?;
+/// assert_eq!(machine.next(), Action::CallProvider);
+/// # Ok::<(), harness::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Machine {
+    pub(super) transcript: Transcript,
+    pub(super) phase: RunPhase,
+    pub(super) turns: u32,
+    pub(super) usage: Usage,
+    pub(super) begun_at: usize,
+    pub(super) untouched: bool,
+    pub(super) answered_by: Option<(String, String)>,
+    pub(super) provenances: AnswerProvenances,
+    /// The ids of all calls so far.
+    pub(super) call_ids: Arc<HashSet<String>>,
+    /// Texts about the ends of calls that were stopped and went on. The model has not received them yet.
+    pub(super) news: Vec<String>,
+    /// The wanted form of the run's answer.
+    pub(super) wanted: Option<OutputRequirement>,
+    /// What is sent of the transcript.
+    pub(super) window: ContextState,
+    /// With which instructions and tools the model is asked.
+    pub(super) prefix: PrefixState,
+    /// The last call that was denied since the model has answered.
+    pub(super) denied: Option<String>,
+    /// The call of another conversation that has started the run.
+    pub(super) called_by: Option<CallerName>,
+    /// The provider and the model that were last asked for a summary, until the next fact.
+    pub(super) compacting: Option<(String, String)>,
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Machine {
+    /// A conversation without messages. The machine knows no limits: a guard that stops a run records that as a fact.
+    pub fn new() -> Self {
+        Self {
+            transcript: Transcript::default(),
+            phase: RunPhase::Ended(None),
+            turns: 0,
+            usage: Usage::default(),
+            begun_at: 0,
+            untouched: true,
+            answered_by: None,
+            provenances: AnswerProvenances::default(),
+            call_ids: Arc::default(),
+            news: Vec::new(),
+            wanted: None,
+            window: ContextState::default(),
+            prefix: PrefixState::default(),
+            denied: None,
+            called_by: None,
+            compacting: None,
+        }
+    }
+
+    /// What was said. Between runs it is valid to send.
+    pub fn transcript(&self) -> &Transcript {
+        &self.transcript
+    }
+
+    /// The id of the conversation: the id of its first message.
+    pub(crate) fn id(&self) -> &str {
+        self.transcript.messages().first().map_or("", Message::id)
+    }
+
+    /// How many answers the model has completed in this run.
+    pub fn turns(&self) -> u32 {
+        self.turns
+    }
+
+    /// The tokens of this run.
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// The index of the message of the transcript with which this run began.
+    pub fn begun_at(&self) -> usize {
+        self.begun_at
+    }
+
+    /// The provider and the model that gave the last answer.
+    pub fn answered_by(&self) -> Option<(&str, &str)> {
+        self.answered_by.as_ref().map(|(provider, model)| (provider.as_str(), model.as_str()))
+    }
+
+    /// The wanted form of the answer, as the provider gets it together with these tools.
+    pub(crate) fn wanted_schema(&self, tools: &ToolRegistry) -> Option<OutputSchema> {
+        self.wanted.as_ref()?.answer_schema(|name| tools.get(name).is_some())
+    }
+
+    /// The wanted form of the run's answer, if it has to be more than text.
+    pub fn wanted(&self) -> Option<&WantedAnswer> {
+        self.wanted.as_ref().map(|wanted| &*wanted.answer)
+    }
+
+    /// How often the model may still answer again if this check rejects its answer.
+    pub fn tries_left(&self, by: AnswerCheck) -> u32 {
+        self.wanted.as_ref().map_or(0, |wanted| wanted.tries_left(by))
+    }
+
+    /// The faults of the run's last rejected answer.
+    pub fn faults(&self) -> &[String] {
+        self.wanted.as_ref().map_or(&[], |wanted| &wanted.faults)
+    }
+
+    pub(super) fn is_unchecked(&self) -> bool {
+        self.wanted.as_ref().is_some_and(|wanted| wanted.unchecked)
+    }
+
+    /// Returns what has to be done next.
+    pub fn next(&self) -> Action {
+        match &self.phase {
+            RunPhase::Ended(None) => Action::AwaitUser,
+            RunPhase::Ended(Some(outcome)) => Action::Finish(*outcome),
+            RunPhase::Asking => Action::CallProvider,
+            RunPhase::Checking => Action::CheckAnswer,
+            RunPhase::Calling(ToolCallStates { then: AfterCalls::End(_), .. }) => Action::Settle,
+            RunPhase::Calling(calling) => calling.next(),
+        }
+    }
+
+    /// The call of this id, if it waits for a decision.
+    pub(crate) fn undecided(&self, id: &str) -> Option<&ToolCall> {
+        let RunPhase::Calling(calling) = &self.phase else { return None };
+        let call = calling.get(id)?;
+        match call.status {
+            CallStatus::Asked => Some(&call.call),
+            _ => None,
+        }
+    }
+
+    /// The last call that was denied since the model has answered. The permissions may say that this ends the run.
+    pub(crate) fn denied(&self) -> Option<&str> {
+        self.denied.as_deref()
+    }
+
+    /// The call that has started the run, if it is that of an agent in a call.
+    pub(crate) fn parent_call(&self) -> Option<&CallerName> {
+        self.called_by.as_ref()
+    }
+
+    /// Whether the call that has started the run, if it is known, is one in an answer to this message.
+    pub(crate) fn is_called_by(&self, message: &str) -> bool {
+        self.called_by.as_ref().is_none_or(|caller| caller.is_asked_by(message))
+    }
+
+    /// What a person had allowed of this call before it had to be decided again.
+    pub(crate) fn allowed_before(&self, id: &str) -> Option<&CallBinding> {
+        let RunPhase::Calling(calling) = &self.phase else { return None };
+        calling.get(id)?.allowed_before.as_deref()
+    }
+
+    /// Whether the run can take a message of the user now.
+    pub(crate) fn can_take_message(&self) -> bool {
+        match self.phase {
+            // The vendor continues its own answer only if that comes last.
+            RunPhase::Asking => !self.transcript.messages().last().is_some_and(Message::is_paused),
+            RunPhase::Ended(outcome) => outcome == Some(Outcome::Answered),
+            RunPhase::Checking => true,
+            RunPhase::Calling(_) => false,
+        }
+    }
+
+    /// Whether the model is to be asked, or is being asked.
+    pub(crate) fn is_asking(&self) -> bool {
+        matches!(self.phase, RunPhase::Asking)
+    }
+
+    /// Whether some calls have no result.
+    pub(crate) fn is_calling(&self) -> bool {
+        matches!(self.phase, RunPhase::Calling(_))
+    }
+
+    /// Whether no fact was applied yet.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.untouched
+    }
+
+    /// Whether a run goes on: the model has to be asked, an answer has to be checked, or calls have no result.
+    pub fn is_going(&self) -> bool {
+        !matches!(self.phase, RunPhase::Ended(_))
+    }
+
+    /// What was allowed for a call that has no result yet.
+    pub(crate) fn approved(&self, id: &str) -> Option<&ApprovedCall> {
+        let RunPhase::Calling(calling) = &self.phase else { return None };
+        match &calling.get(id)?.status {
+            CallStatus::Allowed(granted)
+            | CallStatus::Started(granted)
+            | CallStatus::Doubtful(granted)
+            | CallStatus::Waiting(_, granted) => Some(granted),
+            CallStatus::Asked | CallStatus::Finished(_) => None,
+        }
+    }
+
+    pub(crate) fn calls(&self) -> impl Iterator<Item = &CallState> {
+        let calling = match &self.phase {
+            RunPhase::Calling(calling) => Some(calling),
+            RunPhase::Asking | RunPhase::Checking | RunPhase::Ended(_) => None,
+        };
+        calling.into_iter().flat_map(|calling| calling.calls.iter())
+    }
+
+    /// How many calls of the last answer have a decision, and how many calls it has.
+    pub(crate) fn decided(&self) -> (usize, usize) {
+        let RunPhase::Calling(calling) = &self.phase else { return (0, 0) };
+        (calling.calls.len().saturating_sub(calling.undecided), calling.calls.len())
+    }
+
+    /// The ids that a new call must not have.
+    pub(crate) fn call_ids(&self) -> &Arc<HashSet<String>> {
+        &self.call_ids
+    }
+
+    /// Where the message with this id came from. `None` for a message that no provider has answered in this
+    /// conversation: one of the user, results, a message of a transcript with which the conversation began, and the
+    /// beginning of an answer that broke off.
+    pub fn provenance(&self, message: &str) -> Option<&Provenance> {
+        self.provenances.get(message)
+    }
+
+    /// Where all its answers came from.
+    pub(crate) fn provenances(&self) -> &AnswerProvenances {
+        &self.provenances
+    }
+
+    /// The calls that wait until somebody outside of the run decides or answers, in order.
+    pub fn waiting(&self) -> impl Iterator<Item = (&ToolCall, &Wait)> {
+        self.calls().filter_map(|CallState { call, status, .. }| match status {
+            CallStatus::Waiting(wait, _) => Some((call, wait)),
+            _ => None,
+        })
+    }
+
+    /// The calls that an earlier *always* has allowed and that have not run.
+    pub(crate) fn calls_of_grant(&self, call: &str, scope: &Scope) -> Vec<String> {
+        let by = |granted: &ApprovedCall| {
+            let by = granted.by_grant.as_ref();
+            !granted.has_run() && by.is_some_and(|(asked, of)| asked == call && of == scope)
+        };
+        let those = self.calls().filter(|CallState { status, .. }| match status {
+            CallStatus::Allowed(granted) => by(granted),
+            _ => false,
+        });
+        those.map(|call| call.call.id().to_owned()).collect()
+    }
+
+    /// The calls whose outcome is not known, in order: they had started in a process that is gone,
+    /// and may not run again.
+    pub fn in_doubt(&self) -> impl Iterator<Item = &ToolCall> {
+        self.calls().filter_map(|CallState { call, status, .. }| match status {
+            CallStatus::Doubtful(_) => Some(call),
+            _ => None,
+        })
+    }
+
+    /// The calls that may have run in a process that is gone and that are to run again, as far as
+    /// is known here.
+    pub(crate) fn to_repeat(&self) -> impl Iterator<Item = &ToolCall> {
+        self.calls().filter_map(|CallState { call, status, .. }| match status {
+            CallStatus::Started(_) => Some(call),
+            CallStatus::Allowed(granted) if granted.again => Some(call),
+            _ => None,
+        })
+    }
+
+    /// The calls of an answer if some of them have no result.
+    pub(crate) fn open_calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.calls().map(|call| &call.call)
+    }
+
+    /// The calls that have started and have no result.
+    pub(crate) fn started(&self) -> impl Iterator<Item = &ToolCall> {
+        self.calls().filter_map(|CallState { call, status, .. }| match status {
+            CallStatus::Started(_) => Some(call),
+            _ => None,
+        })
+    }
+
+    /// Whether this call is one of the conversation and its late end is not recorded yet.
+    pub(crate) fn needs_end_of(&self, ended: &CallIdentity) -> bool {
+        let messages = self.transcript.messages();
+        let is_it =
+            |call: &ToolCall| *call.id() == *ended.call && call.fingerprint() == ended.fingerprint;
+        messages.iter().flat_map(Message::calls).any(is_it)
+            && !self.window.ended.contains_key(&*ended.call)
+    }
+
+    /// The fact with which a stopped run continues.
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if there is nothing to
+    /// continue: nothing was said, the model has completed its answer, or calls wait for their
+    /// results.
+    pub fn resumption(&self) -> Result<Fact, Error> {
+        let Some(last) = self.transcript.messages().last() else {
+            return Err(cannot("there is nothing to resume: nothing was said yet; `send` begins"));
+        };
+        if self.is_unchecked() {
+            return Ok(resumed(None));
+        }
+        let is_open = match self.phase {
+            RunPhase::Calling(_) => {
+                return Err(cannot("a run cannot be resumed while calls wait for results"));
+            }
+            RunPhase::Ended(Some(Outcome::Answered)) => false,
+            RunPhase::Ended(Some(_)) | RunPhase::Asking | RunPhase::Checking => true,
+            // The conversation was kept elsewhere, so only its last message can show it.
+            RunPhase::Ended(None) => last.is_paused() || breaks_off(last),
+        };
+        match last.role() {
+            Role::User | Role::Tool => Ok(resumed(None)),
+            Role::Assistant if !is_open => Err(cannot(
+                "there is nothing to resume: the model has answered; `send` says something new",
+            )),
+            // The vendor continues its own answer only if that comes last and unchanged.
+            Role::Assistant if last.is_paused() => Ok(resumed(None)),
+            Role::Assistant => {
+                let words = match self.phase {
+                    RunPhase::Ended(Some(Outcome::Unsupported(item))) => unsupported_notice(item),
+                    RunPhase::Ended(Some(Outcome::Unfit)) => not_accepted(self.faults()),
+                    _ => GO_ON.to_owned(),
+                };
+                Ok(resumed(Some(Message::user(words))))
+            }
+        }
+    }
+
+    /// The facts that give every call without a result a true one: it did not start, it only read,
+    /// or it may have partly run. After them, the transcript is valid to send. There are none if it
+    /// is valid already.
+    pub fn settlement(&self) -> impl Iterator<Item = Fact> + '_ {
+        let calling = match &self.phase {
+            RunPhase::Calling(calling) => Some(calling),
+            RunPhase::Asking | RunPhase::Checking | RunPhase::Ended(_) => None,
+        };
+        calling.into_iter().flat_map(|ToolCallStates { calls, then, .. }| {
+            calls.iter().filter_map(|CallState { call, status, .. }| {
+                let (outcome, text) = match status {
+                    CallStatus::Finished(_) => return None,
+                    // It has run in another process, and its outcome is not known.
+                    CallStatus::Allowed(granted) if granted.has_run() => {
+                        lost_notice(granted.effects)
+                    }
+                    // It has asked something, and would have gone on with the answer.
+                    CallStatus::Allowed(granted) if granted.begun => {
+                        stopped_notice(granted.effects)
+                    }
+                    CallStatus::Asked
+                    | CallStatus::Allowed(_)
+                    | CallStatus::Waiting(Wait { awaited: Awaited::Approval { .. }, .. }, _) => {
+                        (CallOutcome::NotStarted, not_started_notice(&unrun_reason(*then)))
+                    }
+                    CallStatus::Waiting(Wait { awaited: Awaited::Agent { .. }, .. }, granted) => {
+                        stopped_notice(granted.effects)
+                    }
+                    CallStatus::Waiting(Wait { awaited, .. }, _) => unanswered_notice(awaited),
+                    CallStatus::Started(granted) => stopped_notice(granted.effects),
+                    CallStatus::Doubtful(granted) => lost_notice(granted.effects),
+                };
+                let result = ToolResult::new(call.id(), outcome, [ToolContent::Text(text)]);
+                Some(Fact::CallFinished { result, spent: None })
+            })
+        })
+    }
+
+    /// The provider and the model of a request for a summary that no fact after it records: the process ended before the
+    /// answer was complete.
+    pub(crate) fn compacting(&self) -> Option<(&str, &str)> {
+        self.compacting.as_ref().map(|(provider, model)| (provider.as_str(), model.as_str()))
+    }
+}
+
+fn resumed(message: Option<Message>) -> Fact {
+    Fact::Resumed { message, limits: None }
+}

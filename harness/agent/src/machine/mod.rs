@@ -1,0 +1,23 @@
+//! The loop as a pure machine: a fold of facts that says what comes next.
+
+mod action;
+mod apply;
+pub(crate) mod call_states;
+mod clearing;
+pub(crate) mod folding;
+mod given;
+#[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
+mod machine;
+mod outcome;
+mod prefix;
+mod provenance;
+mod schedule;
+mod sent;
+mod stated;
+mod window;
+pub use self::{action::Action, machine::Machine, outcome::Outcome, provenance::Provenance};
+pub(crate) use self::{
+    clearing::{SentFile, SentFiles},
+    provenance::AnswerProvenances,
+    window::{ContextView, MeasuredRequest},
+};

@@ -1,0 +1,531 @@
+//! What is sent of a conversation, and the facts that change it.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    mem,
+    sync::Arc,
+};
+
+use super::{
+    call_states::{RunPhase, cannot},
+    clearing::{SentFiles, has_files},
+    machine::Machine,
+    stated::StatedWindow,
+    window::{
+        ContextState, ContextView, EditedContext, MeasuredRequest, REFUSALS, VendorView, open_turn,
+        place,
+    },
+};
+use crate::model_notices::late_end;
+use harness_core::{
+    error::Error,
+    journal::{ClearedArguments, ClearedResult, VendorSummary},
+    message::{Arguments, Block, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
+    provider::{FoundTools, ToolSearches, VendorsView},
+};
+
+impl Machine {
+    /// What is sent: the transcript, or its parts with what facts have put in their place. Between
+    /// runs it is valid to send. A model that has made a [summary of its own](VendorSummary) gets
+    /// that one in place of the summary as text.
+    pub fn sent(&self) -> &Transcript {
+        self.window.view.as_ref().map_or(&self.transcript, |view| &view.sent)
+    }
+
+    /// How many of the messages that are sent, from the first one on, are sent without reasoning.
+    pub fn thinking_from(&self) -> usize {
+        self.window.view.as_ref().map_or(0, |view| view.thinking_from)
+    }
+
+    /// What is sent to this model of this provider.
+    pub(crate) fn sent_view_for(&self, provider: &str, model: &str) -> ContextView<'_> {
+        let vendor = self.window.view.as_deref().and_then(|view| view.vendor.as_deref());
+        let made_it = |vendor: &VendorView| {
+            (&*vendor.summary.provider, &*vendor.summary.model) == (provider, model)
+        };
+        let own = vendor.is_some_and(made_it).then(|| self.vendor_sent_view());
+        own.flatten().unwrap_or_else(|| self.readable())
+    }
+
+    /// What is sent to every model that has not made the summary.
+    pub(crate) fn readable(&self) -> ContextView<'_> {
+        let sent = &self.transcript;
+        let all = ContextView {
+            sent,
+            thinking_from: 0,
+            open_turn: 0,
+            summed_up: 0,
+            head: 0,
+            words_at: None,
+        };
+        self.window.view.as_deref().map_or(all, EditedContext::sent_view)
+    }
+
+    /// What is sent to the model that has made a summary of its own.
+    pub(crate) fn vendor_sent_view(&self) -> Option<ContextView<'_>> {
+        self.window.view.as_deref()?.vendor_sent_view()
+    }
+
+    /// The parts that are sent only to the model that has made a summary of its own.
+    pub(crate) fn vendors_view(&self) -> Option<VendorsView<'_>> {
+        let view = self.window.view.as_deref()?;
+        let (seen, vendor) = (view.vendor_sent_view()?, view.vendor.as_deref()?);
+        let (provider, model) = (&*vendor.summary.provider, &*vendor.summary.model);
+        let (messages, words) = (seen.messages(), vendor.summary.words.as_ref());
+        let (thinking_from, open_turn) = (seen.thinking_from, seen.open_turn);
+        Some(VendorsView { provider, model, messages, words, thinking_from, open_turn })
+    }
+
+    /// Whether the vendor may be asked for a summary of its own.
+    pub(crate) fn may_ask_vendor(&self) -> bool {
+        !self.window.compactions.vendor_failed && !self.window.compactions.vendor_refused
+    }
+
+    /// The beginning of the turn that was open when reasoning was left out, if one was.
+    pub(crate) fn open_turn(&self) -> usize {
+        self.window.view.as_ref().map_or(0, |view| view.open_turn)
+    }
+
+    /// How many messages of the transcript are replaced by a summary.
+    pub fn summed_up(&self) -> usize {
+        self.window.view.as_ref().map_or(0, |view| view.summed_up)
+    }
+
+    /// The texts that the program wants in each summary.
+    pub fn pins(&self) -> &[String] {
+        &self.window.pins
+    }
+
+    /// The tools that the model has searched for.
+    pub(crate) fn found(&self) -> &[FoundTools] {
+        &self.window.found
+    }
+
+    /// The found tools, with the number of summarized messages: only those whose results are still
+    /// sent count.
+    pub(crate) fn found_now(&self) -> ToolSearches<'_> {
+        ToolSearches::new(&self.window.found, self.summed_up())
+    }
+
+    pub(super) fn add_found_tools(&mut self, call: &str, tools: &[String]) -> Result<(), Error> {
+        let known = |tool: &String| self.window.found.iter().any(|it| it.tools.contains(tool));
+        if tools.is_empty() || tools.iter().any(known) {
+            return Err(cannot(
+                "a search must find at least one tool, and only tools that were not found before",
+            ));
+        }
+        let (call, tools, place) =
+            (call.to_owned(), tools.to_vec(), self.transcript.messages().len());
+        Arc::make_mut(&mut self.window.found).push(FoundTools { call, tools, place });
+        // The beginning of requests has changed.
+        self.window.measured = None;
+        Ok(())
+    }
+
+    /// The beginning of what is sent whose tokens the vendor has counted.
+    pub(crate) fn measured(&self) -> Option<MeasuredRequest> {
+        self.window.measured
+    }
+
+    /// How many tokens the window of this model has, as far as an error of its vendor states it.
+    pub(crate) fn stated_window(&self, provider: &str, model: &str) -> Option<u64> {
+        let all = self.window.refusals.stated_windows.iter().enumerate();
+        let of_model = all.filter(|(_, it)| it.is_of(provider, model));
+        // What was refused elsewhere has to fit there now. Later, the window is the model's own again.
+        let last = self.window.refusals.stated_windows.len().checked_sub(1);
+        let last =
+            last.filter(|_| self.window.refusals.refused || self.window.refusals.overflows > 0);
+        let counts = of_model.filter(|(at, it)| !it.fallback || Some(*at) == last);
+        counts.map(|(_, it)| it.tokens).min()
+    }
+
+    /// Whether the window of this model is only known by a request that was refused without a size.
+    pub(crate) fn is_guessed(&self, provider: &str, model: &str) -> bool {
+        let told = self.stated_window(provider, model);
+        let of_model =
+            self.window.refusals.stated_windows.iter().filter(|it| it.is_of(provider, model));
+        of_model.filter(|it| Some(it.tokens) == told).all(|it| !it.is_named)
+    }
+
+    /// How large the last request was that did not fit into the window of this model, if none was answered since.
+    pub(crate) fn last_refused(&self, provider: &str, model: &str) -> Option<u64> {
+        let last =
+            self.window.refusals.stated_windows.last().filter(|it| it.is_of(provider, model))?;
+        (self.window.refusals.overflows > 0).then_some(last.tokens)
+    }
+
+    /// Whether the last request did not fit and the context was not edited since then.
+    pub(crate) fn is_refused(&self, provider: &str, model: &str) -> bool {
+        self.window.refusals.refused
+            && self
+                .window
+                .refusals
+                .stated_windows
+                .last()
+                .is_some_and(|it| it.is_of(provider, model))
+    }
+
+    /// How many requests for a summary as text have failed in this run since the last summary.
+    pub(crate) fn failed_compactions(&self) -> u32 {
+        // A smaller one may fit.
+        self.window
+            .compactions
+            .failures
+            .saturating_add(self.window.compactions.refusals.saturating_sub(REFUSALS))
+    }
+
+    /// How many tokens of the conversation were in the last request for a summary that was refused as
+    /// too large, if there was no summary since.
+    pub(crate) fn too_large(&self) -> Option<u64> {
+        self.window.compactions.too_large
+    }
+
+    /// Whether what is sent can be changed now: no call is open, and the vendor does not continue
+    /// an answer.
+    pub(crate) fn can_edit_context(&self) -> bool {
+        let last = self.transcript.messages().last();
+        matches!(self.phase, RunPhase::Asking | RunPhase::Ended(_))
+            && last.is_some_and(|last| !last.is_paused())
+    }
+
+    /// The results before this message of the transcript that only read, are sent unchanged and tell
+    /// of no other call, each with the index of its message.
+    pub(crate) fn clearable(&self, before: usize) -> impl Iterator<Item = (usize, &ToolResult)> {
+        let from = self.summed_up();
+        let reads = self.window.reads.iter().take_while(move |(at, _)| *at < before);
+        let kept = reads.filter(move |place| !self.has_news(**place));
+        kept.filter(move |(at, _)| *at >= from).filter_map(|(at, number)| {
+            let message = self.transcript.messages().get(*at)?;
+            Some((*at, message.results().nth(*number)?))
+        })
+    }
+
+    /// The calls that succeeded, have long arguments, are sent unchanged and have their results
+    /// before this message of the transcript, each with its place: the index of the message, and
+    /// the number of the call in it.
+    pub(crate) fn long_calls(
+        &self,
+        before: usize,
+    ) -> impl Iterator<Item = ((usize, usize), &ToolCall)> {
+        let from = self.summed_up();
+        let long = self.window.long.iter().take_while(move |(at, _)| at.saturating_add(1) < before);
+        long.filter(move |(at, _)| *at >= from).filter_map(|(at, number)| {
+            let message = self.transcript.messages().get(*at)?;
+            Some(((*at, *number), message.calls().nth(*number)?))
+        })
+    }
+
+    /// Whether this message of the role user is the library's own.
+    pub(crate) fn is_own_message(&self, at: usize) -> bool {
+        let message = self.transcript.messages().get(at);
+        message.is_some_and(Message::is_by_program)
+    }
+
+    /// What the model is told of a call that has ended late.
+    pub(crate) fn late_end_of(&self, call: &str) -> Option<(&str, Option<&str>)> {
+        let ContextState { ended, given, .. } = &self.window;
+        let ended = ended.get(call).map(|(text, names)| (text.as_str(), names.as_deref()));
+        ended.or_else(|| given.end_of(call))
+    }
+
+    /// Whether the last refusal has named a window that is smaller than what the model had answered.
+    pub(crate) fn is_window_doubtful(&self) -> bool {
+        self.window.refusals.doubted
+    }
+
+    /// How many messages the conversation began with.
+    pub(crate) fn began_with(&self) -> usize {
+        self.window.given.messages()
+    }
+
+    /// Whether the given messages tell this end of a call already, word by word.
+    pub(crate) fn has_given_end(&self, tool: &str, result: &ToolResult) -> bool {
+        self.window.given.has_end(result.call_id(), &late_end(tool, result))
+    }
+
+    /// Whether this result also tells of an earlier call that has ended late.
+    fn has_news(&self, place: (usize, usize)) -> bool {
+        self.window.news.contains(&place)
+    }
+
+    /// Whether shorter arguments were ever sent for some call. A summary may repeat what stood there.
+    pub(crate) fn has_shortened(&self) -> bool {
+        self.window.has_shortened
+    }
+
+    pub(super) fn push(&mut self, message: Message) -> Result<(), Error> {
+        if has_files(&message) {
+            self.window.with_files.push(self.transcript.messages().len());
+        }
+        self.transcript.push(message.clone())?;
+        let Some(view) = &mut self.window.view else { return Ok(()) };
+        if let Some(vendor) = &mut view.vendor {
+            vendor.sent.push(message.clone())?;
+        }
+        view.sent.push(message)
+    }
+
+    pub(super) fn check_can_edit(&self) -> Result<(), Error> {
+        match self.can_edit_context() {
+            true => Ok(()),
+            false => Err(cannot(
+                "what is sent cannot change while calls wait for results or an answer is paused",
+            )),
+        }
+    }
+
+    pub(super) fn compact(
+        &mut self,
+        messages: u64,
+        kept: &[u64],
+        summary: &Message,
+        vendor: Option<&VendorSummary>,
+        after: u64,
+    ) -> Result<(), Error> {
+        self.check_can_edit()?;
+        let all = self.transcript.messages();
+        let summed_up = place(messages);
+        let is_cut = summed_up > self.summed_up()
+            && summed_up <= all.len()
+            && all.get(summed_up).is_none_or(|next| next.role() != Role::Tool);
+        if !is_cut || summary.role() != Role::User {
+            return Err(cannot(
+                "a summary must be a message of the user that replaces more messages than before, up to the \
+                 end of a turn",
+            ));
+        }
+        let speaks =
+            |message: &Message, role| message.role() == role && !message.blocks().is_empty();
+        let is_vendors = |vendor: &VendorSummary| {
+            speaks(&vendor.message, Role::Assistant)
+                && vendor.message.calls().next().is_none()
+                && vendor.words.as_ref().is_none_or(|words| speaks(words, Role::User))
+        };
+        if !vendor.is_none_or(is_vendors) {
+            return Err(cannot(
+                "a vendor's own summary must be a message of the model, and the words beside it one of the user",
+            ));
+        }
+        let kept: Vec<usize> = kept.iter().map(|at| place(*at)).collect();
+        let is_said = |at: &usize| {
+            *at < summed_up && all.get(*at).is_some_and(|said| said.role() == Role::User)
+        };
+        if !kept.is_sorted_by(|one, next| one < next) || !kept.iter().all(is_said) {
+            return Err(cannot(
+                "of the summarized messages, only those of the user can be kept, in their order",
+            ));
+        }
+        let (window, words_at) = (&mut self.window, all.len());
+        let (is_changed, open) = (self.prefix.has_additions(), open_turn(all));
+        self.prefix.fold();
+        let view = window.view.get_or_insert_default();
+        // Reasoning that was left out before stays left out. The vendor's own summary does not
+        // leave out any other.
+        let (thinks_at, open_at) = match view.vendor.take() {
+            _ if is_changed => (words_at, open),
+            Some(vendor) => (vendor.thinks_at, vendor.open_at),
+            None => {
+                let seen = view.sent_view();
+                (seen.place_of(seen.thinking_from), seen.place_of(seen.open_turn))
+            }
+        };
+        view.vendor = vendor.map(|summary| {
+            let (summary, sent) = (summary.clone(), Transcript::default());
+            Box::new(VendorView { summary, words_at, thinks_at, open_at, sent })
+        });
+        (view.summed_up, view.kept) = (summed_up, kept);
+        view.summary = Some(summary.clone());
+        view.cleared.retain(|(at, _), _| *at >= summed_up);
+        view.files.retain(|at| at >= summed_up || view.kept.contains(&at));
+        view.shorter.retain(|(at, _), _| *at >= summed_up);
+        window.reads.retain(|(at, _)| *at >= summed_up);
+        window.long.retain(|(at, _)| *at >= summed_up);
+        window.reset_failures();
+        window.compactions.too_large = None;
+        self.record_edit(after);
+        Ok(())
+    }
+
+    /// Applies that the vendor has refused its own summary.
+    pub(super) fn refuse(&mut self) -> Result<(), Error> {
+        self.asking("a summary cannot be refused")?;
+        let view = self.window.view.as_mut().filter(|view| view.vendor.is_some());
+        let Some(view) = view else {
+            return Err(cannot("no vendor's own summary is sent, so none can be refused"));
+        };
+        view.vendor = None;
+        view.rebuild(self.transcript.messages());
+        (self.window.compactions.vendor_refused, self.window.measured) = (true, None);
+        Ok(())
+    }
+
+    /// What is sent to the model that has made a summary of its own, or else to every model.
+    fn widest(&self) -> &Transcript {
+        let vendor = self.window.view.as_deref().and_then(|view| view.vendor.as_deref());
+        vendor.map_or(self.sent(), |vendor| &vendor.sent)
+    }
+
+    pub(super) fn record_edit(&mut self, after: u64) {
+        if let Some(view) = &mut self.window.view {
+            view.rebuild(self.transcript.messages());
+        }
+        let messages = self.widest().messages().len();
+        // Without a count of the vendor there is nothing by which later estimates could be corrected.
+        let measured = self.window.measured.map(|_| MeasuredRequest { messages, tokens: after });
+        self.window.measured = measured;
+        self.window.refusals.refused = false;
+    }
+
+    /// Whether any message has files.
+    pub(crate) fn has_files(&self) -> bool {
+        !self.window.with_files.is_empty()
+    }
+
+    /// The files that are sent, in their order.
+    pub(crate) fn sent_files(&self) -> Vec<SentFiles<'_>> {
+        let (view, summed_up) = (self.window.view.as_deref(), self.summed_up());
+        let is_sent =
+            |at: &usize| *at >= summed_up || view.is_some_and(|view| view.kept.contains(at));
+        let all = self.transcript.messages();
+        let mut found = Vec::new();
+        for message in self.window.with_files.iter().copied().filter(is_sent) {
+            let Some(said) = all.get(message) else { continue };
+            let is_cleared = |call: &str| {
+                view.is_some_and(|view| view.cleared.contains_key(&(message, call.to_owned())))
+            };
+            let left_out =
+                |call: &str| view.map(|view| view.files.of(message, call)).unwrap_or_default();
+            let asked = message.checked_sub(1).and_then(|before| all.get(before));
+            for result in said.results().filter(|result| !is_cleared(result.call_id())) {
+                let mut calls = asked.into_iter().flat_map(Message::calls);
+                let tool = calls.find(|call| call.id() == result.call_id());
+                let call = (result.call_id(), tool.map_or("", |call| call.name()));
+                let files = result.content().iter().filter_map(ToolContent::media);
+                found.push(SentFiles::new(message, Some(call), left_out(call.0), files));
+            }
+            let files = said.blocks().iter().filter_map(Block::media);
+            found.push(SentFiles::new(message, None, left_out(""), files));
+        }
+        found
+    }
+
+    /// The message whose files are to be left out, and the numbers of these files.
+    fn place_of_files(
+        &self,
+        cleared: &ClearedResult,
+        files: &[u64],
+    ) -> Result<(usize, BTreeSet<usize>), Error> {
+        let gone: BTreeSet<usize> = files.iter().map(|number| place(*number)).collect();
+        let sent = self.sent_files();
+        let known = sent.iter().find(|files| files.are_of(cleared));
+        let has_all = |it: &&SentFiles<'_>| {
+            gone.last().is_none_or(|last| *last < it.left_out.len() + it.files.len())
+        };
+        match known.filter(has_all) {
+            Some(files) => Ok((files.message, gone)),
+            None => {
+                let of = match cleared.message {
+                    Some(message) => format!("the message {message}"),
+                    None => format!("the result of the call `{}`", cleared.call),
+                };
+                Err(cannot(format!("{of} is not sent with the files {files:?}")))
+            }
+        }
+    }
+
+    pub(super) fn clear(
+        &mut self,
+        results: &[ClearedResult],
+        arguments: &[ClearedArguments],
+        after: u64,
+    ) -> Result<(), Error> {
+        self.check_can_edit()?;
+        let can: HashMap<&str, usize> =
+            self.clearable(usize::MAX).map(|(at, result)| (result.call_id(), at)).collect();
+        let mut places = Vec::with_capacity(results.len());
+        let mut files = Vec::new();
+        for cleared in results {
+            if let Some(gone) = &cleared.files {
+                files.push((self.place_of_files(cleared, gone)?, cleared));
+                continue;
+            }
+            let Some(at) = can.get(&*cleared.call) else {
+                let id = &cleared.call;
+                let what = "cannot be cleared: the call did not only read, or its result is not sent whole";
+                return Err(cannot(format!("the result of the call `{id}` {what}")));
+            };
+            places.push((*at, cleared));
+        }
+        let long: HashSet<(usize, usize)> =
+            self.long_calls(usize::MAX).map(|(place, _)| place).collect();
+        let mut shorter = HashMap::with_capacity(arguments.len());
+        for cleared in arguments {
+            let place = (place(cleared.message), place(cleared.call));
+            let is_object = Arguments::decode(&cleared.arguments).is_ok_and(|it| !it.is_empty());
+            if !long.contains(&place) || !is_object {
+                let (message, call) = place;
+                let what = "cannot be shortened: it has no long arguments, did not succeed or is not sent whole, or \
+                            the new arguments are not an object";
+                return Err(cannot(format!("the call {call} of the message {message} {what}")));
+            }
+            shorter.insert(place, cleared.arguments.clone());
+        }
+        if places.is_empty() && shorter.is_empty() && files.is_empty() {
+            return Err(cannot("a fact that clears must name at least one result or call"));
+        }
+        let last = places.iter().map(|(at, _)| *at).max();
+        let window = &mut self.window;
+        let view = window.view.get_or_insert_default();
+        for (at, cleared) in places {
+            view.cleared.insert((at, cleared.call.clone()), cleared.text.clone());
+        }
+        for ((at, gone), cleared) in files {
+            view.files.insert(at, cleared, gone);
+        }
+        if let Some(vendor) = &mut view.vendor {
+            let all = self.transcript.messages();
+            (vendor.thinks_at, vendor.open_at) = (all.len(), open_turn(all));
+        }
+        // The results among them that were not cleared are small, and stay.
+        window.reads.retain(|(at, _)| last.is_none_or(|last| *at > last));
+        window.long.retain(|place| !shorter.contains_key(place));
+        window.has_shortened |= !shorter.is_empty();
+        view.shorter.extend(shorter);
+        self.record_edit(after);
+        Ok(())
+    }
+
+    /// A request was refused because it does not fit into the window.
+    pub(super) fn apply_overflow(
+        &mut self,
+        (provider, model, fallback): (&str, &str, bool),
+        window: Option<u64>,
+        tokens: Option<u64>,
+        estimated: u64,
+    ) -> Result<(), Error> {
+        self.asking("a request cannot be refused")?;
+        let is_same =
+            self.window.refusals.stated_windows.last().is_none_or(|it| it.is_of(provider, model));
+        let before = if is_same { self.window.refusals.overflows } else { 0 };
+        let (provider, model, fallback) = (provider.to_owned(), model.to_owned(), fallback);
+        let is_named = window.is_some();
+        let tokens_of = window.or(tokens).unwrap_or(estimated);
+        let stated = StatedWindow { provider, model, fallback, tokens: tokens_of, is_named };
+        // A window that is not larger than what the model answered before is a mistake the first time, and nothing
+        // follows from it. If it is refused again before an answer has come, the window is smaller now.
+        let by = self.answered_by.as_ref();
+        let is_same = by.is_some_and(|(provider, model)| stated.is_of(provider, model));
+        let is_odd = is_same && tokens_of <= self.window.refusals.answered;
+        if !fallback && is_odd && !mem::replace(&mut self.window.refusals.doubted, true) {
+            return Ok(());
+        }
+        self.window.refusals.overflows = before.saturating_add(1);
+        self.window.refusals.refused = true;
+        self.window.refusals.stated_windows.push(stated);
+        if let Some(tokens) = tokens.filter(|_| !fallback) {
+            let messages = self.widest().messages().len();
+            self.window.measured = Some(MeasuredRequest { messages, tokens });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,10 @@
+//! Typed answers: what the program wants, where it is found in the text of a model, and who checks it.
+
+pub(crate) mod answer_check;
+pub(crate) mod answer_value;
+pub(crate) mod answer_view;
+pub(crate) mod requirement;
+pub(crate) mod spec;
+pub(crate) mod tool_text;
+pub(crate) mod typed;
+pub(crate) mod verifier;

@@ -1,0 +1,144 @@
+//! Turns a call of the answer tool into the text of the answer. So the transcript, the events and
+//! the check are the same for each way in which a provider asks for a structured answer.
+
+use std::collections::BTreeMap;
+
+use harness_core::provider::{OutputSchema, StopReason, StreamEvent, VendorPart};
+
+/// Reads the events of one answer.
+pub(crate) struct OutputToolText<'a> {
+    /// The name of the answer tool, if an answer is wanted.
+    tool: Option<&'a str>,
+    /// The text so far of the blocks that call it.
+    arguments: BTreeMap<u32, OutputArguments>,
+    /// Whether other tools are called, too.
+    calls: bool,
+}
+
+/// The arguments of one call so far. They may be long and come letter by letter, so each letter is read once.
+#[derive(Default)]
+struct OutputArguments {
+    text: String,
+    /// How many objects and lists are open.
+    depth: usize,
+    in_string: bool,
+    /// Whether the letter before this one was a backslash that escapes it.
+    escapes: bool,
+    /// Whether the object or list that the text begins with has ended.
+    is_whole: bool,
+}
+
+impl OutputArguments {
+    fn push(&mut self, json: &str) {
+        self.text.push_str(json);
+        for byte in json.bytes() {
+            match byte {
+                _ if self.escapes => self.escapes = false,
+                b'\\' if self.in_string => self.escapes = true,
+                b'"' => self.in_string = !self.in_string,
+                _ if self.in_string => {}
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' if self.depth > 0 => {
+                    self.depth -= 1;
+                    self.is_whole |= self.depth == 0;
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl<'a> OutputToolText<'a> {
+    pub(crate) fn new(answer: Option<&'a OutputSchema>) -> Self {
+        let tool = answer.map(|answer| &*answer.tool().name);
+        Self { tool, arguments: BTreeMap::new(), calls: false }
+    }
+
+    /// What the model has called the tool with: the first call whose arguments are a whole object and of use, else the first
+    /// whole one. `Some(None)` if it has called the tool and no call is whole.
+    pub(crate) fn call(&self, is_of_use: impl Fn(&str) -> bool) -> Option<Option<&str>> {
+        if self.arguments.is_empty() {
+            return None;
+        }
+        let whole = || {
+            self.arguments
+                .values()
+                .filter(|arguments| arguments.is_whole)
+                .map(|arguments| &*arguments.text)
+        };
+        Some(whole().find(|text| is_of_use(text)).or_else(|| whole().next()))
+    }
+
+    /// The event that replaces this one, if any.
+    pub(crate) fn read(&mut self, event: StreamEvent) -> Option<StreamEvent> {
+        let Some(tool) = self.tool else { return Some(event) };
+        match event {
+            StreamEvent::ToolCallStart { block, name, .. } if name == tool => {
+                self.arguments.entry(block).or_default();
+                None
+            }
+            StreamEvent::ToolCallDelta { block, json } if self.arguments.contains_key(&block) => {
+                let arguments = self.arguments.entry(block).or_default();
+                // Some servers send the whole call once more.
+                if arguments.is_whole {
+                    return None;
+                }
+                arguments.push(&json);
+                Some(StreamEvent::TextDelta { block, text: json })
+            }
+            StreamEvent::ToolCallArguments { block, json }
+                if self.arguments.contains_key(&block) =>
+            {
+                let arguments = self.arguments.entry(block).or_default();
+                let text = match json.strip_prefix(arguments.text.as_str()) {
+                    Some(rest) => rest.to_owned(),
+                    // The text that was already shown cannot be withdrawn. The answer will fail its
+                    // check and be requested again.
+                    None => json.clone(),
+                };
+                *arguments = OutputArguments::default();
+                arguments.push(&json);
+                (!text.is_empty()).then_some(StreamEvent::TextDelta { block, text })
+            }
+            StreamEvent::ToolCallEnd { block } if self.arguments.contains_key(&block) => None,
+            StreamEvent::Vendor { block, part: VendorPart::ToolCall, .. }
+                if self.arguments.contains_key(&block) =>
+            {
+                None
+            }
+            StreamEvent::Completed { stop: StopReason::ToolCalls, usage }
+                if !self.calls && !self.arguments.is_empty() =>
+            {
+                Some(StreamEvent::Completed { stop: StopReason::Complete, usage })
+            }
+            event => {
+                match event {
+                    StreamEvent::ToolCallStart { .. } => self.calls = true,
+                    StreamEvent::Discarded { .. } => {
+                        self.arguments.clear();
+                        self.calls = false;
+                    }
+                    _ => {}
+                }
+                Some(event)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OutputArguments;
+
+    #[test]
+    fn the_end_of_an_object_is_known_letter_by_letter() {
+        let text = r#" ]} {"a\"}": ["}]", {"b": "\\"}], "c": {}} "#;
+        let end = text.rfind('}').unwrap();
+        let mut arguments = OutputArguments::default();
+        for (at, letter) in text.char_indices() {
+            assert_eq!(arguments.is_whole, at > end, "{at}");
+            arguments.push(&letter.to_string());
+        }
+        assert_eq!(arguments.text, text);
+    }
+}

@@ -1,0 +1,229 @@
+//! The contexts of a run's calls.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Agent,
+    conversation::{spilling::LargeResultStore, state::ConversationState},
+    machine::call_states::{ApprovedCall, id_of_question, idempotency_key},
+    model_notices::{output_notice, still_running_notice},
+    subagent::{
+        host::{CallerRules, ParentRun, SubagentHost},
+        suspended_child::SuspendedChild,
+    },
+};
+use harness_core::{
+    journal::CallSpent,
+    message::{CallOutcome, Fingerprint, Message, ToolCall, ToolContent, ToolResult, Transcript},
+    tool::{CallIdentity, ConcurrencyLimit, READ_RESULT, Tool, ToolContext, is_still_running},
+};
+
+/// The contexts of a run's calls. They are kept as long as the calls run, because what a tool has
+/// printed so far is part of the result of a call that is stopped.
+pub(crate) struct CallContexts {
+    /// What all calls of the run share.
+    shared: ToolContext,
+    /// The name of the conversation, if it has one.
+    conversation: Option<Arc<str>>,
+    made: HashMap<String, ToolContext>,
+    /// How long a call of this run may take, if the run sets it.
+    time: Option<Duration>,
+    /// What the run passes on to the agents of its calls.
+    pub(crate) caller: Arc<ParentRun>,
+    spilling: LargeResultStore,
+}
+
+impl CallContexts {
+    /// For a run of this conversation. Its tools can see what is left of its limits.
+    pub(crate) fn new(
+        state: &ConversationState,
+        caller: ParentRun,
+        time: Option<Duration>,
+    ) -> Self {
+        let shared = state.agent.context().clone().with(state.spending.guard.budget().clone());
+        let mut shared = shared.with_tools(state.offered().tools());
+        let of_run = state.options.as_ref().map(|options| &options.values);
+        for values in [state.values.as_ref(), of_run].into_iter().flatten() {
+            shared = shared.with_values(values);
+        }
+        let conversation = state.durable.as_ref().map(|durable| Arc::clone(durable.id()));
+        let (caller, spilling) = (Arc::new(caller), LargeResultStore::of(state));
+        Self { shared, conversation, made: HashMap::new(), time, caller, spilling }
+    }
+
+    /// Sets the name of the run in traces.
+    pub(crate) fn are_traced_as(&self, run: &str) {
+        self.caller.is_traced_as(run);
+    }
+
+    /// The call, as its agents see it.
+    pub(crate) fn site(&self, call: &str) -> Option<Arc<SubagentHost>> {
+        self.made.get(call)?.host()
+    }
+
+    /// What the agents of a call have spent that no fact of this run records yet.
+    pub(crate) fn spent_by(&self, call: &str) -> Option<Box<CallSpent>> {
+        self.site(call)?.unrecorded_spending()
+    }
+
+    /// The conversation of an agent of a call that waits for somebody, and its outcome if it passes the error on.
+    pub(crate) fn awaited_conversation(&self, call: &str) -> Option<(String, CallOutcome)> {
+        self.site(call)?.awaited_conversation()
+    }
+
+    /// Where its large results are kept.
+    pub(crate) fn spilling(&self) -> &LargeResultStore {
+        &self.spilling
+    }
+
+    /// Whether an agent of this call was entered in this process.
+    pub(crate) fn has_entered(&self, call: &str) -> bool {
+        self.site(call).is_some_and(|site| site.has_entered())
+    }
+
+    /// Takes the agent of a call that could not continue.
+    pub(crate) fn cut_off_in(&self, call: &str) -> Option<SuspendedChild> {
+        self.site(call)?.cut_off()
+    }
+
+    /// The context of a tool that checks an answer.
+    pub(crate) fn for_verdict(&self, call: &ToolCall, stop: &CancellationToken) -> ToolContext {
+        let deadline = self.time.and_then(|time| Instant::now().checked_add(time));
+        self.shared.for_call(call).with_cancellation(stop.child_token()).with_deadline(deadline)
+    }
+
+    /// The context of a call that is about to run.
+    pub(crate) fn make(
+        &mut self,
+        call: &ToolCall,
+        tool: Option<&Tool>,
+        of_call: CallContextParts<'_>,
+    ) -> ToolContext {
+        let CallContextParts { transcript, granted, rules, counted, is_unwritten, stop } = of_call;
+        let id = call.id().to_owned();
+        let progress_sender = self.caller.progress_sender();
+        let effects = tool.map(Tool::side_effects).unwrap_or_default();
+        let context = self.shared.for_call(call);
+        let asking = context.human_wait().clone();
+        let caller = &self.caller;
+        let site = SubagentHost::new(caller, call, effects, rules, counted, asking, is_unwritten)
+            .of_agent(tool.is_some_and(Tool::is_agent))
+            .with_message_id(id_of_question(transcript));
+        let fingerprint = call.fingerprint();
+        let identity = tool.map(|tool| {
+            let conversation = transcript.messages().first().map_or("", Message::id);
+            CallIdentity {
+                conversation: conversation.into(),
+                call: call.id().into(),
+                tool: call.name().into(),
+                effects,
+                fingerprint,
+                sameness: call_hash(tool, call, granted),
+            }
+        });
+        let key = idempotency_key(self.conversation.as_deref(), transcript, call, fingerprint);
+        let context = context
+            .with_idempotency_key(key)
+            .with_answered(granted.and_then(|granted| granted.answered.clone()))
+            .with_reviewed(granted.and_then(|granted| granted.reviewed.clone()))
+            .with_bound(
+                granted.and_then(|granted| granted.binding.as_ref()).map(|it| it.arguments.clone()),
+            )
+            .running_nothing(granted.is_some_and(|granted| granted.runs_nothing))
+            .with_cancellation(stop.child_token())
+            .with_deadline(self.time.and_then(|time| Instant::now().checked_add(time)))
+            .with_watch(move |message| {
+                progress_sender.report(&id, message);
+            })
+            .with_identity(identity)
+            .with_host(Arc::new(site))
+            .with_spills(self.spilling.for_call(transcript, call.name() == READ_RESULT))
+            .inside_limits(
+                self.caller.places().iter().chain(tool.and_then(Tool::concurrency_limit)),
+            );
+        // With a copy in every context, adding the next message would copy the shared transcript.
+        let context = match tool.is_some_and(Tool::needs::<Transcript>) {
+            true => context.with(transcript.clone()),
+            false => context,
+        };
+        self.made.insert(call.id().to_owned(), context.clone());
+        context
+    }
+
+    /// The places of this tool, if a call needs one of them before it begins. If an agent makes a call inside of a
+    /// call of the same tool, that call needs none: it uses the place of the outer call.
+    pub(crate) fn places_of<'t>(&self, tool: Option<&'t Tool>) -> Option<&'t ConcurrencyLimit> {
+        tool?.concurrency_limit().filter(|limit| !limit.is_among(self.caller.places()))
+    }
+
+    /// Drops the contexts of a turn that is over.
+    pub(crate) fn clear(&mut self, state: &ConversationState) {
+        self.made.clear();
+        self.spilling.update_limit(state);
+    }
+
+    /// The true result of a call that was stopped: its function may be one that cannot be stopped
+    /// and still runs. What its tool has printed until then is added.
+    pub(crate) fn with_the_truth(
+        &self,
+        state: &ConversationState,
+        result: ToolResult,
+    ) -> ToolResult {
+        let id = result.call_id();
+        let identity = self.made.get(id).and_then(ToolContext::identity);
+        let runs_on =
+            result.outcome() == CallOutcome::InDoubt && identity.is_some_and(is_still_running);
+        let result = match runs_on {
+            true => still_running_result(id),
+            false => result,
+        };
+        self.with_output_so_far(&state.agent, result)
+    }
+
+    /// The result of a call that was stopped, with what its tool has printed until then.
+    fn with_output_so_far(&self, agent: &Agent, result: ToolResult) -> ToolResult {
+        let stopped = matches!(
+            result.outcome(),
+            CallOutcome::StoppedReading | CallOutcome::InDoubt | CallOutcome::StillRunning
+        );
+        let kept = self.made.get(result.call_id()).and_then(ToolContext::output_so_far);
+        let Some(kept) = kept.filter(|_| stopped) else { return result };
+        let kept = ToolContent::Text(output_notice(&kept));
+        let content = result.content().iter().cloned().chain([kept]);
+        let (id, outcome) = (result.call_id(), result.outcome());
+        agent.tools().readable_to(self.spilling.limit(), id, outcome, content.collect())
+    }
+}
+
+/// The parts of a call's context that not all calls of the run share.
+pub(crate) struct CallContextParts<'a> {
+    pub(crate) transcript: &'a Transcript,
+    pub(crate) granted: Option<&'a ApprovedCall>,
+    pub(crate) rules: CallerRules,
+    /// What is already counted of its agents' spending.
+    pub(crate) counted: CallSpent,
+    /// Whether no fact in a journal says that it has started.
+    pub(crate) is_unwritten: bool,
+    pub(crate) stop: &'a CancellationToken,
+}
+
+/// A hash of what a call does, by the arguments with which it runs.
+pub(crate) fn call_hash(
+    tool: &Tool,
+    call: &ToolCall,
+    approved: Option<&ApprovedCall>,
+) -> Fingerprint {
+    let seen = approved.and_then(|approved| approved.binding.as_ref());
+    match seen.map(|seen| seen.arguments.clone()).map_or_else(|| call.decoded(), Ok) {
+        Ok(arguments) => tool.sameness(arguments),
+        Err(_) => call.fingerprint(),
+    }
+}
+
+/// The result of a call that an earlier run of this process told to stop and that still runs.
+pub(crate) fn still_running_result(call: &str) -> ToolResult {
+    ToolResult::new(call, CallOutcome::StillRunning, [ToolContent::Text(still_running_notice())])
+}

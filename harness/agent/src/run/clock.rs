@@ -1,0 +1,40 @@
+//! The time that a run has taken, in all processes together, without the time in which it waited
+//! for a person.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The time of one run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RunClock {
+    /// The time until the run was continued here.
+    before: Duration,
+    since: Option<Instant>,
+}
+
+impl RunClock {
+    /// Sets the time that was stored with a fact.
+    pub(crate) fn set_elapsed(&mut self, elapsed: Duration) {
+        *self = Self { before: elapsed, since: None };
+    }
+
+    /// Starts the clock.
+    pub(crate) fn start(&mut self) {
+        *self = Self { before: self.elapsed(), since: Some(Instant::now()) };
+    }
+
+    /// Stops the clock.
+    pub(crate) fn stop(&mut self) {
+        *self = Self { before: self.elapsed(), since: None };
+    }
+
+    /// Leaves out this time, in which the run waited for a person.
+    pub(crate) fn postpone(&mut self, time: Duration) {
+        self.since = self.since.and_then(|since| since.checked_add(time));
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.before.saturating_add(self.since.map(|since| since.elapsed()).unwrap_or_default())
+    }
+}

@@ -1,0 +1,475 @@
+//! The driver: does the actions that the machine asks for and records what happened. However a run
+//! ends, even if it is dropped or panics, the conversation can be sent afterwards and its record is
+//! true.
+
+use std::{collections::HashSet, mem, path::PathBuf, pin::pin, time::Duration};
+
+use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{
+    call_contexts::CallContexts,
+    clock::RunClock,
+    early_calls::EarlyCalls,
+    kept_places::KeptPlaces,
+    progress::ProgressReceiver,
+    stop_signals::{RunSignal, StopSignals, StopTokens, warning_event},
+};
+use crate::{
+    Event,
+    conversation::state::ConversationState,
+    events::{announcements::announce_fact, watcher::RunWatcher},
+    machine::call_states::ApprovedCall,
+    model_notices::run_again_notice,
+    subagent::{
+        host::ParentRun,
+        suspended_child::{SuspendedChild, is_transient},
+    },
+};
+use harness_core::{
+    error::{Error, ErrorKind},
+    journal::{Awaited, CallSpent, Fact, InterruptCause, Repeat},
+    message::{CallOutcome, ToolCall, ToolContent, ToolResult},
+    policy::{LimitReached, LimitWarning, RunGuard},
+    provider::{Accumulator, ContextTokens, OutputMode, RetryAccounting, Usage},
+    tool::{CallIdentity, LateEnd, ended_in, mark_reported},
+};
+
+/// How long the journal may take to write the end of a run.
+pub(crate) const LAST_WRITE: Duration = Duration::from_secs(10);
+
+/// One run, from a message of the user to its end: what it is doing, and how its parts are recorded. `model_request` asks
+/// the model, `tool_calls` runs the calls of its answer, and `run_loop` does one after the other.
+pub(crate) struct RunDriver<'a> {
+    pub(crate) state: &'a mut ConversationState,
+    pub(crate) watch: RunWatcher<'a>,
+    /// Reports what stops the run from outside.
+    pub(crate) stop_signals: StopSignals,
+    /// The program cancels it to stop the run after the current turn.
+    pub(crate) after_turn: CancellationToken,
+    /// Cancelled when the run is over. Tools on threads of their own learn of the end only by this.
+    pub(crate) over: DropGuard,
+    pub(crate) request: RequestProgress,
+    pub(crate) summary: SummaryProgress,
+    pub(crate) calls: CallProgress,
+    pub(crate) end: RunEnding,
+}
+
+/// What is known of the current request.
+#[derive(Default)]
+pub(crate) struct RequestProgress {
+    /// What has arrived of the current answer.
+    pub(crate) answer: Option<Accumulator>,
+    /// Whether the model was asked and no fact records the outcome yet.
+    pub(crate) asked: bool,
+    /// How the model was told the form of the final answer, once a provider has reported it.
+    pub(crate) answer_way: Option<OutputMode>,
+    /// What failures have cost this run.
+    pub(crate) ledger: RetryAccounting,
+    /// Whether the current request went to a provider that the agent falls back to.
+    pub(crate) fell_back: bool,
+    /// The words with which the server of the current request has refused earlier reasoning.
+    pub(crate) reasoning_refused: Option<String>,
+    /// What the last request consisted of.
+    pub(crate) context: ContextTokens,
+}
+
+/// What is known of the current summary.
+#[derive(Default)]
+pub(crate) struct SummaryProgress {
+    /// What has arrived of it.
+    pub(crate) answer: Option<Accumulator>,
+    /// Why the last summary could not be used.
+    pub(crate) last_fault: Option<String>,
+}
+
+/// The calls that run, and what is needed to run them.
+pub(crate) struct CallProgress {
+    /// Calls of the current answer that have started early.
+    pub(crate) early: EarlyCalls,
+    pub(crate) contexts: CallContexts,
+    /// The progress that running tools report.
+    pub(crate) reports: ProgressReceiver,
+    /// Calls whose decision was made before this run, perhaps by other rules.
+    pub(crate) calls_from_previous_process: HashSet<String>,
+    /// Places that were taken for calls before the action in which the calls run.
+    pub(crate) kept: KeptPlaces,
+    /// Calls whose start was shown to the watcher and whose end was not, each with its start time.
+    pub(crate) shown: Vec<(ToolCall, Instant)>,
+}
+
+/// How the run has begun, and why it ends.
+#[derive(Default)]
+pub(crate) struct RunEnding {
+    /// The first error of the run.
+    pub(crate) error: Option<Error>,
+    /// Why the agent of a call could not continue. The call stays open.
+    pub(crate) cut_off: Option<Error>,
+    /// The limit that stopped the run.
+    pub(crate) limit: Option<LimitReached>,
+    /// Whether the beginning of the run is recorded. Until then, the machine describes the run
+    /// before.
+    pub(crate) begun: bool,
+    /// Whether the run came to its end. If not, it was dropped.
+    pub(crate) ended: bool,
+    /// The guard and the clock of the run before. They are restored if this run does not begin.
+    pub(crate) before: Option<(RunGuard, RunClock)>,
+}
+
+impl<'a> RunDriver<'a> {
+    pub(crate) fn new(
+        state: &'a mut ConversationState,
+        watch: RunWatcher<'a>,
+        stops: StopTokens,
+        tool_time: Option<Duration>,
+    ) -> Self {
+        let StopTokens { now: cancellation, after_turn } = stops;
+        let over = cancellation.child_token().drop_guard();
+        let reports = ProgressReceiver::default();
+        let progress_sender = || reports.progress_sender();
+        let stop_signals = StopSignals::new(
+            cancellation,
+            &state.spending.guard,
+            state.spending.clock.elapsed(),
+            progress_sender(),
+        );
+        state.spending.clock.start();
+        let caller = ParentRun::of(state, progress_sender(), watch.is_watched());
+        let contexts = CallContexts::new(state, caller, tool_time);
+        let above = state.options.as_ref().and_then(|options| options.caller.as_ref()?.listener());
+        let calls = CallProgress {
+            early: EarlyCalls::default(),
+            contexts,
+            reports,
+            calls_from_previous_process: HashSet::new(),
+            kept: KeptPlaces::default(),
+            shown: Vec::new(),
+        };
+        Self {
+            state,
+            watch: watch.below(above),
+            stop_signals,
+            after_turn,
+            over,
+            request: RequestProgress::default(),
+            summary: SummaryProgress::default(),
+            calls,
+            end: RunEnding::default(),
+        }
+    }
+
+    /// Sets the guard and the clock of the run before, which are restored if this run does not
+    /// begin.
+    pub(crate) fn after(mut self, before: Option<(RunGuard, RunClock)>) -> Self {
+        self.end.before = before;
+        self
+    }
+
+    /// A run for one action that the program asks for between two runs. It does not belong to the run before, so the time
+    /// limit counts from now. Dropping it leaves the conversation unchanged.
+    pub(crate) fn between_runs(state: &'a mut ConversationState) -> Self {
+        let clock = mem::take(&mut state.spending.clock);
+        let run = Self::for_one_action(state);
+        run.state.spending.clock = clock;
+        run
+    }
+
+    /// A run for one action of another driver. Dropping it leaves the conversation as it is.
+    pub(crate) fn for_one_action(state: &'a mut ConversationState) -> Self {
+        let mut run = Self::new(state, RunWatcher::default(), StopTokens::default(), None);
+        run.end.ended = true;
+        run
+    }
+
+    /// Brings the journal and the conversation to the same state before anything is said. The run
+    /// can be stopped while the journal does not answer.
+    pub(crate) async fn catch_up(&mut self) -> Result<(), Error> {
+        loop {
+            let Self { state, stop_signals, .. } = &mut *self;
+            tokio::select! {
+                biased;
+                caught_up = state.catch_up() => return caught_up,
+                signal = stop_signals.next_signal() => if let RunSignal::Stop(_) = signal {
+                    return Err(unanswered());
+                },
+            }
+        }
+    }
+
+    pub(crate) fn report_warning(&mut self, warning: &LimitWarning) {
+        self.state.tracer.warning(warning);
+        self.watch.tell(warning_event(warning));
+    }
+
+    /// Records that the run was stopped, by a failure or by the program.
+    pub(crate) fn interrupt(&mut self, failure: Option<Error>) -> Result<(), Error> {
+        let failure = failure.map(|error| error.cleaned(self.state.agent.secrets()));
+        let cause = match &failure {
+            Some(error) => InterruptCause::Failure { error: error.to_string() },
+            None => InterruptCause::Program,
+        };
+        if self.end.error.is_none() {
+            self.end.error = failure;
+        }
+        self.record_interrupt(cause)
+    }
+
+    pub(crate) fn record_interrupt(&mut self, cause: InterruptCause) -> Result<(), Error> {
+        if let InterruptCause::Limit { limit, scope, detail } = &cause {
+            let detail = detail.clone();
+            self.end.limit = Some(LimitReached { limit: *limit, scope: *scope, detail });
+        }
+        let (message, usage) = match self.request.answer.take() {
+            Some(answer) => {
+                let usage = answer.usage();
+                (answer.into_partial(), usage)
+            }
+            None => (None, Usage::default()),
+        };
+        let asked = mem::take(&mut self.request.asked);
+        let recorded = self.state.record(&Fact::Interrupted { message, usage, cause, asked });
+        recorded.and(self.count_early())
+    }
+
+    /// Records the calls that began early, now that the answer is complete or interrupted. Those
+    /// that are part of the answer count as started. The others are dropped.
+    pub(crate) fn count_early(&mut self) -> Result<(), Error> {
+        let Self { state, calls: CallProgress { early, .. }, .. } = self;
+        let machine = &state.machine;
+        let (counting, others) = early.count(|id| machine.undecided(id));
+        let mut all = Ok(());
+        for (call, decision) in counting {
+            let call = call.id().to_owned();
+            let decided = state.record(&Fact::CallDecided { call: call.clone(), decision });
+            all = all.and(decided).and(state.record(&Fact::CallStarted { call }));
+        }
+        for call in others {
+            self.dropped(&call);
+        }
+        all
+    }
+
+    /// Reports that the result of a call that began early is thrown away.
+    pub(crate) fn dropped(&mut self, call: &ToolCall) {
+        self.state.tracer.dropped(call);
+        self.state.spending.guard.dropped();
+        self.calls.shown.retain(|(shown, _)| shown.id() != call.id());
+        self.watch.tell(Event::ToolDropped { call });
+    }
+
+    /// Records how calls have ended that were told to stop and went on. Their large results are kept like those of other
+    /// calls. If the run is stopped meanwhile, the next one hears the rest.
+    pub(crate) async fn record_late_ends(&mut self) -> Result<(), Error> {
+        let (ends, mut all) = (self.late_ends(), Ok(()));
+        for LateEnd { number, identity, outcome, content, file } in ends {
+            // In a box, since this is rare and the future is large.
+            let readable =
+                Box::pin(self.readable_late_result(&identity.call, outcome, content, file));
+            let Some(result) = readable.await else {
+                break;
+            };
+            all = all.and(self.record_late_end(number, &identity, result));
+        }
+        all
+    }
+
+    /// The result of a call that has ended late, as the model reads it, unless the run is stopped.
+    async fn readable_late_result(
+        &mut self,
+        call: &str,
+        outcome: CallOutcome,
+        content: Vec<ToolContent>,
+        file: Option<PathBuf>,
+    ) -> Option<ToolResult> {
+        let mut warnings = Vec::new();
+        let result = {
+            let Self { state, calls: CallProgress { contexts, early, .. }, stop_signals, .. } =
+                &mut *self;
+            let (spills, limit) = contexts.spilling().for_call(state.machine.transcript(), false);
+            let (tools, room) = (state.agent.tools(), (limit, spills.as_ref()));
+            let mut readable = pin!(async {
+                match file {
+                    Some(path) => tools.readable_file(room, call, &path).await,
+                    None => tools.readable_in(room, call, outcome, content).await,
+                }
+            });
+            loop {
+                tokio::select! {
+                    biased;
+                    result = &mut readable => break Some(result),
+                    signal = stop_signals.next_signal() => match signal {
+                        RunSignal::Stop(_) => break None,
+                        RunSignal::Warn(warning) => warnings.push(warning),
+                    },
+                    () = early.drive() => {}
+                }
+            }
+        };
+        warnings.iter().for_each(|warning| self.report_warning(warning));
+        result
+    }
+
+    /// The same where a result must be recorded at once. The next request waits for the ends that are left out here,
+    /// because their results are large.
+    pub(crate) fn record_short_late_ends(&mut self) -> Result<(), Error> {
+        let mut all = Ok(());
+        for end in self.late_ends() {
+            let LateEnd { number, identity, outcome, content, file } = end;
+            let limit = self.calls.contexts.spilling().limit();
+            let tools = self.state.agent.tools();
+            if file.is_none() && tools.is_within(&content, (limit, None)) {
+                let result = tools.readable_to(limit, &identity.call, outcome, content);
+                all = all.and(self.record_late_end(number, &identity, result));
+            }
+        }
+        all
+    }
+
+    fn late_ends(&self) -> Vec<LateEnd> {
+        let ConversationState { machine, recorded_ends, .. } = &*self.state;
+        let wants = |number: u64, call: &CallIdentity| {
+            !recorded_ends.contains(&number) && machine.needs_end_of(call)
+        };
+        ended_in(self.state.id(), wants)
+    }
+
+    fn record_late_end(
+        &mut self,
+        number: u64,
+        identity: &CallIdentity,
+        result: ToolResult,
+    ) -> Result<(), Error> {
+        self.state.recorded_ends.insert(number);
+        mark_reported(number);
+        if self.state.machine.has_given_end(&identity.tool, &result) {
+            return Ok(());
+        }
+        self.watch.tell(Event::ToolEnded { tool: &identity.tool, result: &result });
+        let tool = identity.tool.to_string();
+        self.state.record(&Fact::CallEnded { tool, result })
+    }
+
+    /// The result of a call that may have run before, in a process that is gone. That it failed
+    /// now, or did not start, says nothing about the earlier attempt.
+    pub(crate) fn of_all_tries(&self, result: ToolResult) -> ToolResult {
+        let granted = self.state.machine.approved(result.call_id());
+        let has_entered = self.calls.contexts.has_entered(result.call_id());
+        // An agent continues where it was, so its result covers all attempts, if it was entered.
+        let is_repeated = |granted: &&ApprovedCall| {
+            let goes_on = granted.repeat == Repeat::Continues && has_entered;
+            granted.has_run() && !goes_on && !granted.effects.is_read_only()
+        };
+        let before = granted.filter(is_repeated);
+        let unknown = matches!(
+            result.outcome(),
+            CallOutcome::Failed | CallOutcome::NotStarted | CallOutcome::Denied
+        );
+        let Some(granted) = before.filter(|_| unknown) else { return result };
+        let (outcome, text) = run_again_notice(granted.effects);
+        let content = std::iter::once(ToolContent::Text(text));
+        let content = content.chain(result.content().iter().cloned());
+        result.said_as(outcome, content)
+    }
+
+    /// Records what became of every call that has no result. It goes on if recording one fails, so
+    /// that the conversation in memory is complete, and returns the first error.
+    pub(crate) fn settle(&mut self) -> Result<(), Error> {
+        self.emit_agent_events();
+        let mut all = self.count_early();
+        for (call, result, elapsed) in self.calls.early.stop() {
+            all = all.and(self.record_end((call, result, elapsed)));
+        }
+        let facts: Vec<Fact> = self.state.machine.settlement().collect();
+        for fact in facts {
+            let Fact::CallFinished { result, .. } = fact else { continue };
+            let result = self.calls.contexts.with_the_truth(self.state, result);
+            all = all.and(self.finish(result));
+        }
+        all
+    }
+
+    /// Records the result of a call, and reports it if the call's start was reported.
+    pub(crate) fn finish(&mut self, result: ToolResult) -> Result<(), Error> {
+        let shown = self.calls.shown.iter().position(|(call, _)| call.id() == result.call_id());
+        if let Some(at) = shown {
+            let (call, begun) = self.calls.shown.swap_remove(at);
+            let elapsed = begun.elapsed();
+            self.watch.tell(Event::ToolResult { call: &call, result: &result, elapsed });
+        }
+        self.record_result(result)
+    }
+
+    /// Passes on the events of the agents that calls run.
+    pub(crate) fn emit_agent_events(&mut self) {
+        while let Some(event) = self.calls.reports.of_agents() {
+            event.show(|event| self.watch.tell(event));
+        }
+    }
+
+    pub(crate) fn emit(&mut self, event: Event<'_>) {
+        self.watch.tell(event);
+    }
+}
+
+/// The error of a run that was stopped before it began, while the journal did not answer.
+pub(crate) fn unanswered() -> Error {
+    let what = "the run was stopped before the journal had answered: nothing was said";
+    Error::new(ErrorKind::Journal, what)
+}
+
+impl RunDriver<'_> {
+    /// Records the result of a call, with what its agents have spent and read.
+    pub(crate) fn record_result(&mut self, result: ToolResult) -> Result<(), Error> {
+        let spent = self.spent_by(result.call_id());
+        let read = self.calls.contexts.site(result.call_id()).and_then(|site| site.source());
+        let read = read.map_or(Ok(()), |source| {
+            let (call, sources) = (Some(result.call_id().to_owned()), vec![source]);
+            self.state.record(&Fact::SourcesRead { call, sources })
+        });
+        read.and(self.state.record(&Fact::CallFinished { result, spent }))
+    }
+
+    /// What the agents of a call have spent that no fact records yet.
+    pub(crate) fn spent_by(&self, call: &str) -> Option<Box<CallSpent>> {
+        self.state.spending.agents.take_unstated(call, self.calls.contexts.spent_by(call))
+    }
+
+    /// What a call waits for if it has failed with this result because its agent waits or could not
+    /// continue.
+    pub(crate) fn awaited_below(
+        &mut self,
+        call: &ToolCall,
+        result: &ToolResult,
+    ) -> Option<Awaited> {
+        let has_failed = result.outcome() == CallOutcome::Failed;
+        let waits = self.calls.contexts.awaited_conversation(call.id());
+        if let Some((conversation, outcome)) = waits
+            && (has_failed || result.outcome() == outcome)
+        {
+            return Some(Awaited::Agent { conversation, cut_off: false });
+        }
+        let SuspendedChild { conversation, error } = self.calls.contexts.cut_off_in(call.id())?;
+        if !has_failed && result.outcome() != CallOutcome::InDoubt {
+            return None;
+        }
+        self.end.cut_off.get_or_insert(error);
+        Some(Awaited::Agent { conversation, cut_off: true })
+    }
+
+    /// Whether the run leaves its open calls open although this error ends it: the call that has
+    /// started the run will start it again.
+    pub(crate) fn must_leave_calls_open(&self, error: &Error) -> bool {
+        let is_kept = self.state.options.as_ref().is_some_and(|options| options.is_kept);
+        is_kept && is_transient(error, self.state.is_lost())
+    }
+
+    /// Tells the watchers what has happened to calls.
+    pub(crate) fn announce(&mut self) {
+        for fact in mem::take(&mut self.state.unannounced) {
+            let call = fact.call_id().and_then(|id| self.state.call(id));
+            if let Some(call) = call {
+                announce_fact(call, &fact, Duration::ZERO, |event| self.watch.tell(event));
+            }
+        }
+    }
+}

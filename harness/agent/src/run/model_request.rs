@@ -1,0 +1,528 @@
+//! One answer of the model: requests it, passes on its events, and records it.
+
+use std::{
+    future::poll_fn,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use futures_util::{Stream, stream};
+use tokio::{
+    task::{coop::poll_proceed, yield_now},
+    time::Instant,
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{
+    call_contexts::CallContextParts,
+    driver::{CallProgress, RequestProgress, RunDriver},
+    options::RunTools,
+    progress::ProgressEvent,
+    provider_stream::ProviderStream,
+    request_state::with_conversation,
+    stop_signals::{RunSignal, StopSignals, warning_event},
+    tool_calls::{AT_ONCE, begin},
+    wake_flag::WakeFlag,
+};
+use crate::{
+    Agent, Event,
+    approval::ApprovalPolicy,
+    compaction::{
+        context_usage::room_for_answer,
+        window::{edit_context_after, leave_out_after, lower_max_tokens_after},
+    },
+    events::watcher::RunWatcher,
+    output::tool_text::OutputToolText,
+};
+use harness_core::{
+    context::copied_line,
+    error::Error,
+    journal::{CallSpent, Fact, InterruptCause},
+    message::{ToolCall, Transcript},
+    policy::RunGuard,
+    provider::{
+        Accumulator, CallPiece, ContextMeter, OutputMode, OutputSchema, ProviderResponse, Request,
+        StreamEvent, cut_off,
+    },
+    tool::{SideEffect, Tool},
+    trace::{SpanScope, Tracer},
+};
+
+/// How many events are read one after the other, if they have arrived, before the program, the
+/// clock and the tools are polled again.
+const IN_A_ROW: u32 = 64;
+
+/// What happens next while an answer arrives.
+enum TurnSignal {
+    Stream(Option<Result<StreamEvent, Error>>),
+    Run(RunSignal),
+    Progress(ProgressEvent),
+}
+
+/// How the stream of an answer ended.
+enum StreamEnd {
+    /// It is over, perhaps too early.
+    Out,
+    /// The run has to stop.
+    Stop(InterruptCause),
+    /// It failed.
+    Failed(Error),
+}
+
+impl RunDriver<'_> {
+    /// Requests one answer from the provider.
+    pub(crate) async fn ask(&mut self) -> Result<(), Error> {
+        self.calls.contexts.clear(self.state);
+        let turn = self.state.machine.turns().saturating_add(1);
+        self.state.tracer.turn(turn);
+        let mut gauge = self.state.requests.gauge;
+        self.request.context = gauge.estimate_request(self.state.sent_view());
+        self.state.requests.gauge = gauge;
+        if let Some(tools) = self.state.options.as_ref().and_then(|options| options.tools.as_ref())
+        {
+            self.request.context.tools = ContextMeter::new(None, tools.schemas()).tools();
+        }
+        self.state.spending.guard.begin_request();
+        self.request.fell_back = false;
+        self.emit(Event::TurnStarted { turn });
+        let reduced_max_tokens = self.state.requests.reduced_max_tokens.take();
+        let ended = self.run_model_request(reduced_max_tokens.map(|it| it.tokens)).await?;
+        self.record_refused_reasoning()?;
+        match ended {
+            StreamEnd::Out => self.record_answer(turn),
+            StreamEnd::Stop(cause) => self.record_interrupt(cause),
+            StreamEnd::Failed(error)
+                if self.is_unanswered()
+                    && (lower_max_tokens_after(self, &error, reduced_max_tokens)
+                        || edit_context_after(self, &error)?
+                        || leave_out_after(self, &error)?
+                        || self.fold_prefix_after(&error)?) =>
+            {
+                self.request.answer = None;
+                self.request.asked = false;
+                Ok(())
+            }
+            StreamEnd::Failed(error) => self.interrupt(Some(error)),
+        }
+    }
+
+    fn is_unanswered(&self) -> bool {
+        self.request.answer.as_ref().is_none_or(Accumulator::is_untouched)
+    }
+
+    /// Reads the stream to its end, and starts the calls that may start meanwhile. The connection
+    /// is closed when this returns. If it is `reduced_max_tokens`, the answer may have so many tokens.
+    async fn run_model_request(
+        &mut self,
+        reduced_max_tokens: Option<u32>,
+    ) -> Result<StreamEnd, Error> {
+        let offered_tools = self.state.offered_tools();
+        let prefix = self.update_prefix()?;
+        let room = room_for_answer(self.state);
+        let Self {
+            state,
+            watch,
+            stop_signals,
+            over,
+            request:
+                RequestProgress {
+                    answer, asked, answer_way, ledger, fell_back, reasoning_refused, ..
+                },
+            calls,
+            ..
+        } = self;
+        let agent = state.agent.clone();
+        let name = state.durable.as_ref().map(|durable| Arc::clone(durable.id()));
+        let name = name.as_deref().unwrap_or(state.machine.id());
+        let options = state.options.as_deref();
+        let (offered, read) = (state.offered(), state.approvals.taint.sources());
+        let tools = offered.tools();
+        let in_journal = state.is_in_journal();
+        let policy = ApprovalPolicy {
+            agent: &agent,
+            options,
+            grants: &state.approvals.grants,
+            read,
+            conversation: name,
+            in_journal,
+        };
+        let program = stop_signals.program();
+        let wanted = state.machine.wanted_schema(tools);
+        let request = with_conversation(
+            Request::new(state.machine.sent())?.with_system(agent.system()),
+            &state.machine,
+            (tools, offered_tools.as_deref()),
+            prefix.as_deref(),
+        )
+        .with_vendors(state.machine.vendors_view())
+        .with_settings(options.and_then(|options| options.settings.as_ref()))
+        .with_room(room, state.requests.is_strict)
+        .with_lowered_tokens(reduced_max_tokens)
+        .with_answer(wanted.as_ref())
+        .with_ledger(Some(ledger))
+        .with_sent(Some(&state.requests.sent))
+        .with_stop(&program);
+        *asked = true;
+        let answering = ProviderStream::of(agent.provider(), request);
+        let scope = state.tracer.chat_scope();
+        let response = ResponseStream {
+            agent: &agent,
+            offered: &offered,
+            policy,
+            transcript: state.machine.transcript(),
+            listened: state.tracer.is_listening(),
+            tracer: &mut state.tracer,
+            guard: &mut state.spending.guard,
+            answer: answer.insert(Accumulator::avoiding(Arc::clone(state.machine.call_ids()))),
+            began: false,
+            watch,
+            calls,
+            over,
+            has_shortened: state.machine.has_shortened(),
+            fell_back,
+            reasoning_refused,
+        };
+        let source =
+            ResponseSource { answering, scope, program: &program, wanted: wanted.as_ref() };
+        Ok(response.read(source, stop_signals, answer_way).await)
+    }
+
+    /// Records the answer, if it is complete.
+    fn record_answer(&mut self, turn: u32) -> Result<(), Error> {
+        let Some(answer) = self.request.answer.take_if(|answer| answer.is_complete()) else {
+            return self.interrupt(Some(cut_off()));
+        };
+        self.state.requests.files_before.clear();
+        let several = answer.requested_model().map(str::to_owned);
+        let ProviderResponse { message, stop, usage, id, model, provider } = answer.finish()?;
+        self.request.context = self.request.context.measured(&usage);
+        self.state.tracer.answer(self.request.context, id, self.request.answer_way);
+        let (asked, asked_model) = self.state.agent.provider_and_model();
+        let asked_model = several.unwrap_or_else(|| asked_model.to_owned());
+        // The server gives the name of its model; it is not text of the model.
+        let hide = |name: &str| self.state.agent.secrets().hide(name).into_owned();
+        let model = hide(model.as_deref().unwrap_or(&asked_model));
+        let asked_model = Some(hide(&asked_model)).filter(|name| *name != model);
+        let fact = Fact::ModelReplied {
+            message,
+            stop,
+            usage,
+            provider: provider.unwrap_or_else(|| asked.to_owned()),
+            model,
+            asked_model,
+        };
+        let recorded = self.state.record(&fact);
+        self.request.asked = false;
+        recorded.and(self.count_early())?;
+        self.emit(Event::TurnEnded { turn, stop, usage: &usage });
+        Ok(())
+    }
+}
+
+/// Where an answer comes from.
+struct ResponseSource<'h> {
+    answering: ProviderStream<'h>,
+    scope: SpanScope,
+    /// Cancelled when the program stops the run.
+    program: &'h CancellationToken,
+    /// The form of the answer, if the program wants one.
+    wanted: Option<&'h OutputSchema>,
+}
+
+/// An answer while it arrives: who gets its events, and the calls that start meanwhile.
+struct ResponseStream<'h, 'w> {
+    agent: &'h Agent,
+    offered: &'h RunTools,
+    policy: ApprovalPolicy<'h>,
+    transcript: &'h Transcript,
+    tracer: &'h mut Tracer,
+    /// Whether somebody wants to trace each piece.
+    listened: bool,
+    guard: &'h mut RunGuard,
+    answer: &'h mut Accumulator,
+    /// Whether the answer has begun.
+    began: bool,
+    watch: &'h mut RunWatcher<'w>,
+    calls: &'h mut CallProgress,
+    over: &'h DropGuard,
+    /// Whether lines stand in place of arguments that were cleared, so that a call may repeat one.
+    has_shortened: bool,
+    fell_back: &'h mut bool,
+    reasoning_refused: &'h mut Option<String>,
+}
+
+impl ResponseStream<'_, '_> {
+    /// Reads the stream to its end, and starts the calls that may start meanwhile.
+    async fn read(
+        mut self,
+        source: ResponseSource<'_>,
+        stop_signals: &mut StopSignals,
+        answer_way: &mut Option<OutputMode>,
+    ) -> StreamEnd {
+        let ResponseSource { mut answering, scope, program, wanted } = source;
+        let mut output_text = OutputToolText::new(wanted);
+        // One future waits during the whole answer. Making a new one for each event costs more than
+        // everything else about the event.
+        let halted = stream::unfold(stop_signals, async |stop_signals| {
+            Some((stop_signals.next_signal().await, stop_signals))
+        });
+        let mut halted = pin!(halted);
+        let mut wake_flag = WakeFlag::new();
+        let mut in_a_row = 0;
+        loop {
+            let others_first = in_a_row == 0 || (wake_flag.is_set() && program.is_cancelled());
+            let next = poll_fn(|context| {
+                // A stream that never pauses would starve the other tasks, and a tool that never
+                // pauses would use up this task's budget for everything that is polled here.
+                if others_first {
+                    ready!(poll_proceed(context)).made_progress();
+                // An event that has arrived is read without polling all the others each time, which
+                // costs more than the event itself.
+                } else if let Poll::Ready(said) = scope.within(|| answering.poll_next(context)) {
+                    return Poll::Ready(TurnSignal::Stream(said));
+                }
+                // The others are polled only if one of them has something to report.
+                if wake_flag.take(context)
+                    && let Some(signal) = self.poll_others(halted.as_mut(), &mut wake_flag)
+                {
+                    return Poll::Ready(signal);
+                }
+                if others_first {
+                    return scope.within(|| answering.poll_next(context)).map(TurnSignal::Stream);
+                }
+                Poll::Pending
+            });
+            let event = match next.await {
+                TurnSignal::Stream(Some(Ok(event))) => match output_text.read(event) {
+                    Some(event) => event,
+                    None => continue,
+                },
+                TurnSignal::Stream(Some(Err(error))) => return StreamEnd::Failed(error),
+                TurnSignal::Stream(None) => return StreamEnd::Out,
+                TurnSignal::Run(RunSignal::Stop(cause)) => return StreamEnd::Stop(cause),
+                TurnSignal::Run(RunSignal::Warn(warning)) => {
+                    self.tracer.warning(&warning);
+                    self.watch.tell(warning_event(&warning));
+                    continue;
+                }
+                TurnSignal::Progress(event) => {
+                    self.report_progress(event);
+                    continue;
+                }
+            };
+            in_a_row = (in_a_row + 1) % IN_A_ROW;
+            if in_a_row == 0 && self.watch.is_paced() {
+                yield_now().await;
+            }
+            *answer_way = wanted.and_then(OutputSchema::way);
+            match self.process(&event) {
+                Ok(None) => {}
+                Ok(Some(call)) => {
+                    if self.start_early(call) {
+                        // Futures are lazy: the call starts when it is polled in the next round.
+                        wake_flag.set();
+                        in_a_row = 0;
+                    }
+                }
+                Err(error) => return StreamEnd::Failed(error),
+            }
+        }
+    }
+
+    /// What stops the run or reports progress, if there is something. If not, the calls that have started early go on.
+    fn poll_others(
+        &mut self,
+        halted: Pin<&mut impl Stream<Item = RunSignal>>,
+        wake_flag: &mut WakeFlag,
+    ) -> Option<TurnSignal> {
+        let said = {
+            let others = &mut Context::from_waker(wake_flag.waker());
+            let said = match halted.poll_next(others) {
+                Poll::Ready(signal) => signal.map(TurnSignal::Run),
+                Poll::Pending => None,
+            };
+            let said = said.or_else(|| match self.calls.reports.poll(others) {
+                Poll::Ready(report) => Some(TurnSignal::Progress(report)),
+                Poll::Pending => None,
+            });
+            if said.is_none() {
+                self.calls.early.poll(others);
+            }
+            said
+        };
+        if said.is_some() {
+            // There may be more, and the calls were not polled.
+            wake_flag.set();
+        }
+        said
+    }
+
+    fn report_progress(&mut self, event: ProgressEvent) {
+        match event {
+            ProgressEvent::Agent(event) => event.show(|event| self.watch.tell(event)),
+            ProgressEvent::Progress(call, message) => {
+                self.tracer.progress(&call, &message);
+                self.watch.tell(Event::ToolProgress { call: &call, message: &message });
+            }
+        }
+    }
+
+    /// Adds an event to the answer and passes it on. Returns the call that it completes.
+    fn process(&mut self, event: &StreamEvent) -> Result<Option<ToolCall>, Error> {
+        let is_word = !matches!(
+            event,
+            StreamEvent::Retrying { .. }
+                | StreamEvent::FallingBack { .. }
+                | StreamEvent::ParameterDropped { .. }
+                | StreamEvent::ReasoningRefused { .. }
+                | StreamEvent::AnsweredBy { .. }
+                | StreamEvent::UsageSoFar(_)
+        );
+        if is_word {
+            if self.listened {
+                self.tracer.chunk();
+            }
+            if !self.began {
+                self.began = true;
+                self.tracer.answer_began();
+            }
+        }
+        self.answer.push(event)?;
+        let written = self.emit(event);
+        match self.watch.fault() {
+            Some(error) => Err(error),
+            None => Ok(written),
+        }
+    }
+
+    /// Passes on an event. Returns the call that it completes.
+    fn emit(&mut self, event: &StreamEvent) -> Option<ToolCall> {
+        match event {
+            StreamEvent::TextDelta { text, .. } => self.watch.tell(Event::Text(text)),
+            StreamEvent::Citation { citation, .. } => self.watch.tell(Event::Citation(citation)),
+            StreamEvent::Image { image, .. } => self.watch.tell(Event::Image(image)),
+            StreamEvent::Audio { audio, .. } => self.watch.tell(Event::Audio(audio)),
+            StreamEvent::ReasoningDelta { text, .. } => self.watch.tell(Event::Reasoning(text)),
+            StreamEvent::ToolCallStart { block, .. }
+            | StreamEvent::ToolCallArguments { block, .. } => self.show_piece(*block),
+            StreamEvent::ToolCallDelta { block, json } => {
+                self.show_piece(*block);
+                if json.trim_end().ends_with('}') && self.answer.has_changed_a_call() {
+                    return self.answer.written_call(*block);
+                }
+            }
+            StreamEvent::ToolCallEnd { block } => return self.answer.written_call(*block),
+            StreamEvent::Retrying { attempt, of, wait, refused: _, cause } => {
+                let cause = &*self.agent.secrets().hide(cause);
+                let (attempt, of, wait) = (*attempt, *of, *wait);
+                self.tracer.retry(attempt, of, wait, cause);
+                self.watch.tell(Event::Retrying { attempt, of, wait, cause });
+            }
+            StreamEvent::FallingBack { from, to, cause } => {
+                *self.fell_back = true;
+                let cause = &*self.agent.secrets().hide(cause);
+                self.tracer.fall_back(from, to, cause);
+                self.watch.tell(Event::FallingBack { from, to, cause });
+            }
+            StreamEvent::ParameterDropped { parameter, cause } => {
+                let cause = &*self.agent.secrets().hide(cause);
+                self.tracer.parameter_dropped(parameter, cause);
+                self.watch.tell(Event::ParameterDropped { parameter, cause });
+            }
+            StreamEvent::ReasoningRefused { cause } => {
+                *self.reasoning_refused = Some(self.agent.secrets().hide(cause).into_owned());
+            }
+            StreamEvent::Discarded { cause } => self.discard_early_calls(cause),
+            // The rest is for the accumulator alone.
+            _ => {}
+        }
+        None
+    }
+
+    /// Shows what the last event has added to the call of this block.
+    fn show_piece(&mut self, block: u32) {
+        // It is looked up only for somebody.
+        if !self.watch.has_listener() {
+            return;
+        }
+        let Some(CallPiece { call, tool, begins, json }) = self.answer.call_piece(block) else {
+            return;
+        };
+        if begins {
+            self.watch.tell(Event::ToolCallStart { call, tool });
+        }
+        if !json.is_empty() {
+            self.watch.tell(Event::ToolCallDelta { call, json });
+        }
+    }
+
+    /// Drops the calls that have started, because the answer starts again.
+    fn discard_early_calls(&mut self, cause: &str) {
+        let cause = &*self.agent.secrets().hide(cause);
+        self.calls.reports.clear();
+        for call in self.calls.early.count(|_| None).1 {
+            self.tracer.dropped(&call);
+            self.guard.dropped();
+            self.calls.shown.retain(|(shown, _)| shown.id() != call.id());
+            self.watch.tell(Event::ToolDropped { call: &call });
+        }
+        self.tracer.discarded(cause);
+        self.watch.tell(Event::Discarded { cause });
+    }
+
+    /// Starts a call before the answer is complete, if it may. Returns whether it was started.
+    fn start_early(&mut self, call: ToolCall) -> bool {
+        let Self { agent, policy, calls, .. } = self;
+        let early = &mut calls.early;
+        if !agent.can_start_early() || early.len() >= AT_ONCE || early.has(call.id()) {
+            return false;
+        }
+        let Some(decision) = policy.evaluate_early(&call) else { return false };
+        let may_start = |call: &ToolCall| policy.evaluate_early(call).is_some();
+        // A read after a write must not run before the write, so a call starts early only if all
+        // calls before it could.
+        let Some(calls) = self.answer.count_up_to(&call, may_start) else { return false };
+        let tools = self.offered.tools();
+        // A call that repeats the line for a cleared argument does not run.
+        if self.has_shortened && call.decoded().is_ok_and(|it| copied_line(&it).is_some()) {
+            return false;
+        }
+        // What the vendor's tools have read for this answer counts only once the answer is recorded.
+        let is_outward = |tool: &Tool| tool.side_effects().has(SideEffect::Network);
+        if self.answer.has_sources() && tools.get(call.name()).is_some_and(is_outward) {
+            return false;
+        }
+        // The tool wants the transcript. The answer is part of it, but not yet a message.
+        let reads_it = tools.get(call.name()).is_some_and(Tool::needs::<Transcript>);
+        let is_ready = tools.accepts(&call) && !tools.may_be_filled(&call) && !reads_it;
+        if !is_ready {
+            return false;
+        }
+        // An early call never waits for a place.
+        let place = match self.calls.contexts.places_of(tools.get(call.name())) {
+            None => None,
+            Some(places) => match places.try_acquire() {
+                None => return false,
+                place => place,
+            },
+        };
+        if !self.guard.can_start_early(calls) {
+            return false;
+        }
+        let scope = self.tracer.call(&call, true);
+        self.watch.tell(Event::ToolCall(&call));
+        self.calls.shown.push((call.clone(), Instant::now()));
+        let of_call = CallContextParts {
+            transcript: self.transcript,
+            granted: None,
+            rules: policy.rules(),
+            counted: CallSpent::default(),
+            is_unwritten: true,
+            stop: self.over.token(),
+        };
+        let context = self.calls.contexts.make(&call, tools.get(call.name()), of_call);
+        self.calls.early.push(begin(self.offered, &call, context, place, scope), call, decision);
+        true
+    }
+}

@@ -1,0 +1,81 @@
+//! The options of one run: the user's values, its permissions, its tools, and the
+//! form of its answer.
+
+use std::sync::Arc;
+
+use super::steering::Steering;
+use crate::{Agent, output::spec::OutputSpec, subagent::host::SubagentHost};
+use harness_core::{
+    error::Error,
+    policy::{Approver, Permissions},
+    provider::Settings,
+    tool::{ConcurrencyLimit, SharedValues, ToolRegistry},
+};
+
+/// The options of a run. None of them is written to the journal.
+#[derive(Default)]
+pub(crate) struct RunOptions {
+    pub(crate) values: SharedValues,
+    pub(crate) settings: Option<Settings>,
+    pub(crate) permissions: Option<Arc<Permissions>>,
+    /// Who approves calls, with the name that tells this person from others.
+    pub(crate) approver: Option<(String, Arc<dyn Approver>)>,
+    /// The tools that are offered, if not all are.
+    pub(crate) tools: Option<Arc<ToolRegistry>>,
+    /// Passes on what the user says while the run goes on.
+    pub(crate) steering: Option<Steering>,
+    /// Passes on what a manager of conversations receives while the run goes on.
+    pub(crate) handed_on: Option<Steering>,
+    /// What the program wants of the answer, if that is more than text.
+    pub(crate) output_spec: Option<OutputSpec>,
+    /// Why the run cannot begin.
+    pub(crate) fault: Option<Error>,
+    /// The call of another agent's run that has started this run.
+    pub(crate) caller: Option<Arc<SubagentHost>>,
+    /// Places that are held by a call that this run is part of.
+    pub(crate) places: Vec<ConcurrencyLimit>,
+    /// Whether that call can later continue the conversation where this run leaves it.
+    pub(crate) is_kept: bool,
+}
+
+impl RunOptions {
+    /// Sets which of the agent's tools are offered.
+    pub(crate) fn offer(&mut self, agent: &Agent, names: &[String]) {
+        match agent.tools().only(names) {
+            Ok(tools) => {
+                self.tools = Some(Arc::new(tools));
+                self.fault = None;
+            }
+            Err(fault) => self.fault = Some(fault),
+        }
+    }
+
+    /// The permissions that apply in addition to those of the agent.
+    pub(crate) fn sides(&self) -> impl Iterator<Item = &Arc<Permissions>> + Clone {
+        let above = self.caller.as_ref().map(|caller| caller.rules().permissions.as_slice());
+        self.permissions.iter().chain(above.unwrap_or_default())
+    }
+
+    /// Everything that passes on what is said while the run goes on.
+    pub(crate) fn steering(&self) -> impl Iterator<Item = &Steering> {
+        self.steering.iter().chain(&self.handed_on)
+    }
+}
+
+/// The tools of one run. A clone is cheap.
+#[derive(Clone)]
+pub(crate) struct RunTools {
+    pub(crate) agent: Agent,
+    pub(crate) only: Option<Arc<ToolRegistry>>,
+}
+
+impl RunTools {
+    pub(crate) fn tools(&self) -> &ToolRegistry {
+        self.only.as_deref().unwrap_or_else(|| self.agent.tools())
+    }
+}
+
+/// The tools that are offered in a run with these options.
+pub(crate) fn offered<'a>(agent: &'a Agent, options: Option<&'a RunOptions>) -> &'a ToolRegistry {
+    options.and_then(|options| options.tools.as_deref()).unwrap_or_else(|| agent.tools())
+}

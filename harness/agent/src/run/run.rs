@@ -1,0 +1,598 @@
+//! A run that is being prepared: its watcher, what may stop it, and its options.
+
+use std::{
+    fmt,
+    future::{Future, IntoFuture},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    driver::RunDriver,
+    input::RunInput,
+    options::{RunOptions, offered},
+    reply::{Reply, RunRecord, Stopped},
+    steering::Steering,
+    stop_signals::StopTokens,
+};
+use crate::{
+    Event, Outcome,
+    conversation::state::ConversationState,
+    events::watcher::RunWatcher,
+    output::spec::OutputSpec,
+    subagent::{
+        child_run::{ChildRun, ChildState},
+        host::effects_of,
+    },
+};
+use harness_core::{
+    message::Message,
+    policy::{Approver, Budget, Limits, Permissions},
+    provider::Settings,
+    stop::OnCancel,
+    tool::ToolContext,
+};
+
+/// The work on one message of the user, until the answer. Await it for the reply.
+///
+/// If rustc says *no method named `text` found for struct `Run`*, or that `?` cannot be applied to it, the `.await` is missing:
+/// `chat.send("..").await?.text()`.
+///
+/// ```
+/// use harness::{Agent, agent::Event, testing::{ScriptedProvider, reply}};
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let agent = Agent::builder(ScriptedProvider::new([reply().text("Hello.")])).build()?;
+/// let mut shown = String::new();
+/// agent
+///     .run("Say hello.")
+///     .on_event(|event| {
+///         if let Event::Text(text) = event {
+///             shown.push_str(text);
+///         }
+///     })
+///     .await?;
+/// assert_eq!(shown, "Hello.");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "nothing is sent before it is awaited"]
+pub struct Run<'a> {
+    state: StateRef<'a>,
+    input: RunInput,
+    watch: RunWatcher<'a>,
+    stops: StopTokens,
+    tool_time: Option<Duration>,
+    budget: Budget,
+    /// Whether the run counts its spending from zero.
+    anew: bool,
+    /// The options of the run, if it has some.
+    options: Option<Box<RunOptions>>,
+    /// The call of another run that starts this run, if there is one.
+    call: Option<Box<ChildRun>>,
+}
+
+enum StateRef<'a> {
+    Borrowed(&'a mut ConversationState),
+    Owned(Box<ConversationState>),
+}
+
+impl StateRef<'_> {
+    fn is_owned(&self) -> bool {
+        matches!(self, Self::Owned(_))
+    }
+
+    fn state(&mut self) -> &mut ConversationState {
+        match self {
+            Self::Borrowed(state) => state,
+            Self::Owned(state) => state,
+        }
+    }
+}
+
+impl Run<'static> {
+    pub(crate) fn owned(state: ConversationState, message: Message) -> Self {
+        Self::new(StateRef::Owned(Box::new(state)), RunInput::Say(message.renewed()))
+    }
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn borrowed(state: &'a mut ConversationState, message: Message) -> Self {
+        Self::new(StateRef::Borrowed(state), RunInput::Say(message.renewed()))
+    }
+
+    pub(crate) fn resuming(state: &'a mut ConversationState) -> Self {
+        Self::new(StateRef::Borrowed(state), RunInput::Resume)
+    }
+
+    fn new(state: StateRef<'a>, input: RunInput) -> Self {
+        let anew = matches!(input, RunInput::Say(_));
+        let budget = match (&state, anew) {
+            (StateRef::Borrowed(state), true) => state.spending.budget_of_run(&state.agent),
+            (StateRef::Borrowed(state), false) => state.spending.budget_of_last_run(),
+            (StateRef::Owned(state), _) => state.spending.budget_of_run(&state.agent),
+        };
+        Self {
+            state,
+            input,
+            watch: RunWatcher::default(),
+            stops: StopTokens::default(),
+            tool_time: None,
+            budget,
+            anew,
+            options: None,
+            call: None,
+        }
+    }
+
+    /// Calls `watch` with every event as it happens.
+    pub fn on_event<'b>(self, watch: impl FnMut(Event<'_>) + Send + 'b) -> Run<'b>
+    where
+        'a: 'b,
+    {
+        let Self { state, input, watch: _, stops, tool_time, budget, anew, options, call } = self;
+        let watch = RunWatcher::new(watch);
+        Run { state, input, watch, stops, tool_time, budget, anew, options, call }
+    }
+
+    /// Calls `first` with every event, before the function that watches already.
+    pub(crate) fn with_first_watcher<'b>(self, first: impl FnMut(Event<'_>) + Send + 'b) -> Run<'b>
+    where
+        'a: 'b,
+    {
+        let Self { state, input, watch, stops, tool_time, budget, anew, options, call } = self;
+        let watch = watch.after(first);
+        Run { state, input, watch, stops, tool_time, budget, anew, options, call }
+    }
+
+    /// Lets the run receive these messages in addition to those of its own
+    /// [`steering`](Self::steering).
+    pub(crate) fn with_steering(mut self, steering: &Steering) -> Self {
+        self.options().handed_on = Some(steering.clone());
+        self
+    }
+
+    /// Returns a token that stops the run, in addition to that of
+    /// [`cancel_with`](Self::cancel_with).
+    pub(crate) fn with_stop_token(mut self) -> (Self, CancellationToken) {
+        let stop = self.stops.now.child_token();
+        self.stops.now = stop.clone();
+        (self, stop)
+    }
+
+    /// Lets the run pause after some events, so that they are read before it continues.
+    pub(crate) fn with_pauses(mut self) -> Self {
+        self.watch = self.watch.with_pauses();
+        self
+    }
+
+    /// Sets how long each call of this run may take, including retries and waits. It holds in
+    /// addition to the limits of its tool and to the agent's [`ToolLimits`](harness_core::tool::ToolLimits).
+    pub fn tool_time(mut self, limit: Duration) -> Self {
+        self.tool_time = Some(limit);
+        self
+    }
+
+    /// Shares a value with the tools of this run, such as the user whom the run serves. A tool
+    /// takes it as a parameter [`State<T>`](harness_core::tool::State). The value replaces one of the same type
+    /// of the [conversation](Chat::state) or the [agent](crate::AgentBuilder::state). See
+    /// [`AgentBuilder::state_per_run`](crate::AgentBuilder::state_per_run). It is not written to a
+    /// journal: a run that is [resumed](Chat::resume) has to bring it again.
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.options().values.insert(Arc::new(value));
+        self
+    }
+
+    /// Sets how the model answers in this run. What `settings` leave open is as the provider is set
+    /// up. The settings are not written to a journal: a run that is [resumed](Chat::resume) has to
+    /// bring them again.
+    ///
+    /// Settings that change the beginning of a request cause a cache miss at the vendor. A value
+    /// that [`extra`](Settings::extra) holds under a name such as `authorization` is kept out of
+    /// the provider's errors, like the provider's own keys.
+    ///
+    /// ```
+    /// use harness::{
+    ///     Agent,
+    ///     provider::{Effort, Settings},
+    ///     testing::{ScriptedProvider, reply},
+    /// };
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::new([reply().text("Let me think.")]);
+    /// let agent = Agent::builder(model.clone()).build()?;
+    /// let hard = Settings { effort: Some(Effort::High), ..Settings::default() };
+    /// agent.run("Is P equal to NP?").settings(hard.clone()).await?;
+    /// assert_eq!(model.requests()[0].settings(), Some(&hard));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.options().settings = Some(settings);
+        self
+    }
+
+    /// Adds to the agent's [permissions](crate::AgentBuilder::permissions) for this run. What
+    /// either of the two denies is denied, and what either asks about is asked about. What either
+    /// allows runs without the question that its side effects alone would cause: see
+    /// [`Permissions`]. So give the agent what holds for everybody, and give each run what its user
+    /// may or may not do in addition.
+    ///
+    /// The permissions are not written to a journal: a run that is [resumed](Chat::resume) has to
+    /// bring them again. A call that was allowed before and has not started is then checked again
+    /// by the new ones.
+    ///
+    /// ```
+    /// use harness::{
+    ///     Agent, CallOutcome, Permissions,
+    ///     testing::{ScriptedProvider, reply},
+    ///     tool, tools,
+    /// };
+    /// use serde_json::json;
+    ///
+    /// /// Closes an account.
+    /// #[tool(side_effects = "mutate")]
+    /// fn close(/** Whose */ name: String) -> String {
+    ///     format!("{name} is closed")
+    /// }
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::answering(|request| match request.results().next() {
+    ///     Some(result) => reply().text(result.to_text()),
+    ///     None => reply().call("close", json!({"name": "ada"})),
+    /// });
+    /// let agent = Agent::builder(model).tools(tools![close]).build()?;
+    /// let admin = agent.run("Close ada.").permissions(Permissions::default().allow("close"));
+    /// assert_eq!(admin.await?.text(), "ada is closed");
+    /// let guest = agent.run("Close ada.").await?;
+    /// assert!(guest.text().contains("was not allowed"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn permissions(mut self, permissions: Permissions) -> Self {
+        self.options().permissions = Some(Arc::new(permissions));
+        self
+    }
+
+    /// Sets who is asked in this run, instead of the agent's
+    /// [approver](crate::AgentBuilder::approver). `person` tells this person from others of the
+    /// same conversation, also after it was opened again in another process. An *always* holds only
+    /// in runs that name the same person. An *always* of the agent's own approver holds only in the
+    /// runs that bring no approver.
+    ///
+    /// The approver is not written to a journal: a run that is [resumed](Chat::resume) has to bring
+    /// it again. What a person has decided about one call holds, whoever is asked later, unless the
+    /// permissions deny the call.
+    ///
+    /// ```
+    /// use harness::{
+    ///     Agent,
+    ///     policy::ApprovalRequest,
+    ///     testing::{ScriptedProvider, reply},
+    ///     tool, tools,
+    /// };
+    /// use serde_json::json;
+    ///
+    /// /// Sends a letter.
+    /// #[tool(side_effects = "mutate")]
+    /// fn letter(/** To whom */ to: String) -> String {
+    ///     format!("sent to {to}")
+    /// }
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::answering(|request| match request.results().next() {
+    ///     Some(result) => reply().text(result.to_text()),
+    ///     None => reply().call("letter", json!({"to": "Bob"})),
+    /// });
+    /// let agent = Agent::builder(model).tools(tools![letter]).build()?;
+    /// let mut chat = agent.chat();
+    /// let ada = |question: ApprovalRequest| async move { question.always() };
+    /// let eve = |question: ApprovalRequest| async move { question.no("not in my name") };
+    /// assert_eq!(chat.send("Write.").approver("ada", ada).await?.text(), "sent to Bob");
+    /// let denied = chat.send("Write.").approver("eve", eve).await?;
+    /// assert!(denied.text().contains("not in my name"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn approver(
+        mut self,
+        person: impl Into<String>,
+        approver: impl Approver + 'static,
+    ) -> Self {
+        self.options().approver = Some((person.into(), Arc::new(approver)));
+        self
+    }
+
+    /// Offers only these of the agent's tools in this run, in the agent's order. A call of another
+    /// tool does not run: its result says that the tool is not offered now. If no tool has one of
+    /// the names, the run fails before anything is sent. The choice is not written to a journal: a
+    /// run that is [resumed](Chat::resume) has to bring it again, and otherwise offers all tools.
+    ///
+    /// Requests begin with the tools, so another choice than before is a cache miss at the vendor:
+    /// the whole conversation is read once at the full price. To change what may be called from one
+    /// turn to the next, [deny](Permissions::deny) the calls instead. To let the model call no tool
+    /// at all, set [`ToolChoice::Forbidden`](harness_core::provider::ToolChoice::Forbidden). Both leave
+    /// the tools unchanged. (OpenAI's Responses has the `tool_choice` of kind `allowed_tools` for
+    /// this, which can be given by a run's [`Settings::extra`].)
+    ///
+    /// ```
+    /// use harness::{Agent, testing::{ScriptedProvider, reply}, tool, tools};
+    ///
+    /// /// Looks something up.
+    /// #[tool(side_effects = "read")]
+    /// fn look(/** What */ what: String) -> String {
+    ///     what
+    /// }
+    ///
+    /// /// Writes something down.
+    /// #[tool(side_effects = "write")]
+    /// fn write(/** What */ what: String) -> String {
+    ///     what
+    /// }
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::new([reply().text("Nothing found.")]);
+    /// let agent = Agent::builder(model.clone()).tools(tools![look, write]).build()?;
+    /// agent.run("Where is it?").only_tools(["look"]).await?;
+    /// assert_eq!(model.requests()[0].tool_names(), ["look"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn only_tools(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let names: Vec<String> = names.into_iter().map(Into::into).collect();
+        let Self { state, options, .. } = &mut self;
+        options.get_or_insert_default().offer(&state.state().agent, &names);
+        self
+    }
+
+    /// Runs inside the call of a tool, as an agent that is [a tool itself](crate::Agent::as_tool)
+    /// does. What the run spends counts for the caller's run, and whatever stops that run stops
+    /// this one. The caller's permissions and approver apply to its calls; an approver of this run
+    /// is asked only if the caller has none. The watcher of the caller gets its events. A run of
+    /// [`Agent::run`](crate::Agent::run) gets a conversation named `<caller>/<call id>` if the
+    /// caller's conversation is in a journal. With a context that the program has made itself, only
+    /// the cancellation of that context applies.
+    ///
+    /// The tool has to declare all side effects that the agent's tools declare. Otherwise the run
+    /// fails and nothing is sent. If the process ends and the call is repeated, the agent continues
+    /// where it was. So a tool that runs several agents has to start them in the same order, with
+    /// the same messages, each time. If a call of the agent waits for a person who answers later,
+    /// the run ends as [`Outcome::Waiting`]. Return this error: the tool's call then waits, too,
+    /// and is repeated from its beginning when there is an answer.
+    ///
+    /// ```
+    /// use harness::{
+    ///     Agent, State, ToolContext, ToolError,
+    ///     testing::{ScriptedProvider, reply},
+    ///     tool, tools,
+    /// };
+    /// use serde_json::json;
+    ///
+    /// /// Looks something up, at length.
+    /// #[tool(side_effects = "read")]
+    /// async fn research(
+    ///     /** What is asked */ question: String,
+    ///     researcher: State<Agent>,
+    ///     context: ToolContext,
+    /// ) -> Result<String, ToolError> {
+    ///     let task = format!("Find out, with two sources: {question}");
+    ///     Ok(researcher.run(task).in_call(&context).await?.text().to_owned())
+    /// }
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let reader = ScriptedProvider::new([reply().text("It is 42.").tokens(4_000, 20)]);
+    /// let model = ScriptedProvider::new([
+    ///     reply().call("research", json!({"question": "What is it?"})).tokens(100, 10),
+    ///     reply().text("42.").tokens(150, 5),
+    /// ]);
+    /// let researcher = Agent::builder(reader).build()?;
+    /// let agent = Agent::builder(model).tools(tools![research]).state(researcher).build()?;
+    /// let reply = agent.run("What is the answer?").await?;
+    /// assert_eq!(reply.usage().input, Some(250), "this agent's own turns");
+    /// assert_eq!(reply.spent().usage.input, Some(4_250), "with all that its tools have spent");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn in_call(mut self, context: &ToolContext) -> Self {
+        let call = ChildRun::of(context, self.state.is_owned());
+        let agent = self.state.state().agent.clone();
+        let options = self.options();
+        for announced in agent.per_run() {
+            options.values.take_over(announced.id(), context.values());
+        }
+        options.caller = call.site().cloned();
+        options.places = context.held_limits().to_vec();
+        if let Some(budget) = call.budget() {
+            self.budget.within(budget);
+        }
+        self.call = Some(Box::new(call));
+        self
+    }
+
+    /// Sets what is wanted of the answer.
+    pub(crate) fn with_output_spec(mut self, mut output_spec: OutputSpec) -> Self {
+        let before = self.options().output_spec.take();
+        output_spec.verifier = output_spec.verifier.or(before.and_then(|before| before.verifier));
+        let Self { state, input, .. } = &mut self;
+        if let RunInput::Say(message) = input {
+            *message = output_spec.with_schema_text(message, state.state().agent.provider());
+        }
+        self.options().output_spec = Some(output_spec);
+        self
+    }
+
+    fn options(&mut self) -> &mut RunOptions {
+        self.options.get_or_insert_default()
+    }
+
+    /// Sets what this run may spend, including the agents that its tools call: see [`Limits`]. A
+    /// limit that `limits` leaves open keeps the agent's value for [each
+    /// run](crate::AgentBuilder::run_limits). The number of turns is set for all runs of an agent,
+    /// by [`AgentBuilder::guardrails`](crate::AgentBuilder::guardrails).
+    ///
+    /// In a run that is [resumed](Chat::resume), what it has spent before still counts. With new
+    /// limits, even with `Limits::new()`, everything that limits the run counts from zero,
+    /// including its turns and its time.
+    ///
+    /// ```
+    /// use harness::{Agent, Limits, Outcome, journal::Limit, testing::{ScriptedProvider, reply}};
+    /// use serde_json::json;
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::new([reply().call("look", json!({})).tokens(900, 20)]);
+    /// let agent = Agent::builder(model).build()?;
+    /// let stopped = agent.run("Go.").limits(Limits::new().input_tokens(500)).await.unwrap_err();
+    /// assert_eq!(stopped.outcome(), Outcome::Limit(Limit::InputTokens));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn limits(mut self, limits: Limits) -> Self {
+        if !self.anew {
+            if let StateRef::Borrowed(state) = &self.state {
+                self.budget = state.spending.budget_anew(&state.agent, &self.budget);
+            }
+            self.anew = true;
+        }
+        self.budget.limit(&limits);
+        self
+    }
+
+    /// Lets the run also spend from another budget that the program has made. (The run of a tool's
+    /// agent gets its caller's budget by [`in_call`](Self::in_call).) What the run spends counts
+    /// there, too. The run stops when that budget is used up, or one that it is itself within at
+    /// the time of this call, so begin with the outermost budget. Call this several times for
+    /// several budgets. See [`Budget`].
+    pub fn within(self, budget: &Budget) -> Self {
+        self.budget.within(budget);
+        self
+    }
+
+    /// What the run has spent, including the agents of its calls, and what is left of its limits
+    /// and of the budgets that it is within. The returned value can be read while the run goes on.
+    pub fn budget(&self) -> Budget {
+        self.budget.clone()
+    }
+
+    /// Lets the user speak while the run goes on: see [`Steering`]. It is not written to a journal:
+    /// a run that is [resumed](Chat::resume) has to bring it again.
+    pub fn steering(mut self, steering: &Steering) -> Self {
+        self.options().steering = Some(steering.clone());
+        self
+    }
+
+    /// Stops the run when this token is cancelled. The run then ends as
+    /// [`Outcome::Cancelled`](crate::Outcome::Cancelled), with what there is so far.
+    pub fn cancel_with(mut self, token: CancellationToken) -> Self {
+        self.stops.now = token;
+        self
+    }
+
+    /// Stops the run after the current turn when this token is cancelled: the model completes its
+    /// answer, its calls run to their ends, and the model is not asked again.
+    pub fn stop_after_turn(mut self, token: CancellationToken) -> Self {
+        self.stops.after_turn = token;
+        self
+    }
+}
+
+impl<'a> IntoFuture for Run<'a> {
+    type Output = Result<Reply, Stopped>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { mut state, input, watch, stops, tool_time, budget, anew, options, call } = self;
+        let begins = PreparedRun { input, watch, stops, tool_time, budget, anew, options };
+        match call {
+            None => Box::pin(async move { start_run(state.state(), begins).await }),
+            Some(call) => Box::pin(run_in_call(state, begins, call)),
+        }
+    }
+}
+
+/// The run of an agent inside of a call. It is a separate future, so that the futures of other runs
+/// are smaller.
+async fn run_in_call(
+    mut state: StateRef<'_>,
+    mut begins: PreparedRun<'_>,
+    call: Box<ChildRun>,
+) -> Result<Reply, Stopped> {
+    // If the call was told to stop, the run is stopped before it begins.
+    let effects = effects_of(offered(&state.state().agent, begins.options.as_deref()));
+    let refused = |error| Stopped::new(Outcome::Failed, Some(error), None, RunRecord::default());
+    if !state.is_owned() {
+        call.admit(effects).map_err(refused)?;
+    }
+    let may_begin = Box::pin(call.may_begin()).await;
+    if let (StateRef::Owned(new), true) = (&mut state, may_begin) {
+        // What `open_or_begin` needs is freed before the run begins.
+        let output_spec = begins.options.as_ref().and_then(|options| options.output_spec.as_ref());
+        match Box::pin(call.open_or_begin(new, effects, (&begins.input, output_spec))).await {
+            Ok(ChildState::New) => {}
+            Ok(ChildState::Finished(mut state, outcome)) => {
+                let ended = RunDriver::finished_reply(&mut state, outcome);
+                if let Err(stopped) = &ended {
+                    call.handle_run_end(stopped, &state, true);
+                }
+                return ended;
+            }
+            Ok(ChildState::Interrupted(state)) => {
+                (begins.input, begins.anew) = (RunInput::Resume, false);
+                begins.budget = state.spending.budget_of_last_run();
+                if let Some(budget) = call.budget() {
+                    begins.budget.within(budget);
+                }
+                *new = state;
+            }
+            Err(error) => return Err(refused(error)),
+        }
+    }
+    let is_kept = matches!(&state, StateRef::Owned(new) if new.is_in_journal());
+    if let Some(options) = &mut begins.options {
+        options.is_kept = is_kept;
+    }
+    begins.stops.now = begins.stops.now.child_token();
+    let now = begins.stops.now.clone();
+    let _stopped = OnCancel::new(&call.stop, move || now.cancel());
+    let ended = start_run(state.state(), begins).await;
+    if let Err(stopped) = &ended {
+        call.handle_run_end(stopped, state.state(), is_kept);
+    }
+    ended
+}
+
+/// What a run begins with, besides its conversation.
+struct PreparedRun<'a> {
+    input: RunInput,
+    watch: RunWatcher<'a>,
+    stops: StopTokens,
+    tool_time: Option<Duration>,
+    budget: Budget,
+    anew: bool,
+    options: Option<Box<RunOptions>>,
+}
+
+async fn start_run(
+    state: &mut ConversationState,
+    begins: PreparedRun<'_>,
+) -> Result<Reply, Stopped> {
+    let PreparedRun { input, watch, stops, tool_time, budget, anew, options } = begins;
+    state.set_options(options);
+    let before = state.spending.begin_run(&state.agent, budget, anew);
+    RunDriver::new(state, watch, stops, tool_time).after(before).drive(input, anew).await
+}
+
+impl fmt::Debug for Run<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("opening", &self.input).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,457 @@
+//! The loop of a run: does what the machine says comes next, until the run is over.
+
+use tokio::time::timeout;
+
+use super::{
+    driver::{LAST_WRITE, RunDriver, unanswered},
+    input::RunInput,
+    reply::{Reply, RunRecord, Stopped},
+    steering::Steering,
+    step::{RunStep, next_step},
+    stop_signals::RunSignal,
+    writing::write_facts,
+};
+use crate::{
+    Action, Event, Outcome,
+    approval::doubt_answered,
+    compaction::{summarize::record_dropped_summary, window::edit_context},
+    conversation::state::ConversationState,
+    output::answer_check::{check_answer, check_output_options, check_output_spec, wanted_fact},
+};
+use harness_core::{
+    error::{Error, ErrorKind},
+    journal::{Fact, InterruptCause},
+    message::{Message, ToolCall},
+    provider::Usage,
+    trace::{Happened, RunParticipants},
+};
+
+impl RunDriver<'_> {
+    /// The result of a run that was finished in a process that is gone.
+    pub(crate) fn finished_reply(
+        state: &mut ConversationState,
+        outcome: Outcome,
+    ) -> Result<Reply, Stopped> {
+        let mut run = RunDriver::for_one_action(state);
+        run.end.begun = true;
+        run.result(outcome)
+    }
+
+    /// Drives the run to its end.
+    pub(crate) async fn drive(&mut self, input: RunInput, anew: bool) -> Result<Reply, Stopped> {
+        self.trace_begin(&input);
+        let said = match &input {
+            RunInput::Say(message) => Some(message.clone()),
+            RunInput::Resume => None,
+        };
+        let outcome = match self.begin_with(input, anew).await {
+            Ok(()) => {
+                self.end.begun = true;
+                self.emit(Event::RunStarted { said: said.as_ref() });
+                self.drive_to_end().await
+            }
+            Err(error) => self.fail(error),
+        };
+        if outcome == Outcome::Waiting {
+            self.state.tell_waiting();
+        }
+        self.announce();
+        let outcome = match self.end.cut_off.take().filter(|_| outcome == Outcome::Waiting) {
+            None => outcome,
+            Some(error) => {
+                self.end.error = Some(error.cleaned(self.state.agent.secrets()));
+                Outcome::Failed
+            }
+        };
+        let (usage, _) = self.used();
+        self.trace_end(outcome);
+        self.emit(Event::RunEnded { outcome, usage: &usage });
+        self.result(outcome)
+    }
+
+    /// Records what the run begins with, if it can begin.
+    pub(crate) async fn begin_with(&mut self, input: RunInput, anew: bool) -> Result<(), Error> {
+        self.stop_signals.check_timer(self.state.durable.is_some())?;
+        self.state.check_options()?;
+        check_output_options(self.state)?;
+        self.catch_up().await?;
+        self.record_late_ends().await?;
+        if let RunInput::Resume = input {
+            check_output_spec(self.state)?;
+        }
+        let limits = anew.then(|| Box::new(self.state.spending.guard.run_limits()));
+        match input {
+            RunInput::Say(message) => {
+                message.check_sendable()?;
+                // Calls that the run before has left open do not run any more.
+                if self.state.machine.is_going() {
+                    self.find_out_first().await?;
+                    self.settle()?;
+                }
+                self.state.record(&Fact::UserSaid { message, limits })?;
+                let options = self.state.options.as_ref().filter(|options| options.is_kept);
+                if let Some(called_by) =
+                    options.and_then(|options| options.caller.as_ref()?.started_run_fact())
+                {
+                    self.state.record(&called_by)?;
+                }
+                self.state.record_sources_of_caller()?;
+                match wanted_fact(self.state) {
+                    Some(wanted) => self.state.record(&wanted),
+                    None => Ok(()),
+                }
+            }
+            RunInput::Resume if self.state.machine.is_going() => {
+                self.expire().await?;
+                self.state.resume_children().await?;
+                doubt_answered(self.state)?;
+                let earlier = self.state.machine.open_calls();
+                self.calls.calls_from_previous_process =
+                    earlier.map(|call| call.id().to_owned()).collect();
+                match limits {
+                    Some(_) => self.state.record(&Fact::Resumed { message: None, limits }),
+                    None => self.record_end_of_wait(),
+                }
+            }
+            RunInput::Resume => match self.state.machine.resumption()? {
+                Fact::Resumed { message, .. } => {
+                    self.state.record(&Fact::Resumed { message, limits })
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+
+    /// Records that a run which waited asks the model now: if the process ends meanwhile, nobody knows what the answer has
+    /// cost, although only answers from outside were written.
+    fn record_end_of_wait(&mut self) -> Result<(), Error> {
+        if !self.state.has_waited || !self.state.machine.is_asking() {
+            return Ok(());
+        }
+        self.state.has_waited = false;
+        self.state.record(&Fact::Resumed { message: None, limits: None })
+    }
+
+    /// Closes the waits whose time is over. The run can be stopped while the journal does not answer.
+    async fn expire(&mut self) -> Result<(), Error> {
+        loop {
+            let Self { state, stop_signals, .. } = &mut *self;
+            tokio::select! {
+                biased;
+                over = state.expire() => return over,
+                signal = stop_signals.next_signal() => if let RunSignal::Stop(_) = signal {
+                    return Err(unanswered());
+                },
+            }
+        }
+    }
+
+    /// Asks the tools what became of calls in doubt, before the new message of the user is
+    /// recorded.
+    async fn find_out_first(&mut self) -> Result<(), Error> {
+        let ConversationState { machine, agent, .. } = &*self.state;
+        let can_reconcile = |call: &&ToolCall| {
+            agent.tools().get(call.name()).is_some_and(|tool| tool.can_reconcile())
+        };
+        // Calls that were to run again no longer will, so their outcome has to be found out, too.
+        let doubtful = machine.in_doubt().chain(machine.to_repeat().filter(can_reconcile));
+        let doubtful: Vec<ToolCall> = doubtful.cloned().collect();
+        match self.find_out(&doubtful).await? {
+            // If the run's time is over, the remaining calls are in doubt. If each message asked
+            // about them again, a tool that does not answer would block all messages.
+            None | Some(InterruptCause::Limit { .. }) => Ok(()),
+            Some(_) => Err(Error::new(
+                ErrorKind::Transcript,
+                "the run was stopped while tools found out what became of calls in doubt: nothing was said",
+            )),
+        }
+    }
+
+    /// Writes all remaining facts when the run is over, so that they are stored when the program
+    /// learns of the end.
+    async fn write_last(&mut self, outcome: Outcome) -> Outcome {
+        if !self.state.is_behind() {
+            return outcome;
+        }
+        let written = match timeout(LAST_WRITE, self.state.save()).await {
+            Ok(written) => written,
+            Err(_) => Err(Error::new(
+                ErrorKind::Journal,
+                format!(
+                    "the journal has not answered for {LAST_WRITE:?}: it is not known whether the end \
+                     of the run is written. The next message finds it out"
+                ),
+            )),
+        };
+        match written {
+            Ok(()) => outcome,
+            Err(error) => {
+                self.end.error.get_or_insert(error.cleaned(self.state.agent.secrets()));
+                Outcome::Failed
+            }
+        }
+    }
+
+    /// Continues until the end of the run is written.
+    async fn drive_to_end(&mut self) -> Outcome {
+        loop {
+            let outcome = self.run_to_end().await;
+            let outcome = self.write_last(outcome).await;
+            if self.should_continue_after(outcome) {
+                continue;
+            }
+            // While the end was written, a call that the run waited for may have been answered.
+            if outcome != Outcome::Waiting || self.state.machine.next() == Action::AwaitAnswers {
+                return outcome;
+            }
+            self.state.has_waited = true;
+            if let Err(error) = self.record_end_of_wait() {
+                return self.fail(error);
+            }
+        }
+    }
+
+    async fn run_to_end(&mut self) -> Outcome {
+        loop {
+            self.warn();
+            self.announce();
+            if let Some(error) = self.watch.fault() {
+                return self.fail(error);
+            }
+            if let Err(error) = self.record_late_ends().await {
+                return self.fail(error);
+            }
+            let asked = self.calls.reports.progress_sender().take_wait_time();
+            self.stop_signals.postpone(asked);
+            self.state.spending.clock.postpone(asked);
+            if let Err(error) = self.record_steering() {
+                return self.fail(error);
+            }
+            if self.must_stop_after_turn() && self.state.machine.next() == Action::CallProvider {
+                if let Err(error) = self.interrupt(None) {
+                    return self.fail(error);
+                }
+                continue;
+            }
+            let step = next_step(self.state);
+            if let (RunStep::Ask, true) = (&step, self.state.is_behind()) {
+                // Earlier facts are written before the model is asked again.
+                if let Err(error) = write_facts(self).await {
+                    return self.fail(error);
+                }
+                continue;
+            }
+            let done = match step {
+                RunStep::Move(due) => edit_context(self, due).await,
+                RunStep::Ask => self.ask().await,
+                RunStep::Stop(cause) => self.record_interrupt(cause),
+                RunStep::Decide { calls, surplus } => match self.refuse(&surplus) {
+                    Ok(()) => self.decide(&calls).await,
+                    failed => failed,
+                },
+                RunStep::Run(calls) => self.call(&calls).await,
+                // Calls that began early have to end before the other calls begin.
+                RunStep::AwaitResults => self.call(&[]).await,
+                RunStep::FindOut(calls) => match self.find_out(&calls).await {
+                    Ok(Some(cause)) => self.record_interrupt(cause),
+                    found => found.map(drop),
+                },
+                RunStep::AwaitAnswers => return Outcome::Waiting,
+                RunStep::Check => check_answer(self).await,
+                RunStep::Settle => self.settle(),
+                // If the answer was not kept, its calls may still have started early.
+                RunStep::Finish(outcome) => match self.settle() {
+                    Ok(()) => return outcome,
+                    failed => failed,
+                },
+            };
+            if let Err(error) = done {
+                return self.fail(error);
+            }
+        }
+    }
+
+    /// Whether the program has asked to stop after the current turn.
+    pub(crate) fn must_stop_after_turn(&self) -> bool {
+        self.state.machine.turns() > 0 && self.after_turn.is_cancelled()
+    }
+
+    /// Reports limits that are near or cannot be enforced.
+    fn warn(&mut self) {
+        for warning in self.state.spending.guard.warnings() {
+            self.report_warning(&warning);
+        }
+    }
+
+    fn trace_begin(&mut self, input: &RunInput) {
+        let agent = self.state.agent.clone();
+        let said = match input {
+            RunInput::Say(message) => Some(message),
+            RunInput::Resume => None,
+        };
+        let transcript = self.state.transcript().clone();
+        let conversation = transcript.messages().first().or(said).map(Message::id);
+        let cast = RunParticipants {
+            provider: agent.provider_and_model().0,
+            model: agent.provider_and_model().1,
+            tools: self.state.tools().tools().iter().map(|tool| tool.name().to_owned()).collect(),
+            conversation,
+            journaled: self.state.durable.as_ref().map(|durable| &**durable.id()),
+            earlier: transcript.messages().len(),
+            caller: self
+                .state
+                .options
+                .as_ref()
+                .and_then(|options| options.caller.as_ref()?.trace_ids()),
+        };
+        self.state.tracer.begin(cast, said);
+        self.calls.contexts.are_traced_as(self.state.tracer.run_name());
+        self.state.tracer.add_open_calls(self.state.machine.open_calls());
+    }
+
+    fn trace_end(&mut self, outcome: Outcome) {
+        let (usage, turns) = self.used();
+        let ended = Happened::RunEnded {
+            outcome: outcome.to_string(),
+            answered: outcome == Outcome::Answered,
+            turns,
+            usage,
+            cost: self.state.spending.guard.cost(),
+        };
+        self.state.tracer.end(ended);
+        self.state.spending.guard.ended();
+        self.end.ended = true;
+    }
+
+    /// Ends the run because of an error.
+    fn fail(&mut self, error: Error) -> Outcome {
+        let stays_open = self.must_leave_calls_open(&error);
+        if self.end.error.is_none() {
+            self.end.error = Some(error.cleaned(self.state.agent.secrets()));
+        }
+        if !stays_open {
+            self.close();
+        }
+        Outcome::Failed
+    }
+
+    /// Leaves a conversation that can be sent, whatever was going on. Errors while recording are
+    /// ignored: the first error of the run is already on its way, or nobody waits for one.
+    fn close(&mut self) {
+        // The conversation before the run stays as it is.
+        if !self.end.begun {
+            return;
+        }
+        let going = match self.state.machine.next() {
+            // The run's calls wait for somebody outside of the run.
+            Action::AwaitAnswers => return,
+            Action::AwaitUser | Action::Finish(_) | Action::Settle => false,
+            Action::CallProvider
+            | Action::Decide(_)
+            | Action::RunCalls(_)
+            | Action::FindOut(_)
+            | Action::CheckAnswer
+            | Action::AwaitResults => true,
+        };
+        if going {
+            let error = self.end.error.take();
+            let _ = self.interrupt(error);
+        }
+        let _ = self.settle();
+    }
+
+    fn result(&mut self, outcome: Outcome) -> Result<Reply, Stopped> {
+        let machine = &self.state.machine;
+        let transcript = machine.transcript().clone();
+        let begun_at =
+            if self.end.begun { machine.begun_at() } else { transcript.messages().len() };
+        let mut run_record = RunRecord::of(transcript, begun_at);
+        (run_record.usage, run_record.turns) = self.used();
+        run_record.cost = self.state.spending.guard.cost();
+        run_record.spent = self.state.spending.guard.budget().spent();
+        run_record.context = self.request.context;
+        run_record.provenances = machine.provenances().clone();
+        run_record.trace = self.state.tracer.run();
+        if outcome == Outcome::Unfit {
+            run_record.faults = self.state.machine.faults().to_vec();
+        }
+        match outcome {
+            Outcome::Answered => {
+                Ok(Reply::new(run_record).answered_by(self.state.machine.answered_by()))
+            }
+            Outcome::Limit(_)
+            | Outcome::Truncated
+            | Outcome::Refused
+            | Outcome::Unfit
+            | Outcome::Unsupported(_)
+            | Outcome::Cancelled
+            | Outcome::Waiting
+            | Outcome::Denied
+            | Outcome::Failed => {
+                let (error, limit) = (self.end.error.take(), self.end.limit.take());
+                Err(Stopped::new(outcome, error, limit, run_record))
+            }
+        }
+    }
+
+    /// The tokens and the turns of this run.
+    fn used(&self) -> (Usage, u32) {
+        let machine = &self.state.machine;
+        if self.end.begun { (machine.usage(), machine.turns()) } else { (Usage::default(), 0) }
+    }
+
+    /// Records what the user has said meanwhile, at a point where the model can get it.
+    pub(crate) fn record_steering(&mut self) -> Result<(), Error> {
+        while self.is_steered() {
+            if let Action::Finish(_) = self.state.machine.next() {
+                // If the answer was not kept, its calls may still have started early.
+                self.settle()?;
+            }
+            let Some((message, steering)) = self.next_message() else { break };
+            let fact = Fact::Steered { message: message.clone() };
+            if let Err(error) = self.state.record(&fact) {
+                steering.messages().push_front(message);
+                return Err(error);
+            }
+            self.emit(Event::Steered { message: &message });
+        }
+        Ok(())
+    }
+
+    /// Takes the next message that was said meanwhile.
+    fn next_message(&self) -> Option<(Message, Steering)> {
+        let mut steering = self.state.options.iter().flat_map(|options| options.steering());
+        steering.find_map(|by| Some((by.messages().pop_front()?, by.clone())))
+    }
+
+    /// Whether the user has said something for which the run continues.
+    pub(crate) fn is_steered(&self) -> bool {
+        let mut steering = self.state.options.iter().flat_map(|options| options.steering());
+        steering.any(|steering| !steering.messages().is_empty())
+            && self.state.machine.can_take_message()
+            && !self.must_stop_after_turn()
+            && !self.stop_signals.is_cancelled()
+    }
+
+    /// Whether a run that has ended this way continues, because the user has said something
+    /// meanwhile.
+    pub(crate) fn should_continue_after(&self, outcome: Outcome) -> bool {
+        outcome == Outcome::Answered && self.is_steered()
+    }
+}
+
+impl Drop for RunDriver<'_> {
+    fn drop(&mut self) {
+        record_dropped_summary(self);
+        if !self.end.ended {
+            self.close();
+            self.trace_end(Outcome::Cancelled);
+        }
+        self.state.options = None;
+        self.state.has_waited |= self.state.machine.next() == Action::AwaitAnswers;
+        self.state.spending.clock.stop();
+        if let Some((guard, clock)) = self.end.before.take().filter(|_| !self.end.begun) {
+            (self.state.spending.guard, self.state.spending.clock) = (guard, clock);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The next step of a run: what the machine says comes next, after the limits and the rules of the run were checked.
+
+use crate::{
+    Action, Outcome,
+    compaction::context_edit::{ContextEdit, due_context_edit},
+    conversation::state::ConversationState,
+};
+use harness_core::{journal::InterruptCause, message::ToolCall};
+
+/// The next step of a run: the machine's [`Action`], after the limits were checked.
+pub(crate) enum RunStep {
+    /// Stop the run, for this cause.
+    Stop(InterruptCause),
+    /// Change what is sent, so that it fits into the window.
+    Move(ContextEdit),
+    /// Ask the model.
+    Ask,
+    /// Decide about these calls, one after the other.
+    Decide {
+        /// The calls.
+        calls: Vec<ToolCall>,
+        /// Calls beyond the number that one answer may have: they do not run.
+        surplus: Vec<ToolCall>,
+    },
+    /// Run these calls; those of one batch may run at the same time.
+    Run(Vec<ToolCall>),
+    /// Wait until the calls that run have their results.
+    AwaitResults,
+    /// Find out what became of these calls.
+    FindOut(Vec<ToolCall>),
+    /// Nothing in this run: its calls wait for somebody outside of it.
+    AwaitAnswers,
+    /// Check whether the answer is what the program wanted.
+    Check,
+    /// Record the results of calls that will not run or were stopped.
+    Settle,
+    /// The run is over.
+    Finish(Outcome),
+}
+
+/// Returns the next step: the machine says what it is, and the guard whether it may happen.
+pub(crate) fn next_step(state: &mut ConversationState) -> RunStep {
+    let machine = &state.machine;
+    let next = machine.next();
+    let is_going = !matches!(next, Action::AwaitUser | Action::Settle | Action::Finish(_));
+    if let Some(call) = machine.denied().filter(|_| is_going).map(str::to_owned)
+        && state.must_stop_on_denial()
+    {
+        return RunStep::Stop(InterruptCause::Denial { call });
+    }
+    let ConversationState { machine, spending, agent, .. } = state;
+    let guard = &mut spending.guard;
+    let goes_on = matches!(next, Action::Decide(_) | Action::RunCalls(_) | Action::FindOut(_));
+    if let Some(reached) = goes_on.then(|| guard.before_going_on()).flatten() {
+        return RunStep::Stop(reached.into());
+    }
+    match next {
+        Action::CallProvider => {
+            let (name, model) = agent.provider_and_model();
+            match guard.before_turn(name, model) {
+                Some(reached) => RunStep::Stop(reached.into()),
+                None => due_context_edit(state).map_or(RunStep::Ask, RunStep::Move),
+            }
+        }
+        Action::Decide(mut calls) => {
+            let (decided, all) = machine.decided();
+            let may = guard.of_one_answer(all).saturating_sub(decided).min(calls.len());
+            let surplus = calls.split_off(may);
+            match guard.before_calls(calls.len()) {
+                Some(reached) => RunStep::Stop(reached.into()),
+                None => RunStep::Decide { calls, surplus },
+            }
+        }
+        Action::RunCalls(calls) => match guard.before_running(&calls) {
+            Some(reached) => RunStep::Stop(reached.into()),
+            None => RunStep::Run(calls),
+        },
+        Action::AwaitResults => RunStep::AwaitResults,
+        Action::FindOut(calls) => RunStep::FindOut(calls),
+        Action::AwaitAnswers => RunStep::AwaitAnswers,
+        Action::CheckAnswer => RunStep::Check,
+        Action::Settle => RunStep::Settle,
+        Action::Finish(outcome) => RunStep::Finish(outcome),
+        // This does not happen: a run begins with a message.
+        Action::AwaitUser => RunStep::Stop(InterruptCause::Program),
+    }
+}

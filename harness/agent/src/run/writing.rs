@@ -1,0 +1,96 @@
+//! Writes the facts of a run before an action that must not happen without them.
+
+use super::{
+    driver::{CallProgress, RunDriver},
+    progress::AgentRequest,
+    stop_signals::RunSignal,
+};
+use crate::conversation::durable::WriteOutcome;
+use harness_core::{
+    error::Error,
+    journal::{Fact, InterruptCause},
+};
+
+/// Writes all facts that are not written yet. It is called before an action that must not
+/// happen unless they are written. Returns `false` if the run was stopped meanwhile: the action
+/// must not happen.
+pub(crate) async fn write_facts(run: &mut RunDriver<'_>) -> Result<bool, Error> {
+    match write_unless_stopped(run).await? {
+        None => Ok(true),
+        Some(cause) => run.record_interrupt(cause).map(|()| false),
+    }
+}
+
+/// The same. Returns the cause if the run was stopped meanwhile, which no fact says yet.
+async fn write_unless_stopped(run: &mut RunDriver<'_>) -> Result<Option<InterruptCause>, Error> {
+    if !run.state.is_behind() {
+        return Ok(None);
+    }
+    run.state.note_append();
+    let written = write_pending(run).await;
+    run.state.append_ended(written.as_ref().map(Option::is_none));
+    written
+}
+
+async fn write_pending(run: &mut RunDriver<'_>) -> Result<Option<InterruptCause>, Error> {
+    loop {
+        let RunDriver { state, stop_signals, calls: CallProgress { early, .. }, .. } = &mut *run;
+        let Some(durable) = state.durable.as_mut().filter(|durable| durable.is_behind()) else {
+            return Ok(None);
+        };
+        let told = tokio::select! {
+            biased;
+            signal = stop_signals.next_signal() => signal,
+            written = durable.write() => match written? {
+                WriteOutcome::All => return Ok(None),
+                WriteOutcome::Behind(facts) => {
+                    run.state.apply_external(facts).await?;
+                    continue;
+                }
+            },
+            () = early.drive() => continue,
+        };
+        match told {
+            RunSignal::Stop(cause) => return Ok(Some(cause)),
+            RunSignal::Warn(warning) => run.report_warning(&warning),
+        }
+    }
+}
+
+/// Lets a call run an agent. It is written first that the call has started, and that it runs an agent whose
+/// conversation is in no journal, if it does. Returns the cause if the run was stopped meanwhile.
+pub(crate) async fn let_run_agent(
+    run: &mut RunDriver<'_>,
+    AgentRequest { unkept, permission }: AgentRequest,
+) -> Result<Option<InterruptCause>, Error> {
+    // The call may have ended or have been dropped since then, with an answer that began anew.
+    if permission.is_closed() {
+        return Ok(None);
+    }
+    let state = &mut *run.state;
+    if state.is_in_journal() {
+        if let Some(call) = unkept.filter(|call| !state.spending.agents.has_unkept_agents(call)) {
+            state.record(&Fact::UnkeptAgentStarted { call })?;
+        }
+        if let Some(cause) = write_unless_stopped(run).await? {
+            return Ok(Some(cause));
+        }
+    }
+    let _ = permission.send(());
+    Ok(None)
+}
+
+/// Writes that the model is about to be asked for a summary: if the process ends meanwhile, nobody knows what the request
+/// has cost. Returns the cause if the run was stopped meanwhile.
+pub(crate) async fn start_compaction(
+    run: &mut RunDriver<'_>,
+) -> Result<Option<InterruptCause>, Error> {
+    let state = &mut *run.state;
+    if !state.is_in_journal() {
+        return Ok(None);
+    }
+    let (provider, model) = state.agent.provider_and_model();
+    let (provider, model) = (provider.to_owned(), model.to_owned());
+    state.record(&Fact::CompactionStarted { provider, model })?;
+    write_unless_stopped(run).await
+}

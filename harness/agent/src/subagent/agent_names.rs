@@ -1,0 +1,57 @@
+//! The names of the conversations of agents in calls.
+
+use std::collections::HashSet;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::conversation::durable::guarded;
+use harness_core::{
+    error::Error,
+    journal::{ConversationQuery, Journal, check_id},
+};
+
+/// The name of the conversation of a call's agent. It is the same in every process.
+pub(crate) fn name_of_agent(parent: &str, call: &str, number: u32) -> String {
+    // An id that looks like the number of a second agent or like a hash is replaced by its hash, so
+    // that no two agents have the same name, whatever ids the server gives.
+    let is_taken = call.bytes().all(|byte| byte.is_ascii_digit()) || call.starts_with(HASHED);
+    let call = match is_taken || call.contains('/') || check_id(call).is_err() {
+        true => hashed_name(call),
+        false => call.to_owned(),
+    };
+    let name = match number {
+        0 => format!("{parent}/{call}"),
+        number => format!("{parent}/{call}/{}", number.saturating_add(1)),
+    };
+    match check_id(&name) {
+        Ok(()) => name,
+        Err(_) => hashed_name(&name),
+    }
+}
+
+/// The beginning of a name that replaces another one.
+const HASHED: &str = "agent-";
+
+/// A name of fixed length that replaces one that is too long or has characters that are not valid.
+fn hashed_name(name: &str) -> String {
+    let digest = Sha256::digest(name.as_bytes());
+    let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    format!("{HASHED}{hex}")
+}
+
+/// The names of the conversations that are part of this one.
+pub(crate) async fn conversations_below(
+    journal: &dyn Journal,
+    parent: &str,
+) -> Result<HashSet<String>, Error> {
+    let (mut names, mut listing) =
+        (HashSet::new(), ConversationQuery::new().parent(parent).limit(1000));
+    loop {
+        let page = guarded(|| journal.list(&listing)).await?;
+        listing = listing.after(&page);
+        names.extend(page.conversations.into_iter().map(|it| it.id));
+        if page.next.is_none() {
+            return Ok(names);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! The agents of open calls, read from their conversations: what they had spent when their process ended, and whether they
+//! go on.
+
+use std::{collections::HashSet, pin::Pin, sync::Arc};
+
+use super::agent_names::{conversations_below, name_of_agent};
+use crate::{
+    Action, Agent, Machine,
+    approval::is_over,
+    conversation::{durable::guarded, state::ConversationState},
+    machine::{
+        call_states::{CallerName, id_of_question},
+        folding::fold_facts,
+    },
+    model_notices::deleted_agent_notice,
+};
+use harness_core::{
+    error::{Error, ErrorKind},
+    journal::{Awaited, CallSpent, Fact, Journal, now},
+    message::{ToolCall, ToolContent, ToolResult},
+    policy::{rest_of, unknown_spent},
+    tool::SideEffects,
+};
+
+impl ConversationState {
+    /// Counts what the agents of open calls had spent in a process that is gone, as far as no fact
+    /// of this conversation records it.
+    ///
+    /// # Errors
+    /// Fails if the journal cannot be read: what it has of the agents is not known then, so the conversation is not
+    /// opened. An agent whose facts are damaged has an unknown cost.
+    pub(crate) fn count_agents<'a>(
+        &'a mut self,
+        journal: &'a Arc<dyn Journal>,
+        name: &'a str,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'a>> {
+        let open = self.machine.to_repeat().chain(self.machine.in_doubt());
+        let agent = |call: &ToolCall| {
+            let agent = self.agent.tools().get(call.name()).and_then(|tool| tool.agent::<Agent>());
+            // It is not known which agents a function runs. Their tokens are counted at the prices
+            // of this agent's model.
+            (call.id().to_owned(), agent.unwrap_or(&self.agent).clone())
+        };
+        let open: Vec<(String, Agent)> = open.map(agent).collect();
+        let message = id_of_question(self.machine.transcript()).to_owned();
+        Box::pin(async move {
+            let all_below = match open.is_empty() {
+                true => HashSet::new(),
+                false => conversations_below(&**journal, name).await?,
+            };
+            for (call, agent) in open {
+                let mut kept = Vec::new();
+                let names = (0..).map(|number| name_of_agent(name, &call, number));
+                for below in names.take_while(|below| all_below.contains(below)) {
+                    let facts = guarded(|| journal.read(&below, 0)).await?.facts;
+                    let Ok((mut chat, _)) =
+                        ConversationState::read_in_parts(agent.clone(), &facts).await
+                    else {
+                        kept.push(Box::new(unknown_spent(AGENT_UNREADABLE)));
+                        continue;
+                    };
+                    if !chat.machine.is_called_by(&message) {
+                        continue;
+                    }
+                    if chat.machine.is_asking() || chat.machine.compacting().is_some() {
+                        chat.spending.guard.request_was_lost();
+                    }
+                    chat.count_agents(journal, &below).await?;
+                    kept.extend(chat.budget().call_spent());
+                }
+                let kept =
+                    rest_of(kept.iter().map(|it| &**it), &self.spending.agents.counted(&call));
+                let lost = self.spending.agents.has_unkept_agents(&call);
+                let lost = lost.then(|| unknown_spent(AGENT_LOST));
+                let all = kept.as_deref().into_iter().chain(&lost);
+                if let Some(mut spent) = rest_of(all, &CallSpent::default()) {
+                    spent.kept = kept;
+                    self.spending.guard.budget().charge_agents(&spent);
+                    self.spending.agents.add_unstated(&call, *spent);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Lets calls continue whose agents waited and now have what they waited for.
+    pub(crate) async fn resume_children(&mut self) -> Result<(), Error> {
+        let Some(journal) = self.durable.as_ref().and_then(|it| it.journal()).cloned() else {
+            return Ok(());
+        };
+        let waiting: Vec<WaitingCall> = self.machine.waiting().filter_map(agent_of).collect();
+        for WaitingCall { call, conversation, cut_off } in waiting {
+            let stands = match cut_off {
+                true => ChildStatus::CanContinue,
+                false => child_status(&journal, &conversation).await?,
+            };
+            match stands {
+                ChildStatus::Waiting => {}
+                ChildStatus::CanContinue => {
+                    let answer = serde_json::Value::Null;
+                    self.record(&Fact::CallAnswered { call, answer, who: None, at: now() })?;
+                }
+                ChildStatus::Deleted => {
+                    let effects = self.machine.approved(&call).map(|it| it.effects);
+                    let result =
+                        deleted_child_result(&call, &conversation, effects.unwrap_or_default());
+                    self.record(&Fact::CallSettled { result, who: None, at: now(), spent: None })?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+const AGENT_LOST: &str =
+    "a process ended while a call ran an agent that is in no journal, so its cost is not known";
+
+const AGENT_UNREADABLE: &str =
+    "the conversation of an agent cannot be read, so its cost is not known";
+
+/// A call that waits for its agent.
+struct WaitingCall {
+    call: String,
+    conversation: String,
+    cut_off: bool,
+}
+
+fn agent_of((call, wait): (&ToolCall, &harness_core::journal::Wait)) -> Option<WaitingCall> {
+    match &wait.awaited {
+        Awaited::Agent { conversation, cut_off } => Some(WaitingCall {
+            call: call.id().to_owned(),
+            conversation: conversation.clone(),
+            cut_off: *cut_off,
+        }),
+        _ => None,
+    }
+}
+
+/// The state of an agent's conversation that had waited.
+enum ChildStatus {
+    /// It still waits.
+    Waiting,
+    /// Some call of it has what it waited for.
+    CanContinue,
+    /// It does not exist any more.
+    Deleted,
+}
+
+fn child_status<'a>(
+    journal: &'a Arc<dyn Journal>,
+    conversation: &'a str,
+) -> Pin<Box<dyn Future<Output = Result<ChildStatus, Error>> + Send + 'a>> {
+    Box::pin(async move {
+        let machine = read_machine(&**journal, conversation).await?;
+        let Some(machine) = machine else { return Ok(ChildStatus::Deleted) };
+        if machine.next() != Action::AwaitAnswers || machine.waiting().any(|(_, it)| is_over(it)) {
+            return Ok(ChildStatus::CanContinue);
+        }
+        for below in machine.waiting().filter_map(agent_of) {
+            // If the conversation below is gone, the agent above it reports that.
+            let goes_on = below.cut_off
+                || !matches!(
+                    child_status(journal, &below.conversation).await?,
+                    ChildStatus::Waiting
+                );
+            if goes_on {
+                return Ok(ChildStatus::CanContinue);
+            }
+        }
+        Ok(ChildStatus::Waiting)
+    })
+}
+
+/// The result of a call whose agent waited and whose conversation was deleted meanwhile. Starting
+/// the agent again could repeat what it had done.
+fn deleted_child_result(call: &str, conversation: &str, effects: SideEffects) -> ToolResult {
+    let (outcome, text) = deleted_agent_notice(conversation, effects);
+    ToolResult::new(call, outcome, [ToolContent::Text(text)])
+}
+
+/// The machine of a conversation's facts, if it has any.
+async fn read_machine(journal: &dyn Journal, conversation: &str) -> Result<Option<Machine>, Error> {
+    let facts = guarded(|| journal.read(conversation, 0)).await?.facts;
+    if facts.is_empty() {
+        return Ok(None);
+    }
+    let folded = fold_facts(&facts).await;
+    let named = |err: Error| {
+        let what = format!("the conversation `{conversation}` of an agent cannot be read");
+        Error::new(err.kind(), format!("{what}: {err}")).because(err)
+    };
+    folded.map(Some).map_err(named)
+}
+
+/// The number of levels of agents that are looked through, in case facts that somebody has changed lead in a circle.
+const DEEPEST: usize = 256;
+
+/// Checks that an answer in this conversation will be used. If it is that of an agent in a call, the call has no result,
+/// and the same holds at each level above.
+///
+/// # Errors
+/// Fails with [`ErrorKind::NotWaiting`] if it will not be used, and with the journal's error if the
+/// journal cannot be read.
+pub(crate) async fn check_parents(
+    journal: &dyn Journal,
+    conversation: &str,
+    machine: &Machine,
+) -> Result<(), Error> {
+    let mut below = conversation.to_owned();
+    let mut called_by = machine.parent_call().cloned();
+    for _ in 0..DEEPEST {
+        let Some(caller) = called_by else { return Ok(()) };
+        let CallerName { conversation: parent, call, .. } = &caller;
+        let Some(machine) = read_machine(journal, parent).await? else { return Ok(()) };
+        let is_open = machine.open_calls().any(|open| open.id() == call)
+            && caller.is_asked_by(id_of_question(machine.transcript()));
+        if !is_open || machine.next() == Action::Settle {
+            return Err(Error::new(
+                ErrorKind::NotWaiting,
+                format!(
+                    "nothing has changed: the agent of `{below}` does not continue, because its call `{call}` in \
+                     `{parent}` already has a result or was stopped"
+                ),
+            ));
+        }
+        called_by = machine.parent_call().cloned();
+        below = caller.conversation;
+    }
+    Ok(())
+}

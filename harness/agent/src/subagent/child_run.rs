@@ -1,0 +1,259 @@
+//! The run of an agent inside of a call: where its conversation is kept, and what it returns.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    agent_names::{conversations_below, name_of_agent},
+    host::{ParentChat, ParentRun, SubagentHost},
+    suspended_child::SuspendedChild,
+};
+use crate::{
+    Action, Outcome, Stopped,
+    conversation::{open::open_conversation, state::ConversationState},
+    output::spec::{OutputSpec, without_schema},
+    run::{input::RunInput, progress::ProgressSender},
+};
+use harness_core::{
+    error::{Error, ErrorKind},
+    journal::Metadata,
+    message::{CallOutcome, Message},
+    policy::{Budget, rest_of},
+    tool::{SideEffects, ToolContext},
+};
+
+impl ParentRun {
+    /// For a run of this conversation that begins now.
+    pub(crate) fn of(
+        chat: &ConversationState,
+        progress_sender: ProgressSender,
+        is_watched: bool,
+    ) -> Self {
+        let above = chat.options.as_ref().and_then(|options| options.caller.clone());
+        let caller = above.as_ref().map(|site| &site.caller);
+        let rails = chat.agent.guardrails();
+        let below = caller.and_then(|caller| caller.depth).map(|depth| depth.saturating_sub(1));
+        let depth = [rails.depth_of_agents(), below].into_iter().flatten().min();
+        let kept = chat.durable.as_ref().and_then(|it| {
+            let (name, journal) = (Arc::clone(it.id()), Arc::clone(it.journal()?));
+            Some(ParentChat { name, journal, incarnation: Arc::clone(it.incarnation()) })
+        });
+        let approver = chat.approval_policy(&chat.agent).approver();
+        Self {
+            kept,
+            budget: chat.spending.guard.budget().clone(),
+            progress_sender,
+            approver: approver.map(|(who, it)| (who.map(str::to_owned), Arc::clone(it))),
+            on_waiting: chat.waiting_hook().cloned(),
+            is_watched: is_watched || caller.is_some_and(|caller| caller.is_watched),
+            depth,
+            left: Mutex::new(rails.agents_of_run()),
+            traced: OnceLock::new(),
+            denied: Mutex::default(),
+            places: chat.options.as_ref().map(|options| options.places.clone()).unwrap_or_default(),
+            above,
+        }
+    }
+}
+
+impl SubagentHost {
+    /// Counts what an opened agent has spent in earlier processes. What it has spent in this
+    /// process, in an earlier attempt of the tool, was counted at that time.
+    fn count_spent(&self, name: &str, chat: &ConversationState) {
+        self.add_sources(chat.approvals.taint.sources());
+        let mut state = self.state();
+        if !state.opened.insert(name.to_owned()) {
+            return;
+        }
+        let Some(spent) = chat.budget().call_spent() else { return };
+        let new = rest_of([&*spent], &state.counted);
+        state.counted = rest_of([&state.counted], &spent).map(|rest| *rest).unwrap_or_default();
+        drop(state);
+        if let Some(new) = new {
+            self.kept_budget().charge_agents(&new);
+        }
+    }
+}
+
+/// A run that a call has started.
+pub(crate) struct ChildRun {
+    /// The call, if it belongs to a run.
+    site: Option<Arc<SubagentHost>>,
+    /// Whether the conversation of the agent is named after the call.
+    names: bool,
+    /// The number of the agent among those whose conversations are named after the call.
+    number: u32,
+    pub(crate) stop: CancellationToken,
+}
+
+impl ChildRun {
+    /// For an agent of this call, which `names` its conversation or leaves it to the program.
+    pub(crate) fn of(context: &ToolContext, names: bool) -> Self {
+        let site = context.host::<SubagentHost>();
+        let named = site.as_ref().filter(|_| names);
+        let number = named.map_or(0, |site| site.next_number(context.attempt()));
+        Self { site, names, number, stop: context.cancellation().clone() }
+    }
+
+    pub(crate) fn site(&self) -> Option<&Arc<SubagentHost>> {
+        self.site.as_ref()
+    }
+
+    /// The budget of the call that the agent is within.
+    pub(crate) fn budget(&self) -> Option<&Budget> {
+        let site = self.site.as_ref()?;
+        let is_kept = self.names && site.caller.kept.is_some();
+        Some(if is_kept { site.kept_budget() } else { site.budget() })
+    }
+
+    /// Waits until the agent may begin. Returns `false` if the call was told to stop.
+    pub(crate) async fn may_begin(&self) -> bool {
+        let Some(site) = &self.site else { return !self.stop.is_cancelled() };
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => false,
+            is_written = site.is_written(self.names) => is_written,
+        }
+    }
+
+    /// The name of the agent's conversation, and its parent, if the caller's conversation is in a
+    /// journal.
+    fn conversation_in_journal(&self) -> Option<(String, &ParentChat)> {
+        let site = self.site.as_ref()?;
+        let parent = site.caller.kept.as_ref()?;
+        Some((name_of_agent(&parent.name, site.call.id(), self.number), parent))
+    }
+
+    /// Counts an agent with these side effects that runs in a chat of its own.
+    ///
+    /// # Errors
+    /// Fails if the agent may not run.
+    pub(crate) fn admit(&self, effects: SideEffects) -> Result<(), Error> {
+        self.site.as_ref().map_or(Ok(()), |site| site.admit(effects))
+    }
+
+    /// Begins the conversation, or opens it in its present state.
+    ///
+    /// # Errors
+    /// Fails if the agent may not run, or if its conversation cannot be opened.
+    pub(crate) async fn open_or_begin(
+        &self,
+        chat: &mut ConversationState,
+        effects: SideEffects,
+        begins: (&RunInput, Option<&OutputSpec>),
+    ) -> Result<ChildState, Error> {
+        let entered = self.enter(chat, effects, begins).await;
+        if let Err(error) = &entered
+            && let (Some(site), Some((name, _))) = (&self.site, self.conversation_in_journal())
+        {
+            site.state().cut_off = SuspendedChild::by(error, false, &name);
+        }
+        entered
+    }
+
+    async fn enter(
+        &self,
+        chat: &mut ConversationState,
+        effects: SideEffects,
+        (input, output_spec): (&RunInput, Option<&OutputSpec>),
+    ) -> Result<ChildState, Error> {
+        let Some(site) = &self.site else { return Ok(ChildState::New) };
+        site.admit(effects)?;
+        let Some((name, parent)) = self.conversation_in_journal() else {
+            return Ok(ChildState::New);
+        };
+        parent.check().await?;
+        let ParentChat { name: parent, journal, .. } = parent;
+        let mut opened = open_conversation(&chat.agent, Arc::clone(journal), &name).await?;
+        let Some(first) = opened.transcript().messages().first() else {
+            site.count_spent(&name, &opened);
+            opened.describe(&Metadata::new().parent(&**parent)).await?;
+            (chat.durable, chat.tracer) = (opened.durable.take(), opened.tracer);
+            chat.continue_as(opened.agent);
+            return Ok(ChildState::New);
+        };
+        // The caller's conversation may have been deleted and begun anew under its name.
+        let is_of_call = opened.machine.is_called_by(&site.message);
+        if !is_of_call || !conversations_below(&**journal, parent).await?.contains(&name) {
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                format!(
+                    "there is a conversation `{name}` already that is not one of the agents of `{parent}`, \
+                     so the agent did not run"
+                ),
+            ));
+        }
+        site.count_spent(&name, &opened);
+        // The words for the schema are the library's own, and a schema whose descriptions have changed is the same.
+        let (wanted, before) =
+            (output_spec.and_then(|it| it.schema.as_ref()), opened.machine.wanted());
+        let before = without_schema(first, before.and_then(|it| it.schema.as_ref()));
+        let is_same = |said: &Message| without_schema(said, wanted) == before;
+        if !matches!(input, RunInput::Say(said) if is_same(said)) {
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                format!(
+                    "the conversation `{name}` has begun with another message than the one that the call \
+                     gives its agent now, so the agent did not go on. A tool must run its agents in the \
+                     same order, with the same messages, each time that a call is repeated"
+                ),
+            ));
+        }
+        Ok(match opened.machine.next() {
+            Action::Finish(ended @ (Outcome::Answered | Outcome::Denied)) => {
+                ChildState::Finished(Box::new(opened), ended)
+            }
+            _ => ChildState::Interrupted(Box::new(opened)),
+        })
+    }
+
+    /// Handles the end of the run of this conversation. If calls of it wait, then the caller's call
+    /// waits for them, too, if both conversations can be opened again.
+    pub(crate) fn handle_run_end(
+        &self,
+        stopped: &Stopped,
+        chat: &ConversationState,
+        is_kept: bool,
+    ) {
+        if let Some(site) = self.site.as_ref().filter(|site| site.must_stop_on_denial())
+            && stopped.outcome() == Outcome::Denied
+        {
+            let mut denied = site.caller.denied.lock().unwrap_or_else(PoisonError::into_inner);
+            *denied = Some(site.call.id().to_owned());
+        }
+        let Some(site) = self.site.as_ref().filter(|site| site.caller.kept.is_some()) else {
+            return;
+        };
+        let Some(name) = chat.conversation().filter(|_| chat.is_in_journal()) else { return };
+        if stopped.outcome() == Outcome::Waiting {
+            let outcome = match left_in_doubt(stopped) {
+                true => CallOutcome::InDoubt,
+                false => CallOutcome::Failed,
+            };
+            site.state().waits = Some((name.to_owned(), outcome));
+        }
+        if let Some(error) = stopped.error().filter(|_| is_kept) {
+            site.state().cut_off = SuspendedChild::by(error, chat.is_lost(), name);
+        }
+    }
+}
+
+/// The state of the conversation of a call's agent.
+pub(crate) enum ChildState {
+    /// Nothing was said in it.
+    New,
+    /// The agent was working when its process ended.
+    Interrupted(Box<ConversationState>),
+    /// The agent has answered, or a denial has ended its run, and its caller has not learned of it.
+    Finished(Box<ConversationState>, Outcome),
+}
+
+/// Whether calls of a stopped run may have partly run.
+pub(crate) fn left_in_doubt(stopped: &Stopped) -> bool {
+    let results = stopped.transcript().messages().iter().flat_map(Message::results);
+    let mut outcomes = results.map(|result| result.outcome());
+    let is_lost = |error: &Error| error.kind() == ErrorKind::Journal || error.is_conflict();
+    stopped.error().is_some_and(is_lost)
+        || outcomes.any(|it| matches!(it, CallOutcome::InDoubt | CallOutcome::StillRunning))
+}

@@ -1,0 +1,394 @@
+//! An agent that is run by a call of another agent's run: what it gets from that run, where its
+//! conversation is kept, and what it returns.
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use tokio::sync::oneshot;
+
+use super::suspended_child::SuspendedChild;
+use crate::{
+    AgentCall,
+    agent::OnWaiting,
+    conversation::durable::guarded,
+    run::progress::{AgentRequest, PauseGuard, ProgressSender},
+};
+use harness_core::{
+    error::{Error, ErrorKind},
+    journal::{CallSpent, Fact, Incarnation, Journal, Source, Sources},
+    message::{CallOutcome, ToolCall},
+    policy::{Approver, Budget, Permissions, rest_of},
+    tool::{ConcurrencyLimit, HumanWait, HumanWaitGuard, SideEffects, ToolRegistry},
+};
+
+/// The approver, with the name that tells this person from others.
+pub(crate) type NamedApprover = (Option<String>, Arc<dyn Approver>);
+
+/// The conversation of a run in its journal.
+pub(super) struct ParentChat {
+    pub(super) name: Arc<str>,
+    pub(super) journal: Arc<dyn Journal>,
+    /// Which conversation of this name it is.
+    pub(super) incarnation: Arc<OnceLock<Incarnation>>,
+}
+
+impl ParentChat {
+    /// Fails if the journal does not have this conversation any more.
+    pub(super) async fn check(&self) -> Result<(), Error> {
+        // Only the head is needed, and no fact has this number.
+        let there = guarded(|| self.journal.read(&self.name, u64::MAX)).await?.head.incarnation;
+        if there.is_some() && there == self.incarnation.get().copied() {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Conflict,
+            format!(
+                "the conversation `{}` was deleted while a call of it ran, so the agent of the call did not run",
+                self.name
+            ),
+        ))
+    }
+}
+
+/// What the calls of a run pass on to their agents.
+pub(crate) struct ParentRun {
+    /// The conversation, if a journal keeps it.
+    pub(super) kept: Option<ParentChat>,
+    pub(super) budget: Budget,
+    pub(super) progress_sender: ProgressSender,
+    pub(super) approver: Option<NamedApprover>,
+    pub(super) on_waiting: Option<Arc<OnWaiting>>,
+    /// The call that has started this run.
+    pub(super) above: Option<Arc<SubagentHost>>,
+    /// Places that are held by a call that the run is part of.
+    pub(super) places: Vec<ConcurrencyLimit>,
+    /// Whether somebody watches its events.
+    pub(super) is_watched: bool,
+    /// How many levels of agents may still be nested below it.
+    pub(super) depth: Option<u32>,
+    /// How many agents it may still run.
+    pub(super) left: Mutex<Option<u32>>,
+    /// The name of the run in traces.
+    pub(super) traced: OnceLock<String>,
+    /// The call in which an agent's call was denied, if that ends this run, too.
+    pub(super) denied: Mutex<Option<String>>,
+}
+
+impl ParentRun {
+    pub(crate) fn progress_sender(&self) -> ProgressSender {
+        self.progress_sender.clone()
+    }
+
+    /// Places that are held by a call that the run is part of.
+    pub(crate) fn places(&self) -> &[ConcurrencyLimit] {
+        &self.places
+    }
+
+    /// Takes the call in which an agent's call was denied, if that ends this run, too.
+    pub(crate) fn take_denied_call(&self) -> Option<String> {
+        self.denied.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Sets the name of the run in traces.
+    pub(crate) fn is_traced_as(&self, run: &str) {
+        if !run.is_empty() {
+            let _ = self.traced.set(run.to_owned());
+        }
+    }
+}
+
+/// One call of a run, for the agents that it runs.
+pub(crate) struct SubagentHost {
+    pub(crate) caller: Arc<ParentRun>,
+    pub(crate) call: ToolCall,
+    /// The id of the message that the model has answered with the call.
+    pub(crate) message: String,
+    effects: SideEffects,
+    /// The permissions that apply in the run, and what its conversation had read before the call.
+    rules: CallerRules,
+    /// Whether its tool is an agent, which reads nothing itself.
+    is_agent: bool,
+    /// The number of the tool's last attempt, and how many agents that attempt has run so far.
+    runs: Mutex<(u32, u32)>,
+    /// What its agents spend in this process.
+    budget: OnceLock<Budget>,
+    /// The part of it that those spend whose conversations are kept.
+    kept_budget: OnceLock<Budget>,
+    /// How long its agents have waited for a person, or until the call was written.
+    asking: HumanWait,
+    /// Whether it has begun without a fact in the journal, perhaps while the model is still
+    /// answering.
+    is_unwritten: AtomicBool,
+    /// Whether it is written that it runs agents whose conversations are in no journal.
+    runs_unkept: AtomicBool,
+    state: Mutex<SubagentState>,
+}
+
+#[derive(Default)]
+pub(super) struct SubagentState {
+    /// What its agents whose conversations are kept have spent in earlier processes and is counted already.
+    pub(super) counted: CallSpent,
+    /// What facts of this run have recorded of the budget.
+    pub(super) recorded: CallSpent,
+    /// The conversation of an agent that waits for somebody, and the outcome of a call that passes its error on.
+    pub(super) waits: Option<(String, CallOutcome)>,
+    /// The agent that could not continue, if there is one.
+    pub(super) cut_off: Option<SuspendedChild>,
+    /// The conversations that were opened in this process.
+    pub(super) opened: HashSet<String>,
+    /// What the conversations of its agents have read.
+    pub(super) read: Sources,
+}
+
+impl SubagentHost {
+    pub(crate) fn new(
+        caller: &Arc<ParentRun>,
+        call: &ToolCall,
+        effects: SideEffects,
+        rules: CallerRules,
+        counted: CallSpent,
+        asking: HumanWait,
+        is_unwritten: bool,
+    ) -> Self {
+        Self {
+            caller: Arc::clone(caller),
+            call: call.clone(),
+            message: String::new(),
+            effects,
+            rules,
+            is_agent: false,
+            runs: Mutex::default(),
+            budget: OnceLock::new(),
+            kept_budget: OnceLock::new(),
+            asking,
+            is_unwritten: is_unwritten.into(),
+            runs_unkept: false.into(),
+            state: Mutex::new(SubagentState { counted, ..SubagentState::default() }),
+        }
+    }
+
+    /// Sets whether its tool is an agent.
+    pub(crate) fn of_agent(mut self, is_agent: bool) -> Self {
+        self.is_agent = is_agent;
+        self
+    }
+
+    /// Sets the id of the message that the model has answered with the call.
+    pub(crate) fn with_message_id(mut self, message: &str) -> Self {
+        self.message = message.to_owned();
+        self
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, SubagentState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The budget of the agents that this call runs. It is a part of the budget of the run that made the call.
+    pub(crate) fn budget(&self) -> &Budget {
+        self.budget.get_or_init(|| Budget::of_agents(&self.caller.budget))
+    }
+
+    /// The part of that budget for agents whose conversations are kept.
+    pub(super) fn kept_budget(&self) -> &Budget {
+        self.kept_budget.get_or_init(|| Budget::of_agents(self.budget()))
+    }
+
+    pub(crate) fn rules(&self) -> &CallerRules {
+        &self.rules
+    }
+
+    /// What the call has read, if it runs agents. What the caller had read before is left out.
+    pub(crate) fn source(&self) -> Option<Source> {
+        let read = self.state().read.clone();
+        let effects = if self.is_agent { SideEffects::NONE } else { self.effects };
+        let source = Source::new(self.call.name(), effects).around(&read);
+        (self.is_agent || !source.inside.is_empty()).then_some(source)
+    }
+
+    /// What its caller had read before the call, and what the tool itself may have read, if it is no agent.
+    fn known_before_call(&self) -> Sources {
+        let mut knew = self.rules.read.clone();
+        if !self.is_agent {
+            knew.add(&Source::new(self.call.name(), self.effects));
+        }
+        knew
+    }
+
+    /// What the call knows now: also what its agents have read so far.
+    pub(crate) fn known_sources(&self) -> Sources {
+        let mut knows = self.known_before_call();
+        knows.add_all(self.state().read.all());
+        knows
+    }
+
+    /// Counts what the conversation of one of its agents has read, here and in the calls that led here: words of an
+    /// agent can reach its caller at any time, also when it is stopped.
+    pub(crate) fn add_sources(&self, sources: &Sources) {
+        let new = sources.beyond(&self.known_before_call());
+        if !self.state().read.add_all(new.all()) {
+            return;
+        }
+        if let (Some(above), Some(source)) = (&self.caller.above, self.source()) {
+            let mut read = Sources::default();
+            read.add(&source);
+            above.add_sources(&read);
+        }
+    }
+
+    /// The approver of the run.
+    pub(crate) fn approver(&self) -> Option<(Option<&str>, &Arc<dyn Approver>)> {
+        self.caller.approver.as_ref().map(|(who, approver)| (who.as_deref(), approver))
+    }
+
+    pub(crate) fn on_waiting(&self) -> Option<&Arc<OnWaiting>> {
+        self.caller.on_waiting.as_ref()
+    }
+
+    /// The fact that this call has started a run, if the conversation of the call is kept.
+    pub(crate) fn started_run_fact(&self) -> Option<Fact> {
+        let conversation = self.caller.kept.as_ref()?.name.to_string();
+        let (call, message) = (self.call.id().to_owned(), Some(self.message.clone()));
+        Some(Fact::CalledBy { conversation, call, message })
+    }
+
+    /// The names of the tools that led here, the outermost first.
+    pub(crate) fn tool_names(&self) -> Vec<String> {
+        let mut names =
+            self.caller.above.as_ref().map(|above| above.tool_names()).unwrap_or_default();
+        names.push(self.call.name().to_owned());
+        names
+    }
+
+    /// What its agents have spent that no fact of this run has recorded yet.
+    pub(crate) fn unrecorded_spending(&self) -> Option<Box<CallSpent>> {
+        let mut spent = self.budget.get()?.call_spent()?;
+        spent.kept = self.kept_budget.get().and_then(Budget::call_spent);
+        let mut state = self.state();
+        let rest = rest_of([&*spent], &state.recorded);
+        state.recorded = *spent;
+        rest
+    }
+
+    /// The conversation of an agent of the call that waits for somebody, and the outcome of a call that passes its error on.
+    pub(crate) fn awaited_conversation(&self) -> Option<(String, CallOutcome)> {
+        self.state().waits.clone()
+    }
+
+    /// Takes the agent of the call that could not continue.
+    pub(crate) fn cut_off(&self) -> Option<SuspendedChild> {
+        self.state().cut_off.take()
+    }
+
+    /// Whether a denial of an agent's call ends the runs above it.
+    pub(crate) fn must_stop_on_denial(&self) -> bool {
+        self.rules.permissions.iter().any(|permissions| permissions.stops_on_denial())
+    }
+
+    /// Where the run receives the events of its agents, if somebody watches them.
+    pub(crate) fn listener(&self) -> Option<(ProgressSender, AgentCall)> {
+        let call = AgentCall { tool: self.call.name().into(), call: self.call.id().into() };
+        self.caller.is_watched.then(|| (self.caller.progress_sender.clone(), call))
+    }
+
+    /// The name of the run in traces, and the id of the call.
+    pub(crate) fn trace_ids(&self) -> Option<(&str, &str)> {
+        Some((self.caller.traced.get()?, self.call.id()))
+    }
+
+    /// A person is asked until the returned value is dropped. That time does not count in the runs
+    /// above and in the calls that led here.
+    pub(crate) fn pause(&self) -> Vec<(PauseGuard, HumanWaitGuard)> {
+        let mut all = self.caller.above.as_ref().map(|above| above.pause()).unwrap_or_default();
+        all.push((self.caller.progress_sender.pause(), self.asking.begin()));
+        all
+    }
+
+    /// Counts an agent with these side effects, or refuses it.
+    pub(crate) fn admit(&self, effects: SideEffects) -> Result<(), Error> {
+        let refused = |why: String| Err(Error::new(ErrorKind::Configuration, why));
+        if !self.effects.has_all(effects) {
+            let tool = self.call.name();
+            return refused(format!(
+                "the tool `{tool}` declares `{}`, and the agent that it runs has tools with `{effects}`: \
+                 the agent did not run. Declare all of them on the tool, or let the agent run with fewer \
+                 tools, by `only_tools`",
+                self.effects
+            ));
+        }
+        if self.caller.depth == Some(0) {
+            return refused(
+                "agents are already nested as deep as they may be: the agent did not run. \
+                 `Guardrails::agent_depth` allows more"
+                    .to_owned(),
+            );
+        }
+        let mut left = self.caller.left.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *left {
+            None => Ok(()),
+            Some(0) => refused(
+                "the run has already used all the agents that it may: the agent did not run. \
+                 `Guardrails::agents` allows more"
+                    .to_owned(),
+            ),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits until the model's answer is complete and the start of the call is written: an agent
+    /// costs money, and its conversation is named after the call. If the agent's conversation is not kept, what it costs
+    /// would be lost with the process, so it is written that there is such an agent.
+    pub(crate) async fn is_written(&self, is_kept: bool) -> bool {
+        let is_unkept = !is_kept && self.caller.kept.is_some();
+        let is_untold = is_unkept && !self.runs_unkept.load(Ordering::Acquire);
+        if !self.is_unwritten.load(Ordering::Acquire) && !is_untold {
+            return true;
+        }
+        let _no_time = self.asking.begin();
+        let (permission, permitted) = oneshot::channel();
+        let unkept = is_untold.then(|| self.call.id().to_owned());
+        self.caller.progress_sender.request_agent(AgentRequest { unkept, permission });
+        if permitted.await.is_err() {
+            return false;
+        }
+        self.is_unwritten.store(false, Ordering::Release);
+        self.runs_unkept.fetch_or(is_untold, Ordering::AcqRel);
+        true
+    }
+
+    /// The number of the next agent in this attempt of the tool.
+    pub(crate) fn next_number(&self, attempt: u32) -> u32 {
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        if runs.0 != attempt {
+            *runs = (attempt, 0);
+        }
+        let number = runs.1;
+        runs.1 = number.saturating_add(1);
+        number
+    }
+
+    /// Whether one of its agents was entered in this process.
+    pub(crate) fn has_entered(&self) -> bool {
+        !self.state().opened.is_empty()
+    }
+}
+
+/// What a run passes on to the agents of its calls for the decisions about their calls.
+pub(crate) struct CallerRules {
+    /// The permissions that apply in the run, those of the runs above it among them.
+    pub(crate) permissions: Vec<Arc<Permissions>>,
+    /// What its conversation has read.
+    pub(crate) read: Sources,
+}
+
+/// All side effects that these tools declare.
+pub(crate) fn effects_of(tools: &ToolRegistry) -> SideEffects {
+    tools.tools().iter().fold(SideEffects::NONE, |all, tool| all.union(tool.side_effects()))
+}

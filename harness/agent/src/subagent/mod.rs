@@ -1,0 +1,8 @@
+//! Agents inside of calls.
+
+pub(crate) mod agent_names;
+pub(crate) mod agents_below;
+pub(crate) mod as_tool;
+pub(crate) mod child_run;
+pub(crate) mod host;
+pub(crate) mod suspended_child;
