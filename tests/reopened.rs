@@ -160,7 +160,7 @@ async fn a_message_that_is_stopped_while_tools_find_out_is_not_said() {
         assert!(run.as_mut().now_or_never().is_none(), "the tool does not answer");
         stop.cancel();
         let stopped = run.await.expect_err("stopped");
-        assert!(stopped.to_string().contains("nothing was said"), "{stopped}");
+        assert!(stopped.to_string().contains("the message was not added"), "{stopped}");
     }
     assert_eq!((chat.transcript().messages().len(), chat.in_doubt().len()), (before, 1));
     chat.send("Hm?").await.expect("an answer");

@@ -176,7 +176,7 @@ async fn a_message_whose_description_does_not_arrive_can_be_stopped() {
         }
         let end = timeout(minute, run.finish()).await.expect("stopped");
         let stopped = end.expect_err("nothing was said");
-        assert!(stopped.to_string().contains("nothing was said"), "{stopped}");
+        assert!(stopped.to_string().contains("the message was not added"), "{stopped}");
         assert!(journal.read(CHAT, 0).await.expect("facts").facts.is_empty());
         if !closes {
             let run = chats.send(CHAT, "Hello?").describe(about).await.expect("a run");

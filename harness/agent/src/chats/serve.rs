@@ -120,7 +120,7 @@ impl ChatTask {
     async fn run(&self, chat: &mut Chat, mut job: QueuedRun) {
         let slot = &*self.slot;
         if job.watched && slot.lock().watchers == 0 {
-            let why = "the run was stopped before it began, because nobody watched it any more: the message was not added to the conversation";
+            let why = "the run was stopped before it began, because nobody watched it any more: the message was not added";
             slot.end_run(Err(not_begun(Error::new(ErrorKind::Closed, why))));
             return;
         }
@@ -157,7 +157,8 @@ impl ChatTask {
         let run = match job.prepare.take() {
             None => run,
             Some(prepare) => caught(|| prepare(run)).map_err(|panicked| {
-                let what = format!("the function given to `with` {panicked}: nothing was said");
+                let what =
+                    format!("the function given to `with` {panicked}: the message was not added");
                 not_begun(Error::new(ErrorKind::Panicked, what))
             })?,
         };
@@ -213,7 +214,7 @@ impl Drop for ChatTask {
                 }
                 _ => (ErrorKind::Closed, "the conversations were closed in this process"),
             };
-            let waited = Error::new(kind, format!("{what}: nothing was said"));
+            let waited = Error::new(kind, format!("{what}: the message was not added"));
             let went_on = format!(
                 "{what} while the run went on: the journal has what was said and done until then. Go on with \
                  `resume`"

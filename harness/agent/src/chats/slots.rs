@@ -132,6 +132,6 @@ pub(super) fn runtime() -> Result<Handle, Error> {
 pub(super) fn closed() -> Error {
     Error::new(
         ErrorKind::Closed,
-        "the conversations were closed in this process: nothing was said. It can be said in another one",
+        "the conversations were closed in this process: the message was not added. It can be said in another one",
     )
 }

@@ -413,7 +413,7 @@ impl<'a> RunDriver<'a> {
 
 /// The error of a run that was stopped before it began, while the journal did not answer.
 pub(crate) fn unanswered() -> Error {
-    let what = "the run was stopped before the journal had answered: nothing was said";
+    let what = "the run was stopped before the journal had answered: the message was not added";
     Error::new(ErrorKind::Journal, what)
 }
 
