@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     Machine, OpenCall,
-    run::{prefix::PrefixPolicy, tool_search::deferred_tools},
+    run::{sent_prefix::PrefixPolicy, tool_search::deferred_tools},
 };
 use harness_core::{
     context::Window,

@@ -40,9 +40,9 @@ pub use self::{
         typed::{Answered, Answering},
     },
     run::{
-        prefix::PrefixPolicy,
         reply::{Reply, Stopped},
         run::Run,
+        sent_prefix::PrefixPolicy,
         steering::Steering,
     },
     steps::steps::Steps,

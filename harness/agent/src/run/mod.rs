@@ -16,6 +16,7 @@ pub(crate) mod request_state;
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 pub(crate) mod run;
 pub(crate) mod run_loop;
+pub(crate) mod sent_prefix;
 pub(crate) mod steering;
 pub(crate) mod step;
 pub(crate) mod stop_signals;

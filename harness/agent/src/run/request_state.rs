@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    prefix::{SentPrefix, behind_prefix},
+    sent_prefix::{SentPrefix, behind_prefix},
     tool_search::OfferedTools,
 };
 use crate::{
