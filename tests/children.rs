@@ -475,7 +475,7 @@ async fn an_agent_without_a_journal_cannot_wait_and_says_so() {
     let inner = payer(Permissions::default());
     let lead = agent(calls(&["inner"])).tools([inner.as_tool("inner", "Works.")]).approver(later);
     let reply = lead.build().expect("an agent").run("Go.").await.expect("an answer");
-    assert!(reply.text().contains("conversation is in a journal"), "{reply}");
+    assert!(reply.text().contains("a journal keeps below"), "{reply}");
 }
 
 #[tokio::test]

@@ -2,7 +2,10 @@
 //! agent in a call, or one that makes a summary.
 
 use std::{
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
     time::SystemTime,
 };
 
@@ -331,6 +334,142 @@ async fn what_an_agent_has_cost_stays_counted_if_the_program_says_that_nothing_h
             assert!(whole.known_cost > before.known_cost, "{way:?}: {whole:?}, {before:?}");
             assert!(is_known(&before) || !is_known(&whole), "{way:?}: {whole:?}");
         }
+    }
+}
+
+/// How a call goes on whose agents have spent something.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum GoesOn {
+    /// Its tool finds out by an agent that nothing has happened.
+    Cleared,
+    /// Its agent has waited for somebody.
+    Answered,
+}
+
+/// An agent whose function runs an agent whose conversation is kept, and that runs another one beside it, whose
+/// conversation is not kept, once. What the journal holds is kept whenever the first one has put something, and when it
+/// has answered.
+fn mixed(left: &Left, goes_on: GoesOn) -> Agent {
+    let once = ScriptedProvider::answering(|_| reply().text("no").tokens(30_000, 30));
+    let once = agent(once).build().expect("an agent");
+    let (within, after) = (left.clone(), left.clone());
+    let put = tool("put", WRITE, move |_| {
+        within.keep();
+        async { Ok("put".to_owned()) }
+    });
+    let puts = ScriptedProvider::answering(|request| match request.results().next() {
+        None => reply().call_with_id("c", "put", json!({})).tokens(1_000, 10),
+        Some(_) => reply().text("42").tokens(1_000, 10),
+    });
+    let asks_person = match goes_on {
+        GoesOn::Cleared => Permissions::allow_all(),
+        GoesOn::Answered => Permissions::default().ask("put"),
+    };
+    let kept = agent(puts).tools([put.idempotent()]).permissions(asks_person);
+    let kept = kept.build().expect("an agent");
+    let (beside, is_first) = (once.clone(), Arc::new(AtomicBool::new(goes_on == GoesOn::Answered)));
+    let ask = tool("ask", WRITE, move |context| {
+        let (kept, beside, after) = (kept.clone(), beside.clone(), after.clone());
+        let is_first = is_first.swap(false, Ordering::SeqCst);
+        async move {
+            if is_first {
+                beside.chat().send("Are you sure?").in_call(&context).await?;
+            }
+            let reply = kept.run("Put it.").in_call(&context).await?;
+            after.keep();
+            Ok(reply.text().to_owned())
+        }
+    });
+    let ask = ask.with_reconcile(move |context, _| {
+        let once = once.clone();
+        Box::pin(async move {
+            once.chat().send("Is it done?").in_call(&context).await?;
+            Ok(Reconciled::NotHappened)
+        })
+    });
+    let later = |question: ApprovalRequest| std::future::ready(question.later(None));
+    agent(asks()).tools([ask]).approver(later).build().expect("an agent")
+}
+
+#[tokio::test]
+async fn what_agents_with_and_without_a_kept_conversation_have_spent_in_one_call_is_counted_once() {
+    for goes_on in [GoesOn::Cleared, GoesOn::Answered] {
+        let mut left = Left::default();
+        let mut lead = mixed(&left, goes_on);
+        let mut chat = lead.open(&left.journal, CHAT).await.expect("opened");
+        let ended = chat.send("Go.").await;
+        match goes_on {
+            GoesOn::Cleared => {
+                left = Left { journal: left.take().swap_remove(0), ..Left::default() };
+                lead = mixed(&left, goes_on);
+                chat = lead.open(&left.journal, CHAT).await.expect("opened");
+            }
+            GoesOn::Answered => {
+                assert_eq!(ended.expect_err("it waits").outcome(), Outcome::Waiting);
+                assert_eq!(
+                    spent(&lead, &copy_of(&left.journal).await).await,
+                    chat.budget().spent()
+                );
+                let inbox = lead.inbox(&left.journal);
+                let question = inbox.waiting("chat/c").await.expect("facts")[0].question();
+                inbox
+                    .decide("chat/c", question.expect("a question").yes())
+                    .await
+                    .expect("it waits");
+            }
+        }
+        assert_eq!(chat.resume().await.expect("an answer").text(), "42");
+        let whole = chat.budget().spent();
+        drop(chat);
+        assert_eq!(whole.usage.input, Some(32_200), "{goes_on:?}");
+        assert_eq!(spent(&lead, &left.journal).await, whole, "{goes_on:?}");
+        let mut stands = Vec::new();
+        for journal in left.take() {
+            let spent = spent(&lead, &journal).await;
+            assert!(is_known(&spent), "{goes_on:?}: {spent:?}");
+            stands.push(spent.usage.input);
+        }
+        assert_eq!(stands, [Some(31_100), Some(32_100)], "{goes_on:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_in_doubt_that_was_settled_leaves_the_cost_known_until_the_model_is_asked() {
+    let left = Left::default();
+    let within = left.clone();
+    let ask = tool("ask", WRITE, move |_| {
+        within.keep();
+        async { Ok("done".to_owned()) }
+    });
+    let built = |left: &Left| {
+        let model = left.model(|request| match request.results().next() {
+            None => reply().call_with_id("c", "ask", json!({})).tokens(100, 10),
+            Some(_) => reply().text("I see.").tokens(100, 10),
+        });
+        agent(model).tools([ask.clone()]).build().expect("an agent")
+    };
+    let lead = built(&Left::default());
+    lead.open(&left.journal, CHAT).await.expect("opened").send("Go.").await.expect("an answer");
+    let killed = left.take().swap_remove(0);
+    for is_reopened in [false, true] {
+        let left = Left { journal: copy_of(&killed).await, ..Left::default() };
+        let lead = built(&left);
+        let mut chat = lead.open(&left.journal, CHAT).await.expect("opened");
+        let doubt = chat.in_doubt().swap_remove(0);
+        chat.settle(doubt.succeeded("done")).await.expect("settled");
+        let before = chat.budget().spent();
+        assert!(is_known(&before));
+        assert_eq!(spent(&lead, &copy_of(&left.journal).await).await, before);
+        if is_reopened {
+            drop(chat);
+            chat = lead.open(&left.journal, CHAT).await.expect("opened");
+        }
+        assert_eq!(chat.resume().await.expect("an answer").text(), "I see.");
+        assert!(is_known(&chat.budget().spent()));
+        drop(chat);
+        assert!(is_known(&spent(&lead, &left.journal).await));
+        let asked = left.take().swap_remove(0);
+        assert!(!is_known(&spent(&lead, &asked).await), "{is_reopened}");
     }
 }
 

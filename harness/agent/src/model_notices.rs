@@ -248,8 +248,8 @@ pub(super) fn agent_stopped(stopped: &str, outcome: Outcome, last_words: &str) -
     let mut text = format!("the agent came to no answer: {stopped}");
     if outcome == Outcome::Waiting {
         text.push_str(
-            ". What a person is to decide or answer later can only be given to an agent whose \
-             caller's conversation is in a journal",
+            ". What a person is to decide or answer later can only be given to an agent that a journal \
+             keeps below its caller's conversation",
         );
     }
     if !last_words.is_empty() {

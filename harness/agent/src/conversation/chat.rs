@@ -166,14 +166,17 @@ impl Chat {
         self.state.budget()
     }
 
-    /// What a person has allowed by *always* in this conversation, in the order of the answers.
+    /// What a person has allowed by *always* in this conversation, in the order of the answers. What a person has allowed of
+    /// the calls of an agent in a call holds in the agent's own conversation alone, `<caller>/<call id>`: open that one with
+    /// [`Agent::open`] to read it, or to [`revoke`](Self::revoke) it, while the caller does not run the agent.
     pub fn grants(&self) -> &[Grant] {
         &self.state.approvals.grants
     }
 
     /// Withdraws what a person has allowed by *always*. From now on, each call of this scope is
-    /// asked about again, also a call that was allowed by the grant and has not started. If a call
-    /// had started in a process that is gone, and the grant let it run again, it is now [in
+    /// asked about again, also a call that was allowed by the grant and has not started. The call that the person was asked
+    /// about when the grant was given was allowed by that answer and not by the grant: if it has not ended, it still runs. If
+    /// a call had started in a process that is gone, or its agent had waited, and the grant let it run again, it is now [in
     /// doubt](Self::in_doubt). Returns whether there was such a grant. A conversation in a journal
     /// writes the change with the next run, or at once by [`save`](Self::save). If the process ends
     /// before that, the change is lost.

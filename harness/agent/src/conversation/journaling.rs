@@ -29,6 +29,7 @@ impl ConversationState {
             }
             // Nobody else may answer a call in doubt.
             self.record(&fact)?;
+            self.has_waited = true;
             return self.save().await;
         }
         if is_result {

@@ -394,7 +394,9 @@ impl StateReader {
     fn take(&mut self, envelope: &Envelope) -> Result<(), Error> {
         let Self { state, read, waited } = self;
         let folded = envelope.fact().and_then(|fact| {
-            let before = || state.machine.next() == Action::AwaitAnswers;
+            // No run goes on while the program says what became of a call in doubt.
+            let before =
+                || matches!(state.machine.next(), Action::AwaitAnswers | Action::FindOut(_));
             *waited = is_answer(&fact).then(|| waited.unwrap_or_else(before));
             state.read_fact(&fact, envelope)
         });

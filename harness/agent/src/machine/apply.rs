@@ -383,9 +383,10 @@ impl Machine {
 
     /// A call has to be decided again.
     fn apply_undecided(&mut self, call: &str) -> Result<(), Error> {
-        let CallStatus::Allowed(ApprovedCall { again: false, .. }) = self.call(call)?.status else {
-            return Err(cannot(format!("`{call}` cannot be decided again now")));
-        };
+        match &self.call(call)?.status {
+            CallStatus::Allowed(granted) if !granted.has_run() => {}
+            _ => return Err(cannot(format!("`{call}` cannot be decided again now"))),
+        }
         self.set(call, CallStatus::Asked);
         Ok(())
     }
@@ -394,9 +395,9 @@ impl Machine {
     fn apply_waits(&mut self, call: &str, wait: &Wait) -> Result<(), Error> {
         let granted = match (&self.call(call)?.status, &wait.awaited) {
             (CallStatus::Asked, Awaited::Approval { .. }) => ApprovedCall::default(),
-            (CallStatus::Allowed(granted), Awaited::Result)
-            | (CallStatus::Started(granted), Awaited::Answer { .. } | Awaited::Agent { .. }) => {
-                granted.clone()
+            (CallStatus::Allowed(granted), Awaited::Result) => granted.clone(),
+            (CallStatus::Started(granted), Awaited::Answer { .. } | Awaited::Agent { .. }) => {
+                ApprovedCall { begun: true, ..granted.clone() }
             }
             _ => return Err(cannot(format!("`{call}` cannot wait for that now"))),
         };
@@ -424,12 +425,13 @@ impl Machine {
     /// A call in doubt has not happened.
     fn apply_call_cleared(&mut self, call: &str) -> Result<(), Error> {
         let granted = match &self.call(call)?.status {
-            CallStatus::Doubtful(granted) => granted,
+            // It has not begun now, which says nothing about earlier attempts.
+            CallStatus::Started(granted) => granted.clone(),
+            CallStatus::Doubtful(granted) => granted.cleared(),
             // A call that was to run again, and whose tool was asked what became of it.
-            CallStatus::Allowed(granted) if granted.again => granted,
+            CallStatus::Allowed(granted) if granted.again => granted.cleared(),
             _ => return Err(cannot(format!("`{call}` is not in doubt"))),
         };
-        let granted = ApprovedCall { again: false, begun: false, waited: false, ..granted.clone() };
         self.set(call, granted.may_run());
         Ok(())
     }
@@ -439,8 +441,8 @@ impl Machine {
         let CallStatus::Allowed(granted) = &self.call(call)?.status else {
             return Err(cannot(format!("`{call}` cannot start now")));
         };
-        let granted = ApprovedCall { begun: true, ..granted.clone() };
-        self.set(call, CallStatus::Started(granted));
+        let status = CallStatus::Started(granted.clone());
+        self.set(call, status);
         Ok(())
     }
 

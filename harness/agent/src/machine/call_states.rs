@@ -61,9 +61,9 @@ pub(crate) enum CallStatus {
 pub(crate) struct ApprovedCall {
     pub(crate) effects: SideEffects,
     pub(crate) repeat: Repeat,
-    /// Whether it has run before, or may have.
+    /// Whether it had started in a process that is gone.
     pub(crate) again: bool,
-    /// Whether it has begun in this process, or had begun before it waited.
+    /// Whether it or its agent has asked something, so that it had begun before it waited.
     pub(crate) begun: bool,
     /// Whether its agent has waited for somebody, and may have done something before.
     pub(crate) waited: bool,
@@ -94,6 +94,11 @@ impl ApprovedCall {
     /// Whether it may have done something before it is run now.
     pub(crate) fn has_run(&self) -> bool {
         self.again || self.waited
+    }
+
+    /// The same call, of which nothing has happened.
+    pub(crate) fn cleared(&self) -> Self {
+        Self { again: false, begun: false, waited: false, ..self.clone() }
     }
 
     /// The status of a call that is to run. If what had allowed it was withdrawn, it is asked about
@@ -210,7 +215,7 @@ impl ToolCallStates {
                     .then(|| ApprovedCall { revoked: true, ..granted.clone() })
             };
             let status = match &call.status {
-                CallStatus::Allowed(granted) if granted.again => {
+                CallStatus::Allowed(granted) if granted.has_run() => {
                     revoked(granted).map(CallStatus::Doubtful)
                 }
                 CallStatus::Started(granted) => revoked(granted).map(CallStatus::Started),

@@ -272,11 +272,11 @@ impl Machine {
         })
     }
 
-    /// The calls that an earlier *always* has allowed and that have not started.
+    /// The calls that an earlier *always* has allowed and that have not run.
     pub(crate) fn calls_of_grant(&self, call: &str, scope: &Scope) -> Vec<String> {
         let by = |granted: &ApprovedCall| {
             let by = granted.by_grant.as_ref();
-            !granted.again && by.is_some_and(|(asked, of)| asked == call && of == scope)
+            !granted.has_run() && by.is_some_and(|(asked, of)| asked == call && of == scope)
         };
         let those = self.calls().filter(|CallState { status, .. }| match status {
             CallStatus::Allowed(granted) => by(granted),

@@ -203,8 +203,8 @@ pub(crate) struct CallContextParts<'a> {
     pub(crate) transcript: &'a Transcript,
     pub(crate) granted: Option<&'a ApprovedCall>,
     pub(crate) rules: CallerRules,
-    /// What is already counted of its agents' spending.
-    pub(crate) counted: Option<Box<CallSpent>>,
+    /// What is already counted of the spending of its agents whose conversations are kept.
+    pub(crate) counted: CallSpent,
     /// Whether no fact in a journal says that it has started.
     pub(crate) is_unwritten: bool,
     pub(crate) stop: &'a CancellationToken,

@@ -461,17 +461,6 @@ impl RunDriver<'_> {
         is_kept && is_transient(error, self.state.is_lost())
     }
 
-    /// Withdraws the start of an allowed call that has not begun after all. It is as it was before.
-    pub(crate) fn undo_start(&mut self, call: &ToolCall) -> Result<(), Error> {
-        let call = call.id().to_owned();
-        // That it has not begun now says nothing about an attempt in a process that is gone.
-        if self.state.machine.approved(&call).is_some_and(|granted| granted.again) {
-            return self.state.record(&Fact::Reopened { doubtful: Vec::new() });
-        }
-        self.state.record(&Fact::Reopened { doubtful: vec![call.clone()] })?;
-        self.state.record(&Fact::CallCleared { call, spent: None })
-    }
-
     /// Tells the watchers what has happened to calls.
     pub(crate) fn announce(&mut self) {
         for fact in mem::take(&mut self.state.unannounced) {

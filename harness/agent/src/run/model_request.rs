@@ -38,7 +38,7 @@ use crate::{
 use harness_core::{
     context::copied_line,
     error::Error,
-    journal::{Fact, InterruptCause},
+    journal::{CallSpent, Fact, InterruptCause},
     message::{ToolCall, Transcript},
     policy::RunGuard,
     provider::{
@@ -505,7 +505,7 @@ impl ResponseStream<'_, '_> {
             transcript: self.transcript,
             granted: None,
             rules: policy.rules(),
-            counted: None,
+            counted: CallSpent::default(),
             is_unwritten: true,
             stop: self.over.token(),
         };

@@ -82,6 +82,10 @@ enum StateRef<'a> {
 }
 
 impl StateRef<'_> {
+    fn is_owned(&self) -> bool {
+        matches!(self, Self::Owned(_))
+    }
+
     fn state(&mut self) -> &mut ConversationState {
         match self {
             Self::Borrowed(state) => state,
@@ -399,7 +403,7 @@ impl<'a> Run<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn in_call(mut self, context: &ToolContext) -> Self {
-        let call = ChildRun::of(context);
+        let call = ChildRun::of(context, self.state.is_owned());
         let agent = self.state.state().agent.clone();
         let options = self.options();
         for announced in agent.per_run() {
@@ -407,8 +411,8 @@ impl<'a> Run<'a> {
         }
         options.caller = call.site().cloned();
         options.places = context.held_limits().to_vec();
-        if let Some(site) = call.site() {
-            self.budget.within(site.budget());
+        if let Some(budget) = call.budget() {
+            self.budget.within(budget);
         }
         self.call = Some(Box::new(call));
         self
@@ -523,13 +527,12 @@ async fn run_in_call(
     call: Box<ChildRun>,
 ) -> Result<Reply, Stopped> {
     // If the call was told to stop, the run is stopped before it begins.
-    let names = matches!(state, StateRef::Owned(_));
     let effects = effects_of(offered(&state.state().agent, begins.options.as_deref()));
     let refused = |error| Stopped::new(Outcome::Failed, Some(error), None, RunRecord::default());
-    if matches!(state, StateRef::Borrowed(_)) {
+    if !state.is_owned() {
         call.admit(effects).map_err(refused)?;
     }
-    let may_begin = Box::pin(call.may_begin(names)).await;
+    let may_begin = Box::pin(call.may_begin()).await;
     if let (StateRef::Owned(new), true) = (&mut state, may_begin) {
         // What `open_or_begin` needs is freed before the run begins.
         let output_spec = begins.options.as_ref().and_then(|options| options.output_spec.as_ref());
@@ -545,8 +548,8 @@ async fn run_in_call(
             Ok(ChildState::Interrupted(state)) => {
                 (begins.input, begins.anew) = (RunInput::Resume, false);
                 begins.budget = state.spending.budget_of_last_run();
-                if let Some(site) = call.site() {
-                    begins.budget.within(site.budget());
+                if let Some(budget) = call.budget() {
+                    begins.budget.within(budget);
                 }
                 *new = state;
             }

@@ -272,7 +272,7 @@ impl RunDriver<'_> {
         }
         // The call has not begun, although the fact says so.
         if written.as_ref().is_err_and(|error| self.must_leave_calls_open(error)) {
-            self.undo_start(call)?;
+            self.state.record(&Fact::CallCleared { call: call.id().to_owned(), spent: None })?;
             return written.map(|_| StartDecision::Stopped);
         }
         let content = [ToolContent::Text(not_started_notice("the run was stopped first"))];
@@ -295,14 +295,12 @@ impl RunDriver<'_> {
             self.calls.calls_from_previous_process.contains(call.id()),
         );
         let approved = self.state.machine.approved(call.id());
-        if let Some(approved) = approved.filter(|approved| match approved.again {
-            true => !(holds && may_repeat_call(self.state, call)),
-            // The call or its agent has asked a question in a program that had the tool. An agent may have done something
-            // before, so its call is not decided again.
-            false => {
-                let is_gone = approved.begun && self.state.tools().get(call.name()).is_none();
-                is_gone || approved.waited && !holds
-            }
+        if let Some(approved) = approved.filter(|approved| {
+            // The call or its agent has asked a question in a program that had the tool.
+            let is_gone = approved.begun && self.state.tools().get(call.name()).is_none();
+            let is_over = approved.again && !may_repeat_call(self.state, call);
+            // A call that may have done something is not decided again.
+            is_gone || is_over || approved.has_run() && !holds
         }) {
             let effects = approved.effects;
             self.doubt(call, effects)?;

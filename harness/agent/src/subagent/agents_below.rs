@@ -49,17 +49,14 @@ impl ConversationState {
                 false => conversations_below(&**journal, name).await?,
             };
             for (call, agent) in open {
-                let mut spent = Vec::new();
-                if self.spending.agents.has_unkept_agents(&call) {
-                    spent.push(Box::new(unknown_spent(AGENT_LOST)));
-                }
+                let mut kept = Vec::new();
                 let names = (0..).map(|number| name_of_agent(name, &call, number));
                 for below in names.take_while(|below| all_below.contains(below)) {
                     let facts = guarded(|| journal.read(&below, 0)).await?.facts;
                     let Ok((mut chat, _)) =
                         ConversationState::read_in_parts(agent.clone(), &facts).await
                     else {
-                        spent.push(Box::new(unknown_spent(AGENT_UNREADABLE)));
+                        kept.push(Box::new(unknown_spent(AGENT_UNREADABLE)));
                         continue;
                     };
                     if !chat.machine.is_called_by(&message) {
@@ -69,12 +66,15 @@ impl ConversationState {
                         chat.spending.guard.request_was_lost();
                     }
                     chat.count_agents(journal, &below).await?;
-                    spent.extend(chat.budget().spent_beyond(None));
+                    kept.extend(chat.budget().call_spent());
                 }
-                let none = CallSpent::default();
                 let counted = self.spending.agents.counted(&call);
-                let counted = counted.as_deref().unwrap_or(&none);
-                if let Some(spent) = rest_of(spent.iter().map(|it| &**it), counted) {
+                let kept = rest_of(kept.iter().map(|it| &**it), &counted);
+                let lost = self.spending.agents.has_unkept_agents(&call);
+                let lost = lost.then(|| unknown_spent(AGENT_LOST));
+                let all = kept.as_deref().into_iter().chain(&lost);
+                if let Some(mut spent) = rest_of(all, &CallSpent::default()) {
+                    spent.kept = kept;
                     self.spending.guard.budget().charge_agents(&spent);
                     self.spending.agents.add_unstated(&call, *spent);
                 }

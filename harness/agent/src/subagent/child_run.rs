@@ -17,9 +17,9 @@ use crate::{
 };
 use harness_core::{
     error::{Error, ErrorKind},
-    journal::{CallSpent, Metadata},
+    journal::Metadata,
     message::{CallOutcome, Message},
-    policy::rest_of,
+    policy::{Budget, rest_of},
     tool::{SideEffects, ToolContext},
 };
 
@@ -66,13 +66,12 @@ impl SubagentHost {
         if !state.opened.insert(name.to_owned()) {
             return;
         }
-        let Some(spent) = chat.budget().spent_beyond(None) else { return };
-        let none = CallSpent::default();
-        let new = rest_of([&*spent], state.counted.as_deref().unwrap_or(&none));
-        state.counted = state.counted.take().and_then(|counted| rest_of([&*counted], &spent));
+        let Some(spent) = chat.budget().call_spent() else { return };
+        let new = rest_of([&*spent], &state.counted);
+        state.counted = rest_of([&state.counted], &spent).map(|rest| *rest).unwrap_or_default();
         drop(state);
         if let Some(new) = new {
-            self.budget().charge_agents(&new);
+            self.kept_budget().charge_agents(&new);
         }
     }
 }
@@ -81,30 +80,40 @@ impl SubagentHost {
 pub(crate) struct ChildRun {
     /// The call, if it belongs to a run.
     site: Option<Arc<SubagentHost>>,
-    /// The number of the agent among those of the call.
+    /// Whether the conversation of the agent is named after the call.
+    names: bool,
+    /// The number of the agent among those whose conversations are named after the call.
     number: u32,
     pub(crate) stop: CancellationToken,
 }
 
 impl ChildRun {
-    pub(crate) fn of(context: &ToolContext) -> Self {
+    /// For an agent of this call, which `names` its conversation or leaves it to the program.
+    pub(crate) fn of(context: &ToolContext, names: bool) -> Self {
         let site = context.host::<SubagentHost>();
-        let number = site.as_ref().map_or(0, |site| site.next_number(context.attempt()));
-        Self { site, number, stop: context.cancellation().clone() }
+        let named = site.as_ref().filter(|_| names);
+        let number = named.map_or(0, |site| site.next_number(context.attempt()));
+        Self { site, names, number, stop: context.cancellation().clone() }
     }
 
     pub(crate) fn site(&self) -> Option<&Arc<SubagentHost>> {
         self.site.as_ref()
     }
 
-    /// Waits until an agent may begin, whose conversation is named after the call if the call `tool_names` it. Returns `false` if
-    /// the call was told to stop.
-    pub(crate) async fn may_begin(&self, names: bool) -> bool {
+    /// The budget of the call that the agent is within.
+    pub(crate) fn budget(&self) -> Option<&Budget> {
+        let site = self.site.as_ref()?;
+        let is_kept = self.names && site.caller.kept.is_some();
+        Some(if is_kept { site.kept_budget() } else { site.budget() })
+    }
+
+    /// Waits until the agent may begin. Returns `false` if the call was told to stop.
+    pub(crate) async fn may_begin(&self) -> bool {
         let Some(site) = &self.site else { return !self.stop.is_cancelled() };
         tokio::select! {
             biased;
             () = self.stop.cancelled() => false,
-            is_written = site.is_written(names) => is_written,
+            is_written = site.is_written(self.names) => is_written,
         }
     }
 

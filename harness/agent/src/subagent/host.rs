@@ -22,7 +22,7 @@ use harness_core::{
     error::{Error, ErrorKind},
     journal::{CallSpent, Fact, Incarnation, Journal, Source, Sources},
     message::{CallOutcome, ToolCall},
-    policy::{Approver, Budget, Permissions},
+    policy::{Approver, Budget, Permissions, rest_of},
     tool::{ConcurrencyLimit, HumanWait, HumanWaitGuard, SideEffects, ToolRegistry},
 };
 
@@ -117,6 +117,8 @@ pub(crate) struct SubagentHost {
     runs: Mutex<(u32, u32)>,
     /// What its agents spend in this process.
     budget: OnceLock<Budget>,
+    /// The part of it that those spend whose conversations are kept.
+    pub(super) kept_budget: OnceLock<Budget>,
     /// How long its agents have waited for a person, or until the call was written.
     asking: HumanWait,
     /// Whether it has begun without a fact in the journal, perhaps while the model is still
@@ -129,10 +131,10 @@ pub(crate) struct SubagentHost {
 
 #[derive(Default)]
 pub(super) struct SubagentState {
-    /// What its agents have spent in earlier processes and is counted already.
-    pub(super) counted: Option<Box<CallSpent>>,
-    /// What facts of this run have recorded of it.
-    pub(super) recorded: Option<Box<CallSpent>>,
+    /// What its agents whose conversations are kept have spent in earlier processes and is counted already.
+    pub(super) counted: CallSpent,
+    /// What facts of this run have recorded of the budget.
+    pub(super) recorded: CallSpent,
     /// The conversation of an agent that waits for somebody, and the outcome of a call that passes its error on.
     pub(super) waits: Option<(String, CallOutcome)>,
     /// The agent that could not continue, if there is one.
@@ -149,7 +151,7 @@ impl SubagentHost {
         call: &ToolCall,
         effects: SideEffects,
         rules: CallerRules,
-        counted: Option<Box<CallSpent>>,
+        counted: CallSpent,
         asking: HumanWait,
         is_unwritten: bool,
     ) -> Self {
@@ -162,6 +164,7 @@ impl SubagentHost {
             is_agent: false,
             runs: Mutex::default(),
             budget: OnceLock::new(),
+            kept_budget: OnceLock::new(),
             asking,
             is_unwritten: is_unwritten.into(),
             runs_unkept: false.into(),
@@ -187,7 +190,12 @@ impl SubagentHost {
 
     /// The budget for its agents: a part of the run's budget.
     pub(crate) fn budget(&self) -> &Budget {
-        self.budget.get_or_init(|| Budget::of_call(&self.caller.budget))
+        self.budget.get_or_init(|| Budget::of_agents(&self.caller.budget))
+    }
+
+    /// The part of that budget for agents whose conversations are kept.
+    pub(super) fn kept_budget(&self) -> &Budget {
+        self.kept_budget.get_or_init(|| Budget::of_agents(self.budget()))
     }
 
     pub(crate) fn rules(&self) -> &CallerRules {
@@ -258,10 +266,11 @@ impl SubagentHost {
 
     /// What its agents have spent that no fact of this run has recorded yet.
     pub(crate) fn unrecorded_spending(&self) -> Option<Box<CallSpent>> {
-        let budget = self.budget.get()?;
+        let mut spent = self.budget.get()?.call_spent()?;
+        spent.kept = self.kept_budget.get().and_then(Budget::call_spent);
         let mut state = self.state();
-        let rest = budget.spent_beyond(state.recorded.as_deref());
-        state.recorded = budget.spent_beyond(None);
+        let rest = rest_of([&*spent], &state.recorded);
+        state.recorded = *spent;
         rest
     }
 

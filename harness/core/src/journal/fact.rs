@@ -157,7 +157,8 @@ pub enum Fact {
         /// The call's id.
         call: String,
     },
-    /// It is now known of a call in doubt that nothing of it has happened. The call is to run.
+    /// It is now known of a call in doubt that nothing of it has happened, or of a call whose start was recorded that it did
+    /// not begin then. The call is to run.
     CallCleared {
         /// The call's id.
         call: String,

@@ -121,6 +121,10 @@ pub struct CallSpent {
     /// Why the cost of an answer is not known, if that is so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown_cost: Option<String>,
+    /// How much of all this agents have spent whose conversations the journal keeps below that of the caller: the facts
+    /// there say it, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Box<CallSpent>>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]

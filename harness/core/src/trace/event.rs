@@ -219,7 +219,8 @@ pub enum Happened {
         #[serde(default, skip_serializing_if = "is_false")]
         elsewhere: bool,
     },
-    /// A call was in doubt, and now it is known that nothing of it has happened: it runs.
+    /// A call was in doubt, and now it is known that nothing of it has happened, or a call did not begin when its start was
+    /// recorded: it is to run.
     CallCleared {
         /// The call's id.
         call: String,

@@ -144,19 +144,18 @@ impl Budget {
         budget
     }
 
-    /// Creates the budget of the agents that a call of a run runs.
+    /// Creates the budget of agents that a call runs, within the budget of its run or of all its agents.
     #[doc(hidden)]
-    pub fn of_call(run: &Self) -> Self {
+    pub fn of_agents(outer: &Self) -> Self {
         let budget = Self::made(LimitScope::Outer, Limits::new(), None);
-        budget.within(run);
+        budget.within(outer);
         budget
     }
 
-    /// What was spent so far beyond `part`, as plain data; `None` if nothing was.
+    /// What was spent so far, as plain data; `None` if nothing was.
     #[doc(hidden)]
-    pub fn spent_beyond(&self, part: Option<&CallSpent>) -> Option<Box<CallSpent>> {
-        let none = CallSpent::default();
-        self.0.lock().sum.beyond(part.unwrap_or(&none))
+    pub fn call_spent(&self) -> Option<Box<CallSpent>> {
+        self.0.lock().sum.beyond(&CallSpent::default())
     }
 
     /// Counts what agents have spent in a process that is gone, here and in all budgets that this one is within.

@@ -149,7 +149,8 @@ pub fn unknown_spent(why: &str) -> CallSpent {
 #[derive(Debug, Default)]
 #[doc(hidden)]
 pub struct AgentSums {
-    said: HashMap<String, ChargeSum>,
+    /// What facts state for agents whose conversations the journal keeps.
+    said: HashMap<String, CallSpent>,
     untold: HashMap<String, CallSpent>,
     /// The calls that run agents whose conversations are in no journal, until a fact states what these have spent.
     unkept: HashSet<String>,
@@ -177,8 +178,11 @@ impl AgentSums {
     fn states(&mut self, call: &str, spent: Option<&CallSpent>) {
         self.unkept.remove(call);
         let Some(spent) = spent else { return };
-        self.said.entry(call.to_owned()).or_default().add(&FactCharge::of_agents(spent));
         self.untold.remove(call);
+        let all = self.said.get(call).into_iter().chain(spent.kept.as_deref());
+        if let Some(sum) = rest_of(all, &CallSpent::default()) {
+            self.said.insert(call.to_owned(), *sum);
+        }
     }
 
     /// Whether a call runs agents whose conversations are in no journal, and no fact states what these have spent.
@@ -186,12 +190,12 @@ impl AgentSums {
         self.unkept.contains(call)
     }
 
-    /// The amounts counted for the agents of a call, here and in all earlier processes.
-    pub fn counted(&self, call: &str) -> Option<Box<CallSpent>> {
-        let mut sum = self.said.get(call).cloned().unwrap_or_default();
-        let untold = self.untold.get(call);
-        untold.iter().for_each(|untold| sum.add(&FactCharge::of_agents(untold)));
-        sum.beyond(&CallSpent::default())
+    /// The amounts counted for those agents of a call whose conversations the journal keeps, here and in all earlier
+    /// processes: their facts are read again.
+    pub fn counted(&self, call: &str) -> CallSpent {
+        let untold = self.untold.get(call).and_then(|untold| untold.kept.as_deref());
+        let all = self.said.get(call).into_iter().chain(untold);
+        rest_of(all, &CallSpent::default()).map(|sum| *sum).unwrap_or_default()
     }
 
     /// Notes an amount that was spent in a process that is gone and that no fact states yet.
@@ -205,11 +209,8 @@ impl AgentSums {
         call: &str,
         here: Option<Box<CallSpent>>,
     ) -> Option<Box<CallSpent>> {
-        let Some(before) = self.untold.get(call) else { return here };
-        let mut sum = ChargeSum::default();
-        sum.add(&FactCharge::of_agents(before));
-        here.iter().for_each(|here| sum.add(&FactCharge::of_agents(here)));
-        sum.beyond(&CallSpent::default())
+        let all = self.untold.get(call).into_iter().chain(here.as_deref());
+        rest_of(all, &CallSpent::default())
     }
 }
 
@@ -219,7 +220,12 @@ pub fn rest_of<'a>(
     whole: impl IntoIterator<Item = &'a CallSpent>,
     part: &CallSpent,
 ) -> Option<Box<CallSpent>> {
-    let mut sum = ChargeSum::default();
-    whole.into_iter().for_each(|spent| sum.add(&FactCharge::of_agents(spent)));
-    sum.beyond(part)
+    let (mut sum, mut kept) = (ChargeSum::default(), ChargeSum::default());
+    for spent in whole {
+        sum.add(&FactCharge::of_agents(spent));
+        spent.kept.iter().for_each(|spent| kept.add(&FactCharge::of_agents(spent)));
+    }
+    let mut rest = sum.beyond(part)?;
+    rest.kept = kept.beyond(part.kept.as_deref().unwrap_or(&CallSpent::default()));
+    Some(rest)
 }
