@@ -357,14 +357,14 @@ impl AgentBuilder {
 
     /// Shares a value with the tools in all runs. A tool takes it as a parameter
     /// [`State<T>`](harness_core::tool::State). There is one value of each type: a second one replaces the
-    /// first. A conversation can replace it by [`Chat::state`], and a run by [`Run::state`].
+    /// first. A conversation can replace it by [`Chat::state`](crate::Chat::state), and a run by [`Run::state`](crate::Run::state).
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.context = self.context.with(value);
         self
     }
 
     /// Announces that each run brings a value of this type, such as the user whom the run serves.
-    /// The value comes from [`Run::state`] or, for a whole conversation, from [`Chat::state`],
+    /// The value comes from [`Run::state`](crate::Run::state) or, for a whole conversation, from [`Chat::state`](crate::Chat::state),
     /// and tools take it as a parameter [`State<T>`](harness_core::tool::State). A run without it fails before
     /// anything is sent.
     ///
@@ -417,7 +417,7 @@ impl AgentBuilder {
     /// Sets a hook that is told of waiting calls, for example to put them into a queue. When a run
     /// of a conversation in a journal has ended as [`Outcome::Waiting`](crate::Outcome::Waiting)
     /// and its end is written, `hook` gets the name of the conversation and each call that waits. A
-    /// call that still waits after a [`Chat::resume`] is passed to `hook` again, with the same
+    /// call that still waits after a [`Chat::resume`](crate::Chat::resume) is passed to `hook` again, with the same
     /// [`idempotency_key`](super::OpenCall::idempotency_key). If the process ends right after the
     /// write, the next `resume` passes the call to `hook`. The run waits for `hook`, so it must not
     /// block. A panic in it is ignored.
@@ -480,7 +480,7 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets what each run may spend, unless the run sets its own limits by [`Run::limits`]: see
+    /// Sets what each run may spend, unless the run sets its own limits by [`Run::limits`](crate::Run::limits): see
     /// [`Limits`]. A limit that is left open keeps its value. The defaults are 100 tool calls,
     /// 5,000,000 tokens of input and 500,000 tokens of output.
     pub fn run_limits(mut self, limits: Limits) -> Self {

@@ -39,11 +39,11 @@ impl Chat {
     /// returns. [`resume`](Self::resume) continues the run.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::NotWaiting`], and changes nothing, if no call waits for this
-    /// approval or it comes too late. Fails with [`ErrorKind::Journal`] if the journal cannot be
+    /// Fails with [`ErrorKind::NotWaiting`](harness_core::error::ErrorKind::NotWaiting), and changes nothing, if no call waits for this
+    /// approval or it comes too late. Fails with [`ErrorKind::Journal`](harness_core::error::ErrorKind::Journal) if the journal cannot be
     /// read, and changes nothing, or if the decision cannot be written: then the call is not among those that
-    /// [wait](Self::waiting), and the next run tries again, unless an [`Inbox`] has answered the call meanwhile: that answer
-    /// counts then. Fails with [`ErrorKind::Conflict`] if another owner
+    /// [wait](Self::waiting), and the next run tries again, unless an [`Inbox`](crate::Inbox) has answered the call meanwhile: that answer
+    /// counts then. Fails with [`ErrorKind::Conflict`](harness_core::error::ErrorKind::Conflict) if another owner
     /// has continued the conversation.
     pub async fn decide(&mut self, approval: Approval) -> Result<(), Error> {
         self.state.catch_up_before_change().await?;
@@ -54,7 +54,7 @@ impl Chat {
     /// is written when this returns. [`resume`](Self::resume) continues the run.
     ///
     /// # Errors
-    /// Fails as [`decide`](Self::decide) does. Also fails with [`ErrorKind::Transcript`] if the
+    /// Fails as [`decide`](Self::decide) does. Also fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if the
     /// answer to a tool's question is nested too deep.
     pub async fn settle(&mut self, settlement: Settlement) -> Result<(), Error> {
         self.state.catch_up_before_change().await?;
@@ -69,22 +69,22 @@ impl Chat {
     /// one.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Configuration`] if this conversation is not in a journal or has
-    /// fewer facts, or if the name is not valid; with [`ErrorKind::Conflict`] if the other
-    /// conversation has begun; with [`ErrorKind::Busy`] if it is open elsewhere; and with
-    /// [`ErrorKind::Journal`] if the journal fails or a fact cannot be read.
+    /// Fails with [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if this conversation is not in a journal or has
+    /// fewer facts, or if the name is not valid; with [`ErrorKind::Conflict`](harness_core::error::ErrorKind::Conflict) if the other
+    /// conversation has begun; with [`ErrorKind::Busy`](harness_core::error::ErrorKind::Busy) if it is open elsewhere; and with
+    /// [`ErrorKind::Journal`](harness_core::error::ErrorKind::Journal) if the journal fails or a fact cannot be read.
     pub async fn fork(&mut self, conversation: impl AsRef<str>, facts: u64) -> Result<Self, Error> {
         let state = fork_conversation(&mut self.state, conversation.as_ref(), facts).await?;
         Ok(Self { state })
     }
 
     /// Replaces what the program has stored about the conversation: its owner, title and tags. It
-    /// does what [`Journal::describe`] does, also in a conversation that does not exist yet: the
+    /// does what [`Journal::describe`](harness_core::journal::Journal::describe) does, also in a conversation that does not exist yet: the
     /// journal then creates it, and only this method tells the chat which one it is. Its first
     /// message is refused if somebody else has created it.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Configuration`] if the conversation is not in a journal, and as
+    /// Fails with [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if the conversation is not in a journal, and as
     /// [`save`](Self::save) does.
     pub async fn describe(&mut self, metadata: &Metadata) -> Result<(), Error> {
         self.state.describe(metadata).await
@@ -102,8 +102,8 @@ impl Chat {
     /// run, nothing is written yet.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Journal`] if the facts cannot be written, and with
-    /// [`ErrorKind::Conflict`] if another owner has continued the conversation.
+    /// Fails with [`ErrorKind::Journal`](harness_core::error::ErrorKind::Journal) if the facts cannot be written, and with
+    /// [`ErrorKind::Conflict`](harness_core::error::ErrorKind::Conflict) if another owner has continued the conversation.
     pub async fn save(&mut self) -> Result<(), Error> {
         self.state.save().await
     }

@@ -85,7 +85,7 @@ impl Chat {
     }
 
     /// Where the message of the transcript with this id came from: provider, model and tokens. `None` for a message
-    /// that no provider has answered in this conversation: see [`Machine::provenance`].
+    /// that no provider has answered in this conversation: see [`Machine::provenance`](crate::Machine::provenance).
     pub fn provenance(&self, message: &str) -> Option<&Provenance> {
         self.state.machine.provenance(message)
     }

@@ -36,7 +36,7 @@ const ANSWERS: u32 = 16;
 
 impl Inbox {
     /// The waiting calls of a conversation, in order, including those whose deadline has passed.
-    /// Calls in doubt are listed only by [`Chat::in_doubt`]. In the conversation of an [agent in a
+    /// Calls in doubt are listed only by [`Chat::in_doubt`](crate::Chat::in_doubt). In the conversation of an [agent in a
     /// call](Agent::as_tool), no call waits any more once that call has its result or was stopped:
     /// the agent does not continue.
     ///

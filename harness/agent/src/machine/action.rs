@@ -3,7 +3,7 @@
 use super::outcome::Outcome;
 use harness_core::message::ToolCall;
 
-/// The next thing to do. A [`Machine`] only names it; [`Steps::act`](crate::Steps::act) does it.
+/// The next thing to do. A [`Machine`](crate::Machine) only names it; [`Steps::act`](crate::Steps::act) does it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Nothing, until the user says something.
@@ -24,7 +24,7 @@ pub enum Action {
     AwaitAnswers,
     /// Check whether the model's answer is what the program [wanted](harness_core::journal::WantedAnswer).
     CheckAnswer,
-    /// Record the facts of [`Machine::settlement`]: the results of calls that will not run or were stopped.
+    /// Record the facts of [`Machine::settlement`](crate::Machine::settlement): the results of calls that will not run or were stopped.
     Settle,
     /// The run is over.
     Finish(Outcome),

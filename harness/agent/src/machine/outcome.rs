@@ -23,7 +23,7 @@ pub enum Outcome {
     /// The model or a filter refused.
     Refused,
     /// The model has answered, and even its last attempt was not [what the program
-    /// wanted](crate::Run::answer): see [`Stopped::faults`].
+    /// wanted](crate::Run::answer): see [`Stopped::faults`](crate::Stopped::faults).
     Unfit,
     /// The model waits until the program has executed an item of this type, which the library
     /// cannot do. [`Chat::resume`](crate::Chat::resume) tells the model that it was not executed,
@@ -37,7 +37,7 @@ pub enum Outcome {
     Waiting,
     /// A call was denied, and the permissions say that a denial ends the run.
     Denied,
-    /// Something that the run needs has failed: see [`Stopped::error`].
+    /// Something that the run needs has failed: see [`Stopped::error`](crate::Stopped::error).
     Failed,
 }
 

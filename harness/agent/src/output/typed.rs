@@ -327,10 +327,10 @@ fn read<T: Answer>(reply: Reply) -> Result<Answered<T>, Stopped> {
 }
 
 impl Machine {
-    /// The last answer as a value, for a program that has only the facts: see [`Chat::answered`].
+    /// The last answer as a value, for a program that has only the facts: see [`Chat::answered`](crate::Chat::answered).
     ///
     /// # Errors
-    /// Fails as [`Chat::answered`] does.
+    /// Fails as [`Chat::answered`](crate::Chat::answered) does.
     pub fn answered<T: Answer>(&self) -> Result<T, Error> {
         answered(self)
     }

@@ -179,16 +179,16 @@ impl<'a> Run<'a> {
 
     /// Shares a value with the tools of this run, such as the user whom the run serves. A tool
     /// takes it as a parameter [`State<T>`](harness_core::tool::State). The value replaces one of the same type
-    /// of the [conversation](Chat::state) or the [agent](crate::AgentBuilder::state). See
+    /// of the [conversation](crate::Chat::state) or the [agent](crate::AgentBuilder::state). See
     /// [`AgentBuilder::state_per_run`](crate::AgentBuilder::state_per_run). It is not written to a
-    /// journal: a run that is [resumed](Chat::resume) has to bring it again.
+    /// journal: a run that is [resumed](crate::Chat::resume) has to bring it again.
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.options().values.insert(Arc::new(value));
         self
     }
 
     /// Sets how the model answers in this run. What `settings` leave open is as the provider is set
-    /// up. The settings are not written to a journal: a run that is [resumed](Chat::resume) has to
+    /// up. The settings are not written to a journal: a run that is [resumed](crate::Chat::resume) has to
     /// bring them again.
     ///
     /// Settings that change the beginning of a request cause a cache miss at the vendor. A value
@@ -223,7 +223,7 @@ impl<'a> Run<'a> {
     /// [`Permissions`]. So give the agent what holds for everybody, and give each run what its user
     /// may or may not do in addition.
     ///
-    /// The permissions are not written to a journal: a run that is [resumed](Chat::resume) has to
+    /// The permissions are not written to a journal: a run that is [resumed](crate::Chat::resume) has to
     /// bring them again. A call that was allowed before and has not started is then checked again
     /// by the new ones.
     ///
@@ -266,7 +266,7 @@ impl<'a> Run<'a> {
     /// in runs that name the same person. An *always* of the agent's own approver holds only in the
     /// runs that bring no approver.
     ///
-    /// The approver is not written to a journal: a run that is [resumed](Chat::resume) has to bring
+    /// The approver is not written to a journal: a run that is [resumed](crate::Chat::resume) has to bring
     /// it again. What a person has decided about one call holds, whoever is asked later, unless the
     /// permissions deny the call.
     ///
@@ -313,7 +313,7 @@ impl<'a> Run<'a> {
     /// Offers only these of the agent's tools in this run, in the agent's order. A call of another
     /// tool does not run: its result says that the tool is not offered now. If no tool has one of
     /// the names, the run fails before anything is sent. The choice is not written to a journal: a
-    /// run that is [resumed](Chat::resume) has to bring it again, and otherwise offers all tools.
+    /// run that is [resumed](crate::Chat::resume) has to bring it again, and otherwise offers all tools.
     ///
     /// Requests begin with the tools, so another choice than before is a cache miss at the vendor:
     /// the whole conversation is read once at the full price. To change what may be called from one
@@ -439,7 +439,7 @@ impl<'a> Run<'a> {
     /// run](crate::AgentBuilder::run_limits). The number of turns is set for all runs of an agent,
     /// by [`AgentBuilder::guardrails`](crate::AgentBuilder::guardrails).
     ///
-    /// In a run that is [resumed](Chat::resume), what it has spent before still counts. With new
+    /// In a run that is [resumed](crate::Chat::resume), what it has spent before still counts. With new
     /// limits, even with `Limits::new()`, everything that limits the run counts from zero,
     /// including its turns and its time.
     ///
@@ -484,7 +484,7 @@ impl<'a> Run<'a> {
     }
 
     /// Lets the user speak while the run goes on: see [`Steering`]. It is not written to a journal:
-    /// a run that is [resumed](Chat::resume) has to bring it again.
+    /// a run that is [resumed](crate::Chat::resume) has to bring it again.
     pub fn steering(mut self, steering: &Steering) -> Self {
         self.options().steering = Some(steering.clone());
         self

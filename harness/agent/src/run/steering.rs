@@ -17,7 +17,7 @@ use harness_core::{
 ///
 /// - A message does not interrupt the model's answer or a call. If the model has just completed its
 ///   answer, the run continues with the message instead of ending.
-/// - A message that the run has received is a fact ([`Fact::Steered`]) and part of the transcript. If
+/// - A message that the run has received is a fact ([`Fact::Steered`](harness_core::journal::Fact::Steered)) and part of the transcript. If
 ///   the run has not received it, because it has ended, was stopped, was dropped, has failed or waits
 ///   for an approval, the message stays here: [`unheard`](Self::unheard) takes it out, or the next run
 ///   that is given this value receives it. If a journal cannot write a received message, the chat in

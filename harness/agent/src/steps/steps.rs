@@ -581,7 +581,7 @@ impl Steps {
         }
     }
 
-    /// Lets tools of the program check the answers, as [`Run::verify_by`] does. The tools are
+    /// Lets tools of the program check the answers, as [`Run::verify_by`](crate::Run::verify_by) does. The tools are
     /// not part of the facts: set them on the steps of each replay.
     #[must_use]
     pub fn verify_by(mut self, most: u32, tools: impl ToolList) -> Self {
@@ -590,10 +590,10 @@ impl Steps {
         self
     }
 
-    /// The last answer as a value: see [`Chat::answered`].
+    /// The last answer as a value: see [`Chat::answered`](crate::Chat::answered).
     ///
     /// # Errors
-    /// Fails as [`Chat::answered`] does.
+    /// Fails as [`Chat::answered`](crate::Chat::answered) does.
     pub fn answered<T: Answer>(&self) -> Result<T, Error> {
         answered(self.machine())
     }
