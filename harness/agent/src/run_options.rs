@@ -73,9 +73,13 @@ impl RunOptions {
 impl Chat {
     /// Sets the options of the current run.
     pub(super) fn set_options(&mut self, options: Option<Box<RunOptions>>) {
+        if options.as_ref().is_some_and(|options| options.tools.is_some()) {
+            // Other tools may have the same address as those of an earlier run.
+            self.prefix = None;
+        }
         self.options = options;
         // The run may offer other tools and ask for another length, and an earlier one may have been dropped.
-        (self.offered_tools, self.prefix, self.reduced_max_tokens) = (None, None, None);
+        (self.offered_tools, self.reduced_max_tokens) = (None, None);
         self.report_sources_to_caller();
     }
 

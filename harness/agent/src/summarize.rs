@@ -520,14 +520,17 @@ impl Run<'_> {
             request = request.with_answer(form.as_ref());
         } else {
             let more = offered_tools.as_deref();
-            request = behind_prefix(request, &agent, (tools, more), prefix.as_ref())
-                .with_thinking_from(chat.machine.thinking_from())
-                .with_vendors(
-                    vendors
-                        .zip(chat.machine.vendors_view())
-                        .map(|(messages, view)| VendorsView { messages, ..view }),
-                )
-                .with_open_turn(chat.machine.open_turn())
+            let (prefix, is_valid) = match &prefix {
+                Some((prefix, is_valid)) => (Some(prefix), *is_valid),
+                None => (None, true),
+            };
+            let from = |from: usize| if is_valid { from } else { usize::MAX };
+            request = behind_prefix(request, &agent, (tools, more), prefix)
+                .with_thinking_from(from(chat.machine.thinking_from()))
+                .with_vendors(vendors.zip(chat.machine.vendors_view()).map(|(messages, view)| {
+                    VendorsView { messages, thinking_from: from(view.thinking_from), ..view }
+                }))
+                .with_open_turn(from(chat.machine.open_turn()))
                 .with_found(chat.machine.found_now().by_tool(tools.search(), tools.searched()));
         }
         if how == SummaryForm::Vendor {
