@@ -448,7 +448,10 @@ fn f1_7_effort_is_said_as_each_family_of_models_takes_it() {
         let body = encoded_with(&[Message::user("?")], model, settings);
         (body["thinking"].clone(), body["output_config"]["effort"].clone())
     };
-    assert_eq!(said("claude-sonnet-5", Effort::High), (json!({"type": "adaptive"}), json!("high")));
+    let shown = json!({"type": "adaptive", "display": "summarized"});
+    assert_eq!(said("claude-sonnet-5", Effort::High), (shown.clone(), json!("high")));
+    let adaptive = json!({"type": "adaptive"});
+    assert_eq!(said("claude-opus-4-6", Effort::High), (adaptive, json!("high")));
     let budget = json!({"type": "enabled", "budget_tokens": 8192});
     assert_eq!(said("claude-haiku-4-5-20251001", Effort::Medium), (budget, Value::Null));
     let most = json!({"type": "enabled", "budget_tokens": 8976});
@@ -462,7 +465,8 @@ fn f1_7_effort_is_said_as_each_family_of_models_takes_it() {
         said("claude-sonnet-5-5", Effort::Off),
         (json!({"type": "between_tools"}), json!("low"))
     );
-    assert_eq!(said("claude-opus-5-5", Effort::Off), (Value::Null, json!("low")));
+    // It thinks all the same, and what it says between calls is thinking.
+    assert_eq!(said("claude-opus-5-5", Effort::Off), (shown, json!("low")));
 }
 
 // -- messages, tools, caching

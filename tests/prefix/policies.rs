@@ -9,13 +9,15 @@ use harness::{
     Agent, Chat,
     agent::PrefixPolicy,
     journal::{Fact, Journal, MemoryJournal},
-    policy::RetryPolicy,
+    policy::{FallbackProvider, RetryPolicy},
     provider::Settings,
-    testing::{LoopbackServer, PrefixCheck, anthropic},
+    testing::{LoopbackServer, PrefixCheck, ScriptedProvider, anthropic},
 };
 use serde_json::{Value, json};
 
 use crate::{Say, Vendor, begin, tool};
+
+const SUMMARY: &str = "## Goals\n- a\n## Decisions\n- a\n## Open work\n- a\n## Names and ids\n- a\n## Tried and failed\n- a\n";
 
 /// Sends a message and returns the changes that the run tells of.
 async fn changes(chat: &mut Chat, message: &str) -> Vec<Value> {
@@ -104,8 +106,7 @@ async fn a_summary_brings_the_definitions_of_the_program() {
     vendor.says([Say::Call("look", json!({"city": "Oslo"})), Say::Text("Three.")]);
     chat.send("Three? ".repeat(2_000)).await.unwrap();
     chat.send("And?").await.unwrap();
-    let headings = "## Goals\n- a\n## Decisions\n- a\n## Open work\n- a\n## Names and ids\n- a\n## Tried and failed\n- a\n";
-    vendor.says([Say::Text(headings)]);
+    vendor.says([Say::Text(SUMMARY)]);
     chat.compact().await.unwrap();
     assert_eq!(changes(&mut chat, "Four?").await, Vec::<Value>::new());
     let body = vendor.last();
@@ -113,6 +114,26 @@ async fn a_summary_brings_the_definitions_of_the_program() {
     assert_eq!(body["tools"][0]["description"], "Looks it up.");
     chat.send("Five?").await.unwrap();
     assert_eq!((vendor.check.kept(), vendor.check.refusals()), (1, 0));
+}
+
+/// The request for the summary has no form of an answer, to which the reasoning of the last answer is bound at OpenAI.
+#[tokio::test]
+async fn a_summary_after_a_typed_answer_is_not_refused() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Town {
+        name: String,
+    }
+    let vendor = Vendor::start("responses", PrefixCheck::refusing()).await;
+    let agent = vendor.program("Be brief.", [tool("look", "Looks.")]).build().unwrap();
+    let mut chat = agent.chat();
+    begin(&vendor, &mut chat).await;
+    chat.send("Three? ".repeat(2_000)).await.unwrap();
+    vendor.says([Say::Typed(json!({"name": "Oslo"}))]);
+    let town = chat.send("Where?").answer::<Town>().await.unwrap();
+    assert_eq!(town.value().name, "Oslo");
+    vendor.says([Say::Text(SUMMARY)]);
+    chat.compact().await.unwrap();
+    assert_eq!(vendor.check.refusals(), 0);
 }
 
 #[tokio::test]
@@ -158,6 +179,30 @@ async fn a_refusal_is_answered_once_and_remembered_with_the_conversation() {
         chat.send("Six?").await.unwrap();
         assert_eq!((vendor.check.kept(), vendor.check.refusals()), (1, 1), "{wire}");
     }
+}
+
+/// What a member of a fallback cannot send behind messages, no member gets there.
+#[tokio::test]
+async fn a_fallback_to_a_provider_that_takes_nothing_behind_messages_gets_all_before_them() {
+    let vendor = Vendor::start("anthropic", PrefixCheck::refusing()).await;
+    let journal = MemoryJournal::new();
+    let before = vendor.program("Be brief.", [tool("look", "Looks.")]).build().unwrap();
+    let mut chat = before.open(&journal, "c").await.unwrap();
+    begin(&vendor, &mut chat).await;
+    drop(chat);
+    let tools = || [tool("look", "Looks.")];
+    let after = vendor.program("Be kind.", tools()).build().unwrap();
+    let mut chat = after.open(&journal, "c").await.unwrap();
+    assert_eq!(changes(&mut chat, "Three?").await[0]["appended"], true);
+    drop(chat);
+    let other = ScriptedProvider::new([]);
+    let both = FallbackProvider::new(vendor.provider()).or(other);
+    let both = Agent::builder(both).system("Be kind.").tools(tools().to_vec()).build().unwrap();
+    let mut chat = both.open(&journal, "c").await.unwrap();
+    assert_eq!(changes(&mut chat, "Four?").await[0]["left_out"], 4);
+    assert_eq!(vendor.last()["system"][0]["text"], "Be kind.");
+    assert_eq!(changes(&mut chat, "Five?").await, Vec::<Value>::new());
+    assert_eq!((vendor.check.kept(), vendor.check.refusals()), (1, 0));
 }
 
 /// A gateway to such a model that knows no system messages in the middle.

@@ -237,9 +237,20 @@ async fn read_summary(
         request = request.with_answer(form.as_ref());
     } else {
         let vendors = vendors.zip(state.machine.vendors_view());
-        let vendors = vendors.map(|(messages, view)| VendorsView { messages, ..view });
+        let (prefix, is_valid) = match &prefix {
+            Some((prefix, is_valid)) => (Some(prefix), *is_valid),
+            None => (None, true),
+        };
+        let from = |from: usize| if is_valid { from } else { usize::MAX };
+        let vendors = vendors.map(|(messages, view)| VendorsView {
+            messages,
+            thinking_from: from(view.thinking_from),
+            ..view
+        });
         let tools = (tools, offered_tools.as_deref());
-        request = with_conversation(request, &state.machine, tools, prefix.as_ref())
+        request = with_conversation(request, &state.machine, tools, prefix)
+            .with_thinking_from(from(state.machine.thinking_from()))
+            .with_open_turn(from(state.machine.open_turn()))
             .with_vendors(vendors);
     }
     if how == SummaryForm::Vendor {

@@ -206,6 +206,10 @@ impl ConversationState {
 
     /// Sets the options of the current run.
     pub(crate) fn set_options(&mut self, options: Option<Box<RunOptions>>) {
+        if options.as_ref().is_some_and(|options| options.tools.is_some()) {
+            // Other tools may have the same address as those of an earlier run.
+            self.requests.prefix = None;
+        }
         self.options = options;
         self.requests.begin_run();
         self.report_sources_to_caller();

@@ -13,7 +13,7 @@ use harness_core::{
     error::{Error, ErrorKind},
     journal::{Fact, Prefix},
     message::Message,
-    provider::{PrefixAddition, ReasoningBinding, Request},
+    provider::{OutputSchema, PrefixAddition, ReasoningBinding, Request},
     unwind::caught,
 };
 
@@ -99,8 +99,11 @@ pub(crate) fn changed(fact: &Fact) -> Option<Event<'_>> {
 impl ConversationState {
     /// What the reasoning of the next answer is bound to.
     fn reasoning_binding(&self) -> Result<ReasoningBinding, Error> {
+        self.binding_with(self.machine.wanted_schema(self.tools()))
+    }
+
+    fn binding_with(&self, wanted: Option<OutputSchema>) -> Result<ReasoningBinding, Error> {
         let tools = self.tools();
-        let wanted = self.machine.wanted_schema(tools);
         let settings = self.options.as_ref().and_then(|options| options.settings.as_ref());
         let request = Request::new(self.machine.sent())?
             .with_tools(tools.schemas())
@@ -139,7 +142,6 @@ impl ConversationState {
 
     /// The fact that says how the prefix changes with the next request, if it does.
     fn prefix_change(&self, binding: &ReasoningBinding) -> Option<Fact> {
-        let left_out = self.machine.messages_with_reasoning();
         let all = |left_out, change| Fact::PrefixSet {
             prefix: Some(Box::new(self.prefix_of_program(binding))),
             appended: false,
@@ -147,12 +149,23 @@ impl ConversationState {
             change,
             refusal: None,
         };
+        let left_out = || self.machine.messages_with_reasoning();
         // Nobody knows behind what earlier reasoning was made.
-        let Some(first) = self.machine.prefix() else { return Some(all(left_out, String::new())) };
+        let Some(first) = self.machine.prefix() else {
+            return Some(all(left_out(), String::new()));
+        };
         let ((system, known), tools) = (self.machine.prefix_now(), self.tools_in_prefix(binding));
+        let appends = binding.appends && !self.requests.must_not_append;
+        // Additions that a provider cannot send would be lost.
+        let has_new_form =
+            first.form != binding.form || !appends && !self.machine.prefix_additions().is_empty();
+        let has_new_system = system != self.agent.system();
+        if !has_new_form && !has_new_system && known == tools {
+            return None;
+        }
+        let left_out = left_out();
         if left_out == 0 {
-            let is_same = system == self.agent.system() && known == tools;
-            return (!is_same || first.form != binding.form).then(|| all(0, String::new()));
+            return Some(all(0, String::new()));
         }
         let keeps = self.agent.prefix_policy() == PrefixPolicy::Keep;
         let is_known = |tool: &ToolSchema| {
@@ -161,22 +174,20 @@ impl ConversationState {
         };
         let new: Vec<ToolSchema> =
             tools.into_iter().filter(|tool| !is_known(tool)).cloned().collect();
-        let has_new_system = system != self.agent.system();
-        let has_new_form = first.form != binding.form;
         let mut change = Vec::new();
         if has_new_system {
             change.push("the instructions".to_owned());
         }
         change.extend(new.iter().map(|tool| format!("the tool `{}`", tool.name)));
         if has_new_form {
-            change.push("the form of the tools or of the answer".to_owned());
+            change.push("the form of the request".to_owned());
         }
         if change.is_empty() {
             return None;
         }
         let change = change.join(", ");
         let is_taken_back = has_new_system && self.agent.system().is_none();
-        if !binding.appends || self.requests.must_not_append || has_new_form || is_taken_back {
+        if !appends || has_new_form || is_taken_back {
             return Some(all(left_out, change));
         }
         let system = self.agent.system().filter(|_| has_new_system).map(str::to_owned);
@@ -184,11 +195,13 @@ impl ConversationState {
         Some(Fact::PrefixSet { prefix, appended: true, left_out: 0, change, refusal: None })
     }
 
-    /// What came before the messages of the last request, for one that asks for their summary.
-    pub(crate) fn prefix_so_far(&self) -> Option<SentPrefix> {
-        let binding = self.reasoning_binding().ok()?;
+    /// What came before the messages of the last request, for one that asks for their summary, and whether reasoning is still
+    /// valid behind it: that request has no typed answer.
+    pub(crate) fn prefix_so_far(&self) -> Option<(SentPrefix, bool)> {
+        let binding = self.binding_with(None).ok()?;
         let is_bound = binding.is_bound || self.machine.is_reasoning_refused();
-        is_bound.then(|| self.sent_prefix(&binding))?
+        let is_valid = self.machine.prefix()?.form == binding.form;
+        is_bound.then(|| Some((self.sent_prefix(&binding)?, is_valid)))?
     }
 
     /// What is sent of the prefix.

@@ -58,7 +58,7 @@ impl RequestState {
     /// Forgets what another run may set otherwise: it may offer other tools and ask for another length, and an earlier
     /// run may have been dropped.
     pub(crate) fn begin_run(&mut self) {
-        (self.offered_tools, self.prefix, self.reduced_max_tokens) = (None, None, None);
+        (self.offered_tools, self.reduced_max_tokens) = (None, None);
     }
 }
 
