@@ -511,13 +511,13 @@ pub struct TracedCall {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum WaitsFor {
-    /// The decision whether it may run.
+    /// The decision whether the call may run.
     Approval,
-    /// Its result from the program.
+    /// The result of the call, which the program gives.
     Result,
-    /// The answer to a question of its tool.
+    /// The answer to a question of the tool.
     Answer,
-    /// An agent that it runs, which waits itself.
+    /// The agent that the call runs, which itself waits for one of these.
     Agent,
 }
 
