@@ -27,7 +27,7 @@ use harness_core::{
 const WRONG: u64 = 8;
 
 /// Leaves files out if a vendor has refused a request because it has too many. Returns whether the model can be asked
-/// again. If no more files can be left out, the files that were left out since the last answer are sent again.
+/// again. If leaving out more files would not help, the files that were left out since the last answer are sent again.
 pub(crate) fn leave_out_after(run: &mut RunDriver<'_>, error: &Error) -> Result<bool, Error> {
     let state = &mut *run.state;
     if state.agent.window().is_off()

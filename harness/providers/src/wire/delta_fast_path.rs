@@ -95,8 +95,9 @@ pub(super) struct MatchedEvent<'a> {
 
 impl EventShape {
     /// Makes the shape of an event as it was in the stream, including line ends. The event must have one line of data,
-    /// which `places` describes, and at most its name before it. A place where the event equals the one of `before` is
-    /// expected to be the same in the next event, too, because one comparison is cheaper than many.
+    /// which `places` describes, and at most its name before it. The relevant text is expected to differ in each
+    /// event. Another place where no event has differed so far (`before` is the last shape) is expected to stay the
+    /// same, because one comparison is cheaper than many.
     pub(super) fn of(event: &[u8], places: &VaryingPlaces, before: Option<&Self>) -> Option<Self> {
         let last = event.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'))?;
         let start = last.checked_add(1)?.checked_sub(places.size)?;
