@@ -317,8 +317,8 @@ pub(super) fn batch<'l>(list: &'l [u8], open: &PendingRequests) -> Option<Vec<&'
     (!messages.is_empty()).then_some(messages)
 }
 
-/// Reads a message. Halves of characters and bytes that are no UTF-8, which are all that makes many messages unreadable, are
-/// replaced.
+/// Reads a message. Bytes that are no UTF-8, and surrogates without a partner, are replaced, because many unreadable
+/// messages have no other fault.
 pub(super) fn message(line: &mut Vec<u8>) -> Result<ServerJsonRpcMessage, serde_json::Error> {
     if count_values(line) > VALUES {
         return Err(serde_json::Error::custom(format_args!("it has more than {VALUES} values")));

@@ -100,19 +100,19 @@ pub enum Decider {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Always {
-    /// The calls of the tool for which it holds.
+    /// The calls of the tool for which the permission holds.
     pub scope: Scope,
     /// The name of the tool.
     pub tool: String,
     /// Why the person was asked. If there is another reason for a later call, the person is asked
     /// again.
     pub reasons: Vec<Reason>,
-    /// The person in whose runs it holds. With `None`, it holds in the runs in which the agent's
-    /// own approver is asked.
+    /// The person in whose runs the permission holds. With `None`, it holds in the runs in which the agent's own
+    /// approver is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub person: Option<String>,
-    /// What the person saw of the call. It holds only for calls of the same tool in the same folder, and, if its scope is
-    /// exactly one call, with the same arguments.
+    /// What the person saw of the call. The permission holds only for calls of the same tool in the same folder, and,
+    /// if its scope is exactly one call, with the same arguments.
     pub binding: Arc<CallBinding>,
 }
 

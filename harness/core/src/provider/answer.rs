@@ -57,8 +57,8 @@ pub struct OutputSchema {
 }
 
 impl OutputSchema {
-    /// An answer that fits this schema, which must be that of an object, to the message with this
-    /// index. `name` must differ from the names of the tools.
+    /// Creates the schema of the answer to the message with this index. `schema` must be that of an object, and `name`
+    /// must differ from the names of the tools.
     pub fn new(name: impl Into<String>, schema: Value, message: usize) -> Self {
         let description = "Gives the final answer. Call it once, by itself, when nothing is left to be done, and \
                            say nothing after it."
