@@ -14,7 +14,8 @@ use syn::{Expr, Meta};
 pub(crate) struct Errors {
     found: Vec<syn::Error>,
     silent: bool,
-    /// The attribute itself, if it is not the one that called the macro.
+    /// The attribute that an error about the whole attribute underlines. `None` for the attribute that has called the
+    /// macro.
     attribute: Option<TokenStream>,
 }
 
@@ -117,7 +118,7 @@ pub(crate) fn nearest<'a>(
     ranked.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
 }
 
-/// `; did you mean ..?`, or an empty text.
+/// Returns `; did you mean ..?` with the candidate, to be appended to an error, or an empty text without a candidate.
 pub(crate) fn did_you_mean(near: Option<&str>, quote: char) -> String {
     near.map(|near| format!("; did you mean {quote}{near}{quote}?")).unwrap_or_default()
 }

@@ -406,7 +406,7 @@ fn milliseconds(text: &str) -> std::result::Result<u64, String> {
     Ok(total as u64)
 }
 
-/// The path of `harness`, behind a facade.
+/// The value of the key `crate`: the path to `harness` for a program that reaches it only through another crate.
 pub(crate) struct CratePath(pub(crate) Path);
 
 impl FromMeta for CratePath {
@@ -422,7 +422,7 @@ impl FromMeta for CratePath {
     }
 }
 
-/// The function that reviews calls. rustc checks its parameters and its return type.
+/// The value of the key `review`: the function that reviews calls. rustc checks its parameters and its return type.
 pub(crate) struct ReviewValue(pub(crate) ExprPath);
 
 impl FromMeta for ReviewValue {
@@ -437,7 +437,8 @@ impl FromMeta for ReviewValue {
     }
 }
 
-/// The function that finds out what became of a call. rustc checks its parameters and its return type.
+/// The value of the key `reconcile`: the function that finds out whether a call in doubt has happened. rustc checks
+/// its parameters and its return type.
 pub(crate) struct ReconcileValue(pub(crate) ExprPath);
 
 impl FromMeta for ReconcileValue {
@@ -491,7 +492,8 @@ impl FunctionKey {
     }
 }
 
-/// The name of the companion, if it cannot have the function's own name.
+/// The value of the key `handle`: the name of the type that the macro writes beside the function. It is needed if that
+/// type cannot have the name of the function.
 pub(crate) struct HandleValue(pub(crate) Ident);
 
 impl FromMeta for HandleValue {

@@ -27,7 +27,7 @@ pub struct McpServerBuilder {
     version: Option<McpVersion>,
     #[cfg(feature = "oauth")]
     auth: Option<super::McpAuth>,
-    /// A setting that does not fit a server at this place.
+    /// The error of a setting that is not for this kind of server, such as a header for a command.
     fault: Option<String>,
 }
 

@@ -49,7 +49,8 @@ use super::{
 /// shorter one.
 const REST: u64 = 500;
 
-/// A stream that was open for this long did not end at once.
+/// The time from which on a stream counts as one that did not end at once. Each stream in a row that ends sooner makes
+/// the wait before the next request longer.
 const LONG_LIVED: Duration = Duration::from_secs(30);
 
 /// The number of names that are kept of a list of tools.

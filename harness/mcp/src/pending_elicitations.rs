@@ -16,8 +16,8 @@ use harness_core::tool::ToolError;
 /// The questions of a server, and the answers so far: the token of a call that waits.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct PendingElicitations {
-    /// A hash of the server's description of the tool: the answers are only for the tool that is described in this
-    /// way.
+    /// A hash of the server's description of the tool. If the server changes the description, the answers no longer
+    /// count.
     definition: String,
     /// How often the server has asked, this time included.
     pub(super) rounds: usize,

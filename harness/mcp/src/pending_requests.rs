@@ -23,13 +23,15 @@ pub(super) struct PendingRequests(Arc<Mutex<SentMessages>>);
 /// What was written to a server.
 #[derive(Default)]
 struct SentMessages {
-    /// By the text of its id, each request without an answer.
+    /// The requests without an answer, by the text of their ids.
     requests: BTreeMap<String, PendingRequest>,
-    /// The messages that no answer belongs to. Some servers reply to them all the same, and cannot say to which one.
+    /// The messages that get no answer by the protocol. Some servers reply to them all the same, and such a reply does
+    /// not say which message it is for.
     others: VecDeque<OneWayMessage>,
-    /// The number of such messages that were written before a request that is answered. A reply to them is late, if it comes.
+    /// The number of such messages that were written before a request that has its answer by now. If a reply to one of
+    /// them still comes, it is late.
     late: usize,
-    /// The number of messages.
+    /// The number of messages that were written.
     count: u64,
 }
 
@@ -139,8 +141,8 @@ impl PendingRequests {
         self.written().requests.contains_key(&id.to_string())
     }
 
-    /// The request that an answer without an id means. Such a message may also be a reply to something else that was
-    /// written: one for each.
+    /// The request that an answer without an id is taken to answer. The message may also be a reply to one of the
+    /// messages that get no answer, so it is ignored once for each of them.
     pub(super) fn meant(&self) -> Option<GuessedRequest> {
         let mut written = self.written();
         if written.others.pop_front().is_some() {
@@ -157,7 +159,7 @@ impl PendingRequests {
     }
 }
 
-/// The request that an answer without an id means: the only one without an answer.
+/// The request that an answer without an id is taken to answer: the only one without an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct GuessedRequest {
     pub(super) id: RequestId,

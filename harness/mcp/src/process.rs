@@ -32,8 +32,8 @@ const KEPT_LINE: usize = 500;
 const SHOWN_LINES: usize = 20;
 const SHOWN_BYTES: usize = 4 << 10;
 
-/// How long an error waits for the rest of what a child has written to its standard error. Another task reads it, and may
-/// read it after the end of the child.
+/// How long an error waits until the standard error of a child is read to its end. Another task reads it, and that
+/// task may still be reading after the child has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The time that a child has to end by itself, first after its input has ended and then after a signal.
@@ -48,7 +48,7 @@ pub(super) struct ServerCommand {
     pub(super) folder: Option<PathBuf>,
 }
 
-/// Without the values of variables.
+/// Shows the command without the values of variables.
 impl fmt::Debug for ServerCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerCommand")
@@ -145,7 +145,8 @@ impl StderrTail {
         self.ended.send_replace(true);
     }
 
-    /// Waits until all was read that the child had to say, for a second at most: others may hold the pipe.
+    /// Waits until the standard error of the child is read to its end, for a second at most, because other processes
+    /// may still hold the pipe.
     pub(super) async fn last_words(&self) {
         let mut ended = self.ended.subscribe();
         let _ = timeout(LAST_WORDS, ended.wait_for(|ended| *ended)).await;
@@ -193,7 +194,7 @@ impl StderrTail {
 /// A running child, and everything that it has started and that has not left its group. All of it ends when this
 /// value is dropped.
 pub(super) struct ServerProcess {
-    /// Kills the group if the program dies. It ends before the id of the group can be reused.
+    /// Kills the group if the program dies. The watchdog ends before the id of the group can be reused.
     #[cfg(unix)]
     _watchdog: Option<Watchdog>,
     child: tokio::process::Child,

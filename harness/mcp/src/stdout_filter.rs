@@ -43,11 +43,12 @@ const MOST: usize = 16 << 20;
 /// The nesting depth that `serde_json` refuses.
 const TOO_DEEP: usize = 128;
 
-/// The highest number of values in a message. Each needs several hundred bytes of memory while it is parsed, and two of the
-/// text are enough for one.
+/// The highest number of values in a message. Each value needs several hundred bytes of memory while it is parsed, and
+/// two bytes of text are enough for a value.
 pub(super) const VALUES: usize = 250_000;
 
-/// After an answer without an id, which may be a late reply to something else: how long the real one is waited for.
+/// How long the filter waits for the real answer after an answer without an id, which may be a late reply to something
+/// else.
 const MOMENT: Duration = Duration::from_secs(1);
 
 /// The number of bytes that are kept of a line that is not a message.
@@ -65,14 +66,14 @@ pub(super) struct StdoutFilter<R> {
     given: usize,
     strange: StrayLines,
     open: PendingRequests,
-    /// At most one for each request.
+    /// The answers that may not belong to their request, at most one for each request.
     doubtful: Vec<DoubtfulAnswer>,
 }
 
-/// An answer that may not belong to this request. It is held until the real one comes or the time is over.
+/// An answer that may not belong to the request `id`. It is held until the real answer comes or the time is over.
 struct DoubtfulAnswer {
     id: RequestId,
-    /// What is read in its place.
+    /// The error that is read in place of the answer.
     error: String,
     wait: Pin<Box<Sleep>>,
 }
@@ -98,7 +99,7 @@ impl StrayLines {
         }
     }
 
-    /// The number of these lines, and the first one.
+    /// The number of lines that are not messages, and the first of them.
     pub(super) fn known(&self) -> Option<(usize, String)> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (known.0 > 0).then(|| known.clone())
@@ -106,7 +107,7 @@ impl StrayLines {
 }
 
 impl<R> StdoutFilter<R> {
-    /// `open` are the requests that have no answer yet.
+    /// Filters the lines of `from`. `open` are the requests that have no answer yet.
     pub(super) fn new(from: R, open: PendingRequests) -> Self {
         Self {
             from,
@@ -200,14 +201,15 @@ pub(super) fn too_large(id: &RequestId) -> String {
     unread(id, &format!("it has more than {} MiB", MOST >> 20))
 }
 
-/// What a line is for the protocol.
+/// What a line of the process is in the protocol.
 pub(super) enum LineKind {
-    /// A message that it can read.
+    /// A message that the protocol can read.
     Message,
-    /// An answer or a request that it cannot read: what is read in its place.
+    /// An answer or a request that the protocol cannot read, with the line that is read in its place.
     Unread(String),
-    /// An answer that does not say which request it answers, and may be a late reply to something that has no answer, or a
-    /// log that has the id of a request: this request, and the error that is read in its place if nothing else comes.
+    /// An answer without an id, which may be a late reply to a message that gets no answer, or a line of a log that
+    /// has the id of a request. It is given as the id of the request, and the error that is read in place of the
+    /// answer if nothing else comes.
     Doubtful(RequestId, String),
     /// No message.
     Strange,
@@ -315,8 +317,8 @@ pub(super) fn batch<'l>(list: &'l [u8], open: &PendingRequests) -> Option<Vec<&'
     (!messages.is_empty()).then_some(messages)
 }
 
-/// Reads a message. Halves of characters and bytes that are no UTF-8, which are all that makes many messages unreadable, are
-/// replaced.
+/// Reads a message. Bytes that are no UTF-8, and surrogates without a partner, are replaced, because many unreadable
+/// messages have no other fault.
 pub(super) fn message(line: &mut Vec<u8>) -> Result<ServerJsonRpcMessage, serde_json::Error> {
     if count_values(line) > VALUES {
         return Err(serde_json::Error::custom(format_args!("it has more than {VALUES} values")));

@@ -22,7 +22,8 @@ create table chunks (
 );
 "#;
 
-/// A delete of the conversation at the same time waits, or has happened before.
+/// Writes a large result if the conversation exists. A delete of the conversation at the same time waits until this is
+/// done, or has been done before, so that nothing is written.
 const WRITE: &str = "
 with it as (
     select id from conversations where id = $1 and incarnation = $5 for key share
@@ -108,7 +109,7 @@ insert into spills (conversation, name, body)
 select $2, name, body from spills where conversation = $1
 on conflict (conversation, name) do nothing";
 
-/// Gives a fork all large results of its base. The caller has excluded deletes.
+/// Gives the fork `to` all large results of its base `from`. The caller holds a lock that keeps deletes out.
 pub(super) async fn share(
     connection: &PostgresConnection,
     from: &str,

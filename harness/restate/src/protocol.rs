@@ -46,12 +46,13 @@ impl Input {
 pub enum Command {
     /// The answer to a question.
     Decided(Approval),
-    /// What became of the call.
+    /// The outcome of the call.
     Settled(Settlement),
 }
 
 impl Command {
-    /// The facts, in a future that keeps a large result whole. Fails at once if this does not count.
+    /// Returns the facts to write, in a future that first stores a large result as a whole. Fails at once if this
+    /// command is not valid now.
     pub(crate) fn facts(
         self,
         steps: &Steps,
@@ -69,7 +70,7 @@ impl Command {
 /// How a run ended, or that it waits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunEnd {
-    /// How.
+    /// How the run ended, or that it waits.
     pub outcome: Outcome,
     /// What the model said last in this run: empty if it said nothing.
     pub text: String,

@@ -148,8 +148,8 @@ pub(crate) struct StopWatcher {
 }
 
 impl StopWatcher {
-    /// Does an action unless somebody stops the run before its end. If it `knows`, it does not end before it is known
-    /// whether somebody had stopped the run before it began.
+    /// Runs `act` unless somebody stops the run before `act` has ended. With `knows`, the future also waits until it
+    /// is known whether somebody had stopped the run before it began.
     pub(crate) async fn unless(
         self,
         steps: Arc<RwLock<Steps>>,

@@ -1,7 +1,7 @@
 //! Checks a value against a [compiled schema](SchemaChecker), and lists its faults.
 //!
-//! The same pass answers both questions. First it writes no texts and stops at the first fault.
-//! Only if there is one, it runs again and lists each fault with its place.
+//! The same code finds whether the value fits and what its faults are. In its first pass it writes no texts and stops
+//! at the first fault. Only if there is a fault, a second pass lists each fault with its place.
 
 use std::{
     cmp::Ordering,
@@ -42,8 +42,7 @@ const STEPS: usize = 20_000_000;
 /// some seconds for the worst patterns, and 16 MiB of text for an ordinary one.
 const SEARCHED: usize = 16 * 1024 * 1024;
 
-/// The maximum number of cached results. With more of them, a check that repeats itself reaches its
-/// last step.
+/// The maximum number of cached results. A check that needs more of them repeats work until it has no steps left.
 const KEPT: usize = 500_000;
 
 const DEEP: &str = "nested too deeply";

@@ -60,11 +60,11 @@ pub fn output_schema<T: schemars::JsonSchema>() -> Option<Value> {
 /// One member of an object whose schema is derived.
 #[derive(Debug)]
 pub struct MemberSchema<'a> {
-    /// Its name.
+    /// The name of the member.
     pub name: &'a str,
-    /// What it is, in words for the model.
+    /// The description of the member, in words for the model.
     pub description: &'a str,
-    /// Makes the schema of its type.
+    /// Makes the schema of the type of the member.
     pub schema: fn(&mut SchemaGenerator) -> Schema,
     /// The limits of a number.
     pub range: Option<Range>,

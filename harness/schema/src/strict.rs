@@ -324,7 +324,7 @@ const REFUSED: [(&str, &str); 7] = [
 /// The maximum nesting depth of a strict form, equal to that of a schema for the check.
 const DEEPEST: usize = 128;
 
-/// The maximum number of parts after each reference has been replaced by its target.
+/// The maximum number of parts of a schema, counted with each reference replaced by its target.
 const MOST_PARTS: usize = 5_000;
 
 /// Writes one strict form.

@@ -1,4 +1,4 @@
-//! Which process holds a terminal, so that one that waits for it can say why.
+//! Finds the process that holds a terminal, so that a process that waits for the terminal can say why.
 
 use std::{
     fs::{self, File},
@@ -9,7 +9,7 @@ use std::{
 
 use rustix::fs::{major, minor};
 
-/// The time between two looks.
+/// The time between two searches for the process that holds the terminal.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Tells the person, on the standard error, when a process that was stopped (Ctrl-Z) keeps the terminal: nobody else can
@@ -21,7 +21,7 @@ pub(super) struct TerminalHolder {
 }
 
 impl TerminalHolder {
-    /// The terminal was not free.
+    /// Notes that the terminal was not free, and tells the person if a stopped process is the reason.
     pub(super) fn note_waiting(&mut self, terminal: &File) {
         if self.looked.replace(Instant::now()).is_some_and(|last| last.elapsed() < PAUSE) {
             return;
@@ -37,7 +37,7 @@ impl TerminalHolder {
     }
 }
 
-/// The stopped process that holds the lock of this terminal. Only Linux tells.
+/// Finds the stopped process that holds the lock of this terminal. Only Linux lists the holders of locks.
 fn stopped(terminal: &File) -> Option<u32> {
     let file = terminal.metadata().ok()?;
     let place = format!("{:02x}:{:02x}:{}", major(file.dev()), minor(file.dev()), file.ino());

@@ -64,7 +64,7 @@ pub(super) struct ChatSlotState {
     pub(super) watchers: usize,
     wakers: HashMap<u64, Waker>,
     named: u64,
-    /// The conversation's number in the manager's list of those without a run, if it is in that
+    /// The conversation's number in the manager's list of conversations without a run. `None` if it is not in that
     /// list.
     pub(super) idle: Option<u64>,
     /// Whether the conversation is to be closed, because there are too many open ones.
@@ -251,8 +251,7 @@ impl ChatSlotState {
         self.jobs.extend(job);
     }
 
-    /// Passes a message to the current run, or else to the next one. It stays where it is if it is
-    /// refused.
+    /// Passes a message to the current run, or else to the next one. A message that is refused stays in `job`.
     pub(super) fn steer(&mut self, job: &mut Option<QueuedRun>) -> Result<(), Error> {
         let running = self.running.as_mut().map(|running| &mut running.steered);
         let Some(steered) = running.or(self.jobs.front_mut().map(|job| &mut job.steered)) else {
@@ -311,8 +310,8 @@ impl QueuedRun {
         let _ = self.pending_log.set(Arc::clone(&self.log));
     }
 
-    /// Whether it is known which run answers the message. For a message that steers, it is the run
-    /// that has received it.
+    /// Whether it is known which run answers the message. A message that steers a run is answered by the run that has
+    /// received it.
     fn is_assigned(&self) -> bool {
         self.pending_log.get().is_some()
     }

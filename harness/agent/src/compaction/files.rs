@@ -14,7 +14,7 @@ use harness_core::{
     provider::tokens_of,
 };
 
-/// About how many bytes of a request one token is.
+/// The approximate number of bytes per token in a request.
 pub(crate) const BYTES: u64 = 4;
 
 /// How many pictures and how many bytes of files are sent.

@@ -23,11 +23,11 @@ use harness_core::{
     message::{CallOutcome, ToolCall},
 };
 
-/// A count of a request that is more times the estimate than this is taken for a mistake.
+/// If a vendor counts more than this many times the estimated tokens of a request, the count is taken for a mistake.
 const WRONG: u64 = 8;
 
-/// Leaves files out if a vendor has refused a request because it has too many. Returns whether
-/// the model can be asked again. If that has not helped, all of them are sent again later.
+/// Leaves files out if a vendor has refused a request because it has too many. Returns whether the model can be asked
+/// again. If leaving out more files would not help, the files that were left out since the last answer are sent again.
 pub(crate) fn leave_out_after(run: &mut RunDriver<'_>, error: &Error) -> Result<bool, Error> {
     let state = &mut *run.state;
     if state.agent.window().is_off()
@@ -83,7 +83,7 @@ fn restore_files(run: &mut RunDriver<'_>, used: ContextUsage) -> Result<(), Erro
     run.state.record(&Fact::ContextCleared { results, arguments, before, after: before })
 }
 
-/// Makes a change of what is sent.
+/// Carries out a change of the context: clears old results and arguments, or summarizes the oldest part.
 pub(crate) async fn edit_context(run: &mut RunDriver<'_>, due: ContextEdit) -> Result<(), Error> {
     match due {
         ContextEdit::Clear(fact) => apply_clearing(run, &fact),
@@ -102,9 +102,9 @@ fn apply_clearing(run: &mut RunDriver<'_>, fact: &Fact) -> Result<(), Error> {
 }
 
 /// Lowers `max_tokens` if the vendor has refused a request because its answer might not fit, and has named the sizes.
-/// Returns whether the request is sent again. `before` is the value in the refused request, if it was lowered already:
-/// then it is lowered once more if the vendor has counted the request only now, and further as long as it does not know
-/// the size.
+/// Returns whether the request is sent again. `before` is the lowered value in the refused request, if it had one.
+/// Such a value is lowered once more if only this refusal states the exact size of the request, and again with each
+/// refusal that states no exact size.
 pub(crate) fn lower_max_tokens_after(
     run: &mut RunDriver<'_>,
     error: &Error,
@@ -150,9 +150,9 @@ pub(crate) fn lower_max_tokens_after(
     true
 }
 
-/// Reacts to a vendor that has refused a request because it is too large. Returns whether
-/// something can be moved, so that the model can be asked again. This is done once for each
-/// answer.
+/// Reacts to a vendor that has refused a request because it is too large. Returns whether the model can be asked
+/// again, usually because the context can still be made smaller. After one answer this is done once, or several times
+/// if no size of the window is known and each request is smaller than the one before it.
 pub(crate) fn edit_context_after(run: &mut RunDriver<'_>, error: &Error) -> Result<bool, Error> {
     if drop_refused_summary(run, error)? {
         return Ok(true);

@@ -24,20 +24,21 @@ pub(crate) struct DurableState {
     /// `None` if another driver takes the facts.
     journal: Option<Arc<dyn Journal>>,
     id: Arc<str>,
-    /// The writer of this chat's facts. It tells them from the facts of another chat of this
-    /// process that writes the same in the same millisecond.
+    /// The id of the writer of this chat's facts. It distinguishes them from the facts of another chat of this process
+    /// that writes the same in the same millisecond.
     life: WriterId,
-    /// The end of the conversation in the journal, as far as is known here.
+    /// The end of the conversation in the journal, as this process last wrote or read it.
     head: Head,
-    /// Which conversation of this name it is. It is known from the first fact on, and then known to
-    /// all who write results of this conversation.
+    /// The incarnation, which distinguishes this conversation from earlier and later ones of the same name. It is set
+    /// when the first fact is written, and shared with everything that writes results of this conversation.
     incarnation: Arc<OnceLock<Incarnation>>,
     /// Facts that are not written yet.
     pending: Vec<Envelope>,
-    /// Whether some of them may be written or not: an append of them failed, or its future was
-    /// dropped.
+    /// Whether it is unknown if some of the pending facts are in the journal, because an append of them failed or its
+    /// future was dropped.
     unknown: bool,
-    /// Whether [`describe`](Self::describe) may have created the conversation: it failed, or its future was dropped.
+    /// Whether [`describe`](Self::describe) may have created the conversation, because it failed or its future was
+    /// dropped.
     may_have_created: bool,
     /// Why nothing can be written any more: another owner has continued the conversation.
     lost: Option<String>,
@@ -129,12 +130,12 @@ impl DurableState {
         self.journal.is_some() && !self.pending.is_empty()
     }
 
-    /// How many facts are written, as far as is known here.
+    /// The number of facts that were in the journal when this process last wrote or read it.
     pub(crate) fn written(&self) -> u64 {
         self.head.facts
     }
 
-    /// The end of the conversation in the journal, as far as is known here.
+    /// The end of the conversation in the journal, as this process last wrote or read it.
     pub(crate) fn head(&self) -> Head {
         self.head
     }
@@ -274,7 +275,8 @@ impl DurableState {
         Err(self.mark_lost())
     }
 
-    /// Takes the conversation for its own if [`describe`](Self::describe) may have created it, and nothing was said in it.
+    /// Whether the conversation in the journal is the one that [`describe`](Self::describe) may have created: nothing
+    /// was said in it yet. If so, this value takes it over.
     fn has_created(&mut self, there: &StoredFacts) -> bool {
         let is_own =
             self.may_have_created && there.head.incarnation.is_some() && there.head.facts == 0;
@@ -328,12 +330,12 @@ impl DurableState {
         &self.pending
     }
 
-    /// Applies the pending facts to what is in the journal. An answer gives way to that of somebody else, which is in the
-    /// journal, and is not pending any more.
+    /// Applies the pending facts after those that are in the journal. A pending answer to a call is dropped if the
+    /// journal already has the answer of somebody else to that call.
     ///
     /// # Errors
-    /// If the facts cannot follow, and if something was done because of an answer that would give way. Nothing is changed
-    /// then.
+    /// Fails if the pending facts do not fit those in the journal, also if something was done because of an answer
+    /// that would be dropped. Then nothing is changed.
     pub(crate) fn apply_pending(&mut self, mut machine: Machine) -> Result<Machine, Error> {
         let facts = self.pending.iter().map(Envelope::fact).collect::<Result<Vec<_>, _>>()?;
         let says_no_more = facts.iter().all(|fact| is_answer(fact) || is_beside_runs(fact));

@@ -19,9 +19,10 @@ use harness_core::{
 pub(crate) struct LargeResultStore {
     place: Option<LargeResultPlace>,
     limit: usize,
-    /// The size of the window for which this is the limit.
+    /// The size of the window for which `limit` was calculated.
     window: Option<u64>,
-    /// How many messages the conversation began with. Some of their arguments may have been left out elsewhere.
+    /// The number of messages that the conversation began with. If they come from another conversation, the arguments
+    /// of some of their calls may have been left out there.
     given: usize,
 }
 
@@ -50,7 +51,7 @@ impl LargeResultStore {
         Self { place, limit, window, given: state.machine.began_with() }
     }
 
-    /// The vendor may have stated the size of the window since the run has begun.
+    /// Calculates the limit anew, because the vendor may have stated the size of the window since the run began.
     pub(crate) fn update_limit(&mut self, state: &ConversationState) {
         let window = window_tokens(state);
         if self.window != window {
@@ -59,7 +60,7 @@ impl LargeResultStore {
         }
     }
 
-    /// The same for an answer to a call of a conversation that is not opened here.
+    /// Makes the store for the answer to a call, if this process has not opened the conversation of the call.
     pub(crate) fn of_unopened(
         agent: &Agent,
         journal: &Arc<dyn Journal>,
@@ -138,7 +139,7 @@ fn can_keep_results(journal: &dyn Journal) -> bool {
 struct InJournal {
     journal: Arc<dyn Journal>,
     id: Arc<str>,
-    /// It is set with the first fact, and no result is written before that.
+    /// The incarnation of the conversation. It is set with the first fact, and no result is written before that.
     incarnation: Arc<OnceLock<Incarnation>>,
 }
 

@@ -1,9 +1,10 @@
-//! The next thing to do.
+//! The action that the state machine of a run wants next.
 
 use super::outcome::Outcome;
 use harness_core::message::ToolCall;
 
-/// The next thing to do. A [`Machine`](crate::Machine) only names it; [`Steps::act`](crate::Steps::act) does it.
+/// The next thing to do in a conversation. A [`Machine`](crate::Machine) only says what it is, and
+/// [`Steps::act`](crate::Steps::act) does it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Nothing, until the user says something.

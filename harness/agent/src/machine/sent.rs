@@ -188,8 +188,8 @@ impl Machine {
             && last.is_some_and(|last| !last.is_paused())
     }
 
-    /// The results before this message of the transcript that only read, are sent unchanged and tell
-    /// of no other call, each with the index of its message.
+    /// The results, before this message of the transcript, of calls that only read. They are sent unchanged and tell
+    /// of no other call. Each comes with the index of its message.
     pub(crate) fn clearable(&self, before: usize) -> impl Iterator<Item = (usize, &ToolResult)> {
         let from = self.summed_up();
         let reads = self.window.reads.iter().take_while(move |(at, _)| *at < before);
@@ -221,14 +221,15 @@ impl Machine {
         message.is_some_and(Message::is_by_program)
     }
 
-    /// What the model is told of a call that has ended late.
+    /// What the model is told of a call that has ended after its result was given, and the names under which the whole
+    /// result is kept.
     pub(crate) fn late_end_of(&self, call: &str) -> Option<(&str, Option<&str>)> {
         let ContextState { ended, given, .. } = &self.window;
         let ended = ended.get(call).map(|(text, names)| (text.as_str(), names.as_deref()));
         ended.or_else(|| given.end_of(call))
     }
 
-    /// Whether the last refusal has named a window that is smaller than what the model had answered.
+    /// Whether the last refusal has named a window that is smaller than a request that the model had answered.
     pub(crate) fn is_window_doubtful(&self) -> bool {
         self.window.refusals.doubted
     }
@@ -238,7 +239,7 @@ impl Machine {
         self.window.given.messages()
     }
 
-    /// Whether the given messages tell this end of a call already, word by word.
+    /// Whether the messages with which the conversation began already tell this end of a call, word by word.
     pub(crate) fn has_given_end(&self, tool: &str, result: &ToolResult) -> bool {
         self.window.given.has_end(result.call_id(), &late_end(tool, result))
     }
@@ -248,7 +249,8 @@ impl Machine {
         self.window.news.contains(&place)
     }
 
-    /// Whether shorter arguments were ever sent for some call. A summary may repeat what stood there.
+    /// Whether shorter arguments were ever sent for some call. A summary may repeat the line that was sent in their
+    /// place.
     pub(crate) fn has_shortened(&self) -> bool {
         self.window.has_shortened
     }
@@ -346,7 +348,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Applies that the vendor has refused its own summary.
+    /// Applies the fact that the vendor has refused a request because of the summary that its own model has made.
     pub(super) fn refuse(&mut self) -> Result<(), Error> {
         self.asking("a summary cannot be refused")?;
         let view = self.window.view.as_mut().filter(|view| view.vendor.is_some());
@@ -495,7 +497,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A request was refused because it does not fit into the window.
+    /// Applies the fact that a request was refused because it does not fit into the window.
     pub(super) fn apply_overflow(
         &mut self,
         (provider, model, fallback): (&str, &str, bool),

@@ -17,7 +17,8 @@ use harness_core::{
     provider::{FoundTools, Usage},
 };
 
-/// How many refused requests for a summary are no failure: each has half of the one before it.
+/// How many requests for a summary may be refused as too large before a refusal counts as a failure: each request has
+/// half of the one before it.
 pub(super) const REFUSALS: u32 = 4;
 
 /// What is sent of a transcript, and what is known of its size.
@@ -25,14 +26,14 @@ pub(super) const REFUSALS: u32 = 4;
 pub(super) struct ContextState {
     /// What is sent, if it is not the transcript itself.
     pub(super) view: Option<Box<EditedContext>>,
-    /// The results that only read and that clearing has not passed yet: the index of the message,
-    /// and the number of the result in it.
+    /// The results of calls that only read, as far as clearing has not passed them yet: the index of the message, and
+    /// the number of the result in it.
     pub(super) reads: VecDeque<(usize, usize)>,
     /// The calls that succeeded and have long arguments: the index of the message, and the number
     /// of the call in it.
     pub(super) long: VecDeque<(usize, usize)>,
-    /// The last request whose tokens the vendor has counted, or the estimate after the last later
-    /// move.
+    /// The last request whose tokens the vendor has counted, or the estimate after the last change of the context
+    /// since then.
     pub(super) measured: Option<MeasuredRequest>,
     /// Whether shorter arguments were ever sent for some call.
     pub(super) has_shortened: bool,
@@ -139,7 +140,7 @@ pub(super) struct RefusedRequests {
     pub(super) doubted: bool,
     /// How many requests in a row did not fit.
     pub(super) overflows: u32,
-    /// Whether the context was not edited since then.
+    /// Whether the last request did not fit and the context was not edited since then.
     pub(super) refused: bool,
 }
 
@@ -153,14 +154,15 @@ pub(super) struct FailedCompactions {
     /// How many tokens of the conversation were in the last request for a summary that was refused as too large since
     /// the last summary.
     pub(super) too_large: Option<u64>,
-    /// Whether a request for the vendor's own summary has failed since then.
+    /// Whether a request for the vendor's own summary has failed in this run since the last summary.
     pub(super) vendor_failed: bool,
-    /// Whether the vendor has refused a summary of its own. No other one is requested then.
+    /// Whether the vendor has refused a request because of the summary that its own model has made. The vendor is then
+    /// asked for no other summary of that kind.
     pub(super) vendor_refused: bool,
 }
 
 impl FailedCompactions {
-    /// Counts one.
+    /// Counts a request for a summary that has failed or was refused.
     pub(super) fn count(&mut self, stopped: bool, vendor: bool, too_large: Option<u64>) {
         let failures = u32::from(!stopped && !vendor && too_large.is_none());
         let refusals = u32::from(too_large.is_some());
@@ -184,7 +186,7 @@ pub(crate) struct MeasuredRequest {
 pub(super) struct EditedContext {
     /// How many messages of the transcript are summarized.
     pub(super) summed_up: usize,
-    /// The indexes of those of them that are still sent.
+    /// The indexes of those summarized messages that are still sent.
     pub(super) kept: Vec<usize>,
     pub(super) summary: Option<Message>,
     /// The lines that are sent in place of results, by the index of the message and the id of the
@@ -197,7 +199,7 @@ pub(super) struct EditedContext {
     pub(super) shorter: HashMap<(usize, usize), String>,
     /// What is sent.
     pub(super) sent: Transcript,
-    /// How many of these messages, from the first one on, are sent without reasoning.
+    /// How many of the sent messages, from the first one on, are sent without reasoning.
     pub(super) thinking_from: usize,
     /// The index of the first message of the turn that was open when the context was last edited:
     /// the model had called tools and not completed its answer. If no turn was open, it equals `thinking_from`.
@@ -311,15 +313,16 @@ pub(super) struct VendorView {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ContextView<'a> {
     pub(crate) sent: &'a Transcript,
-    /// How many of these messages, from the first one on, are sent without reasoning.
+    /// How many of the sent messages, from the first one on, are sent without reasoning.
     pub(crate) thinking_from: usize,
     /// The beginning of the turn that was open when `thinking_from` was set, if one was.
     pub(super) open_turn: usize,
     /// How many messages of the transcript are summarized.
     pub(super) summed_up: usize,
-    /// How many messages are sent in their place.
+    /// How many messages are sent in place of the summarized ones.
     pub(super) head: usize,
-    /// The message of the transcript before which one is sent that is not in the transcript.
+    /// The index in the transcript before which a message is sent that is not in the transcript: the words beside a
+    /// summary of the vendor.
     pub(super) words_at: Option<usize>,
 }
 

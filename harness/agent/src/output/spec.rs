@@ -46,7 +46,7 @@ impl Default for OutputSpec {
 }
 
 impl OutputSpec {
-    /// The part that is recorded.
+    /// The part of this specification that is recorded in the facts of the run.
     pub(crate) fn fact(&self) -> WantedAnswer {
         let mut wanted = WantedAnswer::default();
         wanted.schema.clone_from(&self.schema);

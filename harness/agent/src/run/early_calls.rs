@@ -72,9 +72,9 @@ impl EarlyCalls {
         }
     }
 
-    /// Compares the calls with those of the complete answer. `sealed` returns the call of an id in
-    /// that answer. Returns the calls that are part of the answer, with their decisions, and the
-    /// others, which are dropped.
+    /// Compares the started calls whose decisions are not recorded yet with those of the answer, in which `sealed`
+    /// finds a call by its id. Returns those that are part of the answer, with their decisions, and then those that
+    /// are not. The latter are removed here, so that their results are lost.
     pub(crate) fn count<'m>(
         &mut self,
         sealed: impl Fn(&str) -> Option<&'m ToolCall>,

@@ -26,14 +26,14 @@ use harness_core::{
     tool::{ConcurrencyLimit, HumanWait, HumanWaitGuard, SideEffects, ToolRegistry},
 };
 
-/// The approver, with the name that tells this person from others.
+/// The approver, with the name that distinguishes its person from others.
 pub(crate) type NamedApprover = (Option<String>, Arc<dyn Approver>);
 
 /// The conversation of a run in its journal.
 pub(super) struct ParentChat {
     pub(super) name: Arc<str>,
     pub(super) journal: Arc<dyn Journal>,
-    /// Which conversation of this name it is.
+    /// The incarnation, which distinguishes the conversation from earlier and later ones of the same name.
     pub(super) incarnation: Arc<OnceLock<Incarnation>>,
 }
 
@@ -117,7 +117,7 @@ pub(crate) struct SubagentHost {
     runs: Mutex<(u32, u32)>,
     /// What its agents spend in this process.
     budget: OnceLock<Budget>,
-    /// The part of it that those spend whose conversations are kept.
+    /// The part of that budget for agents whose conversations are kept in a journal.
     kept_budget: OnceLock<Budget>,
     /// How long its agents have waited for a person, or until the call was written.
     asking: HumanWait,
@@ -300,8 +300,8 @@ impl SubagentHost {
         Some((self.caller.traced.get()?, self.call.id()))
     }
 
-    /// A person is asked until the returned value is dropped. That time does not count in the runs
-    /// above and in the calls that led here.
+    /// Stops the clocks of the runs above and of the calls that led here until the returned value is dropped, because
+    /// a person is asked meanwhile.
     pub(crate) fn pause(&self) -> Vec<(PauseGuard, HumanWaitGuard)> {
         let mut all = self.caller.above.as_ref().map(|above| above.pause()).unwrap_or_default();
         all.push((self.caller.progress_sender.pause(), self.asking.begin()));

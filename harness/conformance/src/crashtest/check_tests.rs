@@ -32,7 +32,8 @@ fn replied(blocks: Vec<Block>, stop: StopReason) -> Fact {
     }
 }
 
-/// One call of `pay`: what comes before it, and what comes after it.
+/// The facts of a conversation with one call of `pay`: those up to the start of the call, and those from its result
+/// on.
 fn facts(repeat: Repeat, outcome: CallOutcome) -> (Vec<String>, Vec<String>) {
     let call = || "pay".to_owned();
     let side_effects = SideEffects::of(&[SideEffect::Write]);
@@ -62,7 +63,8 @@ fn ended(how: CallReturn) -> LogEntry {
     LogEntry::Ended { of: None, call: "pay".to_owned(), how }
 }
 
-/// A conversation in which this was done in the call, and this was told of it.
+/// Makes a conversation with one call of `pay`: `done` is what the call did, `outcome` what the model was told of it,
+/// and `world` the effects that it had.
 fn conversation(
     repeat: Repeat,
     done: &[LogEntry],
@@ -102,7 +104,8 @@ fn what_is_told_of_a_call_is_compared_with_what_it_did() {
     let done = [began(), well.clone()];
     let cut: &[LogEntry] = &[began()];
     let failed = [began(), ended(CallReturn::Failed)];
-    /// What it is, what was noted, what the model was told, what the world says, and what is found.
+    /// The name of the case, what the call did, what the model was told, which effects there are, and which harms are
+    /// found.
     type Case<'a> = (&'a str, &'a [LogEntry], CallOutcome, &'a [&'a str], &'a [Harm]);
     let cases: [Case<'_>; 13] = [
         ("well", &done, Succeeded, paid, &[]),

@@ -1,5 +1,5 @@
-//! What the processes of one conversation have written down, folded: which facts there were, what
-//! became of each call, and what of it cannot be.
+//! Reads the log of all processes of one conversation: which facts there were, what became of each call, and what went
+//! wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,11 +21,12 @@ pub(super) struct CallHistory {
     pub(super) tool: String,
     pub(super) reads: bool,
     pub(super) keys: BTreeSet<String>,
-    /// How often its code has begun, but for the times when it only asked something.
+    /// How often the code of the tool has begun, without the times when it only asked something.
     pub(super) begun: u32,
     pub(super) well: u32,
     pub(super) failed: u32,
-    /// How often its tool has said that nothing of it has happened, and that it has.
+    /// How often the tool has said that nothing of the call has happened. `happened` is whether it has said that the
+    /// call did happen.
     pub(super) not_happened: u32,
     pub(super) happened: bool,
 }
@@ -39,11 +40,12 @@ pub(super) struct ConversationHistory {
     pub(super) busy: u32,
     pub(super) conflicts: u32,
     pub(super) failures: u32,
-    /// Facts that are there, by their number.
+    /// The facts that the journal has, by their number.
     known: BTreeMap<u64, String>,
-    /// Calls of which the journal has that they start.
+    /// The ids of the calls whose start is in the journal.
     started: BTreeSet<String>,
-    /// What `send` has returned, and was not looked for yet.
+    /// The answers that `send` has returned, until the facts of the next process are searched for them: the number of
+    /// facts, a hash of the conversation up to there, and the text.
     returned: Vec<(u64, u64, String)>,
 }
 
@@ -52,7 +54,8 @@ impl ConversationHistory {
         Self::of_agent(log, None)
     }
 
-    /// What is told of the conversation of an agent that a call runs, if this names one.
+    /// The history of the conversation of this agent, which a call runs, or of the tested conversation if `agent` is
+    /// `None`.
     pub(super) fn of_agent(log: &[LogEntry], agent: Option<&str>) -> Self {
         let mut story = Self::default();
         let own = log.iter().filter(|noted| noted.of_agent() == agent);
@@ -128,7 +131,7 @@ impl ConversationHistory {
         }
     }
 
-    /// Facts that a process has read, with all that must be there by now.
+    /// Records the facts that a process has read, and checks that all facts that must be there by now are among them.
     fn record_facts(&mut self, facts: &[String]) {
         let there = |number: &u64| usize::try_from(*number).ok().and_then(|at| facts.get(at));
         let missing: Vec<String> = self
@@ -183,7 +186,7 @@ pub(super) fn named(fact: &str) -> String {
     serde_json::from_str::<Envelope>(fact).map_or_else(|_| "no fact".to_owned(), |it| name(&it))
 }
 
-/// A hash of what these facts say.
+/// A hash of the transcript that these facts result in.
 fn folded(facts: &[String]) -> Result<u64, Error> {
     let mut machine = Machine::new();
     for fact in facts {
@@ -194,7 +197,7 @@ fn folded(facts: &[String]) -> Result<u64, Error> {
     hash(machine.transcript())
 }
 
-/// Names the conversation, if it is that of an agent that a call runs, and not the one that is tested.
+/// Names the conversation of an agent that a call runs. The text is empty for the tested conversation.
 fn whose(of: &Option<String>) -> String {
     of.as_ref().map(|of| format!(" of `{of}`")).unwrap_or_default()
 }

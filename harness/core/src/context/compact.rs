@@ -10,9 +10,8 @@ use crate::{
     tool::{READ_RESULT, name_of_arguments},
 };
 
-/// How much of the window at its end is not summarized, in percent, and how much of the room for
-/// the user's words is used, in percent. The later pairs are tried if the earlier ones free too
-/// little.
+/// Pairs of percentages: how much of the window, at its end, is not summarized, and how much of the room for the
+/// user's words is used. The later pairs are tried if the earlier ones free too little.
 #[doc(hidden)]
 pub const TAILS: [(u8, u8); 3] = [(25, 100), (10, 50), (0, 0)];
 
@@ -22,13 +21,14 @@ pub const TAILS: [(u8, u8); 3] = [(25, 100), (10, 50), (0, 0)];
 pub struct SummaryCut {
     /// How many messages of the transcript are summarized.
     pub messages: usize,
-    /// The indexes of those of them that are still sent.
+    /// The indexes of those summarized messages that are still sent.
     pub kept: Vec<usize>,
     /// Calls that were denied or whose outcome is not known, one line each.
     calls: Vec<String>,
 }
 
-/// What the model is told of a late end, and the names under which the whole is kept.
+/// What the model is told of a call that has ended after its result was given, and the names under which the whole
+/// result is kept.
 pub(crate) type LateText<'a> = (&'a str, Option<&'a str>);
 
 /// What is known of the calls that were denied or whose outcome is not known.
@@ -109,7 +109,8 @@ fn user_words(
     kept
 }
 
-/// How many bytes are shown of the arguments of such a call, and of its result.
+/// How many bytes are shown of the arguments and of the result of a call that was denied or whose outcome is not
+/// known.
 const ARGUMENTS: usize = 2_000;
 
 /// The calls that were denied or whose outcome is not known. Equal ones are listed once.
@@ -182,8 +183,9 @@ fn key(heading: &str) -> String {
     heading.to_ascii_lowercase().replace(' ', "_")
 }
 
-/// The JSON Schema of a summary of about this many words, in an answer of at most `tokens` tokens, for models with structured
-/// output. A server that holds its model to a schema lets a small one come to an end by it.
+/// The JSON Schema of a summary of about this many words, in an answer of at most `tokens` tokens, for models with
+/// structured output. It limits the length of each part, so that even a small model ends its answer if the server
+/// holds it to the schema.
 #[doc(hidden)]
 pub fn schema(words: u64, tokens: u64) -> Value {
     let lines = (words / 40).clamp(2, 12);
@@ -246,7 +248,7 @@ fn of_json_within(text: &str) -> Option<String> {
     })
 }
 
-/// At how many braces JSON is looked for.
+/// The maximum number of opening braces in a text at which a summary as JSON is looked for.
 const PLACES: usize = 100;
 
 /// Turns a summary that came as JSON into text with headings, unless it says nothing.
@@ -294,7 +296,7 @@ pub fn summary_request(words: u64) -> Message {
     Message::user(summary_request_text(words, "Call no tool, and answer"))
 }
 
-/// The same as text. `answer` says how the model answers.
+/// The text of that message. `answer` says how the model answers.
 fn summary_request_text(words: u64, answer: &str) -> String {
     let headings = HEADINGS.map(|heading| format!("## {heading}\n")).concat();
     format!(
@@ -475,7 +477,7 @@ pub fn in_short(sent: &Messages, tokens: u64, words: u64) -> Transcript {
     Transcript::of_sent([Message::user(text)].into_iter().collect())
 }
 
-/// About how many tokens such a request has besides the conversation.
+/// About how many tokens a request for a summary has besides the conversation.
 #[doc(hidden)]
 pub fn cost_of_form(words: u64, answer: u64) -> u64 {
     let form = schema(words, answer).to_string();

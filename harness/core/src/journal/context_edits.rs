@@ -4,32 +4,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::{message::Message, provider::Usage};
 
-/// A result that is replaced by a line in what is sent, or of which only files are.
+/// A result that the model gets as one line from now on, or without some of its files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ClearedResult {
     /// The id of the call.
     pub call: String,
-    /// The line.
+    /// The line that is sent instead.
     pub text: String,
-    /// Which of its files are left out, by their numbers from 0 on; all others are sent, those that
-    /// were left out before, too. The rest of it stays, and the line is in the place of the first of
-    /// them. `None` if the line replaces the whole result.
+    /// The files of the result that are left out, by their numbers from 0 on. All other files are sent, also those
+    /// that were left out before. The rest of the result stays, and the line stands in the place of the first file
+    /// that is left out. `None` if the line replaces the whole result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<Vec<u64>>,
-    /// The index, in the transcript, of the message of the user whose files are meant. There is no
-    /// call then.
+    /// The index, in the transcript, of the user's message whose files are left out. `call` is empty then. `None` if
+    /// it is the result of a call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<u64>,
 }
 
 impl ClearedResult {
-    /// Replaces the result of this call by this line.
+    /// Replaces the result of the call with this id by this line.
     pub fn new(call: impl Into<String>, text: impl Into<String>) -> Self {
         Self { call: call.into(), text: text.into(), files: None, message: None }
     }
 
-    /// Leaves out these files of the result of this call, by their numbers from 0 on, and no others.
+    /// Leaves out these files of the result of the call with this id, by their numbers from 0 on. All other files are
+    /// sent.
     pub fn files(
         call: impl Into<String>,
         files: impl IntoIterator<Item = u64>,
@@ -38,7 +39,8 @@ impl ClearedResult {
         Self { files: Some(files.into_iter().collect()), ..Self::new(call, text) }
     }
 
-    /// The same for the message of the user at this index of the transcript.
+    /// Leaves out these files of the user's message at this index of the transcript. All other files of the message
+    /// are sent.
     pub fn files_of_user(
         message: u64,
         files: impl IntoIterator<Item = u64>,
@@ -61,7 +63,8 @@ pub struct ClearedArguments {
 }
 
 impl ClearedArguments {
-    /// Replaces the arguments of this call of this message.
+    /// Replaces the arguments of one call: `message` is the index of its message in the transcript, and `call` its
+    /// number in that message, from 0 on.
     pub fn new(message: u64, call: u64, arguments: impl Into<String>) -> Self {
         Self { message, call, arguments: arguments.into() }
     }

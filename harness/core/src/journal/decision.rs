@@ -25,12 +25,12 @@ pub enum Decision {
         /// Who has decided it.
         #[serde(default)]
         by: Decider,
-        /// What its tool's review said of the call, if there is one. The call runs only if the
-        /// review still says the same.
+        /// What the [`Review`](crate::tool::Review) of the tool said of the call, if the tool has a review. The call
+        /// runs only if the review still says the same.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reviewed: Option<Arc<Reviewed>>,
-        /// What a person saw of the call, if a person has allowed it now or by an earlier *always*. The call runs
-        /// only as it is there.
+        /// What a person saw of the call, if a person has allowed it now or by an earlier *always*. The call runs only
+        /// as the person saw it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         binding: Option<Arc<CallBinding>>,
     },
@@ -100,24 +100,25 @@ pub enum Decider {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Always {
-    /// The calls of the tool for which it holds.
+    /// The calls of the tool for which the permission holds.
     pub scope: Scope,
     /// The name of the tool.
     pub tool: String,
     /// Why the person was asked. If there is another reason for a later call, the person is asked
     /// again.
     pub reasons: Vec<Reason>,
-    /// The person in whose runs it holds. With `None`, it holds in the runs in which the agent's
-    /// own approver is asked.
+    /// The person in whose runs the permission holds. With `None`, it holds in the runs in which the agent's own
+    /// approver is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub person: Option<String>,
-    /// What the person saw of the call. It holds only for calls of the same tool in the same folder, and, if its scope is
-    /// exactly one call, with the same arguments.
+    /// What the person saw of the call. The permission holds only for calls of the same tool in the same folder, and,
+    /// if its scope is exactly one call, with the same arguments.
     pub binding: Arc<CallBinding>,
 }
 
 impl Always {
-    /// Allows the calls of this scope of this tool, if these are the reasons for asking, and the person saw this.
+    /// Allows further calls of a tool, within `scope`, if a person would be asked for no other reasons than `reasons`
+    /// and the calls agree with `binding`, which is what the person saw.
     pub fn new(
         scope: Scope,
         tool: impl Into<String>,
@@ -127,7 +128,7 @@ impl Always {
         Self { scope, tool: tool.into(), reasons, person: None, binding }
     }
 
-    /// Restricts it to the runs that bring this person's approver.
+    /// Restricts the permission to the runs that bring the approver of this person.
     #[must_use]
     pub fn for_person(mut self, person: Option<String>) -> Self {
         self.person = person;

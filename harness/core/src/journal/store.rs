@@ -245,11 +245,12 @@ pub fn conflict(conversation: &str, after: Head, there: Head) -> Error {
     )
 }
 
-/// Checks that a conversation with the head `there` can be forked at the head `at`. `found` is the
-/// head that it had with as many facts.
+/// Checks that a conversation whose current head is `there` can be forked at the head `at`. `found` is the head that
+/// the conversation had when it had as many facts as `at`.
 ///
 /// # Errors
-/// Fails with [`ErrorKind::Conflict`] if the conversation had another head then, and if it does not exist or has fewer facts.
+/// Fails with [`ErrorKind::Conflict`] if `found` is another head than `at`, and if the conversation does not exist or
+/// has fewer facts than `at`.
 pub fn check_base(from: &str, at: Head, there: Head, found: Option<Head>) -> Result<(), Error> {
     // A conversation that was found missing has no facts that could be those of another one.
     if at == Head::default() {

@@ -319,7 +319,7 @@ impl ToolResult {
     }
 }
 
-/// What stands in a text where a part of it was cut.
+/// The end of the note that replaces the cut part of a text. The number of bytes comes before it.
 pub const CUT: &str = " bytes were cut here";
 
 /// The saved form of the part for the program.

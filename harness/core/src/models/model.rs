@@ -128,9 +128,10 @@ pub enum SchemaAnswers {
 /// Source: <https://platform.openai.com/docs/guides/prompt-caching>.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CacheLife {
-    /// `prompt_cache_retention`: minutes, or a day.
+    /// The option is `prompt_cache_retention`: the cache lives for some minutes or for a day.
     Retention,
-    /// `prompt_cache_options`: always half an hour. It can also turn off cache writes.
+    /// The option is `prompt_cache_options`: the cache always lives for half an hour. The option can also turn off
+    /// cache writes.
     Options,
 }
 

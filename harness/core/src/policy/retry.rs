@@ -60,7 +60,7 @@ pub struct RetryPolicy {
     ///
     /// It does not cut an attempt short; the time of an attempt counts once it has failed.
     pub time: Duration,
-    /// The bound of what all calls of a run may lose together.
+    /// How much all calls of a run together may lose to failures.
     pub run: RetryBudget,
     /// The HTTP statuses that are retried.
     pub statuses: RetryStatuses,
@@ -80,12 +80,12 @@ pub struct RetryPolicy {
     pub reconnect: bool,
 }
 
-/// The bound of what all calls of a run may lose to failures together.
+/// How much all calls of a run together may lose to failures: a number of attempts, and a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryBudget {
     /// The number of attempts that may fail. Default 100.
     pub tries: u32,
-    /// The time that may be lost to them and to the waits after them. Default 30 min.
+    /// The time that failed attempts, and the waits after them, may take in all. Default 30 min.
     pub time: Duration,
 }
 
@@ -207,7 +207,8 @@ impl RetryPolicy {
         })
     }
 
-    /// The number of attempts that a call may make that has lost `call`, in a run that has lost `run`.
+    /// The number of attempts that a call may make in all. `call` is what the call has lost so far, and `run` what its
+    /// run has lost.
     pub(super) fn tries(&self, call: RetryCost, run: RetryCost) -> u32 {
         let left = self.run.tries.saturating_sub(run.attempts);
         self.attempts.min(call.attempts.saturating_add(left))

@@ -31,14 +31,14 @@ impl fmt::Display for OutputMode {
     }
 }
 
-/// What a request with a schema for its answer is about.
+/// What a request with a schema for its answer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestPurpose {
-    /// A conversation, in which the model may also do something else.
+    /// The request continues a conversation, so the model may also do something else, such as call a tool.
     Conversation,
-    /// The answer alone.
+    /// The request is for nothing but the answer.
     Answer,
-    /// The answer alone, and the model was asked before and gave none that fits.
+    /// The request is for nothing but the answer, and an earlier request for it got no answer that fits.
     AnswerAgain,
 }
 
@@ -57,8 +57,8 @@ pub struct OutputSchema {
 }
 
 impl OutputSchema {
-    /// An answer that fits this schema, which must be that of an object, to the message with this
-    /// index. `name` must differ from the names of the tools.
+    /// Creates the schema of the answer to the message with this index. `schema` must be that of an object, and `name`
+    /// must differ from the names of the tools.
     pub fn new(name: impl Into<String>, schema: Value, message: usize) -> Self {
         let description = "Gives the final answer. Call it once, by itself, when nothing is left to be done, and \
                            say nothing after it."
@@ -68,8 +68,9 @@ impl OutputSchema {
         Self { tool, message, about: RequestPurpose::Conversation, way: Mutex::new(None) }
     }
 
-    /// The same for a request that is about nothing but this answer. Where it is not known that the vendor holds its model to a
-    /// schema, the model has to call the tool for the answer, at the latest if it is asked [again](RequestPurpose::AnswerAgain).
+    /// Sets what the request is for, if it is for nothing but this answer. Where it is not known that the vendor holds
+    /// its model to a schema, the model has to call the tool for the answer, at the latest if it is asked
+    /// [again](RequestPurpose::AnswerAgain).
     #[doc(hidden)]
     pub fn forced(mut self, about: RequestPurpose) -> Self {
         self.about = about;

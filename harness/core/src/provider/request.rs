@@ -279,9 +279,9 @@ impl<'a> Request<'a> {
         self.began.is_some() && words.is_some_and(|words| words.id() == message.id())
     }
 
-    /// Adds the token that stops the run, so that a connection is closed at the moment of its
-    /// cancellation. The caller watches the token itself; the stream yields nothing after the
-    /// cancellation.
+    /// Adds the token that stops the run, so that a provider can close its connection as soon as the token is
+    /// cancelled. The caller watches the token, too: the stream need not report the cancellation, and yields nothing
+    /// after it.
     #[must_use]
     #[doc(hidden)]
     pub fn with_stop(mut self, stop: &'a CancellationToken) -> Self {

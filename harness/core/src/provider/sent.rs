@@ -9,7 +9,8 @@ use std::{
 use super::EncodedPart;
 use crate::message::Messages;
 
-/// The maximum size that is kept, in bytes. Vendors refuse requests of this size.
+/// The maximum size, in bytes, of the encoded messages that are kept of one conversation. Vendors refuse requests of
+/// this size.
 const MOST: usize = 32 * 1024 * 1024;
 
 /// The messages of one conversation as they were last sent, encoded for one wire. A conversation
@@ -29,11 +30,12 @@ pub struct EncodedPrefix(Mutex<Option<EncodedMessages>>);
 /// Encoded messages.
 #[derive(Debug)]
 pub struct EncodedMessages {
-    /// The wire and its settings that encoded them: they can be used only for the same ones.
+    /// The wire, and the settings with which it has encoded the messages. The bytes can be used only for the same
+    /// ones.
     pub form: String,
     /// The encoded messages.
     pub messages: Messages,
-    /// Their bytes, in order.
+    /// The bytes of the messages, in order.
     pub parts: Vec<Arc<EncodedPart>>,
     /// A number of messages after which a part ends, and the number of parts up to there.
     pub end: Option<(usize, usize)>,

@@ -18,7 +18,7 @@ pub struct WantedItem {
     bytes: [u8; LONGEST],
 }
 
-/// Known names are shorter. Longer ones are cut.
+/// The maximum length of a name, in bytes. The known names are shorter, and longer ones are cut.
 const LONGEST: usize = 47;
 
 impl WantedItem {

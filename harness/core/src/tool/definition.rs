@@ -8,22 +8,22 @@ use crate::{
     message::{Arguments, ToolCall},
 };
 
-/// Words of a schema that only describe: another doc comment makes no other tool.
+/// Keywords of a schema that only describe. A change of them, such as another doc comment, does not make another tool.
 const DESCRIBING: [&str; 5] = ["title", "description", "examples", "$comment", "deprecated"];
 
-/// Words of a schema whose members are names that a program has chosen, each with a schema.
+/// Keywords whose value is an object: its keys are names that the program has chosen, and its values are schemas.
 const NAMING: [&str; 5] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
 impl Tool {
-    /// Sets the hash of a description that comes from outside of the program. What a person allows holds only for
-    /// the tool as it is described now.
+    /// Sets the hash of a description that comes from outside of the program. What a person allows holds only for the
+    /// tool as it is described now.
     pub fn defined_as(mut self, definition: &str) -> Self {
         self.definition = Some(definition.into());
         self
     }
 
-    /// Sets the title that comes from outside of the program, if it is one line of visible text. Another one is
+    /// Sets the title that comes from outside of the program, if it is one line of visible text. Any other title is
     /// ignored.
     pub fn titled(self, title: Option<String>) -> Self {
         match title.filter(|title| super::title::is_plain(title)) {

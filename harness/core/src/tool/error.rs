@@ -158,8 +158,9 @@ impl ToolError {
         }
     }
 
-    /// What the model is told. Of many faults the first ones are told, and of long ones the beginning and the end;
-    /// secrets are removed from them. Other text is cleaned with the result.
+    /// The text that the model is told. If the arguments have faults, only the first faults are listed, a long one is
+    /// cut in the middle, and secrets are removed. Other text is returned as it is, because it is cleaned together
+    /// with the result.
     pub(super) fn text_for_model(&self, secrets: &Secrets) -> String {
         let lines = match self {
             Self::BadArguments(lines) => lines,

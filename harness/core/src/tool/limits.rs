@@ -82,7 +82,8 @@ impl ToolLimits {
         self.output.unwrap_or(OUTPUT)
     }
 
-    /// The same for a model with a window of this many tokens. If large results are kept whole, fewer are enough.
+    /// The bytes of text in one result, for a model with a window of this many tokens. If large results are kept
+    /// whole, fewer bytes are enough.
     #[doc(hidden)]
     pub fn output_in(&self, window: Option<u64>, is_kept: bool) -> usize {
         let part = if is_kept { 4 } else { 1 };
@@ -102,8 +103,8 @@ impl ToolLimits {
     }
 }
 
-/// How deep arguments may be nested. No reader of JSON returns deeper ones, and to copy and to check them would need as much
-/// of the stack as somebody else decides.
+/// The maximum nesting depth of arguments. JSON that is parsed is never deeper. Without this limit, the caller of the
+/// tool would decide how much stack it takes to copy and check the arguments.
 const DEEPEST: usize = 128;
 
 /// Checks that arguments are not nested too deeply.

@@ -139,17 +139,17 @@ pub enum Happened {
         /// The side effects that its tool declares, if it may run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         side_effects: Option<SideEffects>,
-        /// The reason, if it may not run.
+        /// The reason, if the call may not run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         denied: Option<String>,
-        /// Who decided it.
+        /// Who decided about the call.
         #[serde(default)]
         by: Decider,
         /// How long the call had waited for the decision, in milliseconds by the clocks of the processes
         /// that wrote the two facts; left out if it did not wait.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waited_ms: Option<u64>,
-        /// Whether another process wrote it and this conversation has read it.
+        /// Whether another process wrote the fact that this event is about, and this conversation has read it.
         #[serde(default, skip_serializing_if = "is_false")]
         elsewhere: bool,
     },
@@ -186,7 +186,7 @@ pub enum Happened {
         /// How long the call had waited for it, as of [`CallDecided`](Self::CallDecided).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waited_ms: Option<u64>,
-        /// Whether another process wrote it and this conversation has read it.
+        /// Whether another process wrote the fact that this event is about, and this conversation has read it.
         #[serde(default, skip_serializing_if = "is_false")]
         elsewhere: bool,
     },
@@ -215,7 +215,7 @@ pub enum Happened {
         /// How long the call had waited for it, as of [`CallDecided`](Self::CallDecided).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waited_ms: Option<u64>,
-        /// Whether another process wrote it and this conversation has read it.
+        /// Whether another process wrote the fact that this event is about, and this conversation has read it.
         #[serde(default, skip_serializing_if = "is_false")]
         elsewhere: bool,
     },
@@ -524,13 +524,13 @@ pub struct TracedCall {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum WaitsFor {
-    /// The decision whether it may run.
+    /// The decision whether the call may run.
     Approval,
-    /// Its result from the program.
+    /// The result of the call, which the program gives.
     Result,
-    /// The answer to a question of its tool.
+    /// The answer to a question of the tool.
     Answer,
-    /// An agent that it runs, which waits itself.
+    /// The agent that the call runs, which itself waits for one of these.
     Agent,
 }
 

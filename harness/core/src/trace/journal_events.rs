@@ -54,18 +54,18 @@ pub struct JournalOperation {
     pub conversation: String,
     /// The storage system.
     pub journal: String,
-    /// Of an append, the number of facts and of their bytes.
+    /// The number of facts and of their bytes, if the operation is an append.
     pub facts: Option<(usize, usize)>,
 }
 
-/// An operation of a journal, and its beginning.
+/// An operation of a journal that has not ended yet, and the time at which it began.
 pub(super) struct PendingOperation {
     asked: JournalOperation,
     begun: Instant,
 }
 
 impl Tracer {
-    /// An operation of a journal begins. It is traced when it has ended.
+    /// Records that an operation of a journal begins. It is traced when it has ended.
     pub fn begin_operation(&mut self, asked: impl FnOnce() -> JournalOperation) {
         self.stopped();
         if !self.is_read() {
@@ -80,7 +80,7 @@ impl Tracer {
         self.operation = Some(PendingOperation { asked, begun: Instant::now() });
     }
 
-    /// The append has ended.
+    /// Traces an append that has ended.
     pub fn appended(&mut self, outcome: AppendOutcome, error: Option<&Error>) {
         let Some(PendingOperation { asked, begun }) = self.operation.take() else { return };
         let JournalOperation { conversation, journal, facts } = asked;
@@ -97,7 +97,7 @@ impl Tracer {
         });
     }
 
-    /// The conversation is held, or is not.
+    /// Traces an attempt to hold a conversation that has ended.
     pub fn held(&mut self, outcome: HoldOutcome, error: Option<&Error>) {
         let Some(PendingOperation { asked, begun }) = self.operation.take() else { return };
         let JournalOperation { conversation, journal, facts: _ } = asked;
@@ -106,7 +106,7 @@ impl Tracer {
         self.write(Happened::Hold { conversation, journal, outcome, took_us, error });
     }
 
-    /// Another process has continued the conversation that was held.
+    /// Traces that another process has continued the conversation that was held.
     pub fn lost(&mut self, why: &str, held: impl FnOnce() -> JournalOperation) {
         if !self.is_read() {
             return;
@@ -119,7 +119,7 @@ impl Tracer {
         self.write(Happened::Hold { conversation, journal, outcome, took_us, error });
     }
 
-    /// The future of the operation was dropped.
+    /// Traces that the future of the current operation was dropped, if there is one.
     pub(super) fn stopped(&mut self) {
         match self.operation.as_ref().map(|operation| operation.asked.facts.is_some()) {
             None => {}
@@ -128,7 +128,7 @@ impl Tracer {
         }
     }
 
-    /// The conversation was read again while a run was going on.
+    /// Traces that the conversation was read again while a run was going on.
     pub fn reopened<'a>(
         &mut self,
         in_doubt: impl Iterator<Item = &'a ToolCall>,
@@ -146,7 +146,7 @@ impl Tracer {
         self.keep(reopened);
     }
 
-    /// The conversation began with the first facts of another one.
+    /// Traces that the conversation began with the first facts of another one.
     pub fn forked(&mut self, from: &str, facts: u64) {
         if self.is_read() {
             let from = self.secrets.name(from);
@@ -154,7 +154,7 @@ impl Tracer {
         }
     }
 
-    /// A tool has failed to find out what became of a call.
+    /// Traces that a tool has failed to find out what became of a call.
     pub fn reconcile_failed(&mut self, call: &ToolCall, fault: ReconcileFault, error: &str) {
         if !self.is_read() {
             return;

@@ -37,7 +37,7 @@ pub type McpCredentialsFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Err
 #[derive(Clone)]
 pub struct McpCredentials(SecretString);
 
-/// Without the text.
+/// Shows the type without the text.
 impl fmt::Debug for McpCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("McpCredentials(..)")
@@ -128,7 +128,7 @@ pub(super) struct GrantLock {
     /// `None` while a token is requested, and for good if the connection has ended meanwhile.
     memory: Option<OwnedMutexGuard<CachedGrant>>,
     slot: GrantSlot,
-    /// The number of refusals before the lock was waited for.
+    /// The number of refusals at the time when the wait for the lock began.
     noes: u64,
 }
 
@@ -162,7 +162,7 @@ impl GrantLock {
         self.has_refused_since(self.noes)
     }
 
-    /// Whether a person has refused since this number of refusals.
+    /// Whether a person has refused since the time when the number of refusals was `noes`.
     pub(super) fn has_refused_since(&self, noes: u64) -> bool {
         self.slot.noes() != noes
     }
@@ -182,7 +182,7 @@ pub(super) struct CachedGrant {
 pub(super) struct GrantCache {
     program: Option<Arc<dyn McpCredentialStore>>,
     slots: Mutex<HashMap<String, GrantSlot>>,
-    /// The requests for tokens that are running. They end with this value.
+    /// The requests for tokens that are running. They are stopped when this value is dropped.
     asked: Mutex<JoinSet<()>>,
     /// The number of these requests.
     running: watch::Sender<usize>,

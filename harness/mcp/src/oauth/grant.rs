@@ -46,14 +46,14 @@ pub(super) struct TokenGrant {
     pub(super) server: String,
     pub(super) resource: String,
     pub(super) issuer: String,
-    /// The address at which it is renewed.
+    /// The address at which the token is renewed.
     pub(super) token_endpoint: String,
     pub(super) client: OAuthClient,
     pub(super) token: String,
     pub(super) refresh: Option<String>,
-    /// The time from which it has to be renewed, in seconds since 1970.
+    /// The time from which the token has to be renewed, in seconds since 1970.
     until: Option<u64>,
-    /// The time at which it ends. Earlier versions have not kept it.
+    /// The time at which the token ends. Earlier versions did not store it.
     #[serde(default)]
     ends: Option<u64>,
     /// The scopes that were requested.
@@ -326,7 +326,8 @@ pub(super) fn method(metadata: &IssuerMetadata, without_secret: bool) -> &'stati
     order.into_iter().find(takes).unwrap_or(order[0])
 }
 
-/// RFC 6749, 2.3.1: both are encoded before they are joined.
+/// The header with which a client authenticates (RFC 6749, 2.3.1): the id and the secret are encoded before they are
+/// joined.
 fn credentials(id: &str, secret: &str) -> Result<HeaderValue, AuthError> {
     let encoded = |text: &str| form(&[("", text)]).trim_start_matches('=').to_owned();
     let joined = format!("{}:{}", encoded(id), encoded(secret));
@@ -354,7 +355,7 @@ fn refusal_text(
     }
 }
 
-/// The code of an error and its description, on one line, without secrets, and not all of a long one.
+/// The code of an error and its description, on one line, without secrets. A long text is cut.
 pub(super) fn words(error: &str, description: Option<&str>, secrets: &Secrets) -> String {
     let more = description.map(|more| format!(" ({more})")).unwrap_or_default();
     let words = format!("{error}{more}");

@@ -68,7 +68,7 @@ pub(super) struct AnswerStream<D: Dialect> {
     waited: bool,
     /// A timer that ends at `rings`.
     alarm: Pin<Box<Sleep>>,
-    /// Not later than the next deadline.
+    /// The time at which the alarm rings. It is not later than the next deadline.
     rings: Instant,
     /// The task that the alarm wakes. The alarm is polled again only if it has rung or another task
     /// waits; otherwise the clock is enough.
@@ -123,7 +123,7 @@ impl<D: Dialect> AnswerStream<D> {
         self
     }
 
-    /// The answer behind these events, which are not a part of it.
+    /// Puts these events, which are not a part of the answer, before it.
     pub(super) fn behind(mut self, mut events: Vec<StreamEvent>) -> Self {
         events.reverse();
         self.ahead = events;
@@ -343,12 +343,12 @@ mod tests {
     const WORDS: &str = "data: {\"type\":\"content_block_delta\",\"index\":0,\
         \"delta\":{\"type\":\"text_delta\",\"text\":\"la\"}}\n\n";
 
-    /// An answer whose server sends this forever, as fast as it is read.
+    /// An answer whose server sends `piece` forever, as fast as it is read.
     fn endless(piece: &'static str) -> AnswerStream<anthropic::AnthropicAnswer> {
         of(stream::repeat_with(move || Ok(Bytes::from_static(piece.as_bytes()))))
     }
 
-    /// An answer whose server sends this.
+    /// An answer whose server sends `body`.
     fn of(
         body: impl Stream<Item = reqwest::Result<Bytes>> + Send + 'static,
     ) -> AnswerStream<anthropic::AnthropicAnswer> {

@@ -199,10 +199,10 @@ pub struct AnthropicBuilder {
 impl AnthropicBuilder {
     setters!();
 
-    /// Whether thinking without a signature is sent back, and each turn with calls contains
-    /// thinking. Default: only for DeepSeek and Moonshot (Kimi), which refuse a turn with calls
-    /// without it. Set it for a gateway to such a model, which refuses the results of the first
-    /// calls otherwise. Anthropic refuses thinking that it has not signed.
+    /// Sets whether thinking without a signature is sent back. Each turn with calls then contains thinking, which is
+    /// empty if the model sent none. Default: only for DeepSeek and Moonshot (Kimi), which refuse a turn that has
+    /// calls and no thinking. Set it for a gateway to one of their models, because the gateway would refuse the
+    /// request with the results of the first calls. Anthropic refuses thinking that it has not signed.
     #[must_use]
     pub fn unsigned_thinking(mut self, sent: bool) -> Self {
         self.unsigned_thinking = Some(sent);

@@ -22,8 +22,8 @@ enum VaryingPlace {
     Spaces,
 }
 
-/// The places of one event in which others of its kind may differ. A wire fills it while it walks
-/// over the event.
+/// The places in one event where other events of its kind may differ from it. The code that reads the event marks
+/// them.
 #[derive(Debug)]
 pub(crate) struct VaryingPlaces {
     /// The length of the event.
@@ -94,10 +94,10 @@ pub(super) struct MatchedEvent<'a> {
 }
 
 impl EventShape {
-    /// The shape of an event as it was in the stream, including line ends, if it has one line of
-    /// data, which `places` describes, and at most its name before it. Where the event does not
-    /// differ from the one `before`, the next one is expected not to differ either, because one
-    /// comparison is cheaper than many.
+    /// Makes the shape of an event as it was in the stream, including line ends. The event must have one line of data,
+    /// which `places` describes, and at most its name before it. The relevant text is expected to differ in each
+    /// event. Another place where no event has differed so far (`before` is the last shape) is expected to stay the
+    /// same, because one comparison is cheaper than many.
     pub(super) fn of(event: &[u8], places: &VaryingPlaces, before: Option<&Self>) -> Option<Self> {
         let last = event.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'))?;
         let start = last.checked_add(1)?.checked_sub(places.size)?;

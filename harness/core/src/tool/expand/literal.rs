@@ -13,10 +13,10 @@ use serde_json::Value;
 
 use crate::tool::{CancellationToken, Progress, State, ToolContext};
 
-/// A type that accepts a literal of this kind as its default.
+/// A type that accepts every literal of this kind as its default.
 ///
-/// Whether a type accepts a certain string shows only when it reads it, which is too late. So only types that
-/// accept every literal of a kind implement this.
+/// A type can reject some strings only when it parses them, which is too late for an error of the compiler. So a type
+/// that accepts only some literals of a kind does not implement this trait.
 #[diagnostic::on_unimplemented(
     message = "the default of a parameter of the type `{Self}` cannot be this literal",
     label = "not known to be a `{Self}` before it is read",
@@ -95,7 +95,7 @@ macro_rules! takes_integer {
 }
 takes_integer!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize);
 
-/// The same for types that wrap another type.
+/// Implements the trait for types that wrap another type: they accept the literals that the inner type accepts.
 macro_rules! takes_as {
     ($($ty:ident)*) => {$(
         #[diagnostic::do_not_recommend]

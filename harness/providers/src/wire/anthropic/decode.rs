@@ -527,8 +527,9 @@ impl AnthropicAnswer {
         Ok(words)
     }
 
-    /// The block that the answer waits for besides calls: one that needs a result and has none. The
-    /// vendor's own blocks get their result in a later answer, if there are calls to run first.
+    /// The item, other than a call of a tool, that the program would have to execute: a block that needs a result and
+    /// has none. The blocks that the vendor executes itself get their results in a later answer if there are calls to
+    /// run first, so they do not count then.
     fn wanted(&self) -> Option<WantedItem> {
         let answered: HashSet<String> =
             self.blocks.iter().filter_map(OpenBlock::answered_call).collect();

@@ -19,7 +19,7 @@ use crate::wire::{
 /// The contents of a chunk with at most one choice.
 #[derive(Default)]
 pub(super) struct ChunkContents<'a> {
-    /// The id and the model, if the answer has not started.
+    /// The id of the answer. `id` and `model` are read only as long as the answer has not started.
     pub(super) id: Cow<'a, str>,
     pub(super) model: Cow<'a, str>,
     pub(super) has_choice: bool,

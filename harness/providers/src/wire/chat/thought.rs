@@ -13,7 +13,7 @@ use harness_core::{error::Error, provider::VendorPart};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ThinkTags {
-    /// It does not; all text is kept.
+    /// The text contains no thinking, so all of it is kept.
     #[default]
     Keep,
     /// The text between the tags is thinking.
@@ -44,7 +44,8 @@ struct ReasoningDetail {
     places: HashMap<String, usize>,
 }
 
-/// Fewer members are searched one by one. Servers send fewer than ten.
+/// The number of members from which on an index finds them by name. With fewer members they are searched one by one.
+/// Servers send fewer than ten.
 const MANY: usize = 32;
 
 /// The value of a member.
@@ -103,7 +104,7 @@ impl AnswerThinking {
         out.reasoning(BLOCK, text)
     }
 
-    /// Adds a part of the content that is thinking, as Mistral sends it. Returns whether it is one.
+    /// Adds a part of the content if the part is thinking, as Mistral sends it. Returns whether the part is thinking.
     pub(super) fn push_part(
         &mut self,
         part: &ObjectMembers<'_>,
