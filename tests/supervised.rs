@@ -12,8 +12,7 @@ mod ends;
 #[path = "supervised/line.rs"]
 mod line;
 #[cfg(target_os = "linux")]
-#[expect(dead_code, reason = "the other tests use the rest")]
-mod process;
+use harness_test_support::process;
 #[cfg(target_os = "linux")]
 #[path = "supervised/program.rs"]
 mod program;

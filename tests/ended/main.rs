@@ -6,9 +6,6 @@ mod created;
 mod decisions;
 mod forks;
 mod inside;
-#[expect(dead_code, reason = "the other tests use the rest")]
-#[path = "../kept.rs"]
-mod kept;
 mod spent;
 mod turns;
 mod words;
@@ -25,7 +22,7 @@ use harness::{
 };
 use serde_json::json;
 
-use crate::kept::CHAT;
+use harness_test_support::kept::{self, CHAT};
 
 /// What journals have held at some moments: what is left if the process ends there.
 #[derive(Clone, Default)]

@@ -12,8 +12,6 @@ mod inspector;
 mod later;
 mod lines;
 mod many;
-#[path = "../measured.rs"]
-mod measured;
 mod newer;
 mod newer_http;
 mod npm;
@@ -35,6 +33,7 @@ use std::{
 };
 
 use harness::{Tool, ToolContext, ToolError, ToolOutput, mcp::McpServerBuilder};
+use harness_test_support::measured;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

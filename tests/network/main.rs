@@ -2,8 +2,6 @@
 //! needs.
 
 mod answers;
-#[path = "../measured.rs"]
-mod measured;
 mod patterns;
 mod proxies;
 mod waits;
@@ -13,6 +11,7 @@ use harness::{
     policy::RetryPolicy,
     provider::{ProviderResponse, Request, accumulate},
 };
+use harness_test_support::measured;
 
 /// Asks once.
 async fn ask(provider: &impl Provider) -> Result<ProviderResponse, Error> {

@@ -215,7 +215,7 @@ fn threads() -> usize {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_search_ends_inside_of_a_line_and_keeps_no_process() {
-    let name = "toolbox::search::a_search_ends_inside_of_a_line_and_keeps_no_process";
+    let name = "search::a_search_ends_inside_of_a_line_and_keeps_no_process";
     needs_at_most(250, name, async {
         let line: String = (0..4 << 20).map(|at: u32| if at % 7 < 3 { 'a' } else { 'b' }).collect();
         let (folder, tools) = folder(&[("long.txt", &line)]);
@@ -261,7 +261,7 @@ fn a_search_ends_inside_of_a_line_and_keeps_no_process() {
 #[cfg(target_os = "linux")]
 #[test]
 fn many_groups_of_a_pattern_need_no_memory() {
-    let name = "toolbox::search::many_groups_of_a_pattern_need_no_memory";
+    let name = "search::many_groups_of_a_pattern_need_no_memory";
     needs_at_most(100, name, async {
         let (_folder, tools) = folder(&[("a.txt", "a needle")]);
         let pattern = format!("{}needle.{{0,1000}}{}", "(".repeat(120), ")".repeat(120));

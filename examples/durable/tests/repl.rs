@@ -1,5 +1,5 @@
 //! The chat as processes that read their lines from a pipe: another process lists and continues the
-//! conversations of the first. `tests/terminal_kept.rs` of the workspace tests answers at a terminal.
+//! conversations of the first. `tests/project/terminal_kept.rs` of the workspace tests answers at a terminal.
 
 use std::{
     fs,
