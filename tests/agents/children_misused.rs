@@ -1,4 +1,4 @@
-//! Attacks on agents that calls run: colliding names, people who are not asked or whose wait has no
+//! Agents that calls run, against their purpose: colliding names, people who are not asked or whose wait has no
 //! purpose, missing facts, limits that count the wrong things, and processes that end at any
 //! moment.
 

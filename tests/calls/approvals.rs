@@ -1,4 +1,4 @@
-//! Attacks on approval: answers that are replayed or forged, reviews that change or never end, data
+//! Approvals: answers that are replayed or forged, reviews that change or never end, data
 //! that leaves after failed reads, and failures whose doubt is wrapped.
 
 use std::{

@@ -1,4 +1,4 @@
-//! Attacks on what a conversation is told from elsewhere: a transcript with words that are like the library's, a window that a
+//! What a conversation is told from elsewhere: a transcript with words that are like the library's, a window that a
 //! vendor names or does not name, and results that an inbox gives.
 
 use std::{

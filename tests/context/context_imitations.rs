@@ -1,4 +1,4 @@
-//! Attacks on conversations that are longer than the window: text that imitates the program's own.
+//! Conversations that are longer than the window: text that imitates the program's own.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},

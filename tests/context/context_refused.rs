@@ -1,4 +1,4 @@
-//! More attacks on what is cleared, kept and summarized: refusals without sizes, news of calls that
+//! What is cleared, kept and summarized where it is hardest: refusals without sizes, news of calls that
 //! have ended late, lines that are copied within a text, and conversations from elsewhere.
 
 use std::sync::{

@@ -1,4 +1,4 @@
-//! Attacks on what is cleared, kept and summarized: copied lines, forged names, and windows of
+//! What is cleared and kept, and summaries by hand: copied lines, forged names, and windows of
 //! other models.
 
 use std::{

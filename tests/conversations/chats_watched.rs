@@ -1,4 +1,4 @@
-//! Attacks on named conversations: another process continues one, the runtime or the manager ends,
+//! Watchers of named conversations: another process continues one, the runtime or the manager ends,
 //! the journal hangs, or a later version has written it.
 
 use std::{

@@ -1,4 +1,4 @@
-//! Conversations in a journal under attack: each promise of the guide, at each append and each poll.
+//! Conversations in a journal that fails: each promise of the guide, at each append and each poll.
 
 mod waits;
 

@@ -1,4 +1,4 @@
-//! Attacks with program code that panics: payloads, causes, closures and values whose own `drop`
+//! Program code that panics while it is dropped, and elsewhere: payloads, causes, closures and values whose own `drop`
 //! panics, a schema, a watcher, a provider's name and a journal.
 
 use std::{

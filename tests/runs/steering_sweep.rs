@@ -1,4 +1,4 @@
-//! Attacks on steering: whatever the user says at any moment, and however runs end, each message is
+//! Steering at random: whatever the user says at any moment, and however runs end, each message is
 //! heard once, in order, or returned.
 
 use std::{

@@ -1,4 +1,4 @@
-//! Attacks on the truth about calls: threads that outlive their calls in chats that are dropped,
+//! The truth about calls: threads that outlive their calls in chats that are dropped,
 //! copied or moved to another runtime, and ids that a model uses twice.
 
 use std::{

@@ -1,4 +1,4 @@
-//! Attacks on conversations in a journal: calls that wait, and what others decide meanwhile.
+//! Conversations in a journal: calls that wait, and what others decide meanwhile.
 
 mod both;
 mod limits;

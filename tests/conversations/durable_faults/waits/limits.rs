@@ -1,4 +1,4 @@
-//! Attacks on conversations in a journal: another driver, several ends, limits, imports.
+//! Conversations in a journal: another driver, several ends, limits, imports.
 
 use super::*;
 
