@@ -1,6 +1,7 @@
 //! Streams for front ends in browsers. What they come to is read by the real clients of npm: `HARNESS_WEB_NPM` names a folder in
 //! which `npm install ai @ag-ui/client` has run. Without it, or without node, the tests that need them say so and pass.
 
+mod ag_ui;
 mod answers;
 mod server;
 mod ui_message;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 /// Works out a product.
 #[tool(side_effects = "none")]
-fn multiply(
+pub(crate) fn multiply(
     /** First */
     a: i64,
     /** Second */
@@ -41,7 +41,7 @@ fn result(id: &str, outcome: &str, text: &str) -> Value {
 }
 
 /// Every kind of event, with what must not be shown marked by the word `hidden`.
-fn every_kind() -> Vec<Value> {
+pub(crate) fn every_kind() -> Vec<Value> {
     let usage = serde_json::to_value(harness::Usage::default()).expect("JSON");
     let said = serde_json::to_value(harness::Message::user("Go.")).expect("JSON");
     let approval = json!({"for": "approval", "repeat": "never", "question": {"nonce": "n1",

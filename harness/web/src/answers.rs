@@ -91,8 +91,13 @@ async fn answer(
     let Some(id) = open.wait.as_ref().and_then(|wait| wait_id(&open.call, wait)) else {
         return Ok(false);
     };
-    let Some(answer) = answers.iter().find(|answer| answer.id == id) else { return Ok(false) };
-    match (open.question(), &answer.decision) {
+    let question = open.question();
+    let fits = |answer: &&ClientAnswer| {
+        answer.id == id
+            && matches!(answer.decision, ClientDecision::Answer(_)) != question.is_some()
+    };
+    let Some(answer) = answers.iter().find(fits) else { return Ok(false) };
+    match (question, &answer.decision) {
         (Some(question), ClientDecision::Approve | ClientDecision::Deny { .. }) => {
             let mut approval = match &answer.decision {
                 ClientDecision::Deny { reason } => {

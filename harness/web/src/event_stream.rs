@@ -47,6 +47,11 @@ impl EventStream {
         }
     }
 
+    /// The name of the run.
+    pub(crate) fn run(&self) -> &str {
+        &self.run
+    }
+
     /// Writes a chunk.
     pub(crate) fn chunk(&mut self, json: &Value) {
         self.now.chunks += 1;

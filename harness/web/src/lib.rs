@@ -1,7 +1,7 @@
 //! Streams of runs for front ends in browsers, in the protocols that they already speak: the [UI message stream](ui_message)
-//! of the AI SDK (npm package `ai`).
+//! of the AI SDK (npm package `ai`), and [AG-UI](ag_ui).
 //!
-//! They are codecs without a socket and without a web framework. An encoder makes server-sent events of the events of a run. A
+//! Both are codecs without a socket and without a web framework. An encoder makes server-sent events of the events of a run. A
 //! decoder reads a request: the conversation, and what its user says.
 //!
 //! A client is not trusted. Of the history that it sends, only the newest message of the user and the answers to what waits are
@@ -18,6 +18,7 @@
     reason = "no panic is reachable from a browser or a model"
 )]
 
+pub mod ag_ui;
 mod answers;
 mod event_stream;
 mod public_event;
