@@ -55,6 +55,7 @@
 //! | `mcp` | the module `mcp`: tools of servers that speak the Model Context Protocol |
 //! | `mcp-oauth` | `mcp::McpAuth`: OAuth authorization for such servers |
 //! | `mcp-server` | `mcp::McpService`: serves the program's tools by the same protocol |
+//! | `web` | the module `web`: streams of runs for the front ends of the AI SDK (`useChat`) and of AG-UI |
 //! | `otel` | spans and metrics by OpenTelemetry's conventions |
 //! | `async-openai` | a typed request of the crate `async-openai` as the template of each request |
 //!
@@ -82,8 +83,8 @@
 //! [`message`]: messages and transcripts · [`mod@tool`]: tools · [`provider`]: the trait of a
 //! model's provider · [`models`]: known models · [`policy`]: retries, limits and permissions ·
 //! [`journal`]: durable conversations · [`trace`]: traces · [`agent`]: the loop · [`error`]: errors
-//! · [`secret`]: secrets · `toolbox`: ready tools · `mcp`: MCP clients and servers · `testing`:
-//! fakes
+//! · [`secret`]: secrets · `toolbox`: ready tools · `mcp`: MCP clients and servers · `web`:
+//! streams for browsers · `testing`: fakes
 //!
 //! # What it is not
 //!
@@ -159,6 +160,9 @@ pub use harness_providers::wire;
 #[cfg(feature = "toolbox")]
 #[doc(inline)]
 pub use harness_toolbox as toolbox;
+#[cfg(feature = "web")]
+#[doc(inline)]
+pub use harness_web as web;
 
 /// What is stored: conversations, each as the list of its facts in the order in which they happened.
 ///

@@ -1,0 +1,330 @@
+//! Makes AG-UI events of the events of a run.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::{
+    answers::ShownWait, event_stream::EventStream, public_event::public_event, request::text,
+};
+use harness_agent::{AgentCall, Event, Numbered, Outcome};
+use harness_core::{journal::Wait, message::ToolCall, provider::Usage};
+
+/// The head of a response with this stream.
+pub const HEADERS: [(&str, &str); 3] = [
+    ("content-type", "text/event-stream"),
+    ("cache-control", "no-cache"),
+    // A proxy that collects the response would hold up the words.
+    ("x-accel-buffering", "no"),
+];
+
+/// Encodes the events of one run as server-sent events of AG-UI.
+///
+/// Give it all events of the run, from its beginning. After the end of the run it has [ended](Self::has_ended) and encodes nothing
+/// more. A call is shown when its arguments are complete.
+#[derive(Clone, Debug)]
+pub struct AgUiStream {
+    thread: String,
+    run: String,
+    stream: EventStream,
+    without_reasoning: bool,
+    state: RunState,
+}
+
+/// What the client has of the run.
+#[derive(Clone, Debug, Default)]
+struct RunState {
+    /// The message that is being written.
+    open: Option<(WordsKind, String)>,
+    count: u64,
+    step: Option<String>,
+    /// The messages and calls of the current step.
+    messages: Vec<String>,
+    calls: BTreeSet<String>,
+    results: BTreeSet<String>,
+    /// The message that has the calls of the current step.
+    answer: Option<String>,
+    /// Whether the client has the calls of the run before.
+    resumed: bool,
+    interrupts: Vec<Value>,
+    ended: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WordsKind {
+    Text,
+    Reasoning,
+}
+
+impl WordsKind {
+    /// The names of the events that begin, continue and end a message.
+    fn events(
+        self,
+    ) -> (&'static [(&'static str, &'static str)], &'static str, &'static [&'static str]) {
+        match self {
+            Self::Text => (
+                &[("TEXT_MESSAGE_START", "assistant")],
+                "TEXT_MESSAGE_CONTENT",
+                &["TEXT_MESSAGE_END"],
+            ),
+            Self::Reasoning => (
+                &[("REASONING_START", ""), ("REASONING_MESSAGE_START", "reasoning")],
+                "REASONING_MESSAGE_CONTENT",
+                &["REASONING_MESSAGE_END", "REASONING_END"],
+            ),
+        }
+    }
+}
+
+impl AgUiStream {
+    /// A stream of a run. `thread` and `run` are the client's names for the conversation and the run: those of its
+    /// [request](crate::ClientRequest).
+    pub fn new(thread: impl Into<String>, run: impl Into<String>) -> Self {
+        Self {
+            thread: thread.into(),
+            run: run.into(),
+            stream: EventStream::default(),
+            without_reasoning: false,
+            state: RunState::default(),
+        }
+    }
+
+    /// Leaves out the model's reasoning.
+    #[must_use]
+    pub fn without_reasoning(mut self) -> Self {
+        self.without_reasoning = true;
+        self
+    }
+
+    /// Encodes the next event. The text is empty if the client learns nothing of it.
+    pub fn encode(&mut self, event: &Numbered) -> String {
+        if !self.state.ended {
+            self.stream.begin(event);
+            self.event(event.event.as_event());
+        }
+        self.stream.take()
+    }
+
+    /// Whether the run has ended.
+    pub fn has_ended(&self) -> bool {
+        self.state.ended
+    }
+
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::RunStarted { said } => {
+                self.state.resumed = said.is_none();
+                let (thread, run) = (&self.thread, &self.run);
+                self.stream
+                    .chunk(&json!({"type": "RUN_STARTED", "threadId": thread, "runId": run}));
+            }
+            Event::TurnStarted { turn } => {
+                self.end_step();
+                self.state.resumed = false;
+                let step = format!("turn {turn}");
+                self.stream.chunk(&json!({"type": "STEP_STARTED", "stepName": step}));
+                self.state.step = Some(step);
+            }
+            Event::Discarded { .. } => self.take_back(),
+            Event::Text(words) => self.words(WordsKind::Text, words),
+            Event::Reasoning(_) if self.without_reasoning => {}
+            Event::Reasoning(words) => self.words(WordsKind::Reasoning, words),
+            // The call is shown when it is complete.
+            Event::ToolCallStart { .. } | Event::ToolCallDelta { .. } => {}
+            Event::OfAgent { path, event: inner } => {
+                if !self.call(path, inner.as_event()) {
+                    self.custom(event);
+                }
+            }
+            Event::RunEnded { outcome, usage } => self.finish(outcome, usage),
+            _ => {
+                if !self.call(&[], event) {
+                    self.custom(event);
+                }
+            }
+        }
+    }
+
+    fn end_step(&mut self) {
+        self.close_message();
+        self.forget_step();
+        if let Some(step) = self.state.step.take() {
+            self.stream.chunk(&json!({"type": "STEP_FINISHED", "stepName": step}));
+        }
+    }
+
+    fn forget_step(&mut self) {
+        let RunState { messages, calls, results, answer, .. } = &mut self.state;
+        messages.clear();
+        calls.clear();
+        results.clear();
+        *answer = None;
+    }
+
+    fn take_back(&mut self) {
+        self.close_message();
+        let messages = std::mem::take(&mut self.state.messages);
+        let calls = std::mem::take(&mut self.state.calls);
+        self.forget_step();
+        let value = json!({"messages": messages, "calls": calls});
+        self.stream.chunk(&json!({"type": "CUSTOM", "name": "discarded", "value": value}));
+    }
+
+    /// An id that no other message of the conversation has.
+    fn new_id(&mut self) -> String {
+        self.state.count += 1;
+        format!("{}-{}", self.stream.run(), self.state.count)
+    }
+
+    fn words(&mut self, kind: WordsKind, words: &str) {
+        let (start, content, _) = kind.events();
+        if self.state.open.as_ref().is_none_or(|(open, _)| *open != kind) {
+            self.close_message();
+            let id = self.new_id();
+            for (name, role) in start {
+                self.stream.chunk(&match role.is_empty() {
+                    true => json!({"type": name, "messageId": id}),
+                    false => json!({"type": name, "messageId": id, "role": role}),
+                });
+            }
+            self.state.messages.push(id.clone());
+            if kind == WordsKind::Text {
+                self.state.answer = Some(id.clone());
+            }
+            self.state.open = Some((kind, id));
+        }
+        if let Some((_, id)) = &self.state.open {
+            self.stream
+                .words(words, |words| json!({"type": content, "messageId": id, "delta": words}));
+        }
+    }
+
+    fn close_message(&mut self) {
+        if let Some((kind, id)) = self.state.open.take() {
+            for name in kind.events().2 {
+                self.stream.chunk(&json!({"type": name, "messageId": id}));
+            }
+        }
+    }
+
+    /// Encodes an event of a call, of the run or of an agent behind this path. Returns whether it is one.
+    fn call(&mut self, path: &[AgentCall], event: Event<'_>) -> bool {
+        let id = |call: &ToolCall| {
+            let ids = path.iter().map(|step| &*step.call).chain([call.id()]);
+            ids.collect::<Vec<_>>().join("/")
+        };
+        match event {
+            Event::ToolCall(call) => self.show(&id(call), call),
+            Event::ToolWaits { call, wait } => self.waits(&id(call), call, wait),
+            Event::ToolDenied { call, reason } => self.result(&id(call), call, reason),
+            Event::ToolResult { call, result, .. } => {
+                self.result(&id(call), call, &result.to_text());
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn show(&mut self, id: &str, call: &ToolCall) {
+        if self.state.resumed || !self.state.calls.insert(id.to_owned()) {
+            return;
+        }
+        self.close_message();
+        let message = match self.state.answer.take() {
+            Some(message) => message,
+            None => self.new_id(),
+        };
+        self.stream.chunk(&json!({
+            "type": "TOOL_CALL_START",
+            "toolCallId": id,
+            "toolCallName": call.name(),
+            "parentMessageId": message,
+        }));
+        self.state.answer = Some(message);
+        let arguments = if call.arguments().is_empty() { "{}" } else { call.arguments() };
+        self.stream.chunk(&json!({"type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": arguments}));
+        self.stream.chunk(&json!({"type": "TOOL_CALL_END", "toolCallId": id}));
+    }
+
+    fn waits(&mut self, id: &str, call: &ToolCall, wait: &Wait) {
+        self.show(id, call);
+        let mut shown = ShownWait::of(call, wait);
+        let Some(interrupt) = shown.id else { return };
+        let schema = match shown.is_approval {
+            true => Some(json!({
+                "type": "object",
+                "properties": {"approved": {"type": "boolean"}, "reason": {"type": "string"}},
+                "required": ["approved"],
+            })),
+            false => shown.json.get("form").filter(|form| form.is_object()).cloned(),
+        };
+        shown.json.insert("call".into(), json!(id));
+        let reason = if shown.is_approval { "tool_call" } else { "input_required" };
+        let members = [
+            ("message", shown.question.map(Value::String)),
+            ("responseSchema", schema),
+            ("metadata", Some(Value::Object(shown.json))),
+        ];
+        let mut all = json!({"id": interrupt, "reason": reason, "toolCallId": id});
+        if let Some(all) = all.as_object_mut() {
+            all.extend(members.into_iter().filter_map(|(name, it)| Some((name.to_owned(), it?))));
+        }
+        self.state.interrupts.push(all);
+    }
+
+    fn result(&mut self, id: &str, call: &ToolCall, text: &str) {
+        self.show(id, call);
+        // A call that was denied may have a result, too.
+        if !self.state.results.insert(id.to_owned()) {
+            return;
+        }
+        self.close_message();
+        let message = self.new_id();
+        self.stream.chunk(&json!({
+            "type": "TOOL_CALL_RESULT",
+            "messageId": message,
+            "toolCallId": id,
+            "content": text,
+            "role": "tool",
+        }));
+    }
+
+    fn custom(&mut self, event: Event<'_>) {
+        if let Some(value) = public_event(event).filter(|_| !self.hides(event)) {
+            let name = text(&value, "type").unwrap_or_default();
+            self.stream.passing(&json!({"type": "CUSTOM", "name": name, "value": value}));
+        }
+    }
+
+    fn hides(&self, event: Event<'_>) -> bool {
+        match event {
+            Event::OfAgent { event, .. } => self.hides(event.as_event()),
+            Event::Reasoning(_) => self.without_reasoning,
+            _ => false,
+        }
+    }
+
+    fn finish(&mut self, outcome: Outcome, usage: &Usage) {
+        self.end_step();
+        self.state.ended = true;
+        if outcome == Outcome::Failed {
+            self.stream.chunk(&json!({"type": "RUN_ERROR", "message": outcome.to_string()}));
+            return;
+        }
+        let interrupts = std::mem::take(&mut self.state.interrupts);
+        let ends = match outcome {
+            Outcome::Waiting if !interrupts.is_empty() => {
+                json!({"type": "interrupt", "interrupts": interrupts})
+            }
+            Outcome::Cancelled => json!({"type": "cancelled"}),
+            _ => json!({"type": "success"}),
+        };
+        self.stream.chunk(&json!({
+            "type": "RUN_FINISHED",
+            "threadId": self.thread,
+            "runId": self.run,
+            "outcome": ends,
+            "result": {"outcome": outcome, "usage": usage},
+        }));
+    }
+}

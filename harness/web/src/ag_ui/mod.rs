@@ -1,0 +1,22 @@
+//! AG-UI 1.0 (npm packages `@ag-ui/core` and `@ag-ui/client`), which `HttpAgent` speaks.
+//!
+//! The client sends a `RunAgentInput` by POST. Read it by [`decode_request`](self::decode_request): a
+//! [message](crate::ClientInput::Message) is sent; [answers](crate::ClientInput::Answers) are recorded by
+//! [`answer_waiting`](crate::answer_waiting), and the run is resumed. Answer with [`HEADERS`](self::HEADERS) and the run, encoded by
+//! [`AgUiStream`](self::AgUiStream).
+//!
+//! A run that waits ends with the outcome `interrupt`. An interrupt with the reason `tool_call` asks for a decision, and is resolved
+//! with `{"approved": true}` or `{"approved": false, "reason": ".."}`; `cancelled` is a denial, too. One with the reason
+//! `input_required` is the question of a call's tool, and is resolved with the answer.
+//!
+//! What has no event of its own is a `CUSTOM` event with the name of the event, such as `retrying`, and has what
+//! [`public_event`](crate::public_event) leaves of it. AG-UI cannot take words back: if an answer breaks off and starts again,
+//! `CUSTOM` with the name `discarded` names the `messages` and `calls` that are void.
+
+mod decode;
+mod encode;
+
+pub use self::{
+    decode::decode_request,
+    encode::{AgUiStream, HEADERS},
+};

@@ -1,0 +1,192 @@
+//! Answers of a client to calls that wait, and the ids by which it gives them.
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::request::text;
+use harness_agent::{Inbox, OpenCall};
+use harness_core::{
+    error::{Error, ErrorKind},
+    journal::{Awaited, Wait},
+    message::ToolCall,
+};
+
+/// What a client has answered to a question that it was shown.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ClientAnswer {
+    /// The id of the question, as the client names it.
+    pub id: String,
+    /// What it answers.
+    pub decision: ClientDecision,
+}
+
+/// What a client can answer.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ClientDecision {
+    /// The call may run.
+    Approve,
+    /// The call may not run.
+    Deny {
+        /// The reason, in words for the model.
+        reason: Option<String>,
+    },
+    /// The answer to the question of a call's tool.
+    Answer(Value),
+}
+
+impl ClientAnswer {
+    /// An answer to the question with this id.
+    pub fn new(id: impl Into<String>, decision: ClientDecision) -> Self {
+        Self { id: id.into(), decision }
+    }
+}
+
+/// Records the answers of a client to calls that wait in a conversation, or in the conversations of agents in its calls.
+/// Returns how many of them count; [`Chats::resume`](harness_agent::Chats::resume) then continues the run.
+///
+/// An answer counts if a call waits for it: a question has an id of its own each time that it is asked, so an answer to an
+/// earlier question, a second answer, and an id that was never shown change nothing. `who` is recorded as the person who has
+/// answered.
+///
+/// # Errors
+/// Fails as [`Inbox::waiting`] and [`Inbox::decide`] do, except that it is no error if a call does not wait any more.
+pub async fn answer_waiting(
+    inbox: &Inbox,
+    conversation: &str,
+    answers: &[ClientAnswer],
+    who: Option<&str>,
+) -> Result<usize, Error> {
+    let mut count = 0;
+    let mut conversations = vec![conversation.to_owned()];
+    while let Some(conversation) = conversations.pop().filter(|_| !answers.is_empty()) {
+        for open in inbox.waiting(&conversation).await? {
+            if let Some(Awaited::Agent { conversation, cut_off: false }) =
+                open.wait.as_ref().map(|wait| &wait.awaited)
+            {
+                conversations.push(conversation.clone());
+                continue;
+            }
+            match answer(inbox, &conversation, &open, answers, who).await {
+                Ok(true) => count += 1,
+                Ok(false) => {}
+                // Another request has answered first.
+                Err(error) if error.kind() == ErrorKind::NotWaiting => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// Records the answer to this call, if there is one.
+async fn answer(
+    inbox: &Inbox,
+    conversation: &str,
+    open: &OpenCall,
+    answers: &[ClientAnswer],
+    who: Option<&str>,
+) -> Result<bool, Error> {
+    let Some(id) = open.wait.as_ref().and_then(|wait| wait_id(&open.call, wait)) else {
+        return Ok(false);
+    };
+    let question = open.question();
+    let fits = |answer: &&ClientAnswer| {
+        answer.id == id
+            && matches!(answer.decision, ClientDecision::Answer(_)) != question.is_some()
+    };
+    let Some(answer) = answers.iter().find(fits) else { return Ok(false) };
+    match (question, &answer.decision) {
+        (Some(question), ClientDecision::Approve | ClientDecision::Deny { .. }) => {
+            let mut approval = match &answer.decision {
+                ClientDecision::Deny { reason } => {
+                    question.no(reason.as_deref().unwrap_or("The user does not allow the call."))
+                }
+                _ => question.yes(),
+            };
+            approval.who = who.map(str::to_owned);
+            inbox.decide(conversation, approval).await?;
+        }
+        (None, ClientDecision::Answer(value)) => {
+            let mut settlement = open.answered(value.clone());
+            settlement.who = who.map(str::to_owned);
+            inbox.settle(conversation, settlement).await?;
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// The id by which a client answers what a call waits for, if a client can answer it.
+fn wait_id(call: &ToolCall, wait: &Wait) -> Option<String> {
+    match &wait.awaited {
+        // It is random, and another one each time that a person is asked.
+        Awaited::Approval { question, .. } => question.get("nonce")?.as_str().map(str::to_owned),
+        Awaited::Answer { question, form, .. } => {
+            let asked = json!([call.id(), call.fingerprint(), question, form]).to_string();
+            let hash = Sha256::digest(asked);
+            Some(hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect())
+        }
+        Awaited::Result | Awaited::Agent { .. } => None,
+    }
+}
+
+/// What a client is shown of a call that waits.
+pub(crate) struct ShownWait {
+    /// The id for the answer, if the client can answer.
+    pub(crate) id: Option<String>,
+    /// Whether the answer is a decision.
+    pub(crate) is_approval: bool,
+    /// The question, in words for a person.
+    pub(crate) question: Option<String>,
+    /// All of it as JSON, with the `form` of the answer.
+    pub(crate) json: Map<String, Value>,
+}
+
+/// The members of a question about a call that the person who decides needs.
+const OF_QUESTION: [&str; 8] =
+    ["title", "effects", "defaults", "reasons", "folder", "preview", "changes", "agents"];
+
+impl ShownWait {
+    pub(crate) fn of(call: &ToolCall, wait: &Wait) -> Self {
+        let id = wait_id(call, wait);
+        let mut json = Map::new();
+        if let Some(id) = &id {
+            json.insert("id".into(), json!(id));
+        }
+        json.insert("call".into(), json!(call.id()));
+        json.insert("tool".into(), json!(call.name()));
+        let mut words = None;
+        let kind = match &wait.awaited {
+            Awaited::Approval { question, .. } => {
+                for name in OF_QUESTION {
+                    if let Some(value) = question.get(name).filter(|value| !value.is_null()) {
+                        json.insert(name.into(), value.clone());
+                    }
+                }
+                let reasons = question.get("reasons").and_then(Value::as_array);
+                let reasons = reasons.into_iter().flatten().filter_map(|it| text(it, "text"));
+                let reasons: Vec<&str> = reasons.collect();
+                words = Some(reasons.join(" ")).filter(|words| !words.is_empty());
+                "approval"
+            }
+            Awaited::Result => "result",
+            Awaited::Answer { question, form, token: _ } => {
+                json.insert("question".into(), json!(question));
+                if let Some(form) = form {
+                    json.insert("form".into(), form.clone());
+                }
+                words = Some(question.clone());
+                "answer"
+            }
+            Awaited::Agent { .. } => "agent",
+        };
+        json.insert("for".into(), json!(kind));
+        if let Some(until) = wait.until {
+            json.insert("until".into(), json!(until));
+        }
+        let is_approval = kind == "approval";
+        Self { id, is_approval, question: words, json }
+    }
+}

@@ -1,0 +1,375 @@
+//! Makes chunks of the UI message stream of events.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use crate::{
+    answers::ShownWait,
+    event_stream::EventStream,
+    public_event::{input, output, public_event},
+    request::text,
+};
+use harness_agent::{AgentCall, Event, Numbered, Outcome};
+use harness_core::{
+    journal::Wait,
+    message::{CallOutcome, Citation, Media, Message, ToolCall, ToolResult},
+    provider::Usage,
+};
+
+/// The head of a response with this stream.
+pub const HEADERS: [(&str, &str); 4] = [
+    ("content-type", "text/event-stream"),
+    ("cache-control", "no-cache"),
+    ("x-vercel-ai-ui-message-stream", "v1"),
+    // A proxy that collects the response would hold up the words.
+    ("x-accel-buffering", "no"),
+];
+
+/// Encodes the events of one run as server-sent events of the UI message stream.
+///
+/// Give it all events of the run, from its beginning. After the end of the run it has [ended](Self::has_ended) and encodes nothing
+/// more, so a watcher of a conversation can be left then.
+#[derive(Clone, Debug, Default)]
+pub struct UiMessageStream {
+    stream: EventStream,
+    without_reasoning: bool,
+    version_6: bool,
+    state: MessageState,
+}
+
+/// What the client has of the message.
+#[derive(Clone, Debug, Default)]
+struct MessageState {
+    /// The part that is being written, and its id.
+    open: Option<(WordsKind, String)>,
+    /// How many parts have been given an id.
+    parts: u64,
+    in_step: bool,
+    /// The calls that the current step shows.
+    calls: HashMap<String, CallProgress>,
+    ended: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WordsKind {
+    Text,
+    Reasoning,
+}
+
+impl WordsKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Reasoning => "reasoning",
+        }
+    }
+}
+
+/// How much of a call is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CallProgress {
+    Writing,
+    Complete,
+    Ended,
+}
+
+impl UiMessageStream {
+    /// A stream from the beginning of the run.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The rest of a stream, after the chunk with this `id` (`Last-Event-ID`). An id of another run begins with the run.
+    /// `DefaultChatTransport` itself reads the whole run again after a reload, so it has no use for this.
+    pub fn after(id: &str) -> Self {
+        Self { stream: EventStream::after(id), ..Self::default() }
+    }
+
+    /// Leaves out the model's reasoning.
+    #[must_use]
+    pub fn without_reasoning(mut self) -> Self {
+        self.without_reasoning = true;
+        self
+    }
+
+    /// Sends only chunks that version 6 of `ai` knows. It has none that takes words back: if an answer breaks off and starts
+    /// again, the page gets `data-discarded` with the ids of the parts and calls of the current step, which are void.
+    #[must_use]
+    pub fn for_version_6(mut self) -> Self {
+        self.version_6 = true;
+        self
+    }
+
+    /// Encodes the next event. The text is empty if the client learns nothing of it.
+    pub fn encode(&mut self, event: &Numbered) -> String {
+        if !self.state.ended {
+            self.stream.begin(event);
+            self.event(event.event.as_event());
+        }
+        self.stream.take()
+    }
+
+    /// Whether the run has ended.
+    pub fn has_ended(&self) -> bool {
+        self.state.ended
+    }
+
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::RunStarted { said } => self.start(said),
+            Event::TurnStarted { .. } => self.begin_step(),
+            Event::Discarded { .. } => self.take_back(),
+            Event::Text(words) => self.words(WordsKind::Text, words),
+            Event::Reasoning(_) if self.without_reasoning => {}
+            Event::Reasoning(words) => self.words(WordsKind::Reasoning, words),
+            Event::Citation(citation) => self.source(citation),
+            Event::Image(media) | Event::Audio(media) => self.file(media),
+            Event::ToolCallStart { call, tool } => {
+                self.close_part();
+                self.state.calls.insert(call.to_owned(), CallProgress::Writing);
+                let start =
+                    json!({"type": "tool-input-start", "toolCallId": call, "toolName": tool});
+                self.stream.chunk(&start);
+            }
+            Event::ToolCallDelta { call, json: piece } => {
+                if self.state.calls.get(call) == Some(&CallProgress::Writing) {
+                    self.stream.words(piece, |piece| {
+                        json!({"type": "tool-input-delta", "toolCallId": call, "inputTextDelta": piece})
+                    });
+                }
+            }
+            Event::Steered { .. } => {
+                if let Some(data) = public_event(event) {
+                    self.stream.chunk(&json!({"type": "data-steered", "data": data}));
+                }
+            }
+            Event::OfAgent { path, event: inner } => {
+                if !self.call(path, inner.as_event()) {
+                    self.data(event);
+                }
+            }
+            Event::RunEnded { outcome, usage } => self.finish(outcome, usage),
+            _ => {
+                if !self.call(&[], event) {
+                    self.data(event);
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, said: Option<&Message>) {
+        // A resumed run continues the message that the client has. The id is the same in every process.
+        self.stream.chunk(&match said {
+            Some(said) => json!({"type": "start", "messageId": format!("answer-{}", said.id())}),
+            None => json!({"type": "start"}),
+        });
+    }
+
+    fn begin_step(&mut self) {
+        self.end_step();
+        self.state.in_step = true;
+        self.state.calls.clear();
+        self.stream.chunk(&json!({"type": "start-step"}));
+    }
+
+    fn end_step(&mut self) {
+        self.close_part();
+        if std::mem::take(&mut self.state.in_step) {
+            self.stream.chunk(&json!({"type": "finish-step"}));
+        }
+    }
+
+    /// Takes back what the current step shows.
+    fn take_back(&mut self) {
+        self.close_part();
+        let calls = std::mem::take(&mut self.state.calls);
+        self.stream.chunk(&match self.version_6 {
+            true => {
+                let mut calls: Vec<String> = calls.into_keys().collect();
+                calls.sort();
+                json!({"type": "data-discarded", "data": {"calls": calls}})
+            }
+            false => json!({"type": "reset-step"}),
+        });
+    }
+
+    fn words(&mut self, kind: WordsKind, words: &str) {
+        let name = kind.name();
+        if self.state.open.as_ref().is_none_or(|(open, _)| *open != kind) {
+            self.close_part();
+            self.state.parts += 1;
+            let id = format!("{name}-{}", self.state.parts);
+            self.stream.chunk(&json!({"type": format!("{name}-start"), "id": id}));
+            self.state.open = Some((kind, id));
+        }
+        if let Some((_, id)) = &self.state.open {
+            self.stream.words(
+                words,
+                |words| json!({"type": format!("{name}-delta"), "id": id, "delta": words}),
+            );
+        }
+    }
+
+    fn close_part(&mut self) {
+        if let Some((kind, id)) = self.state.open.take() {
+            self.stream.chunk(&json!({"type": format!("{}-end", kind.name()), "id": id}));
+        }
+    }
+
+    fn source(&mut self, citation: &Citation) {
+        self.state.parts += 1;
+        let id = format!("source-{}", self.state.parts);
+        let title = citation.title.as_ref().or(citation.file.as_ref());
+        self.stream.chunk(&match (&citation.url, title) {
+            (Some(url), Some(title)) => {
+                json!({"type": "source-url", "sourceId": id, "url": url, "title": title})
+            }
+            (Some(url), None) => json!({"type": "source-url", "sourceId": id, "url": url}),
+            (None, title) => {
+                let title = title.map_or("", String::as_str);
+                json!({"type": "source-document", "sourceId": id, "mediaType": "text/plain", "title": title})
+            }
+        });
+    }
+
+    fn file(&mut self, media: &Media) {
+        let mime = media.mime().unwrap_or("application/octet-stream");
+        let inline = media.base64().map(|data| format!("data:{mime};base64,{data}"));
+        if let Some(url) = inline.or_else(|| media.url().map(str::to_owned)) {
+            self.close_part();
+            self.stream.chunk(&json!({"type": "file", "url": url, "mediaType": mime}));
+        }
+    }
+
+    /// Encodes an event of a call, of the run or of an agent behind this path. Returns whether it is one.
+    fn call(&mut self, path: &[AgentCall], event: Event<'_>) -> bool {
+        let id = |call: &ToolCall| {
+            let ids = path.iter().map(|step| &*step.call).chain([call.id()]);
+            ids.collect::<Vec<_>>().join("/")
+        };
+        match event {
+            Event::ToolCall(call) => {
+                let id = id(call);
+                // A model may use an id again.
+                if self.state.calls.get(&id) == Some(&CallProgress::Ended) {
+                    self.state.calls.remove(&id);
+                }
+                self.show(&id, call);
+            }
+            Event::ToolWaits { call, wait } => self.waits(&id(call), call, wait),
+            Event::ToolDenied { call, .. } => {
+                let denied = json!({"type": "tool-output-denied", "toolCallId": id(call)});
+                self.end_call(&id(call), call, &denied);
+            }
+            Event::ToolResult { call, result, .. } => {
+                let id = id(call);
+                self.end_call(&id, call, &result_chunk(&id, result));
+            }
+            Event::ToolDropped { call } => {
+                let id = id(call);
+                if self.state.calls.contains_key(&id) {
+                    let text = "The call was taken back.";
+                    let dropped =
+                        json!({"type": "tool-output-error", "toolCallId": id, "errorText": text});
+                    self.end_call(&id, call, &dropped);
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Shows a call with all its arguments.
+    fn show(&mut self, id: &str, call: &ToolCall) {
+        let shown = self.state.calls.get(id).copied();
+        if shown.is_none_or(|it| it == CallProgress::Writing) {
+            self.state.calls.insert(id.to_owned(), CallProgress::Complete);
+            self.stream.chunk(&json!({
+                "type": "tool-input-available",
+                "toolCallId": id,
+                "toolName": call.name(),
+                "input": input(call),
+            }));
+        }
+    }
+
+    fn waits(&mut self, id: &str, call: &ToolCall, wait: &Wait) {
+        self.show(id, call);
+        let wait = ShownWait::of(call, wait);
+        if let Some(question) = wait.id.as_ref().filter(|_| wait.is_approval) {
+            let mut request =
+                json!({"type": "tool-approval-request", "approvalId": question, "toolCallId": id});
+            if let Some((request, reason)) = request.as_object_mut().zip(wait.question) {
+                request.insert("reason".into(), json!(reason));
+            }
+            self.stream.chunk(&request);
+        }
+        let mut data = wait.json;
+        data.insert("call".into(), json!(id));
+        self.stream
+            .chunk(&json!({"type": "data-waiting", "id": format!("waiting-{id}"), "data": data}));
+    }
+
+    fn end_call(&mut self, id: &str, call: &ToolCall, chunk: &Value) {
+        self.show(id, call);
+        let before = self.state.calls.insert(id.to_owned(), CallProgress::Ended);
+        // A call that was denied has a result, too.
+        if before != Some(CallProgress::Ended) {
+            self.stream.chunk(chunk);
+        }
+    }
+
+    /// What has no part of its own, at its time.
+    fn data(&mut self, event: Event<'_>) {
+        let public = public_event(event).filter(|_| !self.hides(event));
+        if let Some(data) = public {
+            let kind = text(&data, "type").unwrap_or_default().replace('_', "-");
+            self.stream
+                .passing(&json!({"type": format!("data-{kind}"), "data": data, "transient": true}));
+        }
+    }
+
+    fn hides(&self, event: Event<'_>) -> bool {
+        match event {
+            Event::OfAgent { event, .. } => self.hides(event.as_event()),
+            Event::Reasoning(_) => self.without_reasoning,
+            _ => false,
+        }
+    }
+
+    fn finish(&mut self, outcome: Outcome, usage: &Usage) {
+        self.end_step();
+        let metadata = json!({"outcome": outcome, "usage": usage});
+        let reason = match outcome {
+            Outcome::Answered => "stop",
+            Outcome::Truncated => "length",
+            Outcome::Refused => "content-filter",
+            Outcome::Waiting => "tool-calls",
+            Outcome::Failed | Outcome::Unfit => "error",
+            _ => "other",
+        };
+        self.stream
+            .chunk(&json!({"type": "finish", "finishReason": reason, "messageMetadata": metadata}));
+        // The client reads nothing behind an error.
+        match outcome {
+            Outcome::Cancelled => self.stream.chunk(&json!({"type": "abort"})),
+            Outcome::Failed => {
+                self.stream.chunk(&json!({"type": "error", "errorText": outcome.to_string()}));
+            }
+            _ => {}
+        }
+        self.stream.done();
+        self.state.ended = true;
+    }
+}
+
+fn result_chunk(id: &str, result: &ToolResult) -> Value {
+    match result.outcome() {
+        CallOutcome::Succeeded => {
+            json!({"type": "tool-output-available", "toolCallId": id, "output": output(result)})
+        }
+        CallOutcome::Denied => json!({"type": "tool-output-denied", "toolCallId": id}),
+        _ => json!({"type": "tool-output-error", "toolCallId": id, "errorText": result.to_text()}),
+    }
+}
