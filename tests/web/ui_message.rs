@@ -45,7 +45,7 @@ pub(crate) fn every_kind() -> Vec<Value> {
     let usage = serde_json::to_value(harness::Usage::default()).expect("JSON");
     let said = serde_json::to_value(harness::Message::user("Go.")).expect("JSON");
     let approval = json!({"for": "approval", "repeat": "never", "question": {"nonce": "n1",
-        "conversation": "hidden", "call": "c3", "tool": "look", "fingerprint": "hidden",
+        "conversation": "hidden", "folder": "/hidden", "person": "hidden", "call": "c3", "tool": "look", "fingerprint": "hidden",
         "reasons": [{"by": {"decider": "side_effects"}, "text": "It changes something."}], "defaults": {"days": 3}}});
     let form = json!({"for": "answer", "question": "Which day?", "token": "hidden",
         "form": {"type": "object"}});

@@ -145,8 +145,8 @@ pub(crate) struct ShownWait {
 }
 
 /// The members of a question about a call that the person who decides needs.
-const OF_QUESTION: [&str; 8] =
-    ["title", "effects", "defaults", "reasons", "folder", "preview", "changes", "agents"];
+const OF_QUESTION: [&str; 7] =
+    ["title", "effects", "defaults", "reasons", "preview", "changes", "agents"];
 
 impl ShownWait {
     pub(crate) fn of(call: &ToolCall, wait: &Wait) -> Self {

@@ -35,7 +35,7 @@ pub struct AgUiStream {
 #[derive(Clone, Debug, Default)]
 struct RunState {
     /// The message that is being written.
-    open: Option<(WordsKind, String)>,
+    open: Option<(MessageKind, String)>,
     count: u64,
     step: Option<String>,
     /// The messages and calls of the current step.
@@ -51,12 +51,12 @@ struct RunState {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WordsKind {
+enum MessageKind {
     Text,
     Reasoning,
 }
 
-impl WordsKind {
+impl MessageKind {
     /// The names of the events that begin, continue and end a message.
     fn events(
         self,
@@ -126,9 +126,9 @@ impl AgUiStream {
                 self.state.step = Some(step);
             }
             Event::Discarded { .. } => self.take_back(),
-            Event::Text(words) => self.words(WordsKind::Text, words),
+            Event::Text(words) => self.words(MessageKind::Text, words),
             Event::Reasoning(_) if self.without_reasoning => {}
-            Event::Reasoning(words) => self.words(WordsKind::Reasoning, words),
+            Event::Reasoning(words) => self.words(MessageKind::Reasoning, words),
             // The call is shown when it is complete.
             Event::ToolCallStart { .. } | Event::ToolCallDelta { .. } => {}
             Event::OfAgent { path, event: inner } => {
@@ -176,7 +176,7 @@ impl AgUiStream {
         format!("{}-{}", self.stream.run(), self.state.count)
     }
 
-    fn words(&mut self, kind: WordsKind, words: &str) {
+    fn words(&mut self, kind: MessageKind, words: &str) {
         let (start, content, _) = kind.events();
         if self.state.open.as_ref().is_none_or(|(open, _)| *open != kind) {
             self.close_message();
@@ -188,7 +188,7 @@ impl AgUiStream {
                 });
             }
             self.state.messages.push(id.clone());
-            if kind == WordsKind::Text {
+            if kind == MessageKind::Text {
                 self.state.answer = Some(id.clone());
             }
             self.state.open = Some((kind, id));
@@ -215,7 +215,7 @@ impl AgUiStream {
         };
         match event {
             Event::ToolCall(call) => self.show(&id(call), call),
-            Event::ToolWaits { call, wait } => self.waits(&id(call), call, wait),
+            Event::ToolWaits { call, wait } => self.show_wait(&id(call), call, wait),
             Event::ToolDenied { call, reason } => self.result(&id(call), call, reason),
             Event::ToolResult { call, result, .. } => {
                 self.result(&id(call), call, &result.to_text());
@@ -246,7 +246,7 @@ impl AgUiStream {
         self.stream.chunk(&json!({"type": "TOOL_CALL_END", "toolCallId": id}));
     }
 
-    fn waits(&mut self, id: &str, call: &ToolCall, wait: &Wait) {
+    fn show_wait(&mut self, id: &str, call: &ToolCall, wait: &Wait) {
         self.show(id, call);
         let mut shown = ShownWait::of(call, wait);
         let Some(interrupt) = shown.id else { return };

@@ -257,7 +257,7 @@ impl UiMessageStream {
                 }
                 self.show(&id, call);
             }
-            Event::ToolWaits { call, wait } => self.waits(&id(call), call, wait),
+            Event::ToolWaits { call, wait } => self.show_wait(&id(call), call, wait),
             Event::ToolDenied { call, .. } => {
                 let denied = json!({"type": "tool-output-denied", "toolCallId": id(call)});
                 self.end_call(&id(call), call, &denied);
@@ -294,7 +294,7 @@ impl UiMessageStream {
         }
     }
 
-    fn waits(&mut self, id: &str, call: &ToolCall, wait: &Wait) {
+    fn show_wait(&mut self, id: &str, call: &ToolCall, wait: &Wait) {
         self.show(id, call);
         let wait = ShownWait::of(call, wait);
         if let Some(question) = wait.id.as_ref().filter(|_| wait.is_approval) {
