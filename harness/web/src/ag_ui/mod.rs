@@ -1,9 +1,9 @@
 //! AG-UI 1.0 (npm packages `@ag-ui/core` and `@ag-ui/client`), which `HttpAgent` speaks.
 //!
-//! The client sends a `RunAgentInput` by POST. Read it by [`decode_request`](self::decode_request): a
+//! The client sends a `RunAgentInput` by POST. Read it by [`decode_request`]: a
 //! [message](crate::ClientInput::Message) is sent; [answers](crate::ClientInput::Answers) are recorded by
-//! [`answer_waiting`](crate::answer_waiting), and the run is resumed. Answer with [`HEADERS`](self::HEADERS) and the run, encoded by
-//! [`AgUiStream`](self::AgUiStream).
+//! [`answer_waiting`](crate::answer_waiting), and the run is resumed. Answer with [`HEADERS`] and the run, encoded by
+//! [`AgUiStream`].
 //!
 //! A run that waits ends with the outcome `interrupt`. An interrupt with the reason `tool_call` asks for a decision, and is resolved
 //! with `{"approved": true}` or `{"approved": false, "reason": ".."}`; `cancelled` is a denial, too. One with the reason

@@ -3,7 +3,7 @@
 //!
 //! | the client | the server |
 //! |---|---|
-//! | `POST {api}` | reads the body by [`decode_request`](self::decode_request). A [message](crate::ClientInput::Message) is sent; [answers](crate::ClientInput::Answers) are recorded by [`answer_waiting`](crate::answer_waiting), and the run is resumed. It answers with [`HEADERS`](self::HEADERS) and the run, encoded by [`UiMessageStream`](self::UiMessageStream) |
+//! | `POST {api}` | reads the body by [`decode_request`]. A [message](crate::ClientInput::Message) is sent; [answers](crate::ClientInput::Answers) are recorded by [`answer_waiting`](crate::answer_waiting), and the run is resumed. It answers with [`HEADERS`] and the run, encoded by [`UiMessageStream`] |
 //! | `GET {api}/{id}/stream`, after a reload | answers with the run that goes on, from its beginning, or with 204 if none does |
 //!
 //! A call that needs an approval is shown with `tool-approval-request`. `addToolApprovalResponse` of the page answers it, and
