@@ -162,7 +162,7 @@ impl RunDriver<'_> {
             None | Some(InterruptCause::Limit { .. }) => Ok(()),
             Some(_) => Err(Error::new(
                 ErrorKind::Transcript,
-                "the run was stopped while tools found out what became of calls in doubt: nothing was said",
+                "the run was stopped while tools found out what became of calls in doubt: the message was not added",
             )),
         }
     }
