@@ -443,8 +443,12 @@ impl RunDriver<'_> {
     ) -> Option<Awaited> {
         let has_failed = result.outcome() == CallOutcome::Failed;
         let waits = self.calls.contexts.awaited_conversation(call.id());
-        if let Some((conversation, outcome)) = waits
-            && (has_failed || result.outcome() == outcome)
+        // A call can be in doubt for a reason of its own, and must not run again then.
+        let passes_on = |words: &String| {
+            result.outcome() == CallOutcome::InDoubt && result.to_text().contains(words.as_str())
+        };
+        if let Some((conversation, words)) = waits
+            && (has_failed || words.as_ref().is_some_and(passes_on))
         {
             return Some(Awaited::Agent { conversation, cut_off: false });
         }

@@ -227,11 +227,8 @@ impl ChildRun {
         };
         let Some(name) = chat.conversation().filter(|_| chat.is_in_journal()) else { return };
         if stopped.outcome() == Outcome::Waiting {
-            let outcome = match left_in_doubt(stopped) {
-                true => CallOutcome::InDoubt,
-                false => CallOutcome::Failed,
-            };
-            site.state().waits = Some((name.to_owned(), outcome));
+            let words = left_in_doubt(stopped).then(|| stopped.to_string());
+            site.state().waits = Some((name.to_owned(), words));
         }
         if let Some(error) = stopped.error().filter(|_| is_kept) {
             site.state().cut_off = SuspendedChild::by(error, chat.is_lost(), name);

@@ -135,8 +135,9 @@ pub(super) struct SubagentState {
     pub(super) counted: CallSpent,
     /// What facts of this run have recorded of the budget.
     pub(super) recorded: CallSpent,
-    /// The conversation of an agent that waits for somebody, and the outcome of a call that passes its error on.
-    pub(super) waits: Option<(String, CallOutcome)>,
+    /// The conversation of an agent that waits for somebody. If calls of it are in doubt, so is a call that passes its error
+    /// on: then also the words of that error.
+    pub(super) waits: Option<(String, Option<String>)>,
     /// The agent that could not continue, if there is one.
     pub(super) cut_off: Option<SuspendedChild>,
     /// The conversations that were opened in this process.
@@ -274,8 +275,9 @@ impl SubagentHost {
         rest
     }
 
-    /// The conversation of an agent of the call that waits for somebody, and the outcome of a call that passes its error on.
-    pub(crate) fn awaited_conversation(&self) -> Option<(String, CallOutcome)> {
+    /// The conversation of an agent of the call that waits for somebody, and the words of its error if a call that passes them on
+    /// is in doubt.
+    pub(crate) fn awaited_conversation(&self) -> Option<(String, Option<String>)> {
         self.state().waits.clone()
     }
 
