@@ -70,7 +70,7 @@ impl CallContexts {
     }
 
     /// The conversation of an agent of a call that waits for somebody, and its outcome if it passes the error on.
-    pub(crate) fn awaited_conversation(&self, call: &str) -> Option<(String, CallOutcome)> {
+    pub(crate) fn awaited_conversation(&self, call: &str) -> Option<(String, Option<String>)> {
         self.site(call)?.awaited_conversation()
     }
 

@@ -21,7 +21,7 @@ use crate::{
 use harness_core::{
     error::{Error, ErrorKind},
     journal::{CallSpent, Fact, Incarnation, Journal, Source, Sources},
-    message::{CallOutcome, ToolCall},
+    message::ToolCall,
     policy::{Approver, Budget, Permissions, rest_of},
     tool::{ConcurrencyLimit, HumanWait, HumanWaitGuard, SideEffects, ToolRegistry},
 };
