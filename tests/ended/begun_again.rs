@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use harness::{
-    Agent, CallOutcome, Outcome, Permissions, SideEffect, SideEffects,
+    Agent, CallOutcome, Outcome, Permissions, SideEffect, SideEffects, ToolError,
     journal::{Envelope, Fact, Journal, MemoryJournal},
     policy::{ApprovalRequest, RuleDecision},
     testing::{FaultyJournal, JournalCall, JournalFault, RecordedRequest, ScriptedProvider, reply},
@@ -70,7 +70,7 @@ async fn a_call_that_may_have_run_and_did_not_begin_again_is_not_told_as_denied(
 }
 
 /// An agent whose agent pays twice. A person is asked about the second time. What the journal holds is kept while it pays.
-fn pays(left: &Left, by_function: bool) -> Agent {
+fn pays(left: &Left, by_function: bool, own_doubt: bool) -> Agent {
     let count = |request: &RecordedRequest| {
         request.messages().iter().filter(|it| it.results().next().is_some()).count()
     };
@@ -92,7 +92,13 @@ fn pays(left: &Left, by_function: bool) -> Agent {
         false => below.as_tool("ask", "Pays."),
         true => tool("ask", WRITE, move |context| {
             let below = below.clone();
-            async move { Ok(below.run("Pay.").in_call(&context).await?.text().to_owned()) }
+            async move {
+                match below.run("Pay.").in_call(&context).await {
+                    Ok(reply) => Ok(reply.text().to_owned()),
+                    Err(_) if own_doubt => Err(ToolError::in_doubt("the bank did not answer")),
+                    Err(stopped) => Err(stopped.into()),
+                }
+            }
         })
         .idempotent(),
     };
@@ -108,7 +114,7 @@ fn pays(left: &Left, by_function: bool) -> Agent {
 async fn an_agent_with_a_call_in_doubt_waits_like_any_other() {
     for by_function in [false, true] {
         let left = Left::default();
-        let lead = pays(&left, by_function);
+        let lead = pays(&left, by_function, false);
         let mut chat = lead.open(&left.journal, CHAT).await.expect("opened");
         chat.send("Go.").await.expect_err("it waits");
         drop(chat);
@@ -126,6 +132,22 @@ async fn an_agent_with_a_call_in_doubt_waits_like_any_other() {
         let outcomes: Vec<CallOutcome> = results.map(|it| it.outcome()).collect();
         assert_eq!(outcomes, [CallOutcome::InDoubt, CallOutcome::Succeeded], "{by_function}");
     }
+}
+
+#[tokio::test]
+async fn a_call_in_doubt_for_a_reason_of_its_own_does_not_wait_for_its_agent() {
+    let left = Left::default();
+    let lead = pays(&left, true, true);
+    let mut chat = lead.open(&left.journal, CHAT).await.expect("opened");
+    chat.send("Go.").await.expect("the call ends");
+    drop(chat);
+    let journal = left.take().swap_remove(0);
+    let mut chat = lead.open(&journal, CHAT).await.expect("opened");
+    let reply = chat.resume().await.expect("the call ends");
+    assert!(reply.text().contains("the bank did not answer"), "{}", reply.text());
+    let results = chat.transcript().messages().iter().flat_map(|it| it.results());
+    let outcomes: Vec<CallOutcome> = results.map(|it| it.outcome()).collect();
+    assert_eq!(outcomes, [CallOutcome::InDoubt]);
 }
 
 /// An agent whose agent runs a third one, whose call a person is asked about.
