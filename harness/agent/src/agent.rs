@@ -264,7 +264,8 @@ impl Agent {
         self.window().set_tokens().or_else(|| *self.known_window().get_or_init(look_up))
     }
 
-    /// The same in a conversation, in which the vendor may have stated it.
+    /// The window in tokens for a conversation: the smaller one of what is known of the model and what its vendor has stated
+    /// in this conversation.
     pub(crate) fn window_in(&self, machine: &Machine) -> Option<u64> {
         let (provider, model) = self.provider_and_model();
         let told = machine.stated_window(provider, model);

@@ -305,7 +305,7 @@ impl CurrentRun {
 }
 
 impl QueuedRun {
-    /// Records that a run of its own answers the message.
+    /// Tells whoever has sent the message that it is answered by a run of its own, and not by one that was going on.
     pub(super) fn assign_own_run(&self) {
         let _ = self.pending_log.set(Arc::clone(&self.log));
     }
