@@ -96,7 +96,7 @@ pub(super) struct SessionState {
     ended: CancellationToken,
 }
 
-/// Streams in a row for one request, or for none, that ended without a message.
+/// Counts the streams in a row that ended without a message, for one request or for the general stream.
 struct EmptyStreams {
     request: Option<RequestId>,
     times: u32,

@@ -1,4 +1,5 @@
-//! Deletion removes a conversation with all conversations that have it as a parent, or nothing.
+//! Deletion removes a conversation and all conversations below it, which have it as a parent directly or indirectly, or
+//! nothing.
 
 use super::{
     checks::{CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, refused},

@@ -56,7 +56,7 @@ impl ConversationHistory {
     pub(super) fn of_agent(log: &[LogEntry], agent: Option<&str>) -> Self {
         let mut story = Self::default();
         let own = log.iter().filter(|noted| noted.of_agent() == agent);
-        // Entries without a conversation count only for the tested conversation.
+        // Entries that name no conversation, such as the start of a process, count only for the tested conversation.
         let told = |noted: &&LogEntry| agent.is_none() || noted.of_agent().is_some();
         own.filter(told).for_each(|noted| story.take(noted));
         if agent.is_some() {

@@ -292,7 +292,7 @@ impl<H: ServerHandler> McpHttp<H> {
             let why = "the request that begins a session is too large";
             return text_answer(StatusCode::PAYLOAD_TOO_LARGE, why);
         }
-        // The share is dropped together with the head, which stays in the request until it ends.
+        // The share is stored in the request, so the memory is released when the last part of the request is dropped.
         match share_of(&self.parsed, (memory / 1024).min(PARSED)) {
             Some(share) => head.extensions.insert(Arc::new(share)),
             None => return busy("large requests"),

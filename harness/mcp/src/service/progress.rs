@@ -24,7 +24,7 @@ pub(super) struct CallProgress {
     latest: watch::Receiver<(u32, String)>,
     peer: Peer<RoleServer>,
     token: ProgressToken,
-    /// The number of reports when the last one was sent.
+    /// The number of reports that had come when a report was last sent.
     sent: u32,
 }
 

@@ -107,7 +107,7 @@ fn stop(bytes: &[u8]) -> Option<usize> {
     let (words, tail) = bytes.as_chunks::<8>();
     for (at, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
-        // Marks each byte below the limit with its high bit. Only the lowest mark is reliable.
+        // Sets the high bit of each byte below the limit. Only the lowest of these bits is reliable.
         let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word;
         let quote = below(word ^ (ONES * 0x22), 1);
         let escape = below(word ^ (ONES * 0x5c), 1);

@@ -87,7 +87,7 @@ impl IgnoreFiles {
         }
     }
 
-    /// Whether the path is ignored. The last matching rule of the innermost folder decides.
+    /// Whether the path is ignored. The innermost folder with a matching rule decides, by its last matching rule.
     pub(super) fn has(&mut self, path: &Path, is_folder: bool) -> bool {
         let Self { folders, steps, now, next, .. } = self;
         let parts: Vec<&[u8]> =
