@@ -146,8 +146,8 @@ impl<P: Provider> Provider for ThrottledProvider<P> {
                         }
                         answered = false;
                         drop(place);
-                        // The wrapped provider's wait also begins now. The loop polls it again only after the wait,
-                        // once a slot is free.
+                        // The wrapped provider's wait also begins now. The loop polls that provider again only after
+                        // the wait, once a slot is free.
                         let over = sleep(wait);
                         speaker.send(Ok(event)).await;
                         over.await;

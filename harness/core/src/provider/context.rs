@@ -49,7 +49,7 @@ impl ContextTokens {
         };
         let (system, tools) = (scaled(self.system), scaled(self.tools));
         let reasoning = scaled(self.reasoning);
-        // The rounding difference is added to the messages.
+        // The messages get the rounding difference, so that the parts add up to the whole.
         let history = whole.saturating_sub(system).saturating_sub(tools).saturating_sub(reasoning);
         Self { system, tools, history, reasoning, measured: true }
     }

@@ -20,44 +20,44 @@ pub enum StreamEvent {
         /// The model that answers, as the vendor names it.
         model: Option<String>,
     },
-    /// More text.
+    /// A piece of text, to be appended to the block's text.
     TextDelta {
-        /// The block.
+        /// The index of the block.
         block: u32,
         /// The text, never empty.
         text: String,
     },
     /// A source of this block's text. The event follows the text.
     Citation {
-        /// The block of the text.
+        /// The index of the text's block.
         block: u32,
         /// The source, boxed because it is large and rare.
         citation: Box<Citation>,
     },
     /// A picture that the model generated.
     Image {
-        /// The block, which contains nothing else.
+        /// The index of the block, which contains nothing else.
         block: u32,
         /// The picture.
         image: Media,
     },
     /// Audio that the model generated, complete in one event. Its transcript arrives as text.
     Audio {
-        /// The block, which contains nothing else.
+        /// The index of the block, which contains nothing else.
         block: u32,
         /// The audio.
         audio: Media,
     },
-    /// More thinking.
+    /// A piece of thinking, to be appended to the block's thinking.
     ReasoningDelta {
-        /// The block.
+        /// The index of the block.
         block: u32,
         /// The text, never empty.
         text: String,
     },
     /// A tool call begins.
     ToolCallStart {
-        /// The block.
+        /// The index of the block.
         block: u32,
         /// The id from the vendor. The id may be that of an earlier call, or empty if the vendor sends none. The
         /// [`Accumulator`](super::Accumulator) detects repeated calls, and creates the id that results refer to.
@@ -65,16 +65,16 @@ pub enum StreamEvent {
         /// The complete name; empty if the vendor never sent one.
         name: String,
     },
-    /// More of the JSON text of the arguments.
+    /// A piece of the arguments' JSON text, to be appended to the earlier pieces.
     ToolCallDelta {
-        /// The block.
+        /// The index of the block.
         block: u32,
         /// The text, never empty.
         json: String,
     },
     /// The complete JSON text of the arguments. It replaces all earlier deltas.
     ToolCallArguments {
-        /// The block.
+        /// The index of the block.
         block: u32,
         /// The complete text.
         json: String,
@@ -82,13 +82,13 @@ pub enum StreamEvent {
     /// The arguments of the call are complete. A call that only reads may run now; any other call may run only once the
     /// answer is complete.
     ToolCallEnd {
-        /// The block.
+        /// The index of the block.
         block: u32,
     },
     /// Data that later requests must send back with this block. If no other event has this block index, the data is a
     /// block of its own.
     Vendor {
-        /// The block.
+        /// The index of the block.
         block: u32,
         /// The kind of the block. It is needed for thinking that has a signature but no text.
         part: VendorPart,
@@ -144,7 +144,7 @@ pub enum StreamEvent {
     AnsweredBy {
         /// The provider's name.
         provider: String,
-        /// The model that it uses.
+        /// The model of this provider.
         model: String,
     },
     /// The answer so far is void: it broke off, and a new answer begins.

@@ -34,7 +34,7 @@ pub struct Request<'a> {
     /// How many tokens are left in the model's window, and whether the default of a wire is also limited to this
     /// number. A `max_tokens` that the settings contain is always limited to it.
     room: Option<(u32, bool)>,
-    /// A lower limit of tokens, after a refusal. It also limits the default of a wire.
+    /// A reduced limit of tokens, after a refusal or for a summary. This limit also applies to the default of a wire.
     lowered: Option<u32>,
     answer: Option<&'a OutputSchema>,
     sent: Option<&'a EncodedPrefix>,
@@ -42,7 +42,8 @@ pub struct Request<'a> {
     thinking_from: usize,
     /// The messages that one model gets in place of `messages`.
     vendors: Option<VendorsView<'a>>,
-    /// `Some` if `messages` are those of `vendors`. Then it contains the first message of the whole conversation.
+    /// The first message of the whole conversation. The outer `Option` is `Some` only if `messages` are those of
+    /// `vendors`.
     began: Option<Option<&'a Message>>,
     /// Whether the request asks for a summary of the messages instead of an answer.
     summarizes: bool,

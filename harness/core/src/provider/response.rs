@@ -17,7 +17,7 @@ pub enum StopReason {
     Truncated,
     /// The vendor paused a long turn. Sending the same conversation again continues the turn.
     Paused,
-    /// The model or a filter refused to answer. No call in it is run.
+    /// The model or a filter refused to answer. No call in this answer is run.
     Refused,
     /// The model waits until the program has executed an item of this type. The library cannot execute such an item: it
     /// runs only functions. No call in the answer is run. The item stays in the transcript, and the conversation can go

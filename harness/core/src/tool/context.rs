@@ -507,7 +507,7 @@ impl ToolContext {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Takes the tool's progress reports.
+    /// The receiver of the tool's progress reports.
     pub fn progress(&self) -> &Progress {
         &self.progress
     }

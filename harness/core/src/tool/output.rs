@@ -40,7 +40,7 @@ use crate::message::ToolContent;
 pub struct ToolOutput {
     content: Vec<ToolContent>,
     value: Option<Value>,
-    /// A file whose text is the content.
+    /// A file whose text is the content, in place of `content`.
     file: Option<PathBuf>,
 }
 

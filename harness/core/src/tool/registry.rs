@@ -1,4 +1,4 @@
-//! All tools of an agent, by name.
+//! The registry of an agent's tools.
 
 use std::{
     collections::HashSet,

@@ -114,7 +114,7 @@ impl Review {
     }
 }
 
-/// The review on which a call was decided. Right before the call runs, it is compared with a new review.
+/// The review on which a call was decided. Right before the call runs, this review is compared with a new one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Reviewed {

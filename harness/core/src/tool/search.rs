@@ -103,6 +103,8 @@ impl ToolSearch {
         self.always.iter().any(|always| always == name)
     }
 
+    /// Checks the share and the names.
+    ///
     /// # Errors
     /// Fails if the share is above 95 percent, or if `always` names a tool that the agent does not have.
     #[doc(hidden)]

@@ -1,4 +1,4 @@
-//! Checks a tool's title, which people read before they allow a call, and its output schema.
+//! Checks the title and the output schema of a tool. People read the title before they allow a call.
 
 use serde_json::Value;
 

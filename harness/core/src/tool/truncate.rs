@@ -18,8 +18,8 @@ use crate::{
 /// The maximum number of separate parts in a result. If a result has more, their texts are joined into one.
 const PARTS: usize = 1000;
 
-/// The minimum length to which a part is cut, in bytes. Shorter parts would be shorter than the notes about the cuts,
-/// so they are joined.
+/// The minimum length to which a part is cut, in bytes. If the shares of the parts would be smaller, the parts are
+/// joined, because the notes about the cuts would be longer than the text.
 const LEAST: usize = 256;
 
 /// The number of bytes that are quoted of a tool name that does not exist.

@@ -40,7 +40,7 @@ impl BudgetChain {
         Self { nodes, by_id }
     }
 
-    /// Whose limit it is, from the view of the run.
+    /// Whether `node` is the budget of the run, of its conversation or of its agent, or an outer budget.
     fn scope(&self, node: &Arc<BudgetNode>) -> LimitScope {
         let own = self.nodes.iter().take(3).any(|own| Arc::ptr_eq(own, node));
         if own { node.scope } else { LimitScope::Outer }

@@ -28,7 +28,7 @@ use crate::{
 pub struct LimitReached {
     /// The limit.
     pub limit: Limit,
-    /// Whose limit it is.
+    /// Whether the limit is that of the run, its conversation, its agent or an outer budget.
     pub scope: LimitScope,
     /// The used amount, as text for a person.
     pub detail: String,
@@ -86,7 +86,7 @@ pub struct RunGuard {
     asking: bool,
     /// The last price look-up of this run.
     known: Option<PricedModel>,
-    /// The last price look-up before this run. It serves only as a cache: an interrupted answer of this run is not
+    /// The last price look-up before this run, used only as a cache. An interrupted answer of this run is not
     /// charged at this price.
     known_before: Option<PricedModel>,
     /// The number of calls that the run has reserved and that have not started.

@@ -300,7 +300,7 @@ impl CannotBeSent {
         pending()
     }
 
-    /// Never runs.
+    /// Never runs, because the program does not compile.
     pub fn run<T, F>(
         self,
         call: DeclaredCall,
@@ -313,7 +313,7 @@ impl CannotBeSent {
         call.refusal()
     }
 
-    /// Never runs.
+    /// Never runs, because the program does not compile.
     pub fn block<T>(
         self,
         call: DeclaredCall,

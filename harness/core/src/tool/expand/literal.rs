@@ -15,8 +15,8 @@ use crate::tool::{CancellationToken, Progress, State, ToolContext};
 
 /// A type that accepts every literal of this kind as its default.
 ///
-/// A type that accepts only some literals of a kind does not implement this trait. It may, for example, reject a string
-/// only when it parses it, which is too late for a compile error.
+/// A type that accepts only some literals of a kind does not implement this trait. For example, it may reject a
+/// string only at run time, when the string is parsed: too late for a compile error.
 #[diagnostic::on_unimplemented(
     message = "the default of a parameter of the type `{Self}` cannot be this literal",
     label = "not known to be a `{Self}` before it is read",

@@ -1,6 +1,6 @@
 //! Finds the parts of a value that a model would misread in its JSON. A number that JSON does not have is written as
 //! `null` by `serde_json`, and would look like a missing value. An error in a `Result` would look like an ordinary
-//! value. For a map with keys that are not strings, the error of `serde_json` does not name the place.
+//! value. For a map with keys that are not strings, the error of `serde_json` does not say which map.
 
 use serde::{
     Serialize, Serializer,

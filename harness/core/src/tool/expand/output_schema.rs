@@ -46,7 +46,7 @@ impl<T: JsonSchema, E> SchemaInResult for &&ReturnTypeProbe<Result<T, E>> {
 
 /// Selected by [`ReturnTypeProbe`] for a type that has a schema.
 pub trait OwnSchema {
-    /// The schema.
+    /// The schema of the return type.
     fn __harness_output_schema(&self) -> Option<Value>;
 }
 

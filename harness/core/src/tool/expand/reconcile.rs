@@ -251,7 +251,7 @@ impl CanBeSent {
 }
 
 impl CannotBeSent {
-    /// Never runs.
+    /// Never runs, because the program does not compile.
     pub fn find_out(
         self,
         _: impl ExecutionMode,

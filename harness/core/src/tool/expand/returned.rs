@@ -325,7 +325,7 @@ pub struct ErrorTypeProbe<E>(PhantomData<E>);
 
 /// Selected by [`ErrorTypeProbe`] for types with a special form.
 pub trait WithOwnForm {
-    /// The special form.
+    /// The form that marks this error type.
     type Form;
 
     /// Returns the special form.
