@@ -98,7 +98,7 @@ pub enum StreamEvent {
     /// The token counts so far. The known counts of each event replace earlier counts.
     UsageSoFar(Usage),
     /// An attempt failed, and the next one follows after a wait. Either nothing of the answer has been emitted, or a
-    /// [`Discarded`](Self::Discarded) event has withdrawn it.
+    /// [`StreamEvent::Discarded`] event has withdrawn it.
     ///
     /// The wait begins when the event is emitted. If a wrapping provider polls for the next event only after the wait
     /// is over, the next attempt starts then.
