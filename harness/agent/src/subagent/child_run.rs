@@ -195,8 +195,12 @@ impl ChildRun {
 
     /// Handles an error that has prevented the run.
     pub(crate) fn handle_open_failure(&self, stopped: &Stopped) {
-        if let (Some(site), Some((name, _))) = (&self.site, self.conversation_in_journal()) {
-            site.set_suspended(&name, SuspendedChild::cut_off(stopped, false, &name));
+        // Any other error says nothing of the conversation, whose calls may wait since an earlier
+        // attempt of the tool.
+        if let (Some(site), Some((name, _))) = (&self.site, self.conversation_in_journal())
+            && let Some(child) = SuspendedChild::cut_off(stopped, false, &name)
+        {
+            site.set_suspended(&name, Some(child));
         }
     }
 
@@ -232,7 +236,10 @@ impl ChildRun {
             Some(stopped) if is_kept => SuspendedChild::cut_off(stopped, chat.is_lost(), name),
             _ => None,
         };
-        site.set_suspended(name, suspended);
+        // A run that an error has ended before it began leaves calls that wait as they were.
+        if suspended.is_some() || chat.machine.next() != Action::AwaitAnswers {
+            site.set_suspended(name, suspended);
+        }
     }
 }
 

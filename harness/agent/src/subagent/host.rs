@@ -281,7 +281,7 @@ impl SubagentHost {
         rest
     }
 
-    /// Records how the last run in this conversation has ended: whether its agent can continue.
+    /// Records whether the agent of this conversation can continue later.
     pub(super) fn set_suspended(&self, conversation: &str, child: Option<SuspendedChild>) {
         let mut state = self.state();
         state.suspended.retain(|other| other.conversation != conversation);
@@ -290,9 +290,14 @@ impl SubagentHost {
 
     /// Takes the agent for which a call with this result stays open: one that waits for somebody
     /// before one that could not continue.
-    pub(crate) fn take_suspended(&self, result: &ToolResult) -> Option<SuspendedChild> {
+    pub(crate) fn take_suspended(
+        &self,
+        result: &ToolResult,
+        is_repeatable: bool,
+    ) -> Option<SuspendedChild> {
         let mut state = self.state();
-        let explaining = state.suspended.iter().enumerate().filter(|(_, it)| it.explains(result));
+        let all = state.suspended.iter().enumerate();
+        let explaining = all.filter(|(_, child)| child.explains(result, is_repeatable));
         let index = explaining.min_by_key(|(_, child)| child.error.is_some())?.0;
         Some(state.suspended.swap_remove(index))
     }

@@ -13,15 +13,24 @@ pub(crate) struct SuspendedChild {
     pub(crate) conversation: String,
     /// Why the agent could not continue. `None` if it waits for somebody.
     pub(crate) error: Option<Error>,
-    /// The text of the run's error, if calls of the run may have partly run.
-    doubt: Option<String>,
+    /// The beginning of the run's error, by which the result of a call is recognised that passes
+    /// the error on.
+    text: String,
+    /// Whether calls of the run may have partly run.
+    in_doubt: bool,
 }
+
+/// How many characters of an error are compared: what stands behind them can be shortened in a result.
+const COMPARED: usize = 160;
 
 impl SuspendedChild {
     /// For an agent that waits for somebody.
     pub(crate) fn waiting(stopped: &Stopped, conversation: &str) -> Self {
-        let doubt = left_in_doubt(stopped).then(|| stopped.to_string());
-        Self { conversation: conversation.to_owned(), error: None, doubt }
+        let text = stopped.to_string();
+        // The library adds its notices to a result behind the first line.
+        let text = text.lines().next().unwrap_or_default().chars().take(COMPARED).collect();
+        let in_doubt = left_in_doubt(stopped);
+        Self { conversation: conversation.to_owned(), error: None, text, in_doubt }
     }
 
     /// For an agent whose run was ended or prevented by an error. Returns `None` if the agent cannot
@@ -37,15 +46,15 @@ impl SuspendedChild {
         Some(Self { error, ..Self::waiting(stopped, conversation) })
     }
 
-    /// Whether the call that has run this agent and ended with this result can begin again. A call
-    /// that is in doubt can, if its result is the agent's error: otherwise the call is in doubt for
-    /// a reason of its own.
-    pub(super) fn explains(&self, result: &ToolResult) -> bool {
+    /// Whether the call that has run this agent and ended with this result begins again later. A
+    /// call that may run any number of times does so whenever it has failed. Another one does so
+    /// only if its result passes the agent's error on: otherwise its function may have done
+    /// something about the error.
+    pub(super) fn explains(&self, result: &ToolResult, is_repeatable: bool) -> bool {
+        let passes_on = || result.to_text().contains(&self.text);
         match result.outcome() {
-            CallOutcome::Failed => true,
-            CallOutcome::InDoubt => {
-                self.doubt.as_ref().is_some_and(|text| result.to_text().contains(text.as_str()))
-            }
+            CallOutcome::Failed => is_repeatable || passes_on(),
+            CallOutcome::InDoubt => self.in_doubt && passes_on(),
             _ => false,
         }
     }
