@@ -74,9 +74,9 @@ impl Trace {
     /// errors of servers, tools and journals, which may quote any of these. By default, spans contain only numbers,
     /// kinds, ids and names.
     ///
-    /// Ids and names from a model or a server are limited to 128 characters; longer ones are replaced by `_OTHER`. A
-    /// tool that does not exist is reported as `unknown_tool`. At most 100 different model names of responses are
-    /// reported.
+    /// Ids and names from a model or a server are reported only if they are 1 to 128 printable ASCII characters without
+    /// spaces; others are replaced by `_OTHER`. A tool that does not exist is reported as `unknown_tool`. At most 100
+    /// different model names of responses are reported.
     #[cfg(feature = "otel")]
     #[must_use]
     pub fn content_in_spans(mut self, on: bool) -> Self {
