@@ -23,10 +23,10 @@
 //!
 //! | member | meaning |
 //! |---|---|
-//! | `v` | version number of the format: [`SCHEMA`]. It increases when a member changes its meaning, not when members or events are added |
-//! | `run` | id of the run; a file can contain several runs. Events between two runs of a conversation have the id of the later run |
+//! | `v` | version number of the format: [`SCHEMA`]. It increases when a member changes its meaning |
+//! | `run` | id of the run. Events between two runs of a conversation have the id of the later run |
 //! | `at_us` | microseconds since the trace began, on a monotonic clock |
-//! | `event` | the kind of event: a variant of [`Happened`] in snake case. The fields of the variant are the other members |
+//! | `event` | the kind of event: a variant of [`Happened`] in snake case, whose fields are the other members |
 //!
 //! `[secret]` replaces secrets before an event is kept or written: see [`Redaction`].
 //!
