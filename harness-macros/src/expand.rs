@@ -71,8 +71,8 @@ pub(crate) fn companion(
 /// The companion of a function with a mistake. It prevents further errors in lists of tools and in callers.
 pub(crate) fn stub(handle: &Ident, visibility: &Visibility, krate: &TokenStream) -> TokenStream {
     let private = quote!(#krate::__private);
-    // If the function's own name cannot be used for the type, the type gets the name that lists of tools look for in
-    // this case.
+    // No type can have this function's name, so the type gets a replacement name. `tools![..]` looks for the same
+    // replacement.
     let refused = names::is_shadowing(handle).then(|| refused(handle));
     let handle = refused.as_ref().unwrap_or(handle);
     let name = handle.unraw().to_string();
@@ -83,8 +83,8 @@ pub(crate) fn stub(handle: &Ident, visibility: &Visibility, krate: &TokenStream)
     wrap(handle, visibility, &definition, krate)
 }
 
-/// The name of the companion of a function whose name no tool can have. rustc shows this name as its error message if
-/// such a function does not exist.
+/// The replacement name for the companion of a function whose own name no tool can have. If a list names such a
+/// function and there is none, rustc quotes this name in its error, so the name explains the fault.
 pub(crate) fn refused(handle: &Ident) -> Ident {
     format_ident!("no_tool_can_be_called_{}", handle.unraw(), span = handle.span())
 }

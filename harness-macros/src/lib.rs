@@ -49,8 +49,8 @@ pub fn tools(list: TokenStream) -> TokenStream {
     tools::expand(list.into()).into()
 }
 
-/// Adds items to the type beside a function. If the name of that type is already taken, rustc names the macro that
-/// wrote the type. So this macro has a name that tells the remedy, and writes the type with its own span.
+/// Adds items to the type beside a function. If the name of that type is already taken, rustc's error names the macro
+/// that wrote the type. Therefore this macro writes the type, and its own name is the remedy.
 #[doc(hidden)]
 #[proc_macro_attribute]
 pub fn a_taken_name_needs_handle_equals(items: TokenStream, ty: TokenStream) -> TokenStream {

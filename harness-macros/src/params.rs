@@ -232,8 +232,8 @@ fn undescribed(name: &str, is_stray: bool, is_computed: bool) -> String {
     )
 }
 
-/// The rule that an unknown type contains no shared mutable value. Such a value would have no effect, because each call
-/// deserializes a new one.
+/// The rule that an unknown type contains no shared mutable value. Changes to such a value would be lost, because each
+/// call deserializes a new value.
 fn rule_of_held(name: &str, ty: &Type, held: &Type) -> ParamRule {
     let shown = types::show(held);
     let whole = match types::ungroup(ty) {

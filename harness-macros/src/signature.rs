@@ -60,9 +60,9 @@ impl ToTokens for ToolFunction {
     }
 }
 
-/// Empty generics, `<>`, if the function has none. rustc reports an unknown type in the signature and again in the
-/// generated code. rustc shows the two reports as one only if their texts are equal, and for that it must not find a
-/// place where it could suggest a new type parameter. These tokens come from the macro, so they are no such place.
+/// Writes `<>` if the function has no generics. rustc reports an unknown type twice: in the signature and in the
+/// generated code. It merges the two errors only if their texts are equal, which requires that neither suggests a new
+/// type parameter. Generics from the macro leave rustc no place for such a suggestion.
 pub(crate) fn no_generics(generics: &Generics) -> TokenStream {
     if generics.params.is_empty() {
         let here = Span::mixed_site();
@@ -72,8 +72,8 @@ pub(crate) fn no_generics(generics: &Generics) -> TokenStream {
     }
 }
 
-/// Prevents the same suggestion in generics with lifetimes. rustc suggests a type parameter after the last lifetime,
-/// unless that lifetime comes from a macro.
+/// Marks the last lifetime as coming from the macro. Otherwise rustc would suggest a new type parameter after that
+/// lifetime, and would not merge its two errors about an unknown type.
 fn take_place_from_last_lifetime(generics: &mut Generics) {
     let Some(GenericParam::Lifetime(last)) = generics.params.last_mut() else { return };
     let lifetime = last.bounds.last_mut().unwrap_or(&mut last.lifetime);

@@ -33,7 +33,7 @@ pub(crate) fn show(ty: impl ToTokens) -> String {
     text.strip_prefix("- ").map_or_else(|| text.clone(), |number| format!("-{number}"))
 }
 
-/// A well-known type, recognized by its spelling. Integers have their minimum and maximum.
+/// A well-known type, recognized by its spelling. `Integer` has the type's minimum and maximum.
 #[derive(Clone, Copy)]
 pub(crate) enum PlainType {
     Integer(i128, i128),

@@ -318,7 +318,7 @@ fn meant_time(text: &str) -> Option<String> {
             ("s" | "sec" | "secs" | "second" | "seconds", _) => "s",
             ("m" | "min" | "mins" | "minute" | "minutes", _) => "m",
             ("h" | "hr" | "hrs" | "hour" | "hours", _) => "h",
-            // A number without a unit after hours means minutes, and after minutes or alone means seconds.
+            // A number without a unit means minutes after hours, and seconds otherwise.
             ("", "h") => "m",
             ("", "" | "m") => "s",
             _ => return None,

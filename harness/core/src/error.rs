@@ -307,7 +307,7 @@ impl Error {
         self.0.later.last().unwrap_or(self)
     }
 
-    /// The time that the vendor asks the client to wait before a retry, from the last failure.
+    /// The wait before a retry that the vendor requested with the last failure.
     pub fn retry_after(&self) -> Option<Duration> {
         self.last().0.api.retry_after
     }
@@ -370,7 +370,7 @@ impl Error {
 
     /// Whether the library stopped retrying although another attempt might have helped, because the attempts or the
     /// time of the [`RetryPolicy`](crate::policy::RetryPolicy), for the call or for the whole run, are used up. If a
-    /// fallback provider was tried afterwards, this is about the fallback's failure.
+    /// fallback provider failed after that, only the fallback's failure counts.
     pub fn is_retry_budget_exhausted(&self) -> bool {
         self.0.retry_budget_exhausted
     }
@@ -552,8 +552,9 @@ impl Error {
         }
     }
 
-    /// Whether the error text should show the URL: the cause may be the URL or the network. If the vendor refused the
-    /// request, the URL does not matter. An API error without status and code may come from a server in between.
+    /// Whether the error text should show the URL, because the URL or the network may be the cause. If the vendor
+    /// refused the request, the URL does not matter. An API error without status and code may come from a server
+    /// between the program and the vendor.
     fn is_of_the_way(&self) -> bool {
         match self.0.kind {
             ErrorKind::Api => match (self.0.api.status, &self.0.api.code) {

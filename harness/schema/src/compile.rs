@@ -135,7 +135,8 @@ impl SchemaChecker {
         Ok(checker)
     }
 
-    /// Compiles the schema of an answer. Texts of faults then speak of fields instead of arguments.
+    /// Compiles the schema of an answer. The texts of its faults use the word field instead of
+    /// argument.
     ///
     /// # Errors
     /// The same as [`new`](Self::new).

@@ -63,8 +63,8 @@ impl SchemaChecker {
 struct ValueShaper<'a> {
     checker: &'a SchemaChecker,
     of: OtherNotation,
-    /// The work so far of finding the choices that apply. If it exceeds the maximum, the pass ends,
-    /// and parts that are not converted yet do not fit.
+    /// The work spent so far on finding the choices that apply. If it exceeds the maximum, the pass
+    /// ends, and parts that are not converted yet do not fit.
     spent: CheckCost,
 }
 

@@ -1,5 +1,5 @@
-//! Fakes for tests: a provider that follows a script, and a local server with a vendor's responses and a network's
-//! failures. Needs the feature `testing`. The rest of the library does not use this module.
+//! Fakes for tests: a provider that follows a script, and a local server that simulates a vendor's responses and
+//! network failures. Needs the feature `testing`. The rest of the library does not use this module.
 //!
 //! Most tests need only [`ScriptedProvider`], without sockets and clocks, and with one line per turn.
 //!

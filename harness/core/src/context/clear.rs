@@ -27,9 +27,9 @@ pub fn tail(sent: &Messages, window: u64) -> usize {
     sent.len().saturating_sub(stays.count().max(1))
 }
 
-/// The line that replaces a result, and the number of tokens that the line saves. `None` if the line saves too little.
-/// `at` is the index, in the transcript, of the message with the result; the call is in the message before. `sent` is
-/// the result as it is currently sent, possibly without some files.
+/// The placeholder line that replaces a result, and the number of tokens that the line saves. `None` if the line saves
+/// too little. `at` is the index, in the transcript, of the message with the result; the call is in the message before.
+/// `sent` is the result as it is currently sent, possibly without some files.
 #[doc(hidden)]
 pub fn clear(
     all: &Messages,
@@ -74,9 +74,9 @@ pub fn kept_as(result: &ToolResult) -> Option<String> {
 #[doc(hidden)]
 pub const LONG: usize = 400;
 
-/// The replacement for the arguments of a call, and the number of tokens that the replacement saves. A line replaces
-/// each long argument. `message` is the index of the call's message, `number` the number of the call in that message. A
-/// call that the vendor signed is never changed.
+/// The replacement for the arguments of a call, and the number of tokens that the replacement saves. A placeholder line
+/// replaces each long argument. `message` is the index of the call's message, `number` the number of the call in that
+/// message. A call that the vendor signed is never changed.
 #[doc(hidden)]
 pub fn clear_arguments(
     (message, number): (usize, usize),
@@ -107,18 +107,18 @@ pub fn clear_arguments(
     Some((ClearedArguments::new(place(message), place(number), text), saved))
 }
 
-/// An argument into which the model copied the line for a cleared argument.
+/// An argument into which the model copied a placeholder line.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct CopiedLine {
     pub argument: String,
-    /// The name of the full arguments as given in the copied line, if the model copied the name completely.
+    /// The name of the full arguments in the placeholder line, if the model copied the name completely.
     pub name: Option<String>,
 }
 
-/// Finds an argument that contains a copy of the line for a cleared argument, in a name or anywhere in a text. A model
-/// that sees such lines in its earlier calls may take them for its own words and repeat them: inside a longer text, in
-/// a JSON string, shortened, or with changed spaces and punctuation.
+/// Finds an argument that contains a copy of a placeholder line, in a name or anywhere in a text. A model that sees
+/// placeholder lines in its earlier calls may take them for its own words and repeat them: inside a longer text, in a
+/// JSON string, shortened, or with changed spaces and punctuation.
 #[doc(hidden)]
 pub fn copied_line(arguments: &Arguments) -> Option<CopiedLine> {
     arguments.iter().find_map(|(argument, value)| {
@@ -127,8 +127,8 @@ pub fn copied_line(arguments: &Arguments) -> Option<CopiedLine> {
     })
 }
 
-/// Whether a call or a text of these messages contains the line for a cleared argument. This is the case, for example,
-/// if a conversation begins with messages that another conversation had already cleared.
+/// Whether a call or a text of these messages contains a placeholder line for arguments. This is the case, for example,
+/// if a conversation begins with messages in which another conversation had cleared arguments.
 #[doc(hidden)]
 pub fn has_line(messages: &Messages) -> bool {
     messages.iter().flat_map(Message::blocks).any(|block| match block {
@@ -149,9 +149,9 @@ fn line_in(value: &Value) -> Option<Option<String>> {
     }
 }
 
-/// Looks for a line for a cleared argument in a text. The outer `Option` says whether a line is there, the inner one is
-/// the name in it if the name is complete. The line is recognized by *bytes stood here* in brackets after a number or
-/// before *were left out*, and by *left out to save room* before the name of arguments.
+/// Finds a placeholder line in a text. The outer `Option` is `None` without such a line, the inner one if the name in
+/// the line is incomplete. A line is recognized by *bytes stood here* in brackets after a number or before *were left
+/// out*, and by *left out to save room* before the name of arguments.
 fn line_in_text(text: &str) -> Option<Option<String>> {
     let words = folded(text);
     if !words.contains("stood") && !words.contains("left out") {
@@ -210,7 +210,7 @@ fn follow(words: &[&str], at: usize, wanted: &[&str]) -> Option<usize> {
     })
 }
 
-/// The name of the full arguments, from the words after the beginning of a line.
+/// The name of the full arguments, from the words of a placeholder line.
 fn name_in(words: &[&str]) -> Option<String> {
     let names = words.iter().take(NAME_AFTER).enumerate().filter(|(_, word)| **word == "whole");
     names.map(|(at, _)| words.get(at..).unwrap_or_default()).find_map(|words| match words {
@@ -221,11 +221,11 @@ fn name_in(words: &[&str]) -> Option<String> {
     })
 }
 
-/// How many words after the beginning of a line may precede the name.
+/// The maximum number of words between the beginning of a placeholder line and the name in it.
 const NAME_AFTER: usize = 30;
 
-/// The words of a text in lower case, separated by single spaces, so that spaces, punctuation and escapes cannot hide
-/// the line.
+/// The words of a text in lower case, separated by single spaces, so that spaces, punctuation and escapes cannot hide a
+/// placeholder line.
 fn folded(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
     let mut rest = text;

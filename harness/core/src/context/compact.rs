@@ -10,9 +10,9 @@ use crate::{
     tool::{READ_RESULT, name_of_arguments},
 };
 
-/// Pairs of percentages. The first is the newest part of the conversation, in percent of the window, that is not
-/// summarized. The second is the used part, in percent, of the room for the user's own messages. The later pairs are
-/// tried if the earlier ones free too little.
+/// Pairs of percentages. The first is how much of the window, at the end of the conversation, is not summarized. The
+/// second is how much of the room for the user's own messages is used. Later pairs are tried if earlier pairs free too
+/// little.
 #[doc(hidden)]
 pub const TAILS: [(u8, u8); 3] = [(25, 100), (10, 50), (0, 0)];
 

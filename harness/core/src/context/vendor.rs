@@ -21,8 +21,8 @@ const CODES: [(&str, &str); 9] = [
     ("unavailable", "the vendor makes and reads no summaries at the moment"),
 ];
 
-/// The reason why a vendor refused to make a summary, or refused one that it had made. `None` if
-/// the error's code is not known.
+/// The reason why a vendor refused to make a summary, or refused a summary that the same vendor had
+/// made. `None` if the error's code is not known.
 #[doc(hidden)]
 pub fn why(error: &Error) -> Option<&'static str> {
     let code = error.code()?.strip_prefix("compaction_")?;

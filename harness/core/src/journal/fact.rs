@@ -139,7 +139,7 @@ pub enum Fact {
         who: Option<String>,
         /// The time at which the result was given, in milliseconds since the Unix epoch.
         at: u64,
-        /// The spending of the agents inside the call that no earlier fact has recorded.
+        /// The amounts that the agents inside the call spent and that earlier facts have not recorded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         spent: Option<Box<CallSpent>>,
     },
@@ -154,7 +154,7 @@ pub enum Fact {
     CallCleared {
         /// The id of the call.
         call: String,
-        /// The spending of the agents inside the call that no earlier fact has recorded.
+        /// The amounts that the agents inside the call spent and that earlier facts have not recorded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         spent: Option<Box<CallSpent>>,
     },
@@ -205,7 +205,7 @@ pub enum Fact {
     CallFinished {
         /// The result, with the id of the call.
         result: ToolResult,
-        /// The spending of the agents inside the call that no earlier fact has recorded.
+        /// The amounts that the agents inside the call spent and that earlier facts have not recorded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         spent: Option<Box<CallSpent>>,
     },

@@ -284,7 +284,7 @@ pub fn busy(conversation: &str) -> Error {
     )
 }
 
-/// The error of a [`fork`](Journal::fork) at more facts than the conversation has.
+/// The error of a [`fork`](Journal::fork) that requests more facts than the conversation has.
 pub fn too_few(conversation: &str, there: u64, wanted: u64) -> Error {
     Error::new(
         ErrorKind::Configuration,

@@ -249,7 +249,7 @@ pub enum Happened {
         tool: String,
         /// How the function failed.
         fault: ReconcileFault,
-        /// The error of the function.
+        /// The error that the reconcile function returned.
         error: String,
     },
     /// The conversation was opened again after a run whose end is unknown.
@@ -476,7 +476,7 @@ pub enum Happened {
         cause: InterruptCause,
         /// The text of the incomplete answer.
         text: String,
-        /// The complete calls of the incomplete answer.
+        /// The calls of the incomplete answer, as far as they were complete.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         calls: Vec<TracedCall>,
         /// The tokens of the incomplete answer: a lower bound.
@@ -490,7 +490,7 @@ pub enum Happened {
         answered: bool,
         /// The number of complete answers of the model.
         turns: u32,
-        /// The tokens of this run's own turns. Runs of agents inside its calls are counted separately.
+        /// The tokens of this run's own turns. The runs of agents inside this run's calls are counted separately.
         usage: Usage,
         /// The cost of this run's own turns, if it is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::message::CallOutcome;
 
-/// The trace as a single HTML page that needs no other files. Each run has its turns and calls as bars on a time axis,
-/// where concurrent bars are below each other, and then the run as text.
+/// Formats the trace as a single HTML page that needs no other files. Each run is shown as a time axis with one bar per
+/// turn and per call, and then as text.
 ///
 /// ```
 /// let page = harness::trace::page(&[]);

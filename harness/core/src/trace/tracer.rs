@@ -43,7 +43,8 @@ pub struct RunParticipants<'a> {
 pub struct Tracer {
     trace: Trace,
     pub(super) secrets: Redactor,
-    /// The id of the current run, or of the next run if there were events since the last run. Empty if there were none.
+    /// The id of the current run, or of the next run if there were events since the last run. Empty without such
+    /// events.
     run: String,
     events: Arc<Vec<TraceEvent>>,
     /// Whether a run is in progress.
@@ -552,7 +553,7 @@ fn with_files(message: &Message) -> String {
     text.into_iter().chain(files).collect::<Vec<_>>().join("\n")
 }
 
-/// The text. The middle of a text above the maximum size is replaced by a note. Secrets are already hidden in the text.
+/// Cuts the middle out of a text above the maximum size. Secrets are already hidden in the text.
 fn shortened(text: String) -> String {
     if text.len() > RESULT { cut(&text, RESULT, "") } else { text }
 }
