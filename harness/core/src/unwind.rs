@@ -62,6 +62,7 @@ pub fn dropped<T>(value: T) {
 pub struct Shielded<F>(Option<Pin<Box<F>>>);
 
 impl<F: Future> Shielded<F> {
+    /// Wraps a future of the program.
     pub fn new(future: F) -> Self {
         Self(Some(Box::pin(future)))
     }

@@ -293,6 +293,7 @@ pub fn is_asked(message: &Message) -> bool {
     message.role() == Role::User && asks
 }
 
+/// The message that requests a summary of at most `words` words. The model must answer without a call.
 #[doc(hidden)]
 pub fn summary_request(words: u64) -> Message {
     Message::user(summary_request_text(words, "Call no tool, and answer"))

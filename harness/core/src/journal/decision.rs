@@ -194,6 +194,7 @@ pub struct Reason {
 }
 
 impl Reason {
+    /// Makes a reason from its origin and its text.
     pub fn new(by: Decider, text: impl Into<String>) -> Self {
         Self { by, text: text.into() }
     }

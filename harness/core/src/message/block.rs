@@ -84,6 +84,7 @@ impl TextBlock {
         self
     }
 
+    /// The text alone, without citations and vendor data.
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -160,6 +160,7 @@ pub struct ToolResult {
 #[serde(rename_all = "snake_case")]
 #[doc(hidden)]
 pub enum ProgramValue {
+    /// A value for the program.
     Json(Value),
     /// The reason why there is no value, as text.
     LeftOut(String),

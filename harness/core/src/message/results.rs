@@ -40,6 +40,7 @@ pub struct Results {
 }
 
 impl Results {
+    /// The results in these messages.
     #[doc(hidden)]
     pub fn of_messages(messages: Messages) -> Self {
         Self { messages }
