@@ -1,6 +1,6 @@
 //! Answers calls of conversations that are not opened here.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use super::{
     durable::guarded,
@@ -11,11 +11,11 @@ use crate::{
     Agent, Machine, OpenCall, Settlement,
     approval::{CallResolution, waiting},
     machine::folding::fold_facts,
-    subagent::agents_below::check_parents,
+    subagent::{agent_names::agents_of_call, agents_below::check_parents},
 };
 use harness_core::{
     error::{Error, ErrorKind},
-    journal::{Envelope, Head, Journal, StoredFacts, WriterId, check_id, conflict},
+    journal::{Awaited, Envelope, Head, Journal, StoredFacts, WriterId, check_id, conflict},
     policy::Approval,
     trace::{AppendOutcome, Tracer},
 };
@@ -54,6 +54,37 @@ impl Inbox {
             Err(error) if error.kind() == ErrorKind::NotWaiting => Ok(Vec::new()),
             Err(error) => Err(error),
         }
+    }
+
+    /// The calls that wait for somebody in a conversation and in the conversations of the agents
+    /// that its waiting calls run, at any depth: each with the name of its conversation, by which
+    /// it is [decided](Self::decide) or [settled](Self::settle).
+    ///
+    /// # Errors
+    /// Fails as [`waiting`](Self::waiting) does.
+    pub async fn waiting_with_agents(
+        &self,
+        conversation: &str,
+    ) -> Result<Vec<(String, OpenCall)>, Error> {
+        let mut found = Vec::new();
+        let mut conversations = vec![conversation.to_owned()];
+        let mut seen = HashSet::new();
+        while let Some(conversation) = conversations.pop() {
+            if !seen.insert(conversation.clone()) {
+                continue;
+            }
+            for open in self.waiting(&conversation).await? {
+                match open.wait.as_ref().map(|wait| &wait.awaited) {
+                    Some(Awaited::Agent { conversation: named, .. }) => {
+                        conversations.push(named.clone());
+                        let others = agents_of_call(&*self.journal, &conversation, open.call.id());
+                        conversations.extend(others.await?);
+                    }
+                    _ => found.push((conversation.clone(), open)),
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// The state of a conversation, read from its facts: what was said, what its last run has used,

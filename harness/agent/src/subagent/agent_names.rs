@@ -39,6 +39,23 @@ fn hashed_name(name: &str) -> String {
     format!("{HASHED}{hex}")
 }
 
+/// The names of the conversations of this call's agents that the journal has.
+pub(crate) async fn agents_of_call(
+    journal: &dyn Journal,
+    parent: &str,
+    call: &str,
+) -> Result<Vec<String>, Error> {
+    let mut names = Vec::new();
+    for name in (0..).map(|number| name_of_agent(parent, call, number)) {
+        // Only the head is needed, and no fact has this number.
+        if guarded(|| journal.read(&name, u64::MAX)).await?.head.incarnation.is_none() {
+            break;
+        }
+        names.push(name);
+    }
+    Ok(names)
+}
+
 /// The names of the conversations that are part of this one.
 pub(crate) async fn conversations_below(
     journal: &dyn Journal,

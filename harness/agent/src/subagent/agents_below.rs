@@ -3,7 +3,7 @@
 
 use std::{collections::HashSet, pin::Pin, sync::Arc};
 
-use super::agent_names::{conversations_below, name_of_agent};
+use super::agent_names::{agents_of_call, conversations_below, name_of_agent};
 use crate::{
     Action, Agent, Machine,
     approval::is_over,
@@ -187,12 +187,11 @@ async fn awaited_status(
     if !matches!(named, ChildStatus::Waiting) {
         return Ok(named);
     }
-    let names = (0..).map(|number| name_of_agent(parent, call, number));
-    for other in names.filter(|name| name != conversation) {
-        match child_status(journal, &other).await? {
-            ChildStatus::CanContinue => return Ok(ChildStatus::CanContinue),
-            ChildStatus::Deleted => break,
-            ChildStatus::Waiting | ChildStatus::Ended => {}
+    for other in agents_of_call(&**journal, parent, call).await? {
+        if other != *conversation
+            && matches!(child_status(journal, &other).await?, ChildStatus::CanContinue)
+        {
+            return Ok(ChildStatus::CanContinue);
         }
     }
     Ok(ChildStatus::Waiting)
