@@ -26,7 +26,7 @@ impl KeptPlaces {
         }
     }
 
-    /// The place of this call, if one was kept for it.
+    /// Takes the place that is kept for this call, if there is one.
     pub(crate) fn take(&self, call: &str) -> Option<ConcurrencyPermit> {
         self.all().remove(call)
     }
