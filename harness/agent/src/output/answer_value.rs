@@ -58,9 +58,9 @@ pub(crate) fn find_value(
 struct ValueCandidates {
     /// Up to two different values that fit, each with its text.
     fitting: Vec<(Value, String)>,
-    /// What is wrong with the last value that does not fit.
+    /// The faults of the last value that does not fit.
     faults: Vec<String>,
-    /// Why the text, or the part of it that was read furthest, is no value.
+    /// Why the text is no JSON value, for the part that was parsed furthest.
     wrong: Option<String>,
 }
 

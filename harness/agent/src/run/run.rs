@@ -475,8 +475,8 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// What the run has spent, including the agents of its calls, and what is left of its limits
-    /// and of the budgets that it is within. The returned value can be read while the run goes on.
+    /// What the run has spent, including the agents of its calls, and what is left of its limits and of the
+    /// budgets that contain it. The returned value can be read while the run goes on.
     pub fn budget(&self) -> Budget {
         self.budget.clone()
     }
