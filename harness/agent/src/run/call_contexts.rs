@@ -69,10 +69,9 @@ impl CallContexts {
         self.site(call)?.unrecorded_spending()
     }
 
-    /// The conversation of a call's agent that waits. The second value is the outcome in the error, if the
-    /// agent's error was returned.
-    pub(crate) fn awaited_conversation(&self, call: &str) -> Option<(String, Option<String>)> {
-        self.site(call)?.awaited_conversation()
+    /// Takes the agent for which a call with this result stays open.
+    pub(crate) fn take_suspended(&self, result: &ToolResult) -> Option<SuspendedChild> {
+        self.site(result.call_id())?.take_suspended(result)
     }
 
     /// The store for large results of the run's calls.
@@ -83,11 +82,6 @@ impl CallContexts {
     /// Whether an agent of this call was started or continued in this process.
     pub(crate) fn has_entered(&self, call: &str) -> bool {
         self.site(call).is_some_and(|site| site.has_entered())
-    }
-
-    /// Takes the suspended agent of a call, if it could not continue.
-    pub(crate) fn cut_off_in(&self, call: &str) -> Option<SuspendedChild> {
-        self.site(call)?.cut_off()
     }
 
     /// The context of a tool that checks an answer.

@@ -432,29 +432,16 @@ impl RunDriver<'_> {
         self.state.spending.agents.take_unstated(call, self.calls.contexts.spent_by(call))
     }
 
-    /// The wait of a call whose agent waits or could not continue. `None` if the result of the call is final.
-    pub(crate) fn awaited_below(
-        &mut self,
-        call: &ToolCall,
-        result: &ToolResult,
-    ) -> Option<Awaited> {
-        let has_failed = result.outcome() == CallOutcome::Failed;
-        let waits = self.calls.contexts.awaited_conversation(call.id());
-        // The call's own tool can also report a call in doubt. Such a call must not run again.
-        let passes_on = |words: &String| {
-            result.outcome() == CallOutcome::InDoubt && result.to_text().contains(words.as_str())
-        };
-        if let Some((conversation, words)) = waits
-            && (has_failed || words.as_ref().is_some_and(passes_on))
-        {
-            return Some(Awaited::Agent { conversation, cut_off: false });
+    /// The wait of a call that has this result because its agent waits or could not continue. `None` if the
+    /// result is final.
+    pub(crate) fn awaited_below(&mut self, result: &ToolResult) -> Option<Awaited> {
+        let SuspendedChild { conversation, error, .. } =
+            self.calls.contexts.take_suspended(result)?;
+        let cut_off = error.is_some();
+        if self.end.cut_off.is_none() {
+            self.end.cut_off = error;
         }
-        let SuspendedChild { conversation, error } = self.calls.contexts.cut_off_in(call.id())?;
-        if !has_failed && result.outcome() != CallOutcome::InDoubt {
-            return None;
-        }
-        self.end.cut_off.get_or_insert(error);
-        Some(Awaited::Agent { conversation, cut_off: true })
+        Some(Awaited::Agent { conversation, cut_off })
     }
 
     /// Whether the run leaves its calls open although this error ends it. It does if the caller's call will

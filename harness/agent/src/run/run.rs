@@ -537,9 +537,7 @@ async fn run_in_call(
             Ok(ChildState::New) => {}
             Ok(ChildState::Finished(mut state, outcome)) => {
                 let ended = RunDriver::finished_reply(&mut state, outcome);
-                if let Err(stopped) = &ended {
-                    call.handle_run_end(stopped, &state, true);
-                }
+                Box::pin(call.handle_run_end(&ended, &state, true)).await;
                 return ended;
             }
             Ok(ChildState::Interrupted(state)) => {
@@ -550,7 +548,11 @@ async fn run_in_call(
                 }
                 *new = state;
             }
-            Err(error) => return Err(refused(error)),
+            Err(error) => {
+                let stopped = refused(error);
+                call.handle_open_failure(&stopped);
+                return Err(stopped);
+            }
         }
     }
     let is_kept = matches!(&state, StateRef::Owned(new) if new.is_in_journal());
@@ -561,9 +563,7 @@ async fn run_in_call(
     let now = begins.stops.now.clone();
     let _stopped = OnCancel::new(&call.stop, move || now.cancel());
     let ended = start_run(state.state(), begins).await;
-    if let Err(stopped) = &ended {
-        call.handle_run_end(stopped, state.state(), is_kept);
-    }
+    Box::pin(call.handle_run_end(&ended, state.state(), is_kept)).await;
     ended
 }
 

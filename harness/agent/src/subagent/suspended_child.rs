@@ -1,26 +1,53 @@
-//! An agent in a call that could not continue, because its conversation is open elsewhere or the
-//! journal failed. Its call stays open, and decisions below it are kept.
+//! An agent in a call whose run has ended and can continue later: the call stays open, and so do the
+//! decisions in the agent's conversation.
 
-use harness_core::error::{Error, ErrorKind};
+use super::child_run::left_in_doubt;
+use crate::Stopped;
+use harness_core::{
+    error::{Error, ErrorKind},
+    message::{CallOutcome, ToolResult},
+};
 
-/// An agent that could not continue, but can later.
+/// An agent of a call that can continue later.
 pub(crate) struct SuspendedChild {
     pub(crate) conversation: String,
-    pub(crate) error: Error,
+    /// Why the agent could not continue. `None` if it waits for somebody.
+    pub(crate) error: Option<Error>,
+    /// The text of the run's error, if calls of the run may have partly run.
+    doubt: Option<String>,
 }
 
 impl SuspendedChild {
-    /// What this error means for the caller of an agent whose run it has ended or prevented. If the
-    /// conversation was lost, another owner has continued it.
-    pub(crate) fn by(error: &Error, is_lost: bool, conversation: &str) -> Option<Self> {
-        is_transient(error, is_lost).then(|| {
-            let kind = if is_lost { ErrorKind::Busy } else { error.kind() };
-            let text = format!(
-                "the agent of `{conversation}` could not go on, and its call stays open, so that `resume` goes on \
-                 with it: {error}"
-            );
-            Self { conversation: conversation.to_owned(), error: Error::new(kind, text) }
-        })
+    /// For an agent that waits for somebody.
+    pub(crate) fn waiting(stopped: &Stopped, conversation: &str) -> Self {
+        let doubt = left_in_doubt(stopped).then(|| stopped.to_string());
+        Self { conversation: conversation.to_owned(), error: None, doubt }
+    }
+
+    /// For an agent whose run was ended or prevented by an error. Returns `None` if the agent cannot
+    /// continue later. If the conversation `is_lost`, another owner has continued it.
+    pub(crate) fn cut_off(stopped: &Stopped, is_lost: bool, conversation: &str) -> Option<Self> {
+        let error = stopped.error().filter(|error| is_transient(error, is_lost))?;
+        let kind = if is_lost { ErrorKind::Busy } else { error.kind() };
+        let text = format!(
+            "the agent of `{conversation}` could not go on, and its call stays open, so that `resume` goes on \
+             with it: {error}"
+        );
+        let error = Some(Error::new(kind, text));
+        Some(Self { error, ..Self::waiting(stopped, conversation) })
+    }
+
+    /// Whether the call that has run this agent and ended with this result can begin again. A call
+    /// that is in doubt can, if its result is the agent's error: otherwise the call is in doubt for
+    /// a reason of its own.
+    pub(super) fn explains(&self, result: &ToolResult) -> bool {
+        match result.outcome() {
+            CallOutcome::Failed => true,
+            CallOutcome::InDoubt => {
+                self.doubt.as_ref().is_some_and(|text| result.to_text().contains(text.as_str()))
+            }
+            _ => false,
+        }
     }
 }
 
