@@ -193,7 +193,7 @@ pub(super) fn copied_line_notice(argument: &str, name: Option<&str>) -> String {
     )
 }
 
-/// The reason if files are left out because a request may not have so many.
+/// The reason for leaving out files of which a request may not have so many.
 pub(super) const TOO_MANY: &str = "a request takes no more of them";
 
 pub(super) const TOO_LARGE: &str = "the server takes none of this size or form";

@@ -46,7 +46,7 @@ pub(crate) struct ApprovalPolicy<'a> {
     pub(crate) in_journal: bool,
 }
 
-/// The state of a conversation that decisions about its calls are based on, besides rules.
+/// The state of a conversation on which decisions about its calls are based, besides rules.
 #[derive(Default)]
 pub(crate) struct ApprovalState {
     /// The grants that people have given for the rest of the conversation.

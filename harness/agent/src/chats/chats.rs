@@ -213,8 +213,8 @@ impl Chats {
 
     /// Adds a run to a conversation, and starts the conversation's task if there is none.
     pub(super) fn add(&self, id: &str, job: QueuedRun, busy: WhenBusy) -> Result<AddedRun, Error> {
-        // If the run is refused, it is dropped after the locks: it holds values of the program, whose `drop`
-        // may need them.
+        // A run that is refused is dropped after the locks are released: it holds values of the program, whose
+        // `drop` may use the manager.
         let mut job = Some(job);
         let shared = &self.shared;
         let runtime = runtime()?;

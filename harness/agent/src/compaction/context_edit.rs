@@ -14,8 +14,8 @@ use harness_core::{
     tool::READ_RESULT,
 };
 
-/// A conversation whose estimate has fewer tokens than this fits into any window whose size the program has not
-/// set.
+/// A conversation with fewer estimated tokens than this is checked only if the program has set the size of the
+/// window: it fits into the window of every model.
 const SMALL: u64 = 1_000;
 
 /// Results are cleared only if that saves at least one tenth of the window.
@@ -26,7 +26,7 @@ const WORTH: u64 = 10;
 struct ClearableParts {
     results: Vec<ClearedResult>,
     arguments: Vec<ClearedArguments>,
-    /// How many tokens the next request has less without these parts.
+    /// By how many tokens the next request is smaller without these parts.
     saved: u64,
 }
 

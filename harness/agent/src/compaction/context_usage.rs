@@ -45,7 +45,7 @@ pub(crate) fn room_for_answer(state: &mut ConversationState) -> Option<u32> {
 }
 
 /// How many tokens of the next request are not estimated: the vendor has counted them, or they were derived
-/// from its counts when messages were moved.
+/// from its counts when the context was edited.
 pub(crate) fn measured_tokens(state: &ConversationState) -> u64 {
     state.machine.measured().map_or(0, |measured| measured.tokens)
 }

@@ -76,7 +76,7 @@ pub(crate) fn tokens(files: &[SentFile<'_>]) -> u64 {
     tokens_of(&Message::new(Role::User, blocks))
 }
 
-/// How many files a request to the model may have, as far as the limits are known.
+/// How many images and how many bytes of files a request to the model may have, as far as the limits are known.
 pub(crate) fn file_limits(state: &ConversationState) -> FileLimits {
     let (name, model) = state.agent.provider_and_model();
     let known = state.agent.models().find(name, model);
@@ -105,9 +105,9 @@ fn unread_from(state: &ConversationState) -> usize {
 }
 
 /// The fact that leaves out the oldest files, so that a request stays within these limits. Of files that tools
-/// returned and the model has read, so many are left out that only half of a limit is used. Leaving out more at
-/// once is cheaper: each such fact changes the beginning of requests, so the vendor's prompt cache cannot be
-/// used once.
+/// returned and the model has read, so many are left out that only half of a limit is used. This avoids many
+/// such facts: after each one, the beginning of requests has changed, and the next request cannot use the
+/// vendor's prompt cache.
 pub(crate) fn leave_out(
     state: &ConversationState,
     limits: FileLimits,
@@ -179,7 +179,7 @@ fn line_for_files(
     ClearedResult::files(call, numbers, line)
 }
 
-/// The entries of these results and messages with the files that are left out now.
+/// For these results and messages: the entries with the files that are left out so far.
 pub(crate) fn files_now(
     state: &ConversationState,
     results: &[ClearedResult],

@@ -19,7 +19,7 @@ pub(crate) struct ContextGauge {
     meter: ContextMeter,
     /// The last request that was estimated: the number of its messages, and its estimated tokens.
     asked: (usize, u64),
-    /// The number of tokens from which on it is checked again whether results can be cleared.
+    /// The request size in tokens from which on the library checks again whether results can be cleared.
     pub(crate) look_at: u64,
 }
 

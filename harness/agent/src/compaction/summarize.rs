@@ -29,8 +29,8 @@ use harness_core::{
 /// percent.
 const ROOM: u8 = 40;
 
-/// If a request contains the conversation in short form, its answer may have at least this upper limit in
-/// tokens. Models that reason need more tokens than the summary has.
+/// If a request contains the conversation in short form, its answer may have at most this many tokens, or four
+/// tokens per word if that is more. Models that reason need more tokens than the summary has.
 const MOST_ROOM: u64 = 4_000;
 
 /// In a window of fewer tokens, every request for a summary contains the conversation in short form. A summary

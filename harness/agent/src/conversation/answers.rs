@@ -83,9 +83,8 @@ impl Chat {
 
     /// Replaces the metadata of the conversation: its owner, title and tags. Like
     /// [`Journal::describe`](harness_core::journal::Journal::describe), this method creates the conversation if
-    /// it does not exist yet. Use this method and not that of the journal for an open conversation: it keeps
-    /// the id of the created conversation. If other code creates the conversation while it is open here, the
-    /// first message is refused.
+    /// it does not exist yet. For a conversation that is open here, use this method and not that of the
+    /// journal: if other code creates the conversation meanwhile, the first message is refused.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if the conversation is not in a journal, and as

@@ -30,7 +30,7 @@ pub(crate) struct DurableState {
     /// The head of the conversation in the journal, when this process last wrote or read it.
     head: Head,
     /// The incarnation, which distinguishes this conversation from earlier and later ones of the same name. It
-    /// is set when the first fact is written. It is shared with the values that write results of this
+    /// is set when the first fact is written. It is shared with the stores for large results of this
     /// conversation.
     incarnation: Arc<OnceLock<Incarnation>>,
     /// Facts that are not written yet.
@@ -76,7 +76,7 @@ impl DurableState {
         durable
     }
 
-    /// Collects the facts for another driver, which takes them.
+    /// A state without a journal. It collects the facts until another driver takes them.
     pub(crate) fn collecting(id: Arc<str>, life: WriterId) -> Self {
         Self {
             journal: None,
@@ -249,8 +249,8 @@ impl DurableState {
         there.facts.iter().skip(own).cloned().collect()
     }
 
-    /// Accepts facts of others only if they answer calls that waited. Other facts mean that the conversation
-    /// was lost.
+    /// Accepts facts of others only if they answer calls that waited. Any other fact means that another owner
+    /// has continued the conversation.
     fn behind(&mut self, others: Vec<Envelope>) -> Result<WriteOutcome, Error> {
         for envelope in &others {
             let is_answer = envelope.fact().is_ok_and(|fact| is_answer(&fact));

@@ -51,7 +51,7 @@ pub(crate) async fn open_conversation(
     Ok(state)
 }
 
-/// The fact for a request for a summary whose process ended before the summary was complete.
+/// The fact that a request for a summary has failed, because the process ended before the summary was complete.
 fn lost_compaction((provider, model): (&str, &str)) -> Fact {
     let mut request = SummaryRequest::default();
     (request.provider, request.model) = (provider.to_owned(), model.to_owned());

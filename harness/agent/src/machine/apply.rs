@@ -31,7 +31,7 @@ use harness_core::{
 };
 
 impl Machine {
-    /// Applies a fact: the state becomes that after the fact.
+    /// Applies a fact to the state.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript), and changes nothing,
@@ -395,7 +395,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Applies that a call waits for something outside of the run.
+    /// Records that a call waits for something outside of the run.
     fn apply_waits(&mut self, call: &str, wait: &Wait) -> Result<(), Error> {
         let granted = match (&self.call(call)?.status, &wait.awaited) {
             (CallStatus::Asked, Awaited::Approval { .. }) => ApprovedCall::default(),
@@ -426,7 +426,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Applies that a call in doubt has had no effect, so it may run.
+    /// Records that a call in doubt has had no effect, so it may run.
     fn apply_call_cleared(&mut self, call: &str) -> Result<(), Error> {
         let granted = match &self.call(call)?.status {
             // This start has had no effect. Earlier starts may have had one, so they stay recorded.
@@ -440,7 +440,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Applies that a call has started.
+    /// Records that a call has started.
     fn apply_started(&mut self, call: &str) -> Result<(), Error> {
         let CallStatus::Allowed(granted) = &self.call(call)?.status else {
             return Err(cannot(format!("`{call}` cannot start now")));
@@ -494,7 +494,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Applies that the conversation was opened again in the middle of a run.
+    /// Records that the conversation was opened again in the middle of a run.
     fn apply_reopened(&mut self, doubtful: &[String]) -> Result<(), Error> {
         match &mut self.phase {
             RunPhase::Calling(calling) => calling.reopen(doubtful),

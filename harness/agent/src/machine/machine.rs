@@ -56,7 +56,7 @@ pub struct Machine {
     pub(super) news: Vec<String>,
     /// The wanted form of the run's answer.
     pub(super) wanted: Option<OutputRequirement>,
-    /// How what is sent differs from the transcript.
+    /// The differences between the transcript and the messages that are sent.
     pub(super) window: ContextState,
     /// The instructions and tools of requests, if the model's reasoning is bound to them.
     pub(super) prefix: PrefixState,

@@ -352,7 +352,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Applies that the vendor has refused a request because of its own summary.
+    /// Records that the vendor has refused a request because of its own summary.
     pub(super) fn refuse(&mut self) -> Result<(), Error> {
         self.asking("a summary cannot be refused")?;
         let view = self.window.view.as_mut().filter(|view| view.vendor.is_some());
@@ -492,7 +492,7 @@ impl Machine {
             let all = self.transcript.messages();
             (vendor.thinks_at, vendor.open_at) = (all.len(), open_turn(all));
         }
-        // Smaller results among these messages were not cleared and stay as they are.
+        // Clearing goes on after the last cleared result. Smaller results before that one are not cleared.
         window.reads.retain(|(at, _)| last.is_none_or(|last| *at > last));
         window.long.retain(|place| !shorter.contains_key(place));
         window.has_shortened |= !shorter.is_empty();
@@ -501,7 +501,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Applies that a request was refused because it does not fit into the window.
+    /// Records that a request was refused because it does not fit into the window.
     pub(super) fn apply_overflow(
         &mut self,
         (provider, model, fallback): (&str, &str, bool),

@@ -1,4 +1,5 @@
-//! How what is sent differs from the transcript. Facts change what is sent; the transcript keeps everything.
+//! The differences between the transcript and the messages that are sent. Facts change what is sent; the
+//! transcript keeps everything.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -21,7 +22,7 @@ use harness_core::{
 /// these requests has half the size of the one before it.
 pub(super) const REFUSALS: u32 = 4;
 
-/// How what is sent differs from the transcript, and what is known of its size.
+/// The differences between the transcript and the messages that are sent, and what is known of their size.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ContextState {
     /// The edited messages. `None` if the transcript is sent unchanged.
@@ -83,7 +84,8 @@ impl ContextState {
         self.refusals.refused = false;
     }
 
-    /// Takes what is needed from the messages with which the conversation begins.
+    /// Records from the messages with which the conversation begins: which have files, whether arguments were
+    /// shortened, and reports about late ends of calls.
     pub(super) fn set_initial_messages(&mut self, messages: &Messages) {
         self.has_shortened |= has_line(messages);
         let files = messages.iter().enumerate().filter(|(_, message)| has_files(message));
@@ -338,15 +340,15 @@ impl<'a> ContextView<'a> {
         (self.summed_up > 0).then(|| self.messages().get(self.head.checked_sub(1)?))?
     }
 
-    /// The index among the sent messages of a message of the transcript. `at` must not be summarized; it may be
-    /// the end of the transcript.
+    /// Converts the index of a message in the transcript into its index among the sent messages. The message
+    /// must not be summarized. `at` may also be the end of the transcript.
     pub(crate) fn index_of(&self, at: usize) -> usize {
         let words = usize::from(self.words_at.is_some_and(|words| words <= at));
         self.head.saturating_add(at.saturating_sub(self.summed_up)).saturating_add(words)
     }
 
-    /// The index in the transcript of a sent message. For a message of the summary, this is the first message
-    /// after it.
+    /// Converts the index of a sent message into its index in the transcript. For the messages of a summary,
+    /// this is the index of the first message after it.
     pub(crate) fn place_of(&self, sent: usize) -> usize {
         let at = self.summed_up.saturating_add(sent.saturating_sub(self.head));
         at.saturating_sub(usize::from(self.words_at.is_some_and(|words| words < at)))

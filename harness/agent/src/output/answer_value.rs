@@ -60,7 +60,7 @@ struct ValueCandidates {
     fitting: Vec<(Value, String)>,
     /// The faults of the last value that does not fit.
     faults: Vec<String>,
-    /// Why the text is no JSON value, for the part that was parsed furthest.
+    /// The parse error of the whole text, or of the last object or list in it that was cut off or not valid.
     wrong: Option<String>,
 }
 

@@ -167,7 +167,8 @@ pub(crate) fn without_schema<'m>(message: &'m Message, schema: Option<&Value>) -
     }
 }
 
-/// The reason if no answer can be read as the type, or no answer with a certain alternative of an enum.
+/// The reason why no answer can be read as the type, or no answer with one of the alternatives of an enum.
+/// `None` if answers can be read.
 pub(crate) fn unreadable<T: Answer>() -> Option<String> {
     let schema = schema_of_answer::<T>();
     let check = |value| match serde_json::from_value::<T>(value) {

@@ -70,7 +70,7 @@ pub(crate) struct RequestProgress {
     pub(crate) fell_back: bool,
     /// The text with which the server of the current request has refused earlier reasoning.
     pub(crate) reasoning_refused: Option<String>,
-    /// What the tokens of the last request consisted of.
+    /// The tokens of the last request, by part: system prompt, tools, messages and reasoning.
     pub(crate) context: ContextTokens,
 }
 

@@ -120,7 +120,7 @@ impl Reply {
         self.run_record.spent
     }
 
-    /// What the tokens of the last request consisted of.
+    /// The tokens of the last request, by part: system prompt, tools, messages and reasoning.
     pub fn context(&self) -> ContextTokens {
         self.run_record.context
     }
@@ -236,7 +236,7 @@ impl Stopped {
         self.0.run_record.spent
     }
 
-    /// What the tokens of the last request consisted of.
+    /// The tokens of the last request, by part: system prompt, tools, messages and reasoning.
     pub fn context(&self) -> ContextTokens {
         self.0.run_record.context
     }

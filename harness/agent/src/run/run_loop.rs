@@ -146,7 +146,7 @@ impl RunDriver<'_> {
         }
     }
 
-    /// Finds out the outcomes of calls in doubt by their tools, before the new message of the user is recorded.
+    /// Lets tools find out the outcomes of calls in doubt, before the new message of the user is recorded.
     async fn find_out_first(&mut self) -> Result<(), Error> {
         let ConversationState { machine, agent, .. } = &*self.state;
         let can_reconcile = |call: &&ToolCall| {

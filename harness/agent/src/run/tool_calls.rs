@@ -386,8 +386,8 @@ impl RunDriver<'_> {
         self.record_result(result)
     }
 
-    /// Finds out by their tools the outcomes of calls that had started in an earlier process. Returns the cause
-    /// if the run was stopped.
+    /// Lets tools find out the outcomes of calls that had started in an earlier process. Returns the cause if
+    /// the run was stopped.
     pub(crate) async fn find_out(
         &mut self,
         calls: &[ToolCall],

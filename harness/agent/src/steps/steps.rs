@@ -221,8 +221,8 @@ impl Steps {
         waiting(&self.machine, Some(&self.name))
     }
 
-    /// The calls whose outcome is not known, in order. The next [action](Self::act) finds out the outcomes by
-    /// their tools, or records that the calls are in doubt. Before that action, the program can
+    /// The calls whose outcome is not known, in order. The next [action](Self::act) lets their tools find out
+    /// the outcomes, or records that the calls are in doubt. Before that action, the program can
     /// [record](Self::settled) an outcome itself.
     pub fn in_doubt(&self) -> Vec<OpenCall> {
         in_doubt(&self.machine, Some(&self.name))

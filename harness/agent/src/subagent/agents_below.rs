@@ -192,8 +192,8 @@ async fn read_machine(journal: &dyn Journal, conversation: &str) -> Result<Optio
     folded.map(Some).map_err(named)
 }
 
-/// The number of levels of agents that are searched. It ends the search if facts that were changed by hand form
-/// a cycle.
+/// The most levels of agents that are searched. This ends the search if facts that were changed by hand form a
+/// cycle.
 const DEEPEST: usize = 256;
 
 /// Checks that an answer in this conversation will be used. If the conversation is that of an agent in a call,
