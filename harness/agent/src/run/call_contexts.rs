@@ -70,8 +70,12 @@ impl CallContexts {
     }
 
     /// Takes the agent for which a call with this result stays open.
-    pub(crate) fn take_suspended(&self, result: &ToolResult) -> Option<SuspendedChild> {
-        self.site(result.call_id())?.take_suspended(result)
+    pub(crate) fn take_suspended(
+        &self,
+        result: &ToolResult,
+        is_repeatable: bool,
+    ) -> Option<SuspendedChild> {
+        self.site(result.call_id())?.take_suspended(result, is_repeatable)
     }
 
     /// The store for large results of the run's calls.

@@ -435,8 +435,11 @@ impl RunDriver<'_> {
     /// The wait of a call that has this result because its agent waits or could not continue. `None` if the
     /// result is final.
     pub(crate) fn awaited_below(&mut self, result: &ToolResult) -> Option<Awaited> {
+        let granted = self.state.machine.approved(result.call_id());
+        let is_repeatable =
+            granted.is_some_and(|it| matches!(it.repeat, Repeat::Read | Repeat::Idempotent));
         let SuspendedChild { conversation, error, .. } =
-            self.calls.contexts.take_suspended(result)?;
+            self.calls.contexts.take_suspended(result, is_repeatable)?;
         let cut_off = error.is_some();
         if self.end.cut_off.is_none() {
             self.end.cut_off = error;

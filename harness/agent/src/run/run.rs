@@ -362,9 +362,14 @@ impl<'a> Run<'a> {
     /// The tool has to declare all side effects that the agent's tools declare. Otherwise the run fails and
     /// sends no request. If the process ends and the call is repeated, the agent continues where it stopped. So
     /// a tool that runs several agents has to start them in the same order and with the same messages each
-    /// time. If a call of the agent waits for a later decision or answer, the run ends as [`Outcome::Waiting`].
-    /// Return this error from the tool. Then the tool's call also waits, and is repeated from its beginning
-    /// when there is an answer.
+    /// time.
+    ///
+    /// If a call of the agent waits for a later decision or answer, the run ends as [`Outcome::Waiting`]. Return
+    /// this error from the tool. Then the tool's call also waits, and is repeated from its beginning when there
+    /// is an answer. The same holds for an agent whose conversation is open elsewhere
+    /// ([`ErrorKind::Busy`](harness_core::error::ErrorKind::Busy)) or whose journal failed. If the tool returns
+    /// an error of its own, that error has to contain the text of this one. Otherwise the call fails and does not wait, unless the tool only reads or is
+    /// [idempotent](harness_core::tool::Tool::idempotent).
     ///
     /// ```
     /// use harness::{
@@ -525,7 +530,11 @@ async fn run_in_call(
 ) -> Result<Reply, Stopped> {
     // If the call was told to stop, this run is stopped before it begins.
     let effects = effects_of(offered(&state.state().agent, begins.options.as_deref()));
-    let refused = |error| Stopped::new(Outcome::Failed, Some(error), None, RunRecord::default());
+    let secrets = state.state().agent.secrets().clone();
+    let refused = |error: harness_core::error::Error| {
+        let error = error.cleaned(&secrets);
+        Stopped::new(Outcome::Failed, Some(error), None, RunRecord::default())
+    };
     if !state.is_owned() {
         call.admit(effects).map_err(refused)?;
     }

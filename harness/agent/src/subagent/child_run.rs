@@ -197,8 +197,12 @@ impl ChildRun {
 
     /// Handles an error that has prevented the run.
     pub(crate) fn handle_open_failure(&self, stopped: &Stopped) {
-        if let (Some(site), Some((name, _))) = (&self.site, self.conversation_in_journal()) {
-            site.set_suspended(&name, SuspendedChild::cut_off(stopped, false, &name));
+        // After any other error, the entry of an earlier attempt of the tool stays: calls of the conversation may
+        // still wait since then.
+        if let (Some(site), Some((name, _))) = (&self.site, self.conversation_in_journal())
+            && let Some(child) = SuspendedChild::cut_off(stopped, false, &name)
+        {
+            site.set_suspended(&name, Some(child));
         }
     }
 
@@ -234,7 +238,11 @@ impl ChildRun {
             Some(stopped) if is_kept => SuspendedChild::cut_off(stopped, chat.is_lost(), name),
             _ => None,
         };
-        site.set_suspended(name, suspended);
+        // If an error has ended the run before it began, calls of the conversation may still wait. Then the
+        // earlier entry stays.
+        if suspended.is_some() || chat.machine.next() != Action::AwaitAnswers {
+            site.set_suspended(name, suspended);
+        }
     }
 }
 

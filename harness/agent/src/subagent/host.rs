@@ -281,18 +281,23 @@ impl SubagentHost {
         rest
     }
 
-    /// Records whether the agent of this conversation can continue after its last run. `None` if it cannot.
+    /// Records whether the agent of this conversation can continue later. `None` means that it cannot.
     pub(super) fn set_suspended(&self, conversation: &str, child: Option<SuspendedChild>) {
         let mut state = self.state();
         state.suspended.retain(|other| other.conversation != conversation);
         state.suspended.extend(child);
     }
 
-    /// Takes the agent because of which a call with this result stays open. An agent that waits is preferred to
-    /// one that could not continue.
-    pub(crate) fn take_suspended(&self, result: &ToolResult) -> Option<SuspendedChild> {
+    /// Takes the agent for which a call with this result stays open. An agent that waits is preferred to one
+    /// that could not continue. `is_repeatable` says whether the call may run any number of times.
+    pub(crate) fn take_suspended(
+        &self,
+        result: &ToolResult,
+        is_repeatable: bool,
+    ) -> Option<SuspendedChild> {
         let mut state = self.state();
-        let explaining = state.suspended.iter().enumerate().filter(|(_, it)| it.explains(result));
+        let all = state.suspended.iter().enumerate();
+        let explaining = all.filter(|(_, child)| child.explains(result, is_repeatable));
         let index = explaining.min_by_key(|(_, child)| child.error.is_some())?.0;
         Some(state.suspended.swap_remove(index))
     }

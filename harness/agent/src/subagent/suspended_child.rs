@@ -13,15 +13,23 @@ pub(crate) struct SuspendedChild {
     pub(crate) conversation: String,
     /// Why the agent could not continue. `None` if the agent waits for something outside of its run.
     pub(crate) error: Option<Error>,
-    /// The text of the run's error, if calls of the run may have partly run.
-    doubt: Option<String>,
+    /// The beginning of the run's error. A call whose result contains this text has returned the error.
+    text: String,
+    /// Whether calls of the run may have partly run.
+    in_doubt: bool,
 }
+
+/// How many characters of an error are compared. Later characters can be cut off in a result.
+const COMPARED: usize = 160;
 
 impl SuspendedChild {
     /// The entry for an agent that waits for something outside of its run.
     pub(crate) fn waiting(stopped: &Stopped, conversation: &str) -> Self {
-        let doubt = left_in_doubt(stopped).then(|| stopped.to_string());
-        Self { conversation: conversation.to_owned(), error: None, doubt }
+        let text = stopped.to_string();
+        // Notices of the library can follow the first line in a result, so only that line is compared.
+        let text = text.lines().next().unwrap_or_default().chars().take(COMPARED).collect();
+        let in_doubt = left_in_doubt(stopped);
+        Self { conversation: conversation.to_owned(), error: None, text, in_doubt }
     }
 
     /// The entry for an agent whose run was ended or prevented by an error. Returns `None` if the agent cannot
@@ -37,15 +45,14 @@ impl SuspendedChild {
         Some(Self { error, ..Self::waiting(stopped, conversation) })
     }
 
-    /// Whether the call that has run this agent and ended with this result can begin again. If the call is in
-    /// doubt, it can only if its result is the agent's error: otherwise the call's own tool has reported the
-    /// doubt.
-    pub(super) fn explains(&self, result: &ToolResult) -> bool {
+    /// Whether the call that has run this agent and ended with this result begins again later. A call that may
+    /// run any number of times begins again whenever it has failed. Any other call begins again only if its
+    /// result contains the agent's error: otherwise the tool's function may have handled the error.
+    pub(super) fn explains(&self, result: &ToolResult, is_repeatable: bool) -> bool {
+        let passes_on = || result.to_text().contains(&self.text);
         match result.outcome() {
-            CallOutcome::Failed => true,
-            CallOutcome::InDoubt => {
-                self.doubt.as_ref().is_some_and(|text| result.to_text().contains(text.as_str()))
-            }
+            CallOutcome::Failed => is_repeatable || passes_on(),
+            CallOutcome::InDoubt => self.in_doubt && passes_on(),
             _ => false,
         }
     }

@@ -43,7 +43,11 @@ pub fn collected_tools() -> Vec<Tool> {
     tools
 }
 
-/// Whether a tool is declared outside of this library.
+/// Whether a tool is declared outside of this library. The ready tools are in a package of their
+/// own, and a program has to name those that it gives to a model.
 fn foreign(found: &&CollectedTool) -> bool {
-    !found.module.starts_with(concat!(env!("CARGO_CRATE_NAME"), "::"))
+    let own = env!("CARGO_CRATE_NAME");
+    let toolbox = own.strip_suffix("core").map(|front| format!("{front}toolbox"));
+    let declared_in = found.module.split("::").next();
+    declared_in != Some(own) && declared_in != toolbox.as_deref()
 }
