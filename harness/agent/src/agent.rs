@@ -743,7 +743,7 @@ fn check_values(
     tools.check_state(context.values(), announced)
 }
 
-/// The same tools, of which the model has to search for those in `names`.
+/// Returns the same tools. The model has to search for the tools in `names` before it gets them.
 fn searching(tools: ToolRegistry, names: &HashSet<String>) -> Result<ToolRegistry, Error> {
     if names.is_empty() {
         return Ok(tools);

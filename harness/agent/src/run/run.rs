@@ -368,8 +368,8 @@ impl<'a> Run<'a> {
     /// this error from the tool. Then the tool's call also waits, and is repeated from its beginning when there
     /// is an answer. The same holds for an agent whose conversation is open elsewhere
     /// ([`ErrorKind::Busy`](harness_core::error::ErrorKind::Busy)) or whose journal failed. If the tool returns
-    /// an error of its own, that error has to contain the text of this one. Otherwise the call fails and does not wait, unless the tool only reads or is
-    /// [idempotent](harness_core::tool::Tool::idempotent).
+    /// an error of its own, that error has to contain the text of this one. Otherwise the call fails and does
+    /// not wait, unless the tool only reads or is [idempotent](harness_core::tool::Tool::idempotent).
     ///
     /// ```
     /// use harness::{
