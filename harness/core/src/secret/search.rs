@@ -27,7 +27,8 @@ pub(crate) struct WordSearch {
     few: Vec<u8>,
 }
 
-/// A node of the trie: a common beginning of words, of which only the last byte is stored.
+/// A node of the trie. It represents a beginning that several words can share. Only the last byte of the beginning is
+/// stored.
 #[derive(Clone, Copy, Debug)]
 struct WordNode {
     byte: u8,
@@ -198,7 +199,7 @@ pub(crate) fn united(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     apart
 }
 
-/// Converts an index. Words of 4 GiB do not occur; such a word would only not be found.
+/// Converts an index. Words of 4 GiB do not occur. If there were one, the search would not find it.
 fn index(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

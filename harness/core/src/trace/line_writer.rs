@@ -16,7 +16,7 @@ use crate::unwind::{caught, dropped};
 /// The maximum total bytes and number of lines that wait for a slow writer.
 const WAITING: (usize, usize) = (8 * 1024 * 1024, 10_000);
 
-/// How long dropping a trace waits for its last lines to be written.
+/// The maximum time for which dropping a trace waits until the trace's last lines are written.
 const LAST: Duration = Duration::from_secs(1);
 
 /// A destination of trace lines. Dropping the value ends its thread.

@@ -15,9 +15,9 @@ use crate::{
 /// The number of bytes of a file in which secrets are searched for at a time.
 const SEARCHED: usize = 256 * 1024;
 
-/// The text of a file as a model reads it, without known secrets. Of a file with more than `limit` bytes, the text is
-/// the beginning and the end; the whole is then kept in `spills`, if set, and its name is returned. If the file cannot
-/// be read, the error says why.
+/// Returns the text of a file for a model, without known secrets. If the file has more than `limit` bytes, the text has
+/// only the beginning and the end of the file. If `spills` is set, the whole text of such a file is stored there, and
+/// the name of the stored text is returned. If the file cannot be read, the error says why.
 pub(in crate::tool) async fn read_file(
     path: &Path,
     limit: usize,
