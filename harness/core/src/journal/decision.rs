@@ -17,7 +17,7 @@ pub enum Decision {
     /// The call may run.
     Allow {
         /// The side effects that the tool declared when the call was allowed. They determine the order of the calls,
-        /// and what the model is told after an interruption.
+        /// and what the library tells the model after an interruption.
         side_effects: SideEffects,
         /// Whether the call may run again if its outcome is unknown.
         #[serde(default)]

@@ -61,8 +61,8 @@ pub enum Fact {
     /// limits, unless new limits are set here.
     Resumed {
         /// A message to the model, if the model's last answer broke off: a conversation that ends with a message of the
-        /// model cannot be sent. `None` is possible after an answer that the vendor paused, because such a conversation
-        /// is sent as it is.
+        /// model cannot be sent. `None` is possible after an answer that the vendor paused, because the library sends
+        /// such a conversation without a further message.
         message: Option<Message>,
         /// New limits, if any. Spending and duration count from zero again then.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -40,7 +40,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// The head of a conversation with `facts` facts, the last of which has this writer.
+    /// The head of a conversation with `facts` facts. `writer` wrote the last of these facts.
     pub fn new(incarnation: Incarnation, facts: u64, writer: Option<WriterId>) -> Self {
         Self { incarnation: Some(incarnation), facts, writer }
     }

@@ -171,14 +171,14 @@ impl WordSearch {
     }
 }
 
-/// Whether the mark of a cut text stands at this position.
+/// Whether the mark of a cut text is at this position.
 fn is_cut(text: &[u8], at: usize) -> bool {
     let [first, ..] = CUT.as_bytes() else { return false };
     text.get(at) == Some(first)
         && text.get(at..).is_some_and(|rest| rest.starts_with(CUT.as_bytes()))
 }
 
-/// Appends a range that ends after all others, and merges it with ranges that it overlaps or touches.
+/// Appends a range that ends after all ranges in `found`, and merges it with ranges that it overlaps or touches.
 fn push(found: &mut Vec<Range<usize>>, mut range: Range<usize>) {
     while let Some(last) = found.pop_if(|last| last.end >= range.start) {
         range.start = range.start.min(last.start);

@@ -98,7 +98,7 @@ pub struct ToolContext {
     tools: Arc<Vec<Tool>>,
 }
 
-/// What a tool can see of another tool of its agent: see [`ToolContext::tools`].
+/// What a tool can read about another tool of the same agent: see [`ToolContext::tools`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ToolInfo<'a> {
@@ -213,7 +213,7 @@ impl ToolContext {
         self
     }
 
-    /// All tools of the agent in this run, in their order, including this one. Empty in a context from
+    /// All tools of the agent in this run, in their order, including the tool that runs. Empty in a context from
     /// [`new`](Self::new). A tool can list the tools but not call them: such a call would bypass the permissions, and
     /// the facts of the run would not contain it.
     ///

@@ -44,7 +44,7 @@ pub struct CallIdentity {
     pub effects: SideEffects,
     /// A hash of the tool's name and the arguments.
     pub fingerprint: Fingerprint,
-    /// A hash of the call's effect, by which equal calls are found: see [`Tool::sameness`](super::Tool::sameness).
+    /// A hash of the call's effect. Equal calls have the same hash: see [`Tool::sameness`](super::Tool::sameness).
     pub sameness: Fingerprint,
 }
 

@@ -87,7 +87,7 @@ impl ToolSearch {
         self
     }
 
-    /// Names tools that are sent from the first request on, even if others have to be searched for.
+    /// Names tools that are sent from the first request on, even if other tools have to be searched for.
     pub fn always(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.always.extend(names.into_iter().map(Into::into));
         self

@@ -375,7 +375,7 @@ impl Tool {
         std::iter::once(self.name()).chain(below.map(String::as_str))
     }
 
-    /// Whether the calls run an agent. Each such call is a conversation of its own.
+    /// Whether the calls run an agent. Each call is then a conversation of its own.
     pub fn is_agent(&self) -> bool {
         self.agent.is_some()
     }
@@ -742,8 +742,8 @@ impl Tool {
     }
 }
 
-/// The fault of a tool name that some provider would not accept; `None` if it is valid. `#[tool]` reports such a fault
-/// at compile time.
+/// The reason why some provider would not accept this tool name; `None` if the name is valid. `#[tool]` reports a wrong
+/// name at compile time.
 pub(crate) fn fault_of_name(name: &str) -> Option<String> {
     let odd = name.chars().find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-'));
     let count = name.chars().count();

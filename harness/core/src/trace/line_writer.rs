@@ -103,7 +103,7 @@ struct SharedQueue {
 struct QueueState {
     lines: VecDeque<String>,
     bytes: usize,
-    /// The event about lines that did not fit into the queue, until it is queued itself.
+    /// The event that counts the lines that did not fit into the queue. It is kept here until it is queued.
     lost: Option<TraceEvent>,
     /// Whether the thread is writing a line.
     busy: bool,
@@ -233,7 +233,8 @@ impl SharedQueue {
         self.changed.notify_all();
     }
 
-    /// Waits, at most for `within`, until the queue is empty and no line is being written. Returns whether this is so.
+    /// Waits, at most for `within`, until the queue is empty and no line is being written. Returns whether this state
+    /// was reached.
     fn idle(&self, within: Duration) -> bool {
         let until = Instant::now().checked_add(within);
         let mut state = lock(&self.state);

@@ -371,7 +371,7 @@ impl OtelSpans {
         OtelScope { span: self.speaking(), words: None }
     }
 
-    /// The span in which the call with this id runs. It ends with the call.
+    /// The span in which the call with this id runs. The span ends with the call.
     pub(super) fn call(&mut self, id: &str, secrets: &Redactor) -> OtelScope {
         let Some((span, tool)) = self.calls.remove(id) else {
             return OtelScope { span: Span::none(), words: None };

@@ -32,9 +32,9 @@ pub struct RunParticipants<'a> {
     pub conversation: Option<&'a str>,
     /// The name of the conversation in its journal.
     pub journaled: Option<&'a str>,
-    /// The call that started this run: the id of the run that contains the call, and the id of the call.
+    /// The number of messages before the run.
     pub earlier: usize,
-    /// The id of the run that started this one, and the id of the call.
+    /// The call that started this run: the id of the run that contains the call, and the id of the call.
     pub caller: Option<(&'a str, &'a str)>,
 }
 

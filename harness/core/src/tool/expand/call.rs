@@ -246,8 +246,9 @@ impl<T: Send + 'static> CarriedArguments<T> {
     }
 }
 
-/// The fallback of [`CarriedArguments`] for all types that cannot be sent. The compiler reports such a type where the
-/// user names it. This fallback prevents a second error for the code that sends the arguments.
+/// The fallback of [`CarriedArguments`] for all types that cannot be sent. The compiler reports such a type at the
+/// position where the user's code names it. This fallback prevents a second error for the code that sends the
+/// arguments.
 pub trait NotSent {
     /// The arguments cannot be sent.
     fn __harness_way(&self) -> CannotBeSent {

@@ -57,8 +57,8 @@ async fn off_loop<T: Send + 'static>(
 /// A file whose size the system does not report must be shorter than this, in bytes.
 const UNSIZED: u64 = 64 * 1024 * 1024;
 
-/// Opens a regular file. Only its current number of bytes is read, because a log may grow as fast as it is read. Also
-/// returns whether the size is known: some file systems, such as `/proc`, report none.
+/// Opens a regular file. Only the bytes that the file has now are read, because a log may grow as fast as it is read.
+/// Also returns whether the size is known: some file systems, such as `/proc`, report none.
 fn open(path: PathBuf) -> io::Result<(Take<File>, bool)> {
     if !path.metadata()?.is_file() {
         return Err(io::Error::other("it is not a file"));

@@ -188,8 +188,8 @@ fn is_name(name: &str) -> bool {
 /// The beginning of each name for the arguments of a call.
 const ARGUMENTS: &str = "a-";
 
-/// The name by which the model reads the arguments of a call: the call with the index `call`, in the transcript's
-/// message with the index `message`.
+/// The name by which the model reads the arguments of a call. `message` is the index of the message in the transcript.
+/// `call` is the index of the call in this message.
 pub(crate) fn name_of_arguments(message: usize, call: usize) -> String {
     format!("{ARGUMENTS}{message}-{call}")
 }
