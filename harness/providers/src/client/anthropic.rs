@@ -125,7 +125,7 @@ impl AnthropicProvider {
                 anthropic::encode_pieces(request, &options)?
             }
         };
-        Ok(HttpRequest { url: self.url.clone(), headers, body })
+        Ok(HttpRequest { url: None, headers, body })
     }
 }
 

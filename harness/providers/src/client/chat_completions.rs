@@ -107,7 +107,7 @@ impl ChatCompletionsProvider {
                 chat::encode_pieces(request, &options)?
             }
         };
-        Ok(HttpRequest { url: self.url.clone(), headers: self.headers.clone(), body })
+        Ok(HttpRequest { url: None, headers: self.headers.clone(), body })
     }
 }
 

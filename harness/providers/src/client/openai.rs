@@ -100,7 +100,7 @@ impl OpenAIProvider {
             options.refused = self.lessons.refused();
             let body = responses::encode_summary(request, &options)?;
             let url = address::endpoint(&self.url, "", "/compact");
-            return Ok(HttpRequest { url, headers: self.headers.clone(), body });
+            return Ok(HttpRequest { url: Some(url), headers: self.headers.clone(), body });
         }
         let (way, refused) = (self.lessons.way(request), self.lessons.refused());
         let body = match own {
@@ -115,7 +115,7 @@ impl OpenAIProvider {
                 responses::encode_pieces(request, &options)?
             }
         };
-        Ok(HttpRequest { url: self.url.clone(), headers: self.headers.clone(), body })
+        Ok(HttpRequest { url: None, headers: self.headers.clone(), body })
     }
 }
 

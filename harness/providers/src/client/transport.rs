@@ -62,7 +62,8 @@ const WHOLE_BODY: usize = 64 * 1024 * 1024;
 
 /// One request, ready to be sent.
 pub(super) struct HttpRequest {
-    pub(super) url: String,
+    /// The URL, if it is not the URL of the transport.
+    pub(super) url: Option<String>,
     pub(super) headers: HeaderMap,
     pub(super) body: Encoded,
 }
@@ -71,23 +72,23 @@ impl HttpRequest {
     /// Sends the request until `stop` is cancelled. Nothing happens before the first poll.
     fn of(
         self,
+        transport: &HttpTransport,
         client: &reqwest::Client,
         stop: Option<&CancellationToken>,
         record: impl FnOnce(&str, &HeaderMap) -> Option<ExchangeRecord>,
     ) -> InFlightRequest {
         let Self { url, mut headers, body } = self;
         headers.insert(CONTENT_LENGTH, body.size().into());
-        let mut record = record(&address::shown(&url), &headers).map(Box::new);
+        let (request, record) = match &url {
+            None => (client.post(transport.endpoint.clone()), record(&transport.url, &headers)),
+            Some(url) => (client.post(url), record(&address::shown(url), &headers)),
+        };
+        let mut record = record.map(Box::new);
         let stopped = StopFlag::default();
         let mut body = StreamedBody::new(body, stopped.clone());
         body.record = record.as_mut().and_then(|record| record.request());
         let body = reqwest::Body::wrap(body);
-        InFlightRequest::new(
-            client.post(&url).headers(headers).body(body).send(),
-            stop,
-            stopped,
-            record,
-        )
+        InFlightRequest::new(request.headers(headers).body(body).send(), stop, stopped, record)
     }
 }
 
@@ -98,6 +99,8 @@ pub(super) struct HttpTransport {
     timeouts: Timeouts,
     /// How long the server may be silent after the stop reason before an answer ends.
     silence: Duration,
+    /// The URL of requests.
+    endpoint: reqwest::Url,
     /// The URL of requests, in the form that errors show.
     url: Arc<str>,
     /// The description, in errors, of the proxy between client and server.
@@ -134,14 +137,18 @@ impl HttpTransport {
                 .cleaned(&secrets)
         })?;
         let retry = RetryLoop::new(RetryPolicy::default());
-        let proxy = reqwest::Url::parse(url.trim()).map(|url| through_proxy(&url));
-        let proxy = proxy.ok().filter(|words| !words.is_empty()).map(Arc::from);
+        let endpoint = reqwest::Url::parse(url.trim()).map_err(|err| {
+            Error::new(ErrorKind::Configuration, "the base URL cannot be read").because(err)
+        })?;
+        let proxy = Some(through_proxy(&endpoint));
+        let proxy = proxy.filter(|text| !text.is_empty()).map(Arc::from);
         let url = address::shown(url).into();
         let silence = SILENCE;
         Ok(Self {
             client,
             timeouts,
             silence,
+            endpoint,
             url,
             proxy,
             secrets,
@@ -290,7 +297,7 @@ impl HttpTransport {
         };
         let asked = question(&request)?;
         sent.optional = asked.body.sent();
-        let mut line = asked.of(&self.client, request.stop(), record);
+        let mut line = asked.of(self, &self.client, request.stop(), record);
         let head = timeout_at(until, connection::send(line.head())).await.map_err(ran_out)?;
         let reconnects = request.reconnects().unwrap_or(self.retry.policy.reconnect);
         let (status, headers) = match head {
@@ -300,7 +307,7 @@ impl HttpTransport {
                     .ok()
                     .and_then(|tls| connection::fresh(self.timeouts.connect, tls).ok());
                 let Some(client) = client else { return Err(self.not_sent(lost.error)) };
-                line = question(&request)?.of(&client, request.stop(), record);
+                line = question(&request)?.of(self, &client, request.stop(), record);
                 let sent = timeout_at(until, line.head()).await.map_err(ran_out)?;
                 sent.map_err(|err| self.not_sent(err))?
             }
