@@ -37,8 +37,8 @@ impl OpenCall {
         question(self.wait.as_ref()?)
     }
 
-    /// The outcome for a call that has run and has this result. A [file](ToolOutput::file) is only named, not
-    /// read.
+    /// The outcome for a call that has run and has this result. If the result has a [file](ToolOutput::file),
+    /// the library does not read the file: the model gets only its name.
     pub fn succeeded(&self, output: impl Into<ToolOutput>) -> Settlement {
         let (mut content, value, file) = output.into().into_parts();
         if let Some(file) = file {
@@ -118,7 +118,7 @@ pub(crate) fn is_over(wait: &Wait) -> bool {
     wait.until.is_some_and(|until| now() > until)
 }
 
-/// The given calls of a conversation in the form that the program gets.
+/// Makes an [`OpenCall`] for the program from each of these calls.
 pub(crate) fn open_calls<'a>(
     machine: &Machine,
     conversation: Option<&str>,

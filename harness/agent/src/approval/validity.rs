@@ -45,8 +45,8 @@ pub(crate) fn may_repeat_call(state: &ConversationState, call: &ToolCall) -> boo
     state.tools().get(call.name()).is_some_and(repeats) && approval_holds(state, call, false)
 }
 
-/// Finds calls that a tool declared repeatable in an earlier process, and that are not repeatable in this one.
-/// Such calls are recorded as in doubt: their outcome has to be found out before the run goes on.
+/// Finds calls that their tool declared repeatable in an earlier process, but not in this one. Records these
+/// calls as in doubt: their outcome has to be found out before the run goes on.
 pub(crate) fn doubt_answered(state: &mut ConversationState) -> Result<(), Error> {
     let doubtful = doubtful_calls(state);
     match doubtful.is_empty() {

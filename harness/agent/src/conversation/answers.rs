@@ -27,10 +27,11 @@ impl Chat {
         waiting(&self.state.machine, self.state.conversation())
     }
 
-    /// The calls whose outcome is not known, in order: the process that ran them has ended, and they may not
-    /// run again. If your program can find out the outcome of such a call, it records the outcome by
-    /// [`settle`](Self::settle). [`resume`](Self::resume) finds out the others through their tools, if these
-    /// can [`reconcile`](macro@harness_core::tool). The model gets the rest as calls in doubt.
+    /// The calls whose outcome is not known, in order: the process that ran them has ended, and they may not run
+    /// again. If your program can find out the outcome of such a call, it records the outcome by
+    /// [`settle`](Self::settle). If a tool can [`reconcile`](macro@harness_core::tool), [`resume`](Self::resume)
+    /// finds out the outcomes of its calls through it. If an outcome is still unknown then, the model is told
+    /// that the call is in doubt.
     pub fn in_doubt(&self) -> Vec<OpenCall> {
         in_doubt(&self.state.machine, self.state.conversation())
     }
@@ -83,8 +84,8 @@ impl Chat {
 
     /// Replaces the metadata of the conversation: its owner, title and tags. Like
     /// [`Journal::describe`](harness_core::journal::Journal::describe), this method creates the conversation if
-    /// it does not exist yet. For a conversation that is open here, use this method and not that of the
-    /// journal: if other code creates the conversation meanwhile, the first message is refused.
+    /// it does not exist yet. If the conversation is open here, use this method and not `Journal::describe`: if
+    /// other code creates the conversation meanwhile, the first message is refused.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if the conversation is not in a journal, and as

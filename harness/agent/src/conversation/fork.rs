@@ -33,7 +33,8 @@ pub(crate) async fn fork_conversation(
     };
     let (journal, id) = (Arc::clone(journal), conversation);
     check_id(id)?;
-    // If this conversation was opened in the middle of a run, the fact of the opening is not written yet.
+    // If this conversation was opened in the middle of a run, the fact that records the opening is not written
+    // yet.
     let facts = match state.only_looked_at && facts == count {
         true => durable.written(),
         false => facts,
@@ -119,7 +120,7 @@ async fn split_fork(
     Ok((base, rest))
 }
 
-/// The facts that end the open run of the original in the fork.
+/// The facts for the fork that end its run, if the original has an open run.
 fn parting(machine: &Machine, elapsed: u64) -> Result<Vec<Envelope>, Error> {
     let reopened = is_run_unfinished(machine).then(|| Fact::Reopened { doubtful: Vec::new() });
     let facts = reopened.into_iter().chain([Fact::Forked {}]);

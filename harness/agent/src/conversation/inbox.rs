@@ -56,9 +56,9 @@ impl Inbox {
         }
     }
 
-    /// The calls that wait for somebody in a conversation and in the conversations of the agents
-    /// that its waiting calls run, at any depth: each with the name of its conversation, by which
-    /// it is [decided](Self::decide) or [settled](Self::settle).
+    /// The calls that wait for somebody, in a conversation and in the conversations of the agents that its
+    /// waiting calls run, at any depth. Each call comes with the name of its conversation. Pass that name to
+    /// [`decide`](Self::decide) or [`settle`](Self::settle).
     ///
     /// # Errors
     /// Fails as [`waiting`](Self::waiting) does.
@@ -87,10 +87,10 @@ impl Inbox {
         Ok(found)
     }
 
-    /// The state of a conversation, made from its facts: its messages, the usage of its last run, the calls
-    /// that wait, and whether a run is [going on](Machine::is_going). This method does not open the
-    /// conversation and changes nothing, so another process may have the conversation open. To find out whether
-    /// one has, use [`Agent::open`], which then fails with [`ErrorKind::Busy`]. A call that had started when
+    /// The state of a conversation, made from its facts: its messages, the usage of its last run, the calls that
+    /// wait, and whether a run is [going on](Machine::is_going). This method does not open the conversation and
+    /// changes nothing, so another process may have the conversation open. To find out whether it is open
+    /// elsewhere, use [`Agent::open`], which then fails with [`ErrorKind::Busy`]. A call that had started when
     /// its process ended is in doubt only after the conversation is opened.
     ///
     /// ```

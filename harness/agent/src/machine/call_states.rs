@@ -68,7 +68,7 @@ pub(crate) struct ApprovedCall {
     pub(crate) begun: bool,
     /// Whether the call's agent has waited. The agent may have done something before.
     pub(crate) waited: bool,
-    /// The review by the tool on which the decision is based.
+    /// The review that the tool made of the call, if the decision is based on one.
     pub(crate) reviewed: Option<Arc<Reviewed>>,
     /// Whether the call runs no tool, because it is not valid. Its result is an error message for the model.
     pub(crate) runs_nothing: bool,
@@ -251,10 +251,10 @@ impl ToolCallStates {
     }
 }
 
-/// The idempotency key of a call. It is the same for every attempt, even after the program was started again.
-/// It is made from the last message before the call that is not the model's, and the call's id, name and
-/// arguments: two answers to the same message may use one id for two calls. The name of the conversation comes
-/// first, if it has one, so the same call has another key in a fork.
+/// The idempotency key of a call. It is the same for every attempt, even after the program was started again. It
+/// begins with the name of the conversation, if it has one, so the same call has another key in a fork. The id
+/// of the last message before the call that the model did not write follows. Then the id, the name and the
+/// arguments of the call follow, because two answers to the same message may use one id for two calls.
 pub(crate) fn idempotency_key(
     conversation: Option<&str>,
     transcript: &Transcript,

@@ -1,4 +1,4 @@
-//! What is known of the messages with which a conversation began, such as a transcript from elsewhere.
+//! What is known about the messages with which a conversation began, such as a transcript from elsewhere.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,8 +11,8 @@ use harness_core::{
 /// The late ends of calls that are reported in the messages with which a conversation began.
 #[derive(Clone, Debug, Default)]
 pub(super) struct InitialMessages {
-    /// The reports about each call, by the id of the call. The library may have added them, or a text may quote
-    /// them, which cannot be distinguished. So there may be several for one call.
+    /// The reports about each call, by the id of the call. The library may have added a report, or another text
+    /// may quote it. These cases cannot be distinguished, so there may be several reports about one call.
     ends: HashMap<String, Vec<String>>,
     /// The reports about each call as one text, with the name under which the whole result is kept.
     told: HashMap<String, (String, Option<String>)>,
@@ -34,7 +34,7 @@ impl InitialMessages {
         let mut ends: HashMap<String, Vec<String>> = HashMap::new();
         let mut running: Vec<(String, String)> = Vec::new();
         // The calls with a report inside a tool's result. The library adds reports there, but the tool may have
-        // written it, too.
+        // written such a text itself.
         let mut doubtful: HashSet<String> = HashSet::new();
         let mut asked: Option<&Message> = None;
         for message in messages {

@@ -167,7 +167,7 @@ pub(crate) fn without_schema<'m>(message: &'m Message, schema: Option<&Value>) -
     }
 }
 
-/// The reason why no answer can be read as the type, or no answer with one of the alternatives of an enum.
+/// Why no JSON value at all can be read as the type, or why no value can be read as one alternative of an enum.
 /// `None` if answers can be read.
 pub(crate) fn unreadable<T: Answer>() -> Option<String> {
     let schema = schema_of_answer::<T>();

@@ -1,5 +1,5 @@
 //! The reports of running calls: the progress of tools, at a limited rate, and the events of agents that the
-//! calls run. Of each call, only the latest progress report is passed on, at most ten times a second. All
+//! calls run. For each call, only the latest progress report is passed on, at most ten times a second. All
 //! events of agents are passed on, in order.
 
 use std::{
@@ -86,10 +86,11 @@ struct PendingReports {
     waker: Option<Waker>,
     /// Whether the run is over. Then reports are dropped.
     is_over: bool,
-    /// How many agents in calls wait for a person now. `since` is the time from which at least one does.
+    /// How many agents in calls wait for a person now.
     asking: usize,
     since: Option<Instant>,
-    /// How long agents in calls have waited for a person since the time was last taken.
+    /// How long agents in calls have waited for a person since the last call of
+    /// [`take_wait_time`](ProgressSender::take_wait_time).
     asked: Duration,
 }
 

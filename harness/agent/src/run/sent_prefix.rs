@@ -1,4 +1,5 @@
-//! The prefix of requests to a model whose reasoning is bound to it, in the form in which it is sent.
+//! The prefix of requests in the form in which it is sent, for a model that accepts its earlier reasoning only
+//! after the same prefix.
 
 use harness_schema::{SchemaCache, ToolSchema};
 use serde_json::{Map, Value};

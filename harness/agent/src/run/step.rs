@@ -19,7 +19,7 @@ pub(crate) enum RunStep {
     Decide {
         /// The calls to decide.
         calls: Vec<ToolCall>,
-        /// Calls beyond the number that one answer may have. They do not run.
+        /// The calls that exceed the largest number of calls in one answer. They do not run.
         surplus: Vec<ToolCall>,
     },
     /// Run these calls. They may run at the same time.

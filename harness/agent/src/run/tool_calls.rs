@@ -60,7 +60,7 @@ pub(crate) fn begin(
     })
 }
 
-/// A call that waits for a place.
+/// A call that waits until its tool's concurrency limit lets it begin.
 type QueuedCall = Pin<Box<dyn Future<Output = (DueCall, Option<ConcurrencyPermit>)> + Send>>;
 
 /// A call that is about to begin.
@@ -72,7 +72,7 @@ struct DueCall {
 }
 
 impl RunDriver<'_> {
-    /// Records results for the calls beyond the number that one answer may have. They do not run.
+    /// Records results for the calls that exceed the largest number of calls in one answer. They do not run.
     pub(crate) fn refuse(&mut self, surplus: &[ToolCall]) -> Result<(), Error> {
         for call in surplus {
             let most = self.state.spending.guard.of_one_answer(usize::MAX);
@@ -328,7 +328,8 @@ impl RunDriver<'_> {
         self.call_all(calls.iter().map(|call| DueCall { call: call.clone(), started: true })).await
     }
 
-    /// Takes the place of a call. If there is none, returns a future that waits for a place.
+    /// Acquires a permit for a call, if its tool has a concurrency limit. If no permit is free, returns a future
+    /// that waits for one.
     fn place_of(
         &mut self,
         offered: &RunTools,

@@ -31,9 +31,9 @@ impl Agent {
     ///   is complete, because an agent costs money.
     /// - The agent runs inside the future of its caller: whatever stops the caller also stops the agent.
     /// - The agent has its own conversation. If the caller's conversation is in a
-    ///   [journal](harness_core::journal), that of the agent is stored there as `<caller>/<call id>`. If the
-    ///   process ends, the agent continues there later. The conversation is deleted with that of the caller.
-    ///   Without a journal, it ends with the call.
+    ///   [journal](harness_core::journal), the agent's conversation is stored there as `<caller>/<call id>`. If
+    ///   the process ends, the agent continues there later. The agent's conversation is deleted together with
+    ///   the caller's conversation. Without a journal, the agent's conversation ends with the call.
     /// - The agent's spending counts for its caller and is limited by the caller's limits: see
     ///   [`Budget`](harness_core::policy::Budget).
     /// - The agent's own [permissions](harness_core::policy::Permissions) and those of its callers apply to its
