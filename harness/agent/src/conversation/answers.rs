@@ -57,8 +57,9 @@ impl Chat {
     /// journal when this method returns. [`resume`](Self::resume) continues the run.
     ///
     /// # Errors
-    /// Fails as [`decide`](Self::decide) does. Also fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if the
-    /// answer to a tool's question is nested too deep.
+    /// Fails as [`decide`](Self::decide) does. Also fails with
+    /// [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if the answer to a tool's question
+    /// is nested too deep.
     pub async fn settle(&mut self, settlement: Settlement) -> Result<(), Error> {
         self.state.catch_up_before_change().await?;
         self.state.resolve_call(&CallResolution::Settle(settlement)).await
@@ -88,8 +89,8 @@ impl Chat {
     /// other code creates the conversation meanwhile, the first message is refused.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if the conversation is not in a journal, and as
-    /// [`save`](Self::save) does.
+    /// Fails with [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if the conversation
+    /// is not in a journal, and as [`save`](Self::save) does.
     pub async fn describe(&mut self, metadata: &Metadata) -> Result<(), Error> {
         self.state.describe(metadata).await
     }
@@ -105,8 +106,9 @@ impl Chat {
     /// with the next run. If the conversation was only opened, in the middle of a run, nothing is written yet.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Journal`](harness_core::error::ErrorKind::Journal) if the facts cannot be written, and with
-    /// [`ErrorKind::Conflict`](harness_core::error::ErrorKind::Conflict) if another owner has continued the conversation.
+    /// Fails with [`ErrorKind::Journal`](harness_core::error::ErrorKind::Journal) if the facts cannot be written,
+    /// and with [`ErrorKind::Conflict`](harness_core::error::ErrorKind::Conflict) if another owner has continued
+    /// the conversation.
     pub async fn save(&mut self) -> Result<(), Error> {
         self.state.save().await
     }
