@@ -166,7 +166,8 @@ impl Agent {
         &self.0.trace
     }
 
-    /// The secret values to hide in texts: those of the provider and those that the program has added.
+    /// The secret values to hide in texts. The provider knows some of them, and the program has added the
+    /// others.
     pub(super) fn secrets(&self) -> &Secrets {
         &self.0.secrets
     }
@@ -545,9 +546,9 @@ impl AgentBuilder {
 
     /// Sets whether results larger than [`ToolLimits::output`] are kept in full. The default is `true`. The
     /// conversation's [journal](harness_core::journal) keeps them if it
-    /// [can](harness_core::journal::Journal::can_keep_spills), else the [folder](Self::spill_folder) does.
-    /// Without either, the part that is cut off is lost. The model gets the beginning and the end of such a
-    /// result, and the name of the full result. The model reads the rest with the tool `read_result`, which
+    /// [can](harness_core::journal::Journal::can_keep_spills), else the [folder](Self::spill_folder) does. If
+    /// neither can keep them, the part that is cut off is lost. The model gets the beginning and the end of such
+    /// a result, and the name of the full result. The model reads the rest with the tool `read_result`, which
     /// each request then offers if the agent has other tools.
     ///
     /// ```

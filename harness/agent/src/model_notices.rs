@@ -52,7 +52,7 @@ pub(super) fn unanswered_notice(awaited: &Awaited) -> (CallOutcome, String) {
     (CallOutcome::InDoubt, text)
 }
 
-/// The text for the model about a call that waited, and whose deadline has passed.
+/// The text for the model about a waiting call whose deadline has passed.
 pub(super) fn nobody_answered() -> (CallOutcome, String) {
     let text = "Nobody has answered this call in the time that there was: it may have partly run. Check what it did \
                 before you repeat it.";

@@ -20,7 +20,7 @@ use harness_core::{
 pub struct OpenCall {
     /// The call, as the model wrote it.
     pub call: ToolCall,
-    /// The arguments that a person saw and allowed: those of the call, with the tool's defaults at that time.
+    /// The arguments that a person saw and allowed: the call's arguments, and the tool's defaults at that time.
     /// `None` if no person has decided about the call. A program that answers an
     /// [external](harness_core::tool::Tool::external) call itself uses these arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]

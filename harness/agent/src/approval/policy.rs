@@ -280,8 +280,8 @@ impl<'a> ApprovalPolicy<'a> {
         Some(self.judge(tool, &arguments, review))
     }
 
-    /// The name of the person whose approver applies. `None` if the agent's own approver applies, or none
-    /// exists.
+    /// The name of the person whose approver applies. `None` if the agent's own approver applies, or if there is
+    /// no approver.
     fn person(self) -> Option<&'a str> {
         self.approver().and_then(|(person, _)| person)
     }
@@ -339,7 +339,7 @@ fn own_result_decision() -> Decision {
     Decision::Allow { side_effects, repeat, by, reviewed: None, binding: None }
 }
 
-/// The folder in which a call runs: that of its review, or else the current folder of the process.
+/// The folder in which a call runs. The review can set it. By default, it is the current folder of the process.
 fn folder_of(review: Option<&Review>) -> Option<PathBuf> {
     let folder = review.and_then(|review| review.folder.clone());
     folder.or_else(|| std::env::current_dir().ok())

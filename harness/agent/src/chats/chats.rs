@@ -176,7 +176,7 @@ impl Chats {
 
     /// Stops the current run of a conversation. If there is none, cancels the next run that waits. The run ends
     /// as [`Outcome::Cancelled`](crate::Outcome::Cancelled), and the next waiting message is sent. Returns
-    /// whether there was such a run.
+    /// whether a run was stopped or cancelled.
     pub fn stop(&self, conversation: impl AsRef<str>) -> bool {
         let Some(slot) = self.shared.lock().by_id.get(conversation.as_ref()).cloned() else {
             return false;

@@ -71,8 +71,8 @@ pub(crate) fn window_or(state: &ConversationState, used: ContextUsage) -> u64 {
     window_tokens(state).unwrap_or(used.tokens)
 }
 
-/// The size of the window in tokens for a request for a summary. If such a request of fewer tokens was refused
-/// as too large, the window counts as no larger than that request.
+/// The size of the window in tokens for a request for a summary. If the vendor has refused a smaller request for
+/// a summary as too large, the window counts as no larger than that request.
 pub(crate) fn window_to_sum_up(state: &ConversationState, used: ContextUsage) -> u64 {
     let window = window_or(state, used);
     state.machine.too_large().map_or(window, |refused| refused.min(window))

@@ -53,7 +53,7 @@ impl SentFile<'_> {
         self.kind == MediaKind::Image
     }
 
-    /// How many bytes of the request this file takes. A file that is only referenced takes none.
+    /// How many bytes of the request this file takes. A file that is only referenced takes no bytes.
     fn bytes(&self) -> u64 {
         let room = self.media.size().map_or(0, |_| self.media.room());
         u64::try_from(room).unwrap_or(u64::MAX)

@@ -224,7 +224,7 @@ fn words_of_summary(window: u64) -> u64 {
     (percent(window, SUMMARY) / 2).clamp(60, 1_500)
 }
 
-/// Requests a summary as text, after the whole conversation as it is sent.
+/// Requests a summary as text. The request contains the whole conversation as it is sent.
 async fn request_whole_summary(
     run: &mut RunDriver<'_>,
     used: ContextUsage,

@@ -124,9 +124,9 @@ pub(crate) struct SummaryLength {
 /// The form in which a summary is requested.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum SummaryForm {
-    /// As text, after the whole conversation as it is sent.
+    /// As text. The request contains the whole conversation as it is sent.
     Whole(SummaryLength),
-    /// As structured output, after the conversation in short form.
+    /// As structured output. The request contains the conversation in short form.
     Short(SummaryLength, RequestPurpose),
     /// As the vendor's own summary.
     Vendor,

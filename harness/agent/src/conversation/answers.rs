@@ -65,11 +65,11 @@ impl Chat {
         self.state.resolve_call(&CallResolution::Settle(settlement)).await
     }
 
-    /// Begins another conversation of the same journal with the first `facts` facts of this one. Results are
-    /// kept, and no call runs again. A call that was open at that fact becomes a call that has not started, or
-    /// a call in doubt if it had started. If this conversation has withdrawn an *always* after that fact, the
-    /// *always* is also withdrawn in the new conversation. The owner, title and tags of this conversation are
-    /// not copied: [describe](harness_core::journal::Journal::describe) the new conversation.
+    /// Begins another conversation of the same journal with the first `facts` facts of this conversation.
+    /// Results are kept, and no call runs again. A call that was open at that fact becomes a call that has not
+    /// started, or a call in doubt if it had started. If this conversation has withdrawn an *always* after that
+    /// fact, the *always* is also withdrawn in the new conversation. The owner, title and tags of this
+    /// conversation are not copied: [describe](harness_core::journal::Journal::describe) the new conversation.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if this

@@ -49,8 +49,8 @@ impl Chat {
 
     /// Continues a run that was stopped, or whose process has ended, after its last complete fact. Results of
     /// tools are kept, and the model is asked again. If the conversation is in a
-    /// [journal](harness_core::journal), some calls are finished first: those that had not started, those that
-    /// may be repeated, and those that were answered meanwhile. If the model's answer broke off in the middle,
+    /// [journal](harness_core::journal), some calls are finished first: calls that had not started, calls that
+    /// may be repeated, and calls that were answered meanwhile. If the model's answer broke off in the middle,
     /// the model gets a notice and continues there. Await the returned value for the reply.
     ///
     /// What the run has spent so far still counts, so a run that has reached a limit stops again at that limit.
@@ -165,10 +165,10 @@ impl Chat {
         self.state.budget()
     }
 
-    /// The grants in this conversation: what people have allowed by *always*, in the order of their answers. An
-    /// *always* for a call of an agent in a tool call holds only in that agent's own conversation,
-    /// `<caller>/<call id>`. To read or [`revoke`](Self::revoke) such a grant, open that conversation with
-    /// [`Agent::open`] while the caller does not run the agent.
+    /// The grants in this conversation: what people have allowed by *always*, in the order of their answers. If
+    /// a tool call runs an agent, an *always* for a call of that agent holds only in the agent's own
+    /// conversation, `<caller>/<call id>`. To read or [`revoke`](Self::revoke) such a grant, open that
+    /// conversation with [`Agent::open`] while the caller does not run the agent.
     pub fn grants(&self) -> &[Grant] {
         &self.state.approvals.grants
     }

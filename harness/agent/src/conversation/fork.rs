@@ -15,7 +15,7 @@ use harness_core::{
     trace::AppendOutcome,
 };
 
-/// Begins a new conversation with the first `facts` facts of this one.
+/// Begins a new conversation with the first `facts` facts of the conversation in `state`.
 pub(crate) async fn fork_conversation(
     state: &mut ConversationState,
     conversation: &str,

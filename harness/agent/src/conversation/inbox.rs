@@ -36,9 +36,9 @@ const ANSWERS: u32 = 16;
 
 impl Inbox {
     /// The waiting calls of a conversation, in order, including those whose deadline has passed. Calls in doubt
-    /// are listed only by [`Chat::in_doubt`](crate::Chat::in_doubt). If the conversation is that of an [agent
-    /// in a call](Agent::as_tool), the list is empty once that call has a result or was stopped, because the
-    /// agent does not continue then.
+    /// are listed only by [`Chat::in_doubt`](crate::Chat::in_doubt). If an [agent in a call](Agent::as_tool) has
+    /// the conversation, the agent does not continue after its call has got a result or was stopped. Then the
+    /// list is empty.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Journal`] if the conversation cannot be read, and with

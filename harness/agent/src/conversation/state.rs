@@ -208,8 +208,8 @@ impl ConversationState {
     /// Sets the options of the current run.
     pub(crate) fn set_options(&mut self, options: Option<Box<RunOptions>>) {
         if options.as_ref().is_some_and(|options| options.tools.is_some()) {
-            // The tools of this run may have the same address as those of an earlier run, so the cached prefix
-            // cannot be used.
+            // The tools of this run may have the same address as the tools of an earlier run, so the cached
+            // prefix cannot be used.
             self.requests.prefix = None;
         }
         self.options = options;

@@ -52,7 +52,7 @@ pub(crate) enum CallStatus {
     Waiting(Wait, ApprovedCall),
     Allowed(ApprovedCall),
     Started(ApprovedCall),
-    /// The call had started in a process that is gone, and may not run again. Its outcome is not known.
+    /// The call had started in an earlier process, and may not run again. Its outcome is not known.
     Doubtful(ApprovedCall),
     Finished(ToolResult),
 }
@@ -62,7 +62,7 @@ pub(crate) enum CallStatus {
 pub(crate) struct ApprovedCall {
     pub(crate) effects: SideEffects,
     pub(crate) repeat: Repeat,
-    /// Whether the call had started in a process that is gone.
+    /// Whether the call had started in an earlier process.
     pub(crate) again: bool,
     /// Whether the call, or its agent, has asked a question. Then the call had begun before it waited.
     pub(crate) begun: bool,
@@ -84,8 +84,8 @@ pub(crate) struct ApprovedCall {
 }
 
 impl ApprovedCall {
-    /// The arguments with which the call runs: those that a person saw, or else those of the model with the
-    /// tool's defaults.
+    /// The arguments with which the call runs: the arguments that a person saw, if a person saw them, or else
+    /// the model's arguments with the tool's defaults.
     pub(crate) fn arguments(&self, call: &ToolCall, tool: &Tool) -> Result<Arguments, Error> {
         match &self.binding {
             Some(seen) => Ok(seen.arguments.clone()),
@@ -192,7 +192,8 @@ impl ToolCallStates {
             CallStatus::Finished(_) => Some(None),
             CallStatus::Asked | CallStatus::Doubtful(_) | CallStatus::Waiting(..) => None,
         });
-        // Calls that have started take part in the batch, so that a call waits if it may not run beside them.
+        // Calls that have started are part of the batch. So a call waits if it may not run at the same time as
+        // they do.
         let batch = schedule::next_batch(open.flatten());
         if batch.is_empty() && !started {
             return Action::AwaitAnswers;
@@ -232,8 +233,8 @@ impl ToolCallStates {
         }
     }
 
-    /// Records that the process which ran the calls is gone. Calls that may not run again become calls in
-    /// doubt: those in `doubtful`, and those whose approval does not allow it.
+    /// Records that the process which ran the calls has ended. Calls that may not run again become calls in
+    /// doubt. These are the calls in `doubtful`, and the calls whose approval does not allow a second run.
     pub(crate) fn reopen(&mut self, doubtful: &[String]) {
         let ids: Vec<String> = self.calls.iter().map(|call| call.call.id().to_owned()).collect();
         for id in ids {

@@ -256,7 +256,7 @@ impl Machine {
         (calling.calls.len().saturating_sub(calling.undecided), calling.calls.len())
     }
 
-    /// The ids of all calls so far. A new call must not have one of them.
+    /// The ids of all calls so far. A new call must not have one of these ids.
     pub(crate) fn call_ids(&self) -> &Arc<HashSet<String>> {
         &self.call_ids
     }
@@ -294,8 +294,8 @@ impl Machine {
         those.map(|call| call.call.id().to_owned()).collect()
     }
 
-    /// The calls whose outcome is not known, in order. They had started in a process that is gone, and may not
-    /// run again.
+    /// The calls whose outcome is not known, in order. They had started in an earlier process, and may not run
+    /// again.
     pub fn in_doubt(&self) -> impl Iterator<Item = &ToolCall> {
         self.calls().filter_map(|CallState { call, status, .. }| match status {
             CallStatus::Doubtful(_) => Some(call),
@@ -325,7 +325,8 @@ impl Machine {
         })
     }
 
-    /// Whether this call belongs to the conversation and its late end is not recorded yet.
+    /// Whether this call belongs to the conversation, and no fact records yet that it ended after it was
+    /// stopped.
     pub(crate) fn needs_end_of(&self, ended: &CallIdentity) -> bool {
         let messages = self.transcript.messages();
         let is_it =

@@ -61,8 +61,8 @@ impl Machine {
         self.window.view.as_deref().map_or(all, EditedContext::sent_view)
     }
 
-    /// The messages as they are sent to the model that has made a summary of its own. `None` without such a
-    /// summary.
+    /// The messages as they are sent to the model that has made a summary of its own. `None` if no model has
+    /// made one.
     pub(crate) fn vendor_sent_view(&self) -> Option<ContextView<'_>> {
         self.window.view.as_deref()?.vendor_sent_view()
     }
@@ -227,8 +227,8 @@ impl Machine {
         message.is_some_and(Message::is_by_program)
     }
 
-    /// The report for the model about the late end of a call, and the names under which the whole result is
-    /// kept.
+    /// The report for the model that a call ended after it was stopped, and the names under which the whole
+    /// result is kept.
     pub(crate) fn late_end_of(&self, call: &str) -> Option<(&str, Option<&str>)> {
         let ContextState { ended, given, .. } = &self.window;
         let ended = ended.get(call).map(|(text, names)| (text.as_str(), names.as_deref()));
@@ -245,12 +245,14 @@ impl Machine {
         self.window.given.messages()
     }
 
-    /// Whether the messages with which the conversation began already contain the report about this late end.
+    /// Whether the messages with which the conversation began already report that this call ended after it was
+    /// stopped.
     pub(crate) fn has_given_end(&self, tool: &str, result: &ToolResult) -> bool {
         self.window.given.has_end(result.call_id(), &late_end(tool, result))
     }
 
-    /// Whether the result at this place also contains a report about the late end of an earlier call.
+    /// Whether the result at this position also contains a report that an earlier call ended after it was
+    /// stopped.
     fn has_news(&self, place: (usize, usize)) -> bool {
         self.window.news.contains(&place)
     }

@@ -40,11 +40,11 @@ pub(super) struct ContextState {
     pub(super) has_shortened: bool,
     /// The indexes of the messages that have files.
     pub(super) with_files: Vec<usize>,
-    /// The results that also contain a report about the late end of an earlier call: the index of the message,
-    /// and the number of the result in it.
+    /// The results that also contain a report that an earlier call ended after it was stopped: the index of the
+    /// message, and the number of the result in it.
     pub(super) news: Vec<(usize, usize)>,
-    /// The report about each late end of a call, and the names under which the whole result is kept, by the id
-    /// of the call.
+    /// For each call that ended after it was stopped, by its id: the report about this, and the names under
+    /// which the whole result is kept.
     pub(super) ended: HashMap<String, (String, Option<String>)>,
     /// What is known of the messages with which the conversation began.
     pub(super) given: InitialMessages,
@@ -85,7 +85,7 @@ impl ContextState {
     }
 
     /// Reads the messages with which the conversation begins. Records which of them have files, whether
-    /// arguments were shortened, and the reports about late ends of calls.
+    /// arguments were shortened, and the reports about calls that ended after they were stopped.
     pub(super) fn set_initial_messages(&mut self, messages: &Messages) {
         self.has_shortened |= has_line(messages);
         let files = messages.iter().enumerate().filter(|(_, message)| has_files(message));
@@ -313,7 +313,7 @@ pub(super) struct VendorView {
     pub(super) sent: Transcript,
 }
 
-/// The messages as they are sent to one model, and how they correspond to those of the transcript.
+/// The messages as they are sent to one model, and how they correspond to the messages of the transcript.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ContextView<'a> {
     pub(crate) sent: &'a Transcript,

@@ -22,8 +22,8 @@ const THOUGHTS: [[&str; 2]; 4] = [
     ["[THINK]", "[/THINK]"],
 ];
 
-/// Special tokens of templates that some servers leave at the ends of a text, besides those of the form
-/// `<|name|>`.
+/// Special tokens of templates that some servers leave at the ends of a text. Tokens of the form `<|name|>` are
+/// not in this list.
 const MARKS: [&str; 9] =
     ["<s>", "</s>", "<bos>", "<eos>", "<end_of_turn>", "[INST]", "[/INST]", "[BOS]", "[EOS]"];
 

@@ -141,7 +141,8 @@ impl<T> AnswerReader<T> {
     }
 }
 
-/// A type of which a model can give a value as its answer: it can be read from JSON and has a schema.
+/// A type of answers: a model can give a value of the type as its answer. The type can be read from JSON and has
+/// a schema.
 ///
 /// This trait holds for every type that derives `serde::Deserialize` and `schemars::JsonSchema` and contains no
 /// references: structs, enums (a choice between answers), and also lists, numbers and the like. The model gets

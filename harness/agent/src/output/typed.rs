@@ -383,10 +383,10 @@ impl Run<'_> {
     /// not count for the conversation.
     ///
     /// # Errors
-    /// The run fails before its first request if one of the tools may not be repeated, because an answer is
-    /// checked again if the process ends before the verdict is recorded. So each tool has to declare `"none"`
-    /// or `"read"`, or be `idempotent`. The run also fails if a tool is an agent, is answered by the program,
-    /// or takes a [`State<T>`](harness_core::tool::State) that was not set.
+    /// The run fails before its first request if one of the tools may not be repeated. If the process ends
+    /// before the verdict is recorded, the answer is checked again. So each tool has to declare `"none"` or
+    /// `"read"`, or be `idempotent`. The run also fails if a tool is an agent, is answered by the program, or
+    /// takes a [`State<T>`](harness_core::tool::State) that was not set.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}, tool, tools};

@@ -223,7 +223,7 @@ pub(crate) fn call_hash(
     }
 }
 
-/// The result of a call that an earlier run of this process told to stop and that still runs.
+/// The result of a call that still runs, although an earlier run of this process has asked it to stop.
 pub(crate) fn still_running_result(call: &str) -> ToolResult {
     ToolResult::new(call, CallOutcome::StillRunning, [ToolContent::Text(still_running_notice())])
 }

@@ -271,7 +271,8 @@ impl<'a> RunDriver<'a> {
         all
     }
 
-    /// The result of a late end in the form for the model. `None` if the run is stopped meanwhile.
+    /// The result of a call that ended after it was stopped, in the form for the model. `None` if the run is
+    /// stopped meanwhile.
     async fn readable_late_result(
         &mut self,
         call: &str,
@@ -347,8 +348,8 @@ impl<'a> RunDriver<'a> {
         self.state.record(&Fact::CallEnded { tool, result })
     }
 
-    /// The result of a call that may have run before, in a process that is gone. If the call has failed now or
-    /// did not start, the outcome of the earlier attempt is still unknown.
+    /// The result of a call that may have run before, in an earlier process. If the call has failed now or did
+    /// not start, the outcome of the earlier attempt is still unknown.
     pub(crate) fn of_all_tries(&self, result: ToolResult) -> ToolResult {
         let granted = self.state.machine.approved(result.call_id());
         let has_entered = self.calls.contexts.has_entered(result.call_id());

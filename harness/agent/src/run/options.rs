@@ -49,7 +49,7 @@ impl RunOptions {
         }
     }
 
-    /// The permissions that apply in addition to those of the agent.
+    /// The permissions that apply in addition to the agent's permissions.
     pub(crate) fn sides(&self) -> impl Iterator<Item = &Arc<Permissions>> + Clone {
         let above = self.caller.as_ref().map(|caller| caller.rules().permissions.as_slice());
         self.permissions.iter().chain(above.unwrap_or_default())

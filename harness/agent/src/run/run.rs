@@ -150,7 +150,7 @@ impl<'a> Run<'a> {
         Run { state, input, watch, stops, tool_time, budget, anew, options, call }
     }
 
-    /// Lets the run take in these messages in addition to those of its own [`steering`](Self::steering).
+    /// Lets the run take in these messages in addition to the messages of its own [`steering`](Self::steering).
     pub(crate) fn with_steering(mut self, steering: &Steering) -> Self {
         self.options().handed_on = Some(steering.clone());
         self
@@ -216,10 +216,11 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// Adds permissions for this run to those of the [agent](crate::AgentBuilder::permissions). A call is denied
-    /// if either of the two denies it, and needs a person's approval if either requires that. If either allows a
-    /// call, its side effects alone do not make an approval necessary: see [`Permissions`]. So set the rules for
-    /// all users on the agent, and the additional rules for one user on the run.
+    /// Adds permissions for this run to the permissions of the [agent](crate::AgentBuilder::permissions). A call
+    /// is denied if the run's or the agent's permissions deny it. It needs a person's approval if the run's or
+    /// the agent's permissions require that. If either of them allow a call, its side effects alone do not make
+    /// an approval necessary: see [`Permissions`]. So set the rules for all users on the agent, and the
+    /// additional rules for one user on the run.
     ///
     /// The permissions are not written to a journal: set them again for a run that is
     /// [resumed](crate::Chat::resume). A call that was allowed before and has not started is then checked again

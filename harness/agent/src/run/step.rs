@@ -28,7 +28,7 @@ pub(crate) enum RunStep {
     AwaitResults,
     /// Find out the outcomes of these calls.
     FindOut(Vec<ToolCall>),
-    /// Nothing in this run: its calls wait for something outside of it.
+    /// Nothing in this run: its calls wait for something outside of the run.
     AwaitAnswers,
     /// Check whether the answer is what the program wanted.
     Check,

@@ -360,7 +360,7 @@ impl RunDriver<'_> {
         Ok(())
     }
 
-    /// Records a call in doubt: it had started in a process that is gone, and its outcome is not known.
+    /// Records a call in doubt: it had started in an earlier process, and its outcome is not known.
     fn doubt(&mut self, call: &ToolCall, effects: SideEffects) -> Result<(), Error> {
         let (outcome, text) = lost_notice(effects);
         let result = ToolResult::new(call.id(), outcome, [ToolContent::Text(text)]);
@@ -519,7 +519,8 @@ impl RunDriver<'_> {
         if let Some(message) = self.calls.reports.last_of(call.id()) {
             self.report_progress(call.id(), &message);
         }
-        // Reports of late ends are added to the last result of a turn, so they have to be recorded before it.
+        // Reports about calls that ended after they were stopped are added to the last result of a turn. So they
+        // have to be recorded before that result.
         let heard = self.record_short_late_ends();
         let result = self.state.spending.guard.noted(&call, result);
         self.state.tracer.ran(&call, elapsed);

@@ -36,7 +36,7 @@ use harness_core::{
 };
 
 /// A conversation whose actions are done by another driver, one at a time. Such a driver is, for example, an
-/// engine that stores the facts of each action and continues on another machine if this one dies.
+/// engine that stores the facts of each action and continues on another machine if this machine fails.
 ///
 /// An action returns facts, which can be stored as JSON. They take effect only when they are passed to
 /// [`apply`](Self::apply). So a driver that has stored them can apply them later without doing the action
@@ -495,7 +495,8 @@ impl Steps {
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) while calls wait for
-    /// results or an answer is paused, and if no run goes on and the last run was not answered.
+    /// results, and while an answer is paused. Fails in the same way if no run goes on, unless the last run was
+    /// answered.
     pub fn steer(&self, message: impl Into<Message>) -> Result<Vec<Envelope>, Error> {
         let message = message.into().renewed();
         message.check_sendable()?;
@@ -516,8 +517,9 @@ impl Steps {
     ///
     /// # Errors
     /// Fails with [`ErrorKind::NotWaiting`] if the call does not wait for this outcome or the deadline has
-    /// passed. An answer to a tool's question also fails if the run was stopped, and with
-    /// [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if the answer is nested too deep.
+    /// passed. If the outcome is an answer to a tool's question, the method also fails if the run was stopped.
+    /// It fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if the answer is
+    /// nested too deep.
     pub fn settled(
         &self,
         settlement: Settlement,
@@ -649,8 +651,8 @@ impl Drop for ActionCalls {
     }
 }
 
-/// Claims the started calls for an action: all or none, and each only once. Returns `None` if other steps have
-/// started one of them, or one was claimed before.
+/// Claims the started calls for an action. Claims all of them or none, and each call only once. Returns `None`
+/// if other steps have started one of the calls, or if one of the calls was claimed before.
 ///
 /// # Errors
 /// Fails if one of the calls still runs in another future of the same action.

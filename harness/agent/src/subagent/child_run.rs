@@ -126,7 +126,7 @@ impl ChildRun {
         Some((name_of_agent(&parent.name, site.call.id(), self.number), parent))
     }
 
-    /// Counts an agent with these side effects whose conversation the program has opened itself.
+    /// Counts an agent whose conversation the program has opened itself. The agent has these side effects.
     ///
     /// # Errors
     /// Fails if the agent may not run.

@@ -404,7 +404,7 @@ impl SubagentHost {
 
 /// The data of a run that decisions about the calls of its agents depend on.
 pub(crate) struct CallerRules {
-    /// The permissions that apply in the run, including those of the runs above.
+    /// The permissions that apply in the run, including the permissions of the runs that have started it.
     pub(crate) permissions: Vec<Arc<Permissions>>,
     /// The sources that the conversation of the run has read.
     pub(crate) read: Sources,
