@@ -38,7 +38,7 @@ pub(crate) fn is_run_by_program(state: &ConversationState, call: &ToolCall) -> b
     approved.is_some_and(|it| state.approval_policy(&state.agent).is_for_program(call, it))
 }
 
-/// Whether a call that may have run already may run again. Both its tool and its approval must allow that.
+/// Whether a call may run again if it may have run before. Both its tool and its approval must allow that.
 pub(crate) fn may_repeat_call(state: &ConversationState, call: &ToolCall) -> bool {
     let in_journal = state.is_in_journal();
     let repeats = |tool: &Tool| repeat_of(tool, in_journal) != Repeat::Never && !tool.is_external();

@@ -246,7 +246,7 @@ impl ChatSlotState {
         Some(job)
     }
 
-    /// Adds a run to those that wait for their turn.
+    /// Adds a run to the waiting runs.
     pub(super) fn wait(&mut self, job: Option<QueuedRun>) {
         job.iter().for_each(QueuedRun::assign_own_run);
         self.jobs.extend(job);

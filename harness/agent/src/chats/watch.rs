@@ -164,7 +164,7 @@ impl ChatWatcher {
     ///
     /// This works for the last run of the conversation while this process keeps the events of that run: as long
     /// as the conversation is open or watched. Any other id has no effect: the stream then begins with the
-    /// beginning of the last run. Then the new ids contain another run name.
+    /// beginning of the last run. In that case, the new ids contain another run name.
     ///
     /// ```
     /// use futures_util::StreamExt as _;

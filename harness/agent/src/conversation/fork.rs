@@ -54,8 +54,8 @@ pub(crate) async fn fork_conversation(
         let mut appended = appended.map(drop);
         let mut outcome = AppendOutcome::Written;
         if appended.is_err() {
-            // The journal may have done the append although it failed, for example if the response was lost on
-            // the network.
+            // The journal may have done the append although it returned an error, for example if the response
+            // was lost on the network.
             let there = guarded(|| journal.read(id, shared.facts)).await;
             if there.is_ok_and(|there| there.facts == rest) {
                 (appended, outcome) = (Ok(()), AppendOutcome::ReadBack);

@@ -31,7 +31,7 @@ pub struct Inbox {
     pub(crate) journal: Arc<dyn Journal>,
 }
 
-/// How many times an answer is tried if others write into the conversation first.
+/// How many times the library tries to write an answer, if others write into the conversation first.
 const ANSWERS: u32 = 16;
 
 impl Inbox {

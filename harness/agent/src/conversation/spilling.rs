@@ -61,7 +61,7 @@ impl LargeResultStore {
         }
     }
 
-    /// The store for the answer to a call whose conversation this process has not opened.
+    /// The store for the answer to a call of a conversation that this process has not opened.
     pub(crate) fn of_unopened(
         agent: &Agent,
         journal: &Arc<dyn Journal>,

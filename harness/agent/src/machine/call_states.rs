@@ -274,7 +274,7 @@ pub(crate) fn idempotency_key(
 pub(crate) struct CallerName {
     pub(crate) conversation: String,
     pub(crate) call: String,
-    /// The id of the message that the model has answered with the call, if that is known.
+    /// The id of the message to which the model has replied with the call. `None` if it is not known.
     pub(crate) message: Option<String>,
 }
 
@@ -285,8 +285,8 @@ impl CallerName {
     }
 }
 
-/// The id of the message that the model has answered with the calls at the end of this transcript: the last
-/// message that is not the model's.
+/// The id of the message to which the model has replied with the calls at the end of this transcript: the last
+/// message that the model did not write.
 pub(crate) fn id_of_question(transcript: &Transcript) -> &str {
     let before = transcript.messages().iter().rev().find(|said| said.role() != Role::Assistant);
     before.map_or("", Message::id)

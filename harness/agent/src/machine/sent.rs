@@ -47,7 +47,7 @@ impl Machine {
         own.flatten().unwrap_or_else(|| self.readable())
     }
 
-    /// The messages as they are sent to every model without a summary of its own.
+    /// The messages as they are sent to every model that has made no summary of its own.
     pub(crate) fn readable(&self) -> ContextView<'_> {
         let sent = &self.transcript;
         let all = ContextView {

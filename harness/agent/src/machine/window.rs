@@ -239,7 +239,7 @@ impl EditedContext {
         self.vendor = Some(vendor);
     }
 
-    /// The messages as they are sent to every model without a summary of its own.
+    /// The messages as they are sent to every model that has made no summary of its own.
     pub(super) fn sent_view(&self) -> ContextView<'_> {
         ContextView {
             sent: &self.sent,

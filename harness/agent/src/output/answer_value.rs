@@ -213,7 +213,7 @@ fn is_value_start(text: &str) -> bool {
     inside.starts_with('"') || is_list
 }
 
-/// The position after the bracket that closes the one at the beginning of a text.
+/// The position after the closing bracket that belongs to the bracket at the beginning of the text.
 fn find_closing_bracket(text: &str) -> Option<usize> {
     let (mut open, mut in_string, mut escaped) = (0_usize, false, false);
     for (at, byte) in text.bytes().enumerate() {

@@ -21,8 +21,8 @@ use harness_core::{
 /// How often the model may answer again, unless the program sets another number.
 const TRIES: u32 = 2;
 
-/// A function that finds the value in the texts of an answer, or lists everything that is wrong with it. The
-/// value has the form of the requested object.
+/// A function that finds the value in the texts of an answer, or lists everything that is wrong with the answer.
+/// The value has the form of the requested object.
 type ReadAnswer = Arc<dyn Fn(&[String]) -> Result<Value, Vec<String>> + Send + Sync>;
 
 /// The form of the answer that a run wants. Cloning is cheap.

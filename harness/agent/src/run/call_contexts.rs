@@ -183,7 +183,7 @@ impl CallContexts {
         self.with_output_so_far(&state.agent, result)
     }
 
-    /// The result of a call that was stopped, with the output of its tool until then.
+    /// The result of a call that was stopped, with the output that its tool has produced so far.
     fn with_output_so_far(&self, agent: &Agent, result: ToolResult) -> ToolResult {
         let stopped = matches!(
             result.outcome(),

@@ -229,8 +229,8 @@ impl<'a> RunDriver<'a> {
         recorded.and(self.count_early())
     }
 
-    /// Records the calls that started early, when the answer is complete or interrupted. Calls that are part of
-    /// the answer count as started. The others are dropped.
+    /// Records the calls that started early. It is called when the answer is complete or interrupted. Calls that
+    /// are part of the answer count as started. The other calls are dropped.
     pub(crate) fn count_early(&mut self) -> Result<(), Error> {
         let Self { state, calls: CallProgress { early, .. }, .. } = self;
         let machine = &state.machine;
@@ -255,8 +255,9 @@ impl<'a> RunDriver<'a> {
         self.watch.tell(Event::ToolDropped { call });
     }
 
-    /// Records the late ends of calls that were told to stop and went on. Their large results are stored like
-    /// those of other calls. If the run is stopped meanwhile, the next run records the rest.
+    /// Records the ends of calls that went on after they were told to stop. Their large results are stored like
+    /// the large results of other calls. If the run is stopped meanwhile, the next run records the remaining
+    /// ends.
     pub(crate) async fn record_late_ends(&mut self) -> Result<(), Error> {
         let (ends, mut all) = (self.late_ends(), Ok(()));
         for LateEnd { number, identity, outcome, content, file } in ends {

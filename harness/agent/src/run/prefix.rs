@@ -41,7 +41,8 @@ impl RunDriver<'_> {
         Ok(self.state.requests.prefix.clone())
     }
 
-    /// Records that the vendor has refused reasoning. The request that is being answered was sent without it.
+    /// Records that the vendor has refused reasoning. The request was sent again without reasoning, and the
+    /// vendor answers that request.
     pub(crate) fn record_refused_reasoning(&mut self) -> Result<(), Error> {
         let Some(refusal) = self.request.reasoning_refused.take() else { return Ok(()) };
         let left_out = self.state.machine.messages_with_reasoning();

@@ -29,11 +29,11 @@ pub(crate) enum ProgressEvent {
     Agent(Box<OfAgent>),
 }
 
-/// A signal of a running call, after the answer with the call is complete.
+/// A signal of a call that runs after the model's answer is complete.
 pub(crate) enum CallSignal {
     /// A report.
     Progress(ProgressEvent),
-    /// A call is about to run an agent, for which facts have to be written first.
+    /// A call is about to run an agent. Facts have to be written first.
     RunAgent(AgentRequest),
 }
 

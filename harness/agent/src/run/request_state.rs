@@ -29,7 +29,8 @@ pub(crate) struct RequestState {
     pub(crate) is_strict: bool,
     /// The limits on files in a request, as far as the server has stated them.
     pub(crate) file_limits: FileLimits,
-    /// For each file that was left out since the last answer: the entry of its result or message before that.
+    /// For results and messages that have lost files since the last answer: the entries with which they were
+    /// sent before.
     pub(crate) files_before: Vec<ClearedResult>,
     /// The tools that the model gets, if it has found some by searching.
     pub(crate) offered_tools: Option<Arc<OfferedTools>>,

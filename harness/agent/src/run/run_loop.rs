@@ -435,7 +435,7 @@ impl RunDriver<'_> {
         steering.find_map(|by| Some((by.messages().pop_front()?, by.clone())))
     }
 
-    /// Whether the user has sent a message for which the run continues.
+    /// Whether the run has to continue, because the user has sent a message during the run.
     pub(crate) fn is_steered(&self) -> bool {
         let mut steering = self.state.options.iter().flat_map(|options| options.steering());
         steering.any(|steering| !steering.messages().is_empty())

@@ -40,7 +40,7 @@ pub(crate) struct SentPrefix {
     pub(crate) schemas: Vec<ToolSchema>,
     pub(crate) forms: SchemaCache,
     pub(crate) additions: Vec<PrefixAddition>,
-    /// The tools that are sent and not offered.
+    /// The tools that are sent although the run does not offer them.
     pub(crate) hidden: Vec<String>,
 }
 

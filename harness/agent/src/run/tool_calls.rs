@@ -323,7 +323,7 @@ impl RunDriver<'_> {
         Ok(true)
     }
 
-    /// Runs calls that have started to their ends.
+    /// Runs started calls until they end.
     pub(crate) async fn finish_started(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
         self.call_all(calls.iter().map(|call| DueCall { call: call.clone(), started: true })).await
     }

@@ -14,7 +14,7 @@ use std::{
 pub(crate) struct WakeFlag {
     shared: Arc<WakeState>,
     waker: Waker,
-    /// The task that is woken, as stored in `shared`.
+    /// The waker of the task. `shared` has a copy of it.
     task: Option<Waker>,
 }
 

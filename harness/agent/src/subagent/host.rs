@@ -115,7 +115,7 @@ impl ParentRun {
 pub(crate) struct SubagentHost {
     pub(crate) caller: Arc<ParentRun>,
     pub(crate) call: ToolCall,
-    /// The id of the message that the model has answered with the call.
+    /// The id of the message to which the model has replied with the call.
     pub(crate) message: String,
     effects: SideEffects,
     /// The permissions that apply in the run, and the sources that its conversation had read before the call.
@@ -185,7 +185,7 @@ impl SubagentHost {
         self
     }
 
-    /// Sets the id of the message that the model has answered with the call.
+    /// Sets the id of the message to which the model has replied with the call.
     pub(crate) fn with_message_id(mut self, message: &str) -> Self {
         self.message = message.to_owned();
         self
