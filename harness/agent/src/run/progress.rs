@@ -88,7 +88,7 @@ struct PendingReports {
     is_over: bool,
     /// How many agents in calls wait for a person now.
     asking: usize,
-    /// Since when at least one agent has waited for a person.
+    /// The beginning of the wait that `asked` does not include yet. `None` if no agent waits.
     since: Option<Instant>,
     /// How long agents in calls have waited for a person since the last call of
     /// [`take_wait_time`](ProgressSender::take_wait_time).
