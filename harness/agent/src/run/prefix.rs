@@ -1,5 +1,5 @@
-//! The prefix of requests (instructions and tools) to a model whose reasoning is bound to it, when the program
-//! changes it.
+//! The prefix of requests (instructions and tools) to a model that accepts its earlier reasoning only after the
+//! same prefix. This file handles the changes that the program makes.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use harness_core::{
 };
 
 impl RunDriver<'_> {
-    /// The prefix of the next request, if the model's reasoning is bound to it. If the prefix has changed, the
-    /// change is recorded.
+    /// The prefix of the next request, if the model accepts its earlier reasoning only after the same prefix. If
+    /// the prefix has changed, the change is recorded.
     pub(crate) fn update_prefix(&mut self) -> Result<Option<Arc<SentPrefix>>, Error> {
         let binding = self.state.reasoning_binding()?;
         if !binding.is_bound && !self.state.machine.is_reasoning_refused() {
@@ -41,7 +41,8 @@ impl RunDriver<'_> {
         Ok(self.state.requests.prefix.clone())
     }
 
-    /// Records that the vendor has refused reasoning. The request that is being answered was sent without it.
+    /// Records that the vendor has refused reasoning. The request was sent again without reasoning, and the
+    /// vendor answers that request.
     pub(crate) fn record_refused_reasoning(&mut self) -> Result<(), Error> {
         let Some(refusal) = self.request.reasoning_refused.take() else { return Ok(()) };
         let left_out = self.state.machine.messages_with_reasoning();
@@ -98,7 +99,7 @@ pub(crate) fn changed(fact: &Fact) -> Option<Event<'_>> {
 }
 
 impl ConversationState {
-    /// What the reasoning of the next answer is bound to.
+    /// The instructions and tools to which the model's next reasoning is bound: see [`ReasoningBinding`].
     fn reasoning_binding(&self) -> Result<ReasoningBinding, Error> {
         self.binding_with(self.machine.wanted_schema(self.tools()))
     }
@@ -197,7 +198,8 @@ impl ConversationState {
     }
 
     /// The prefix of the last request, for a request for a summary. Also returns whether earlier reasoning is
-    /// still valid after that prefix, since the request for the summary has no typed answer.
+    /// still valid after that prefix. It may not be, because a request for a summary never asks for a typed
+    /// answer.
     pub(crate) fn prefix_so_far(&self) -> Option<(SentPrefix, bool)> {
         let binding = self.binding_with(None).ok()?;
         let is_bound = binding.is_bound || self.machine.is_reasoning_refused();

@@ -1,4 +1,5 @@
-//! The prefix of requests to a model whose reasoning is bound to it, in the form in which it is sent.
+//! The prefix of requests in the form in which it is sent, for a model that accepts its earlier reasoning only
+//! after the same prefix.
 
 use harness_schema::{SchemaCache, ToolSchema};
 use serde_json::{Map, Value};
@@ -39,7 +40,7 @@ pub(crate) struct SentPrefix {
     pub(crate) schemas: Vec<ToolSchema>,
     pub(crate) forms: SchemaCache,
     pub(crate) additions: Vec<PrefixAddition>,
-    /// The tools that are sent and not offered.
+    /// The tools that are sent although the run does not offer them.
     pub(crate) hidden: Vec<String>,
 }
 
