@@ -33,7 +33,7 @@ tokio::task_local! {
     static MADE: Cell<Option<NewConnection>>;
 }
 
-/// A new connection, identified by its local address. No two open connections have the same one.
+/// A new connection, identified by its local address. No two open connections have the same local address.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct NewConnection(Option<SocketAddr>);
 
