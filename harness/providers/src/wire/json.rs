@@ -178,7 +178,7 @@ pub(super) fn put(out: &mut BodyDraft, value: &(impl Serialize + ?Sized)) {
     let out = out.ready();
     let at = out.len();
     if serde_json::to_writer(&mut *out, value).is_err() {
-        // Only a map with keys that are no text cannot be written, and the library has none.
+        // Writing fails only for a map whose keys are not text. The library has no such map.
         out.truncate(at);
         out.extend_from_slice(b"null");
     }
@@ -222,7 +222,7 @@ pub(super) fn data_url(out: &mut BodyDraft, mime: &str, data: &str) {
 }
 
 /// Vendor data in a form that can be sent. Half a surrogate pair is replaced by U+FFFD. `None` for JSON that some
-/// parsers refuse or read differently, because it would make the whole body unreadable.
+/// parsers refuse or read differently: such JSON would make the whole body unreadable.
 pub(super) fn sendable(json: &str) -> Option<Cow<'_, str>> {
     let json = surrogates::readable(json);
     is_strict(&json).then_some(json)

@@ -62,7 +62,7 @@ struct StreamedCall {
 enum FragmentPlace {
     New,
     At(usize),
-    /// The fragment begins a new value, and this call with the same index or id is complete.
+    /// The fragment begins a new value. The call at this position has the same index or id, and is already complete.
     Again(usize),
     Nowhere,
 }
@@ -109,8 +109,8 @@ impl AnswerCalls {
                 self.end(at, out)?;
                 let mut call = self.begin(delta.index.0, first, out)?;
                 if let Some(before) = self.calls.get(at) {
-                    // A fragment without an id gets the id of the complete call. A fragment without a name continues
-                    // the complete call, so it also gets that id.
+                    // A fragment without an id or without a name gets the id of the complete call. Without a name, the
+                    // fragment continues that call.
                     if id.is_empty() || name.is_empty() {
                         before.wire_id.clone_into(&mut call.wire_id);
                     }
