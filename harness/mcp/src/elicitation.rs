@@ -118,7 +118,7 @@ impl ElicitationHandler {
         ElicitingCall { asked: Arc::clone(&self.asked), call }
     }
 
-    /// The answer to a question for a call that goes on running. An answer that would come later is a cancellation.
+    /// Answers a question while its call continues. If the person chooses to answer later, the question is cancelled.
     pub(super) async fn answer(&self, request: ElicitRequestParams) -> ElicitResult {
         match self.ask(request, None).await {
             ElicitationOutcome::Now(answer) => answer,

@@ -15,8 +15,8 @@ use harness_core::sse::SseParser;
 
 use super::post::{EVENTS, HttpError, RequestHeaders, challenge, has_type, unexpected, wait, with};
 
-/// The events of a response. If an event is larger than `most` bytes, `end` is passed on in its place and the stream
-/// ends. Without an `end`, the stream stays open and brings nothing more.
+/// The events of a response. If an event is larger than `most` bytes, the stream passes on `end` in place of the event,
+/// and then ends. If `end` is `None`, the stream stays open without further events.
 pub(super) fn events(answer: Response, most: usize, end: Option<String>) -> BoxedSseResponse {
     let answer = Some(answer);
     let reader = EventReader { answer, end, events: EventBuffer::new(most), is_exceeded: false };

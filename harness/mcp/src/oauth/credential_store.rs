@@ -128,7 +128,7 @@ pub(super) struct GrantSlot {
 
 /// The lock on the grant of a server. Its holder may request a new grant.
 pub(super) struct GrantLock {
-    /// `None` while a token is requested, and for good if the connection has ended meanwhile.
+    /// `None` while a token is requested. Stays `None` if the request is stopped before its end.
     memory: Option<OwnedMutexGuard<CachedGrant>>,
     slot: GrantSlot,
     /// The number of refusals when the wait for the lock began.

@@ -66,7 +66,7 @@ impl RedirectListener {
         if url.query().is_some() || url.fragment().is_some() {
             return Err(wrong("it has a query or a fragment"));
         }
-        // A URL does not show the standard port of `http`, so 80 cannot be told from no port.
+        // `Url` omits port 80, the default port of `http`, so a URL with port 80 looks like a URL without a port.
         let port = url.port().unwrap_or(0);
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
         let ip: IpAddr = host.parse().unwrap_or(Ipv4Addr::LOCALHOST.into());

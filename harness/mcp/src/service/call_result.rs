@@ -74,8 +74,8 @@ pub(super) fn answer(tool: &Tool, result: &ToolResult, most: usize) -> CallToolR
     answer.into()
 }
 
-/// The value for the declared output schema: the tool's value, or else its only JSON part. `None` without such a
-/// schema.
+/// The value for the declared output schema: the tool's value, or else its only JSON part. `None` if the tool declares
+/// no such schema.
 fn structure<'r>(tool: &Tool, result: &'r ToolResult) -> Option<&'r Value> {
     tool_descriptions::structure(tool)?;
     match (result.value(), result.content()) {

@@ -101,7 +101,7 @@ impl Drop for IdleConnection {
 }
 
 impl HttpConnection {
-    /// Waits until this connection has to be closed in favour of others.
+    /// Waits until this connection has to be closed to make room for other connections.
     pub(super) async fn wait_for_eviction(&self) {
         self.ends.cancelled().await;
     }
