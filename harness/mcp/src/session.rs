@@ -365,8 +365,8 @@ async fn tell(peer: Peer<RoleClient>, mut calls: UnboundedReceiver<RequestId>) {
 }
 
 /// Subscribes to changes of the server's tools, signals when the server agrees, and passes on the reports until the
-/// subscription ends. If the caller no longer waits for the agreement, it has already listed the tools. The tools may
-/// have changed since, so they are marked as stale.
+/// subscription ends. If the caller no longer waits for the agreement, the caller has already listed the tools. The
+/// tools may have changed since, so they are marked as stale.
 async fn hear(
     peer: Peer<RoleClient>,
     handler: &ServerEventHandler,

@@ -277,7 +277,7 @@ pub(super) fn examine(
             open.answered(&id);
             LineKind::Unread(error)
         }
-        // The line may be a request. Its server then waits for an answer.
+        // The line may be a request. If so, the server waits for an answer.
         (None, _) => match scan.request().filter(|_| scan.has_version()) {
             Some((id, _)) => LineKind::Unread(format!(
                 "{{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"{UNREADABLE}\"}}\n",

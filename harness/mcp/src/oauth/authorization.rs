@@ -169,7 +169,7 @@ impl Authorization {
         state.renewed = false;
     }
 
-    /// Ends all waits of this connection, now and later. But waits for running token requests, because they may use up
+    /// Ends all waits of this connection, now and later. Then waits for running token requests, because they may use up
     /// the earlier grant.
     pub(in super::super) async fn close(&self) {
         self.closed.cancel();

@@ -222,8 +222,8 @@ impl<D: Dialect> AnswerStream<D> {
                 self.rings = self.until;
                 self.alarm.as_mut().reset(self.rings);
             }
-            // This poll ignores the task's budget. With a used-up budget, tokio would not poll the timer, and the timer
-            // would not wake the task.
+            // This poll ignores the task's budget. If the budget were used up, tokio would not poll the timer, and the
+            // timer would not wake the task.
             if pin!(unconstrained(self.alarm.as_mut())).poll(context).is_pending() {
                 self.wakes = Some(context.waker().clone());
                 return Poll::Pending;

@@ -56,12 +56,12 @@ use harness_core::{
 ///
 /// Two kinds of secrets are replaced. The first are the values of
 /// [`Provider::secrets`](harness_core::provider::Provider::secrets), such as the key. If an answer breaks off inside
-/// such a value, the part that arrived is replaced too, unless it is shorter than six bytes. The second kind are
-/// headers of requests and responses. The value of a header is replaced if the header's name ends with `key` or has a
-/// word such as `token`, `jwt`, `secret`, `pass`, `session`, `auth` or `cookie`. In other headers, such as `location`,
-/// JSON Web Tokens are replaced, and so are the user, password, query and fragment of URLs. Nothing else is replaced:
-/// no other headers, and no key in base64. **The conversation is written unchanged**, so the files are as private as
-/// the conversation. On Unix only their owner may read them. Invalid UTF-8 becomes U+FFFD.
+/// such a value, the part that arrived is replaced too, unless it is shorter than six bytes. The second kind are secret
+/// headers of requests and responses: the value of a header is replaced if the name of the header ends with `key` or
+/// has a word such as `token`, `jwt`, `secret`, `pass`, `session`, `auth` or `cookie`. In other headers, such as
+/// `location`, JSON Web Tokens are replaced, and so are the user, password, query and fragment of URLs. Nothing else is
+/// replaced: no other headers, and no key in base64. **The conversation is written unchanged**, so the files are as
+/// private as the conversation. On Unix only their owner may read them. Invalid UTF-8 becomes U+FFFD.
 ///
 /// The run waits while files are written, so a slow disk slows the run down. If a file cannot be written, the run goes
 /// on, recording stops, and [`problem`](Self::problem) returns the reason. A tap never deletes files, so use it only

@@ -53,8 +53,8 @@ pub struct Options {
     /// vendor, the model and the schema.
     pub answer_way: Option<OutputMode>,
     /// Whether tools that a search has found get a mark. The vendor reads the definition of a marked tool at the
-    /// position of the search in the conversation, so its cache stays valid up to that position. Other servers of this
-    /// protocol may not support the mark.
+    /// position of the search in the conversation, so the vendor's cache stays valid up to that position. Other servers
+    /// of this protocol may not support the mark.
     ///
     /// Source: <https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool>.
     pub defers_tools: bool,
