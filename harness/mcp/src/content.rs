@@ -1,5 +1,5 @@
 //! Turns the result of a server into a tool's output. The parts are read from JSON one by one, so that an unknown part
-//! does not affect the others.
+//! does not affect the other parts.
 
 use std::collections::HashMap;
 

@@ -127,8 +127,8 @@ impl ElicitationHandler {
     }
 
     /// Asks the person, for the call `running` if it is known. The result is a refusal if no person can be asked, or if
-    /// the call already had the maximum number of questions. It is a cancellation if the calls have ended meanwhile, or
-    /// if the program's function panics.
+    /// the call already had the maximum number of questions. The result is a cancellation if the calls have ended
+    /// meanwhile, or if the program's function panics.
     pub(super) async fn ask(
         &self,
         request: ElicitRequestParams,

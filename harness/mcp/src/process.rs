@@ -170,7 +170,7 @@ impl StderrTail {
         lines.push_back(line);
     }
 
-    /// The last lines, formatted for the end of an error's text; empty if there are none.
+    /// The last lines, formatted for the end of an error's text; empty if there are no lines.
     pub(super) fn shown(&self) -> String {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bytes = 0;

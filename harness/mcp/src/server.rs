@@ -186,7 +186,7 @@ impl McpServer {
     /// Fails for the same reasons as [`connect`](McpServerBuilder::connect).
     pub async fn reload(&self) -> Result<Self, Error> {
         let listing = self.connection.list().await?;
-        // If the new tools cannot be used, the program still has the old ones, so the change stays reported.
+        // If the new tools cannot be used, the program still has the old tools, so the change stays reported.
         Self::of(Arc::clone(&self.connection), self.sight.clone(), listing)
             .inspect_err(|_| self.connection.tell_of_change())
     }

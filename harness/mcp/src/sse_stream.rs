@@ -48,8 +48,8 @@ impl EventReader {
             match self.answer.as_mut()?.chunk().await {
                 Ok(Some(piece)) => self.is_exceeded = self.events.push(&piece).is_err(),
                 Ok(None) => self.answer = None,
-                // A broken stream ends like a complete one: the SDK then resumes it after the wait that the server has
-                // set. After an error, the SDK would resume at once, again and again.
+                // A broken stream ends like a complete stream: the SDK then resumes it after the wait that the server
+                // has set. After an error, the SDK would resume at once, again and again.
                 Err(_) => self.answer = None,
             }
         }

@@ -71,7 +71,8 @@ pub(super) struct StdoutFilter<R> {
     doubtful: Vec<DoubtfulAnswer>,
 }
 
-/// An answer that may not belong to the request `id`. It is held back until another answer comes or the time is over.
+/// An answer that may not belong to the request `id`. It is held back until another answer comes or the wait has
+/// expired.
 struct DoubtfulAnswer {
     id: RequestId,
     /// The error that replaces the answer.
@@ -100,7 +101,7 @@ impl StrayLines {
         }
     }
 
-    /// The number of lines that are no messages, and the first of them; `None` if there are none.
+    /// The number of lines that are no messages, and the first of them; `None` if there are no such lines.
     pub(super) fn known(&self) -> Option<(usize, String)> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (known.0 > 0).then(|| known.clone())

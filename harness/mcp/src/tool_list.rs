@@ -1,4 +1,4 @@
-//! Reads the list of a server's tools. A tool that cannot be used is left out, and the others are kept.
+//! Reads the list of a server's tools. A tool that cannot be used is left out, and the other tools are kept.
 
 use std::{
     collections::{BTreeMap, HashSet},

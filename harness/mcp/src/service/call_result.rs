@@ -111,7 +111,7 @@ fn block(call: &str, at: usize, part: &ToolContent) -> ContentBlock {
             file(media, part, |data, mime| ContentBlock::audio(data, mime))
         }
         ToolContent::Document(media) => {
-            // A resource needs a URI, but a document may have none.
+            // A resource needs a URI, but a document may have no URI.
             let uri = media.uri().map_or_else(|| format!("harness:{call}/{at}"), str::to_owned);
             let contents = match (media.text(), media.base64()) {
                 (Some(text), _) => ResourceContents::text(text, uri),

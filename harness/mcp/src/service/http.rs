@@ -40,7 +40,7 @@ use super::{
 };
 use harness_core::error::Error;
 
-/// The maximum number of concurrent requests of [`McpService::serve_http`], without those that only listen.
+/// The maximum number of concurrent requests of [`McpService::serve_http`], without the requests that only listen.
 const REQUESTS: usize = 256;
 
 /// The maximum number of requests that only listen to the service's messages.

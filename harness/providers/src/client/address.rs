@@ -91,7 +91,7 @@ pub(super) fn check(url: &str) -> Result<(), String> {
         });
     }
     match read {
-        // A client does not send the fragment, nor a path that is appended behind the fragment.
+        // A client sends neither the fragment nor a path that is appended after the fragment.
         Ok(read) if read.fragment().is_some() => Err(
             "the base URL holds a `#`, and the part after it is never sent: remove it, or write \
              `%23` in a password or a path"

@@ -95,7 +95,7 @@ impl Tap {
         })))
     }
 
-    /// The reason why recording has stopped; `None` while it goes on.
+    /// The reason why recording has stopped; `None` while the recording continues.
     pub fn problem(&self) -> Option<String> {
         self.0.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

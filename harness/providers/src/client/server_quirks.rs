@@ -35,7 +35,7 @@ pub(super) struct ServerQuirks {
     /// The optional members that the server refuses.
     refused: Arc<AtomicU32>,
     /// Refused members, each with the server's error, that were not reported yet. The next answer begins with an event
-    /// for each.
+    /// for each of these members.
     untold: Arc<Mutex<Vec<(OptionalMember, String)>>>,
 }
 

@@ -393,7 +393,7 @@ pub(crate) struct EventSink {
     /// The number of bytes of arguments so far, by block number.
     calls: HashMap<u32, usize>,
     halves: SurrogateHalves,
-    /// Whether content has followed a stop reason. The stop reason is then no sign of the end.
+    /// Whether content has followed a stop reason. If so, the stop reason is no sign of the end.
     goes_on: bool,
     done: bool,
 }

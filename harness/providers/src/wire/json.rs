@@ -50,8 +50,8 @@ impl<'a> JsonBody<'a> {
         Ok(Self { out: BodyDraft::of(EncodedPart::of(vec![b'{'])), extra, merged, refused, sent })
     }
 
-    /// Whether to write an optional member: only if the server has not refused it. If so, the member is recorded as
-    /// sent.
+    /// Whether to write an optional member. If the server has not refused the member, returns `true` and records the
+    /// member as sent.
     pub(super) fn may_send(&mut self, member: OptionalMember) -> bool {
         let may = !self.refused.has(member);
         if may {

@@ -85,7 +85,7 @@ pub(super) struct CarriedFiles {
     pub(super) office: bool,
     /// The maximum size of a picture, in base64 characters.
     pub(super) picture_size: usize,
-    /// The maximum size of another file, in base64 characters.
+    /// The maximum size of a file that is no picture, in base64 characters.
     pub(super) size: usize,
 }
 

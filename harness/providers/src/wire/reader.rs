@@ -3,7 +3,7 @@
 //! anything else it gives up, and `serde_json` reads the event from the beginning. So `serde_json` alone decides what
 //! is valid, what a value means, and which error an invalid event gives.
 //!
-//! For plain events, the result must equal that of `serde_json`. So the whole syntax is checked, also in skipped
+//! For plain events, the result must equal the result of `serde_json`. So the whole syntax is checked, also in skipped
 //! values.
 
 use std::{borrow::Cow, fmt};

@@ -27,7 +27,7 @@ fn escaped_half(text: &[u8]) -> Option<u16> {
     (FIRST.contains(&unit) || SECOND.contains(&unit)).then_some(unit)
 }
 
-/// Replaces each escaped half that is not part of a complete pair, by `write`. `None` if the JSON has no such half.
+/// Calls `write` to replace each escaped half that is not part of a complete pair. `None` if the JSON has no such half.
 fn replaced(json: &str, write: impl Fn(u16, &mut String)) -> Option<String> {
     let bytes = json.as_bytes();
     let (mut out, mut done, mut at) = (String::new(), 0, 0);

@@ -395,7 +395,7 @@ impl AnthropicAnswer {
         members: &ObjectMembers<'_>,
         out: &mut EventSink,
     ) -> Result<(), Error> {
-        // Some servers give every block the same index, or none. Their blocks still arrive one after the other.
+        // Some servers give every block the same index, or no index. Their blocks still arrive one after the other.
         let index = index.0.unwrap_or(u64::from(self.next));
         let mut number = match u32::try_from(index) {
             Ok(number) if !self.numbers.contains(&number) => number,

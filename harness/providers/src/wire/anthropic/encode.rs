@@ -521,7 +521,7 @@ fn open_turn_thinks(request: &Request<'_>, settings: &Settings) -> bool {
 /// Checks that the settings fit the model.
 ///
 /// # Errors
-/// [`ErrorKind::Configuration`] for a thinking budget with a model that has none.
+/// [`ErrorKind::Configuration`] for a thinking budget, if the model has no budgets.
 pub(crate) fn check(options: &Options) -> Result<(), Error> {
     let Options { model, settings, .. } = options;
     thinking::check(model, &Models::default().find("anthropic", model), settings)
@@ -534,9 +534,9 @@ fn is_summary(data: &VendorData) -> bool {
 
 /// Where the result of a vendor block is.
 enum VendorResultPlace {
-    /// In the same message, or the block needs no result.
+    /// The result is in the same message, or the block needs no result.
     Here,
-    /// In a later message; the value is the distance in messages.
+    /// The result is in a later message; the value is the distance in messages.
     Behind(usize),
     /// The result is missing, but the next answer may contain it.
     Later,

@@ -282,8 +282,8 @@ fn server(options: &Options) -> ServerSupport {
 /// Checks that the settings fit the server.
 ///
 /// # Errors
-/// [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) for a thinking budget with a server that
-/// accepts none.
+/// [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) for a thinking budget, if the server
+/// accepts no budget.
 pub(crate) fn check(options: &Options) -> Result<(), Error> {
     effort::check(&options.settings, options.thinking_budget)
 }

@@ -275,7 +275,7 @@ fn server(options: &Options) -> ServerSupport {
 ///
 /// # Errors
 /// [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) for a thinking budget, because this
-/// protocol has none.
+/// protocol has no budgets.
 pub(crate) fn check(settings: &Settings) -> Result<(), Error> {
     effort::check(settings, false)
 }
