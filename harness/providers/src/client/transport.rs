@@ -49,8 +49,8 @@ const ERROR_BODY: usize = 256 * 1024;
 /// The maximum time to wait for the body of an error response. The status is known before the body.
 const ERROR_TIME: Duration = Duration::from_secs(10);
 
-/// A body whose first bytes are without content, such as empty lines, is undecided. After this number of such bytes,
-/// the reader stops waiting for others.
+/// After this number of bytes without content, such as empty lines, the reader stops waiting for bytes that show the
+/// format of a body.
 const FIRST_BYTES: usize = 64 * 1024;
 
 /// The maximum number of times that one request is changed after a refusal. A server may refuse one member after the
@@ -103,7 +103,7 @@ pub(super) struct HttpTransport {
     endpoint: reqwest::Url,
     /// The URL of requests, in the form that errors show.
     url: Arc<str>,
-    /// The description, in errors, of the proxy between client and server.
+    /// How errors describe the proxy between the client and the server.
     proxy: Option<Arc<str>>,
     /// The secrets that are removed from every error.
     secrets: Secrets,
@@ -126,8 +126,8 @@ impl HttpTransport {
     /// Prepares connections to the server at `url`.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] if the URL is not that of an HTTP server, or if TLS or the HTTP
-    /// client cannot be set up.
+    /// [`ErrorKind::Configuration`] if `url` is not the URL of an HTTP server, or if TLS or the HTTP client cannot be
+    /// set up.
     pub(super) fn build(url: &str, timeouts: Timeouts, secrets: Secrets) -> Result<Self, Error> {
         address::check(url)
             .map_err(|why| Error::new(ErrorKind::Configuration, why).cleaned(&secrets))?;
@@ -398,8 +398,9 @@ impl HttpTransport {
         if own.is_empty() { self.secrets.clone() } else { self.secrets.clone().and(&own) }
     }
 
-    /// The text of a body with its secrets removed. The whole text is searched before a part of it is quoted, because
-    /// half a key would not be recognized. The body may be cut, so the beginning of a key at its end is replaced too.
+    /// The text of a body with its secrets removed. Secrets are removed from the whole text before a part of it is
+    /// quoted, because half a key would not be recognized. The end of the body may be cut off, so the beginning of a
+    /// key at the end is replaced too.
     fn hidden(&self, body: &[u8], settings: Option<&Settings>) -> String {
         let text = format!("{}{CUT}", String::from_utf8_lossy(body));
         let secrets = self.secrets_with(settings);

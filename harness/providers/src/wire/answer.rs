@@ -1,7 +1,7 @@
-//! Chooses how a request asks for an answer with a schema. Each vendor has a mode for such answers, which accepts only
-//! some schemas and at some vendors excludes tools. A tool whose arguments are the answer works nearly everywhere. A
-//! text after the user's message works everywhere. The choice depends only on the table of models, the schema and the
-//! request.
+//! Chooses how a request asks for an answer with a schema. There are three output modes. The vendor's own mode accepts
+//! only some schemas, and some vendors do not allow it together with tools. A tool whose arguments are the answer works
+//! nearly everywhere. The schema as text after the user's message works everywhere. The choice depends only on the
+//! table of models, the schema and the request.
 
 use harness_schema::{StrictForm, ToolSchema};
 use serde_json::Value;
@@ -35,13 +35,13 @@ pub(super) struct ServerSupport {
 /// How the schema of a [forced](OutputSchema::forced) answer is enforced.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum SchemaEnforcement {
-    /// In the same way as for other answers: it is known what the server does.
+    /// In the same way as for an answer that is not forced, because the behaviour of the server is known.
     AsOthers,
     /// By `tool_choice`: the model has to call the tool. Servers that ignore an unknown mode support `tool_choice`.
     ByCall,
     /// By the vendor's mode, with all keywords of the schema. A server that turns the schema into a grammar uses the
-    /// limits of lengths to end the answer. A server that does not support the keywords refuses them, and the next
-    /// output mode is tried. If the model thinks without end, it must call the tool in the second request.
+    /// length limits in the schema to end the answer. If the server refuses the keywords, the next output mode is
+    /// tried. If the model thinks without end, a second request forces it to call the tool.
     ByKeywords,
 }
 

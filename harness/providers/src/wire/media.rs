@@ -85,7 +85,7 @@ pub(super) struct CarriedFiles {
     pub(super) office: bool,
     /// The maximum size of a picture, in base64 characters.
     pub(super) picture_size: usize,
-    /// The maximum size of another file, in base64 characters.
+    /// The maximum size of a file that is no picture, in base64 characters.
     pub(super) size: usize,
 }
 
@@ -125,7 +125,7 @@ fn picture(file: &[u8]) -> Option<&'static str> {
 
 /// The format of audio, from its first bytes; `None` if the format is unknown.
 ///
-/// Source: <https://platform.openai.com/docs/guides/audio>, whose chat models take `wav` and `mp3`.
+/// Source: <https://platform.openai.com/docs/guides/audio> (the chat models accept `wav` and `mp3`).
 pub(super) fn sound(file: &[u8]) -> Option<&'static str> {
     match file {
         [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'A', b'V', b'E', ..] => Some("wav"),

@@ -1,4 +1,5 @@
-//! What the reasoning in a request is bound to besides instructions and tools, and additions after earlier messages.
+//! Determines the settings to which the reasoning in a request is bound, besides instructions and tools. Also finds the
+//! instructions and tools that a request adds after earlier messages.
 
 use serde_json::Value;
 
@@ -8,8 +9,8 @@ use harness_core::{
     provider::{PrefixAddition, ReasoningBinding, Request, Settings},
 };
 
-/// The binding of the reasoning in this request. `format_counts`: the reasoning is also bound to the vendor's mode for
-/// answers with a schema.
+/// The settings to which the reasoning in this request is bound. `format_counts`: the reasoning is also bound to the
+/// schema that the vendor's mode for answers gets.
 pub(super) fn binding(
     request: &Request<'_>,
     settings: &Settings,

@@ -15,8 +15,8 @@ use harness_core::{
 /// Which tool has to be called, and whether calls may be parallel.
 type ToolChoiceFlags<'a> = (Option<&'a ToolChoice>, Option<bool>);
 
-/// Writes the choice that the output mode forces, or else the program's own choice. `parallel_tool_calls` is optional
-/// unless the program forbids parallel calls.
+/// Writes the choice that the output mode forces, or else the program's own choice. `parallel_tool_calls` is left out
+/// if the server refuses it, but not if the program itself forbids parallel calls.
 pub(super) fn write(
     body: &mut JsonBody<'_>,
     forced: Option<ToolChoiceFlags<'_>>,
@@ -34,8 +34,8 @@ pub(super) fn write(
     }
 }
 
-/// The names of tools in the choice that is sent: in [`Settings::tool_choice`], and in `extra`, whose value replaces it
-/// or is merged with it.
+/// The names of tools in the choice that is sent. The choice comes from [`Settings::tool_choice`] and from `extra`: the
+/// value in `extra` replaces the setting or is merged with it.
 pub(super) fn named(settings: &Settings) -> Vec<&str> {
     own(settings).into_iter().chain(of_extra(settings)).collect()
 }
@@ -54,7 +54,8 @@ fn of_extra(settings: &Settings) -> Vec<&str> {
     names
 }
 
-/// Collects the values of all members `name` inside a value. Tools of servers that the vendor calls itself are skipped.
+/// Collects the values of all members `name` inside a value. Skips the tools of a server that the vendor itself calls
+/// (`server_label`).
 fn collect<'v>(value: &'v Value, names: &mut Vec<&'v str>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| collect(item, names)),
@@ -67,7 +68,7 @@ fn collect<'v>(value: &'v Value, names: &mut Vec<&'v str>) {
     }
 }
 
-/// The name of a tool that is given in the vendor's format.
+/// The name in a tool definition that has the vendor's format.
 fn name(tool: &Value) -> Option<&str> {
     let inner = tool.get("function").and_then(|function| function.get("name"));
     tool.get("name").or(inner)?.as_str()
