@@ -103,11 +103,8 @@ fn answer(wire: &str, body: &Value, proof: &str, id: &str, say: Say) -> Answer {
     let say = match say {
         Say::Typed(value) => {
             let format = ["/output_config/format", "/text/format"];
-            let has_tool = body.to_string().contains(r#""name":"answer""#);
-            match format.iter().any(|path| body.pointer(path).is_some()) || !has_tool {
-                true => Ok(value.to_string()),
-                false => Err(("answer", value)),
-            }
+            let is_format = format.iter().any(|path| body.pointer(path).is_some());
+            if is_format { Ok(value.to_string()) } else { Err(("final_answer", value)) }
         }
         Say::Text(text) => Ok(text.to_owned()),
         Say::Call(name, arguments) => Err((name, arguments)),

@@ -53,15 +53,24 @@ pub struct Model {
     pub deferred_tools: Option<bool>,
     /// Whether its thinking has no text unless a request asks for it.
     pub omits_thinking: Option<bool>,
-    /// Whether its vendor binds its reasoning to the instructions, the tools and all messages before it, and also takes
-    /// changes of these behind the messages so far: see
+    /// Whether its vendor binds its reasoning to the instructions, the tools and all messages before it: see
     /// [`ReasoningBinding`](crate::provider::ReasoningBinding).
     pub binds_reasoning: Option<bool>,
+    /// Whether its server takes changes of instructions and tools behind the messages so far. If unknown, they are sent
+    /// there only to a model that binds its reasoning, and only by the providers with the names `anthropic` and `openai`:
+    /// a gateway may refuse them or leave them out.
+    pub appends_changes: Option<bool>,
+    /// Whether a request of Anthropic's protocol may demand a call of a tool. If not,
+    /// [`ToolChoice::Required`](crate::provider::ToolChoice::Required) and
+    /// [`ToolChoice::Tool`](crate::provider::ToolChoice::Tool) are an error of the builder, or of the request that has them.
+    pub forced_tools: Option<bool>,
 }
 
 impl Model {
     /// This entry; unknown values are taken from `base`.
-    pub(super) fn over(self, base: Self) -> Self {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn over(self, base: Self) -> Self {
         let Self {
             price,
             window,
@@ -81,6 +90,8 @@ impl Model {
             deferred_tools,
             omits_thinking,
             binds_reasoning,
+            appends_changes,
+            forced_tools,
         } = self;
         Self {
             price: price.or(base.price),
@@ -101,6 +112,8 @@ impl Model {
             deferred_tools: deferred_tools.or(base.deferred_tools),
             omits_thinking: omits_thinking.or(base.omits_thinking),
             binds_reasoning: binds_reasoning.or(base.binds_reasoning),
+            appends_changes: appends_changes.or(base.appends_changes),
+            forced_tools: forced_tools.or(base.forced_tools),
         }
     }
 }

@@ -53,6 +53,7 @@ pub struct OutputSchema {
     tool: ToolSchema,
     message: usize,
     about: RequestPurpose,
+    is_only_by_tool: bool,
     way: Mutex<Option<OutputMode>>,
 }
 
@@ -65,7 +66,21 @@ impl OutputSchema {
             .to_owned();
         let name = name.into();
         let tool = ToolSchema { name, description, input_schema: schema };
-        Self { tool, message, about: RequestPurpose::Conversation, way: Mutex::new(None) }
+        let (about, way) = (RequestPurpose::Conversation, Mutex::new(None));
+        Self { tool, message, about, is_only_by_tool: false, way }
+    }
+
+    /// Lets the model be told by [the tool](OutputMode::Tool), even if the vendor has another way: that way would change
+    /// what comes before the messages, to which earlier reasoning is [bound](super::ReasoningBinding).
+    #[must_use]
+    pub fn only_by_tool(mut self) -> Self {
+        self.is_only_by_tool = true;
+        self
+    }
+
+    /// Whether the model has to be told by the tool.
+    pub fn is_only_by_tool(&self) -> bool {
+        self.is_only_by_tool
     }
 
     /// Sets what the request is for, if it is for nothing but this answer. Where it is not known that the vendor holds

@@ -7,7 +7,7 @@ use harness_schema::ToolSchema;
 ///
 /// Sources: <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/prefix-checks>,
 /// <https://developers.openai.com/api/docs/guides/keep-prefix-unchanged>.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ReasoningBinding {
     /// Whether it is bound at all. If not, the other members mean nothing.
@@ -17,8 +17,11 @@ pub struct ReasoningBinding {
     /// Whether tools that a search has found are sent at the place of the search, so that they change nothing before it.
     pub defers_tools: bool,
     /// What a request has before its messages besides instructions and tools: whether the tools are held to their schemas,
-    /// and what asks for a typed answer. Equal texts mean equal requests. Empty for most requests.
+    /// and the vendor's format of a typed answer. Equal texts mean equal requests. Empty for most requests.
     pub form: String,
+    /// The tool by which the model gives a typed answer, if the provider asks for the answer in that way. It counts as a
+    /// tool of the request.
+    pub answer_tool: Option<ToolSchema>,
 }
 
 impl ReasoningBinding {
@@ -48,6 +51,13 @@ impl ReasoningBinding {
         self
     }
 
+    /// With the tool for a typed answer.
+    #[must_use]
+    pub fn with_answer_tool(mut self, tool: Option<ToolSchema>) -> Self {
+        self.answer_tool = tool;
+        self
+    }
+
     /// What holds where one of two providers answers.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
@@ -62,6 +72,7 @@ impl ReasoningBinding {
                     true => self.form,
                     false => format!("{}\n{}", self.form, other.form),
                 },
+                answer_tool: self.answer_tool.or(other.answer_tool),
             },
         }
     }

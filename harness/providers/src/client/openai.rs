@@ -288,6 +288,7 @@ impl OpenAIBuilder {
             url,
             headers,
             options: responses::Options {
+                appends_changes: takes.appends_changes(name == "openai"),
                 // Others that speak the protocol may not know what is deferred.
                 defers_tools: name == "openai"
                     && known.find(&name, &model).deferred_tools == Some(true),
@@ -297,7 +298,6 @@ impl OpenAIBuilder {
                 answer_way: None,
                 refused: RefusedMembers::default(),
                 binds_reasoning,
-                appends_changes: binds_reasoning && name == "openai",
             },
             name,
             lessons: ServerQuirks::default(),

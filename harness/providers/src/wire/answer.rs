@@ -50,7 +50,9 @@ pub(super) struct OutputPlan<'a> {
     answer: &'a OutputSchema,
     /// The schema for the vendor's mode, and whether the model is held to it.
     pub(super) format: Option<(Value, bool)>,
-    /// The tools, including the one for the answer.
+    /// Whether the model gives the answer by the tool for it.
+    is_tool: bool,
+    /// The tools, including the one for the answer, if the request does not have that one already.
     tools: Option<Vec<ToolSchema>>,
     /// Whether the model has to call the tool for the answer.
     must_call: bool,
@@ -91,6 +93,7 @@ impl<'a> OutputPlan<'a> {
             Err(_) => None,
         };
         let format = match server.way {
+            _ if answer.is_only_by_tool() => None,
             None if is_open && !must_call => format(),
             Some(OutputMode::Schema) => format(),
             _ => None,
@@ -103,10 +106,12 @@ impl<'a> OutputPlan<'a> {
         };
         answer.told_by(way);
         let is_tool = way == OutputMode::Tool;
-        let tools =
-            is_tool.then(|| request.tools().iter().chain([answer.tool()]).cloned().collect());
+        let added = request.additions().iter().flat_map(|it| &it.tools);
+        let is_sent = request.tools().iter().chain(added).any(|it| it.name == answer.tool().name);
+        let tools = (is_tool && !is_sent)
+            .then(|| request.tools().iter().chain([answer.tool()]).cloned().collect());
         let words = way == OutputMode::Words || way == OutputMode::Schema && server.in_words;
-        Some(Self { answer, format, tools, must_call: is_tool && must_call, words })
+        Some(Self { answer, format, is_tool, tools, must_call: is_tool && must_call, words })
     }
 
     /// The choice of tools and whether calls may come together, if the model has to call the tool for the answer.
@@ -114,9 +119,9 @@ impl<'a> OutputPlan<'a> {
         self.must_call.then_some((Some(&ToolChoice::Required), Some(false)))
     }
 
-    /// The tool for the answer, if there is one.
+    /// The tool for the answer, if the model gives the answer by it.
     pub(super) fn tool(&self) -> Option<&ToolSchema> {
-        self.tools.as_ref().map(|_| self.answer.tool())
+        self.is_tool.then(|| self.answer.tool())
     }
 
     /// The request, including the tool for the answer if there is one.

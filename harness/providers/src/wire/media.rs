@@ -12,6 +12,7 @@ use harness_core::{
         Media, MediaKind, MediaSource, Message, ToolContent, ToolResult, in_line, is_base64,
     },
     models::{CacheLife, Model, Models, SchemaAnswers, Thinking},
+    provider::Effort,
     secret::beginning,
 };
 
@@ -62,6 +63,34 @@ impl ModelCapabilities {
     /// Whether the model may think, as far as it is known.
     pub(super) fn thinks(&self) -> bool {
         self.known.thinking != Some(Thinking::Never)
+    }
+
+    /// What is known of the model: what the table of the program says, and else what this entry says.
+    pub(super) fn known_over(&self, base: Model) -> Model {
+        self.known.over(base)
+    }
+
+    /// Whether a request may demand a call, as far as it is known.
+    pub(super) fn may_force_tools(&self) -> bool {
+        self.known.forced_tools != Some(false)
+    }
+
+    /// The effort that is sent for this one. A model that cannot stop thinking gets its lowest level.
+    pub(super) fn effort(&self, effort: Effort) -> Effort {
+        match self.known.efforts {
+            Some([least, ..]) if effort == Effort::Off => {
+                let is_off = self.known.efforts.is_some_and(|it| it.contains(&Effort::Off));
+                if is_off { effort } else { *least }
+            }
+            _ => effort,
+        }
+    }
+
+    /// Whether changes of instructions and tools can be sent behind the messages so far, if the model binds its reasoning.
+    /// `is_own` is whether the server is the vendor's own, as far as its name tells.
+    pub(crate) fn appends_changes(&self, is_own: bool) -> bool {
+        let Model { binds_reasoning, appends_changes, .. } = self.known;
+        binds_reasoning == Some(true) && appends_changes.unwrap_or(is_own)
     }
 
     /// Everything that the bytes of a message depend on.

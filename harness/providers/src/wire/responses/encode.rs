@@ -83,7 +83,7 @@ impl Options {
             answer_way: None,
             defers_tools,
             binds_reasoning,
-            appends_changes: binds_reasoning,
+            appends_changes: known.appends_changes.unwrap_or(binds_reasoning),
         }
     }
 }
@@ -170,7 +170,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     body.maybe("max_output_tokens", request.max_tokens(settings, None).as_ref());
     body.maybe("temperature", temperature.as_ref());
     body.maybe("top_p", top_p.as_ref());
-    if let Some(effort) = effort.filter(|_| thinks) {
+    if let Some(effort) = effort.filter(|_| thinks).map(|effort| takes.effort(effort)) {
         // The vendor shows a summary of the thinking only if the request asks for it.
         let config = match effort {
             Effort::Off => serde_json::json!({ "effort": "none" }),
