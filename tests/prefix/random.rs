@@ -128,7 +128,10 @@ fn summary(wire: &str, body: &Value, proof: &str) -> Answer {
     let mut output: Vec<Value> = said.cloned().collect();
     output.push(json!({"type": "compaction", "id": "cmp_1", "encrypted_content": proof}));
     let usage = json!({"input_tokens": size(body), "output_tokens": 9});
-    let body = json!({"id": "resp_9", "object": "response.compaction", "created_at": 1, "output": output, "usage": usage});
+    let body = json!({
+        "id": "resp_9", "object": "response.compaction", "created_at": 1, "output": output,
+        "usage": usage,
+    });
     Answer::json(200, &body)
 }
 

@@ -109,7 +109,8 @@ pub trait Provider: Send + Sync {
 
     /// What the reasoning of its model is bound to, for requests with these settings, this answer and these tools; the
     /// messages of `request` may be missing. The default is that nothing is bound, and then reasoning is sent whatever has
-    /// changed before it. A provider that wraps others returns what they return.
+    /// changed before it. A provider that wraps others returns what they return. One that asks for the answer by a tool says so
+    /// ([`with_answer_tool`](ReasoningBinding::with_answer_tool)), and gets the tool among those of the request.
     fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
         let _ = request;
         ReasoningBinding::default()

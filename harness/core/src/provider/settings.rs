@@ -131,7 +131,8 @@ pub struct Settings {
     /// has none unless it is asked for, and from Opus 5.5 on, what the model says between calls is thinking, too: without
     /// the text, a reader sees nothing for minutes. It is asked for unless this is `false`.
     pub thinking_text: Option<bool>,
-    /// Whether it may, must or must not call a tool. Newer models refuse to be forced.
+    /// Whether it may, must or must not call a tool. If it must and the model
+    /// [refuses to be forced](crate::models::Model::forced_tools), the builder of the provider or the request fails.
     pub tool_choice: Option<ToolChoice>,
     /// Whether the model may make several calls in one answer.
     pub parallel_calls: Option<bool>,
