@@ -189,6 +189,13 @@ impl ConversationState {
         }
     }
 
+    /// Whether a call waits for an agent that could not continue.
+    pub(crate) fn has_cut_off_child(&self) -> bool {
+        self.machine
+            .waiting()
+            .any(|(_, wait)| matches!(wait.awaited, Awaited::Agent { cut_off: true, .. }))
+    }
+
     /// Passes the waiting calls to the program's hook, after it is written that they wait.
     pub(crate) fn tell_waiting(&self) {
         let told = self.waiting_hook().zip(self.conversation());

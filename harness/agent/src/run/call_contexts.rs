@@ -69,9 +69,13 @@ impl CallContexts {
         self.site(call)?.unrecorded_spending()
     }
 
-    /// The conversation of an agent of a call that waits for somebody, and its outcome if it passes the error on.
-    pub(crate) fn awaited_conversation(&self, call: &str) -> Option<(String, Option<String>)> {
-        self.site(call)?.awaited_conversation()
+    /// Takes the agent for which a call with this result stays open.
+    pub(crate) fn take_suspended(
+        &self,
+        result: &ToolResult,
+        is_repeatable: bool,
+    ) -> Option<SuspendedChild> {
+        self.site(result.call_id())?.take_suspended(result, is_repeatable)
     }
 
     /// Where its large results are kept.
@@ -82,11 +86,6 @@ impl CallContexts {
     /// Whether an agent of this call was entered in this process.
     pub(crate) fn has_entered(&self, call: &str) -> bool {
         self.site(call).is_some_and(|site| site.has_entered())
-    }
-
-    /// Takes the agent of a call that could not continue.
-    pub(crate) fn cut_off_in(&self, call: &str) -> Option<SuspendedChild> {
-        self.site(call)?.cut_off()
     }
 
     /// The context of a tool that checks an answer.

@@ -434,30 +434,18 @@ impl RunDriver<'_> {
         self.state.spending.agents.take_unstated(call, self.calls.contexts.spent_by(call))
     }
 
-    /// What a call waits for if it has failed with this result because its agent waits or could not
-    /// continue.
-    pub(crate) fn awaited_below(
-        &mut self,
-        call: &ToolCall,
-        result: &ToolResult,
-    ) -> Option<Awaited> {
-        let has_failed = result.outcome() == CallOutcome::Failed;
-        let waits = self.calls.contexts.awaited_conversation(call.id());
-        // A call can be in doubt for a reason of its own, and must not run again then.
-        let passes_on = |words: &String| {
-            result.outcome() == CallOutcome::InDoubt && result.to_text().contains(words.as_str())
-        };
-        if let Some((conversation, words)) = waits
-            && (has_failed || words.as_ref().is_some_and(passes_on))
-        {
-            return Some(Awaited::Agent { conversation, cut_off: false });
+    /// What a call waits for if it has this result because its agent waits or could not continue.
+    pub(crate) fn awaited_below(&mut self, result: &ToolResult) -> Option<Awaited> {
+        let granted = self.state.machine.approved(result.call_id());
+        let is_repeatable =
+            granted.is_some_and(|it| matches!(it.repeat, Repeat::Read | Repeat::Idempotent));
+        let SuspendedChild { conversation, error, .. } =
+            self.calls.contexts.take_suspended(result, is_repeatable)?;
+        let cut_off = error.is_some();
+        if self.end.cut_off.is_none() {
+            self.end.cut_off = error;
         }
-        let SuspendedChild { conversation, error } = self.calls.contexts.cut_off_in(call.id())?;
-        if !has_failed && result.outcome() != CallOutcome::InDoubt {
-            return None;
-        }
-        self.end.cut_off.get_or_insert(error);
-        Some(Awaited::Agent { conversation, cut_off: true })
+        Some(Awaited::Agent { conversation, cut_off })
     }
 
     /// Whether the run leaves its open calls open although this error ends it: the call that has

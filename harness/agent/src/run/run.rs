@@ -366,7 +366,10 @@ impl<'a> Run<'a> {
     /// where it was. So a tool that runs several agents has to start them in the same order, with
     /// the same messages, each time. If a call of the agent waits for a person who answers later,
     /// the run ends as [`Outcome::Waiting`]. Return this error: the tool's call then waits, too,
-    /// and is repeated from its beginning when there is an answer.
+    /// and is repeated from its beginning when there is an answer. The same holds for an agent whose
+    /// conversation is open elsewhere ([`ErrorKind::Busy`]) or whose journal failed. A tool with an
+    /// error of its own has to have the text of this one in it. Otherwise the call simply fails,
+    /// unless the tool only reads or is [idempotent](harness_core::tool::Tool::idempotent).
     ///
     /// ```
     /// use harness::{
@@ -528,7 +531,11 @@ async fn run_in_call(
 ) -> Result<Reply, Stopped> {
     // If the call was told to stop, the run is stopped before it begins.
     let effects = effects_of(offered(&state.state().agent, begins.options.as_deref()));
-    let refused = |error| Stopped::new(Outcome::Failed, Some(error), None, RunRecord::default());
+    let secrets = state.state().agent.secrets().clone();
+    let refused = |error: harness_core::error::Error| {
+        let error = error.cleaned(&secrets);
+        Stopped::new(Outcome::Failed, Some(error), None, RunRecord::default())
+    };
     if !state.is_owned() {
         call.admit(effects).map_err(refused)?;
     }
@@ -540,9 +547,7 @@ async fn run_in_call(
             Ok(ChildState::New) => {}
             Ok(ChildState::Finished(mut state, outcome)) => {
                 let ended = RunDriver::finished_reply(&mut state, outcome);
-                if let Err(stopped) = &ended {
-                    call.handle_run_end(stopped, &state, true);
-                }
+                Box::pin(call.handle_run_end(&ended, &state, true)).await;
                 return ended;
             }
             Ok(ChildState::Interrupted(state)) => {
@@ -553,7 +558,11 @@ async fn run_in_call(
                 }
                 *new = state;
             }
-            Err(error) => return Err(refused(error)),
+            Err(error) => {
+                let stopped = refused(error);
+                call.handle_open_failure(&stopped);
+                return Err(stopped);
+            }
         }
     }
     let is_kept = matches!(&state, StateRef::Owned(new) if new.is_in_journal());
@@ -564,9 +573,7 @@ async fn run_in_call(
     let now = begins.stops.now.clone();
     let _stopped = OnCancel::new(&call.stop, move || now.cancel());
     let ended = start_run(state.state(), begins).await;
-    if let Err(stopped) = &ended {
-        call.handle_run_end(stopped, state.state(), is_kept);
-    }
+    Box::pin(call.handle_run_end(&ended, state.state(), is_kept)).await;
     ended
 }
 

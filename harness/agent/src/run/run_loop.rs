@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Action, Event, Outcome,
-    approval::doubt_answered,
+    approval::{doubt_answered, is_over},
     compaction::{summarize::record_dropped_summary, window::edit_context},
     conversation::state::ConversationState,
     output::answer_check::{check_answer, check_output_options, check_output_spec, wanted_fact},
@@ -48,6 +48,7 @@ impl RunDriver<'_> {
             Ok(()) => {
                 self.end.begun = true;
                 self.emit(Event::RunStarted { said: said.as_ref() });
+                self.emit_earlier_waits();
                 self.drive_to_end().await
             }
             Err(error) => self.fail(error),
@@ -56,7 +57,8 @@ impl RunDriver<'_> {
             self.state.tell_waiting();
         }
         self.announce();
-        let outcome = match self.end.cut_off.take().filter(|_| outcome == Outcome::Waiting) {
+        let is_cut_off = outcome == Outcome::Waiting && self.state.has_cut_off_child();
+        let outcome = match self.end.cut_off.take().filter(|_| is_cut_off) {
             None => outcome,
             Some(error) => {
                 self.end.error = Some(error.cleaned(self.state.agent.secrets()));
@@ -67,6 +69,16 @@ impl RunDriver<'_> {
         self.trace_end(outcome);
         self.emit(Event::RunEnded { outcome, usage: &usage });
         self.result(outcome)
+    }
+
+    /// Tells the watchers which calls wait since an earlier run.
+    fn emit_earlier_waits(&mut self) {
+        let waiting = self.state.machine.waiting().filter(|(_, wait)| !is_over(wait));
+        let waiting: Vec<_> =
+            waiting.map(|(call, wait)| (call.clone(), wait.without_token())).collect();
+        for (call, wait) in &waiting {
+            self.emit(Event::ToolWaits { call, wait });
+        }
     }
 
     /// Records what the run begins with, if it can begin.

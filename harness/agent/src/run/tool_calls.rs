@@ -498,7 +498,7 @@ impl RunDriver<'_> {
         self.emit_agent_events();
         let result = match ended {
             DispatchOutcome::Result(result) => {
-                if let Some(awaited) = self.awaited_below(&call, &result) {
+                if let Some(awaited) = self.awaited_below(&result) {
                     self.state.tracer.ran(&call, elapsed);
                     self.calls.shown.retain(|(shown, _)| shown.id() != call.id());
                     return self.suspend_call(&call, awaited, None);

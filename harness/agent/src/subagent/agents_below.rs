@@ -88,15 +88,14 @@ impl ConversationState {
         let Some(journal) = self.durable.as_ref().and_then(|it| it.journal()).cloned() else {
             return Ok(());
         };
+        let Some(parent) = self.conversation().map(str::to_owned) else { return Ok(()) };
         let waiting: Vec<WaitingCall> = self.machine.waiting().filter_map(agent_of).collect();
-        for WaitingCall { call, conversation, cut_off } in waiting {
-            let stands = match cut_off {
-                true => ChildStatus::CanContinue,
-                false => child_status(&journal, &conversation).await?,
-            };
+        for below in waiting {
+            let stands = awaited_status(&journal, &parent, &below).await?;
+            let WaitingCall { call, conversation, .. } = below;
             match stands {
                 ChildStatus::Waiting => {}
-                ChildStatus::CanContinue => {
+                ChildStatus::CanContinue | ChildStatus::Ended => {
                     let answer = serde_json::Value::Null;
                     self.record(&Fact::CallAnswered { call, answer, who: None, at: now() })?;
                 }
@@ -142,6 +141,8 @@ enum ChildStatus {
     Waiting,
     /// Some call of it has what it waited for.
     CanContinue,
+    /// Its last run has ended.
+    Ended,
     /// It does not exist any more.
     Deleted,
 }
@@ -153,22 +154,48 @@ fn child_status<'a>(
     Box::pin(async move {
         let machine = read_machine(&**journal, conversation).await?;
         let Some(machine) = machine else { return Ok(ChildStatus::Deleted) };
-        if machine.next() != Action::AwaitAnswers || machine.waiting().any(|(_, it)| is_over(it)) {
+        match machine.next() {
+            Action::AwaitAnswers => {}
+            Action::Finish(_) => return Ok(ChildStatus::Ended),
+            _ => return Ok(ChildStatus::CanContinue),
+        }
+        if machine.waiting().any(|(_, wait)| is_over(wait)) {
             return Ok(ChildStatus::CanContinue);
         }
         for below in machine.waiting().filter_map(agent_of) {
             // If the conversation below is gone, the agent above it reports that.
-            let goes_on = below.cut_off
-                || !matches!(
-                    child_status(journal, &below.conversation).await?,
-                    ChildStatus::Waiting
-                );
-            if goes_on {
+            if !matches!(awaited_status(journal, conversation, &below).await?, ChildStatus::Waiting)
+            {
                 return Ok(ChildStatus::CanContinue);
             }
         }
         Ok(ChildStatus::Waiting)
     })
+}
+
+/// The state of the agents of a call that waits. The fact names one of them, and others of the same
+/// call can have been answered before it.
+async fn awaited_status(
+    journal: &Arc<dyn Journal>,
+    parent: &str,
+    WaitingCall { call, conversation, cut_off }: &WaitingCall,
+) -> Result<ChildStatus, Error> {
+    if *cut_off {
+        return Ok(ChildStatus::CanContinue);
+    }
+    let named = child_status(journal, conversation).await?;
+    if !matches!(named, ChildStatus::Waiting) {
+        return Ok(named);
+    }
+    let names = (0..).map(|number| name_of_agent(parent, call, number));
+    for other in names.filter(|name| name != conversation) {
+        match child_status(journal, &other).await? {
+            ChildStatus::CanContinue => return Ok(ChildStatus::CanContinue),
+            ChildStatus::Deleted => break,
+            ChildStatus::Waiting | ChildStatus::Ended => {}
+        }
+    }
+    Ok(ChildStatus::Waiting)
 }
 
 /// The result of a call whose agent waited and whose conversation was deleted meanwhile. Starting

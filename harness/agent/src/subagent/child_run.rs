@@ -10,7 +10,7 @@ use super::{
     suspended_child::SuspendedChild,
 };
 use crate::{
-    Action, Outcome, Stopped,
+    Action, Outcome, Reply, Stopped,
     conversation::{open::open_conversation, state::ConversationState},
     output::spec::{OutputSpec, without_schema},
     run::{input::RunInput, progress::ProgressSender},
@@ -141,21 +141,6 @@ impl ChildRun {
         &self,
         chat: &mut ConversationState,
         effects: SideEffects,
-        begins: (&RunInput, Option<&OutputSpec>),
-    ) -> Result<ChildState, Error> {
-        let entered = self.enter(chat, effects, begins).await;
-        if let Err(error) = &entered
-            && let (Some(site), Some((name, _))) = (&self.site, self.conversation_in_journal())
-        {
-            site.state().cut_off = SuspendedChild::by(error, false, &name);
-        }
-        entered
-    }
-
-    async fn enter(
-        &self,
-        chat: &mut ConversationState,
-        effects: SideEffects,
         (input, output_spec): (&RunInput, Option<&OutputSpec>),
     ) -> Result<ChildState, Error> {
         let Some(site) = &self.site else { return Ok(ChildState::New) };
@@ -208,30 +193,52 @@ impl ChildRun {
         })
     }
 
+    /// Handles an error that has prevented the run.
+    pub(crate) fn handle_open_failure(&self, stopped: &Stopped) {
+        // Any other error says nothing of the conversation, whose calls may wait since an earlier
+        // attempt of the tool.
+        if let (Some(site), Some((name, _))) = (&self.site, self.conversation_in_journal())
+            && let Some(child) = SuspendedChild::cut_off(stopped, false, &name)
+        {
+            site.set_suspended(&name, Some(child));
+        }
+    }
+
     /// Handles the end of the run of this conversation. If calls of it wait, then the caller's call
     /// waits for them, too, if both conversations can be opened again.
-    pub(crate) fn handle_run_end(
+    pub(crate) async fn handle_run_end(
         &self,
-        stopped: &Stopped,
+        ended: &Result<Reply, Stopped>,
         chat: &ConversationState,
         is_kept: bool,
     ) {
-        if let Some(site) = self.site.as_ref().filter(|site| site.must_stop_on_denial())
-            && stopped.outcome() == Outcome::Denied
+        let Some(site) = &self.site else { return };
+        let stopped = ended.as_ref().err();
+        if site.must_stop_on_denial()
+            && stopped.is_some_and(|stopped| stopped.outcome() == Outcome::Denied)
         {
             let mut denied = site.caller.denied.lock().unwrap_or_else(PoisonError::into_inner);
             *denied = Some(site.call.id().to_owned());
         }
-        let Some(site) = self.site.as_ref().filter(|site| site.caller.kept.is_some()) else {
+        let (Some(parent), Some(durable)) = (&site.caller.kept, &chat.durable) else { return };
+        if durable.journal().is_none() {
             return;
-        };
-        let Some(name) = chat.conversation().filter(|_| chat.is_in_journal()) else { return };
-        if stopped.outcome() == Outcome::Waiting {
-            let words = left_in_doubt(stopped).then(|| stopped.to_string());
-            site.state().waits = Some((name.to_owned(), words));
         }
-        if let Some(error) = stopped.error().filter(|_| is_kept) {
-            site.state().cut_off = SuspendedChild::by(error, chat.is_lost(), name);
+        let name = &**durable.id();
+        let suspended = match stopped {
+            Some(stopped) if stopped.outcome() == Outcome::Waiting => {
+                // A conversation that the tool has opened itself can be in another journal, where
+                // the caller does not find it again.
+                let incarnation = durable.incarnation().get().copied();
+                let is_found = is_kept || parent.has(name, incarnation).await.unwrap_or(true);
+                is_found.then(|| SuspendedChild::waiting(stopped, name))
+            }
+            Some(stopped) if is_kept => SuspendedChild::cut_off(stopped, chat.is_lost(), name),
+            _ => None,
+        };
+        // A run that an error has ended before it began leaves calls that wait as they were.
+        if suspended.is_some() || chat.machine.next() != Action::AwaitAnswers {
+            site.set_suspended(name, suspended);
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::{
 use harness_core::{
     error::{Error, ErrorKind},
     journal::{CallSpent, Fact, Incarnation, Journal, Source, Sources},
-    message::ToolCall,
+    message::{ToolCall, ToolResult},
     policy::{Approver, Budget, Permissions, rest_of},
     tool::{ConcurrencyLimit, HumanWait, HumanWaitGuard, SideEffects, ToolRegistry},
 };
@@ -38,11 +38,20 @@ pub(super) struct ParentChat {
 }
 
 impl ParentChat {
+    /// Whether the journal has this incarnation of a conversation.
+    pub(super) async fn has(
+        &self,
+        name: &str,
+        incarnation: Option<Incarnation>,
+    ) -> Result<bool, Error> {
+        // Only the head is needed, and no fact has this number.
+        let there = guarded(|| self.journal.read(name, u64::MAX)).await?.head.incarnation;
+        Ok(there.is_some() && there == incarnation)
+    }
+
     /// Fails if the journal does not have this conversation any more.
     pub(super) async fn check(&self) -> Result<(), Error> {
-        // Only the head is needed, and no fact has this number.
-        let there = guarded(|| self.journal.read(&self.name, u64::MAX)).await?.head.incarnation;
-        if there.is_some() && there == self.incarnation.get().copied() {
+        if self.has(&self.name, self.incarnation.get().copied()).await? {
             return Ok(());
         }
         Err(Error::new(
@@ -135,11 +144,8 @@ pub(super) struct SubagentState {
     pub(super) counted: CallSpent,
     /// What facts of this run have recorded of the budget.
     pub(super) recorded: CallSpent,
-    /// The conversation of an agent that waits for somebody. If calls of it are in doubt, so is a call that passes its error
-    /// on: then also the words of that error.
-    pub(super) waits: Option<(String, Option<String>)>,
-    /// The agent that could not continue, if there is one.
-    pub(super) cut_off: Option<SuspendedChild>,
+    /// The agents that can continue later, one entry for each conversation.
+    pub(super) suspended: Vec<SuspendedChild>,
     /// The conversations that were opened in this process.
     pub(super) opened: HashSet<String>,
     /// What the conversations of its agents have read.
@@ -275,15 +281,25 @@ impl SubagentHost {
         rest
     }
 
-    /// The conversation of an agent of the call that waits for somebody, and the words of its error if a call that passes them on
-    /// is in doubt.
-    pub(crate) fn awaited_conversation(&self) -> Option<(String, Option<String>)> {
-        self.state().waits.clone()
+    /// Records whether the agent of this conversation can continue later.
+    pub(super) fn set_suspended(&self, conversation: &str, child: Option<SuspendedChild>) {
+        let mut state = self.state();
+        state.suspended.retain(|other| other.conversation != conversation);
+        state.suspended.extend(child);
     }
 
-    /// Takes the agent of the call that could not continue.
-    pub(crate) fn cut_off(&self) -> Option<SuspendedChild> {
-        self.state().cut_off.take()
+    /// Takes the agent for which a call with this result stays open: one that waits for somebody
+    /// before one that could not continue.
+    pub(crate) fn take_suspended(
+        &self,
+        result: &ToolResult,
+        is_repeatable: bool,
+    ) -> Option<SuspendedChild> {
+        let mut state = self.state();
+        let all = state.suspended.iter().enumerate();
+        let explaining = all.filter(|(_, child)| child.explains(result, is_repeatable));
+        let index = explaining.min_by_key(|(_, child)| child.error.is_some())?.0;
+        Some(state.suspended.swap_remove(index))
     }
 
     /// Whether a denial of an agent's call ends the runs above it.
