@@ -50,16 +50,16 @@ async fn reopened(vendor: &Vendor, tools: impl IntoIterator<Item = Tool>, system
     chat.send("Four?").await.unwrap();
 }
 
+/// A tool whose calls wait for a decision.
+fn write() -> Tool {
+    let schema = json!({"type": "object", "properties": {}});
+    let effects = SideEffects::of(&[SideEffect::Mutate]);
+    Tool::new("write", "Writes.", schema, effects, |_, _| Box::pin(async { Ok("Written.".into()) }))
+}
+
 /// The same in the middle of a loop of calls.
 async fn reopened_in_a_loop(vendor: &Vendor, tools: Vec<Tool>, system: &str) {
     let journal = MemoryJournal::new();
-    let write = || {
-        let schema = json!({"type": "object", "properties": {}});
-        let effects = SideEffects::of(&[SideEffect::Mutate]);
-        Tool::new("write", "Writes.", schema, effects, |_, _| {
-            Box::pin(async { Ok("Written.".into()) })
-        })
-    };
     let asks = |question: ApprovalRequest| async move { question.later(None) };
     let before = vendor.program(OLD, [tool("look", "Looks."), write()]).approver(asks);
     let before = before.build().unwrap();
@@ -197,6 +197,35 @@ async fn a_fork_goes_on_with_another_program() {
             })
         },
         [4, 4],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_fork_in_a_loop_of_calls_goes_on_with_another_program() {
+    lives(
+        |vendor| {
+            Box::pin(async move {
+                let journal = MemoryJournal::new();
+                let asks = |question: ApprovalRequest| async move { question.later(None) };
+                let before = vendor.program(OLD, [tool("look", "Looks."), write()]);
+                let before = before.approver(asks).build().unwrap();
+                let mut chat = before.open(&journal, "c").await.unwrap();
+                begin(vendor, &mut chat).await;
+                let calls =
+                    [Say::Call("look", json!({"city": "Rome"})), Say::Call("write", json!({}))];
+                vendor.says(calls);
+                chat.send("Write it.").await.unwrap_err();
+                let facts = chat.facts();
+                drop(chat.fork("d", facts).await.unwrap());
+                let tools = [tool("look", "Looks it up."), tool("see", "Sees.")];
+                let after = vendor.program("Be kind.", tools).build().unwrap();
+                let mut fork = after.open(&journal, "d").await.unwrap();
+                fork.send("Three?").await.unwrap();
+                fork.send("Four?").await.unwrap();
+            })
+        },
+        [6, 6],
     )
     .await;
 }

@@ -142,6 +142,7 @@ static FAMILIES: &[ModelFamily] = &[
     family(&["claude-opus-5", "claude-sonnet-5"], 128_000, Thinking::Effort).unasked(true).efforts(&[Off, Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking(),
     // From 5.1 and 5.5 on, reasoning is bound to everything that precedes it in the request, and most models refuse a forced
     // call: `tool_choice: type "tool" and "any" are not supported for this model`.
+    // Source: <https://platform.claude.com/docs/en/models/opus-5-5/whats-new-opus-5-5>.
     family(&["claude-haiku-5-5"], 128_000, Thinking::Effort).unasked(true).efforts(&[Off, Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking().binds_reasoning(),
     family(&["claude-sonnet-5-5"], 128_000, Thinking::BetweenCalls).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking().binds_reasoning().refuses_forced_tools(),
     family(&["claude-opus-5-5"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking().binds_reasoning().refuses_forced_tools(),

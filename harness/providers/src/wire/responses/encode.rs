@@ -244,7 +244,10 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     })
 }
 
-/// What the reasoning in a request like this one is bound to.
+/// What the reasoning in a request like this one is bound to. The format of an answer counts, and no item changes it later:
+/// `configuration_update` has an effort alone in the vendor's clients.
+///
+/// Source: <https://developers.openai.com/api/docs/guides/keep-prefix-unchanged>.
 pub(crate) fn binding(request: &Request<'_>, options: &Options) -> ReasoningBinding {
     if !options.binds_reasoning {
         return ReasoningBinding::default();
