@@ -6,8 +6,9 @@ use std::sync::{
 };
 
 use harness::{
-    Agent, Chat, Error, ErrorKind, Outcome, Permissions, SideEffect, SideEffects, Stopped,
-    ToolContext, ToolError,
+    Agent, Chat, Error, ErrorKind, Guardrails, Outcome, Permissions, SideEffect, SideEffects,
+    Stopped, ToolContext, ToolError,
+    agent::{Inbox, OpenCall},
     journal::{Awaited, MemoryJournal},
     policy::{ApprovalRequest, RuleDecision},
     testing::{ScriptedProvider, reply},
@@ -57,10 +58,8 @@ where
     agent(model).tools([both]).approver(later).build().expect("an agent")
 }
 
-async fn says_yes(lead: &Agent, journal: &MemoryJournal, conversation: &str) {
-    let inbox = lead.inbox(journal);
-    let waiting = inbox.waiting(conversation).await.expect("facts");
-    let question = waiting[0].question().expect("a question");
+async fn says_yes(inbox: &Inbox, (conversation, open): &(String, OpenCall)) {
+    let question = open.question().expect("a question");
     inbox.decide(conversation, question.yes()).await.expect("it waits");
 }
 
@@ -90,9 +89,20 @@ async fn two_agents_wait_in_one_call_although_one_of_them_has_a_call_in_doubt() 
         let mut chat = lead.open(&journal, CHAT).await.expect("opened");
         let stopped = chat.resume().await.expect_err("it waits");
         assert_eq!(stopped.outcome(), Outcome::Waiting, "{passes_on_first}: {stopped}");
-        says_yes(&lead, &journal, "chat/c").await;
-        says_yes(&lead, &journal, "chat/c/2").await;
+        let inbox = lead.inbox(&journal);
+        let mut waiting = inbox.waiting_with_agents(CHAT).await.expect("facts");
+        waiting.sort_by(|one, other| one.0.cmp(&other.0));
+        let names: Vec<&str> = waiting.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["chat/c", "chat/c/2"]);
         let before = paid.load(Ordering::Relaxed);
+        // What is allowed runs, whichever of them is answered first.
+        waiting.rotate_left(usize::from(passes_on_first));
+        let [first, last] = <[_; 2]>::try_from(waiting).expect("two");
+        says_yes(&inbox, &first).await;
+        let stopped = chat.resume().await.expect_err("the other one waits");
+        assert_eq!(stopped.outcome(), Outcome::Waiting, "{stopped}");
+        assert_eq!(paid.load(Ordering::Relaxed), before + 1, "{}", first.0);
+        says_yes(&inbox, &last).await;
         let reply = chat.resume().await.expect("an answer");
         assert_eq!(reply.text(), "It is paid. It is paid.");
         assert_eq!(paid.load(Ordering::Relaxed), before + 2, "each was allowed once");
@@ -163,4 +173,60 @@ async fn a_call_does_not_wait_for_an_agent_that_its_journal_does_not_have() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn an_agent_that_waits_keeps_its_call_open_although_its_next_attempt_is_refused() {
+    let (left, paid) = (Left::default(), Arc::default());
+    let below = payer(&left, &paid, 1);
+    let both = tool("both", READ_WRITE, move |context| {
+        let below = below.clone();
+        async move {
+            let ended = below.run("Pay.").in_call(&context).await;
+            Ok(ended.map_err(|it| ToolError::transient(it.to_string()))?.text().to_owned())
+        }
+    });
+    let model = ScriptedProvider::answering(|request| match request.results().next() {
+        None => reply().call_with_id("c", "both", json!({})),
+        Some(result) => reply().text(result.to_text()),
+    });
+    let later = |question: ApprovalRequest| std::future::ready(question.later(None));
+    let lead = agent(model).tools([both.idempotent()]).approver(later);
+    let lead = lead.guardrails(Guardrails::default().agents(1)).build().expect("an agent");
+    let journal = MemoryJournal::new();
+    let mut chat = lead.open(&journal, CHAT).await.expect("opened");
+    let stopped = chat.send("Go.").await.expect_err("it waits");
+    assert_eq!(stopped.outcome(), Outcome::Waiting, "{stopped}");
+    let waiting = lead.inbox(&journal).waiting_with_agents(CHAT).await.expect("facts");
+    assert_eq!(waiting.len(), 1);
+}
+
+#[tokio::test]
+async fn a_tool_that_does_something_about_a_waiting_agent_has_its_result() {
+    let (left, paid, noted) = (Left::default(), Arc::default(), Arc::new(AtomicUsize::new(0)));
+    let below = payer(&left, &paid, 1);
+    let count = Arc::clone(&noted);
+    let ask = tool("both", READ_WRITE, move |context| {
+        let (below, count) = (below.clone(), Arc::clone(&count));
+        async move {
+            match below.run("Pay.").in_call(&context).await {
+                Ok(reply) => Ok(reply.text().to_owned()),
+                Err(_) => {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    Err(ToolError::new("it was put on a list, whose mail was not sent"))
+                }
+            }
+        }
+    });
+    let model = ScriptedProvider::answering(|request| match request.results().next() {
+        None => reply().call_with_id("c", "both", json!({})),
+        Some(result) => reply().text(result.to_text()),
+    });
+    let later = |question: ApprovalRequest| std::future::ready(question.later(None));
+    let lead = agent(model).tools([ask]).approver(later).build().expect("an agent");
+    let journal = MemoryJournal::new();
+    let mut chat = lead.open(&journal, CHAT).await.expect("opened");
+    let reply = chat.send("Go.").await.expect("the call has failed");
+    assert!(reply.text().contains("put on a list"), "{}", reply.text());
+    assert_eq!(noted.load(Ordering::Relaxed), 1);
 }

@@ -1,5 +1,5 @@
-//! An agent in a call whose run has ended and can continue later: the call stays open, and so do the
-//! decisions in the agent's conversation.
+//! An agent in a call whose run has ended and can continue later. The call stays open, and decisions in the
+//! agent's conversation are kept.
 
 use super::child_run::left_in_doubt;
 use crate::Stopped;
@@ -11,29 +11,28 @@ use harness_core::{
 /// An agent of a call that can continue later.
 pub(crate) struct SuspendedChild {
     pub(crate) conversation: String,
-    /// Why the agent could not continue. `None` if it waits for somebody.
+    /// Why the agent could not continue. `None` if the agent waits for something outside of its run.
     pub(crate) error: Option<Error>,
-    /// The beginning of the run's error, by which the result of a call is recognised that passes
-    /// the error on.
+    /// The beginning of the run's error. A call whose result contains this text has returned the error.
     text: String,
     /// Whether calls of the run may have partly run.
     in_doubt: bool,
 }
 
-/// How many characters of an error are compared: what stands behind them can be shortened in a result.
+/// How many characters of an error are compared. Later characters can be cut off in a result.
 const COMPARED: usize = 160;
 
 impl SuspendedChild {
-    /// For an agent that waits for somebody.
+    /// The entry for an agent that waits for something outside of its run.
     pub(crate) fn waiting(stopped: &Stopped, conversation: &str) -> Self {
         let text = stopped.to_string();
-        // The library adds its notices to a result behind the first line.
+        // Notices of the library can follow the first line in a result, so only that line is compared.
         let text = text.lines().next().unwrap_or_default().chars().take(COMPARED).collect();
         let in_doubt = left_in_doubt(stopped);
         Self { conversation: conversation.to_owned(), error: None, text, in_doubt }
     }
 
-    /// For an agent whose run was ended or prevented by an error. Returns `None` if the agent cannot
+    /// The entry for an agent whose run was ended or prevented by an error. Returns `None` if the agent cannot
     /// continue later. If the conversation `is_lost`, another owner has continued it.
     pub(crate) fn cut_off(stopped: &Stopped, is_lost: bool, conversation: &str) -> Option<Self> {
         let error = stopped.error().filter(|error| is_transient(error, is_lost))?;
@@ -46,10 +45,9 @@ impl SuspendedChild {
         Some(Self { error, ..Self::waiting(stopped, conversation) })
     }
 
-    /// Whether the call that has run this agent and ended with this result begins again later. A
-    /// call that may run any number of times does so whenever it has failed. Another one does so
-    /// only if its result passes the agent's error on: otherwise its function may have done
-    /// something about the error.
+    /// Whether the call that has run this agent and ended with this result begins again later. A call that may
+    /// run any number of times begins again whenever it has failed. Any other call begins again only if its
+    /// result contains the agent's error: otherwise the tool's function may have handled the error.
     pub(super) fn explains(&self, result: &ToolResult, is_repeatable: bool) -> bool {
         let passes_on = || result.to_text().contains(&self.text);
         match result.outcome() {
@@ -60,7 +58,7 @@ impl SuspendedChild {
     }
 }
 
-/// Whether an agent that was ended by this error can continue later.
+/// Whether an agent whose run was ended by this error can continue later.
 pub(crate) fn is_transient(error: &Error, is_lost: bool) -> bool {
     is_lost || matches!(error.kind(), ErrorKind::Busy | ErrorKind::Journal)
 }
