@@ -1,8 +1,9 @@
 //! Abilities of models that the price list does not contain. Maintained by hand.
 //!
-//! Sources, as of November 2026: the vendors' documentation and SDKs, recorded responses of their servers (which effort
-//! levels are refused with status 400), and for answer lengths, pictures and documents the model table of LiteLLM
-//! 1.109.1. For a model that is missing here, the library sends only what every server accepts.
+//! Sources, as of November 2026: the vendors' documentation and SDKs, and recorded responses of their servers (which
+//! refuse some effort levels with status 400). The answer lengths and the support of pictures and documents are from
+//! the model table of LiteLLM 1.109.1. For a model that is missing here, the library sends only what every server
+//! accepts.
 
 use super::{
     CacheLife::{self, Options, Retention},
@@ -227,7 +228,8 @@ pub(super) fn of(name: &str) -> Option<Model> {
     })
 }
 
-/// The maximum number of tools in a request to a model of this host, also through other services.
+/// The maximum number of tools in a request to a model of this host. The limit also applies if another service, such as
+/// Azure, runs the model.
 ///
 /// Sources: <https://platform.openai.com/docs/api-reference/chat/create>, <https://console.groq.com/docs/api-reference>, and the
 /// refusal `Invalid 'tools': array too long. Expected an array with maximum length 128`, also at Azure and Copilot.

@@ -64,8 +64,8 @@ pub(super) fn listed(provider: &str, model: &str) -> Model {
             Some(row) => (Some(row.price), (row.window > 0).then_some(row.window)),
             None => (None, None),
         };
-        // All names of one of Anthropic's rows mean the same model, so the abilities of any of them apply. The names in
-        // other vendors' rows share only the price.
+        // All names of one of Anthropic's rows mean the same model, so the abilities of the first known name apply. The
+        // names in other vendors' rows share only the price.
         let others = row.filter(|row| row.host == ModelHost::Anthropic).map(|row| row.names);
         let mut names = std::iter::once(name).chain(others.into_iter().flatten().copied());
         let able = names.find_map(abilities::of).unwrap_or_default();
@@ -238,7 +238,8 @@ fn is_version(rest: &str) -> bool {
     rest.is_empty() || rest == "@default" || matches!(lengths(rest).as_slice(), [8] | [4, 2, 2])
 }
 
-/// Whether this is a version suffix of Google: three digits, or the date of a preview without day or year.
+/// Whether this is a version suffix of Google: three digits, or the date of a preview. Such a date has no year
+/// (`05-20`) or no day (`09-2025`).
 fn is_googles(rest: &str) -> bool {
     matches!(lengths(rest).as_slice(), [3] | [2, 2] | [2, 4])
 }

@@ -45,7 +45,8 @@ pub struct Model {
     pub strict_tools: Option<bool>,
     /// Whether the vendor can enforce a schema for the answer.
     pub schema_answers: Option<SchemaAnswers>,
-    /// The request option that sets the lifetime of the prompt cache, if the model has one besides cache marks.
+    /// The request option that sets the lifetime of the prompt cache, if the model has such an option. Cache marks do
+    /// not count as an option.
     pub cache_life: Option<CacheLife>,
     /// Whether the vendor accepts tools that were [found by a search](crate::tool::ToolSearch) at the position of the
     /// search in the conversation. Everything before that position then stays in the vendor's cache.
