@@ -26,7 +26,7 @@ use harness_core::{
     journal::{AnswerCheck, Awaited, CallBinding, Fact, Wait, WantedAnswer},
     message::{CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
     provider::{OutputSchema, Usage, breaks_off},
-    tool::{CallIdentity, Scope, ToolRegistry},
+    tool::{CallIdentity, Scope, ToolRegistry, ToolSchema},
 };
 
 /// The state of a conversation, made by applying its facts one after the other.
@@ -132,7 +132,14 @@ impl Machine {
     /// The wanted form of the answer, as the provider gets it. The name of its answer tool differs from the
     /// names of `tools`.
     pub(crate) fn wanted_schema(&self, tools: &ToolRegistry) -> Option<OutputSchema> {
-        self.wanted.as_ref()?.answer_schema(|name| tools.get(name).is_some())
+        let wanted = self.wanted.as_ref()?;
+        let (_, known) = self.prefix_now();
+        let schema = wanted.answer.schema.as_ref();
+        let is_other = |tool: &&ToolSchema| Some(&tool.input_schema) != schema;
+        wanted.answer_schema(|name| {
+            let known = known.iter().copied().find(|known| known.name == name);
+            tools.get(name).is_some() || known.as_ref().is_some_and(is_other)
+        })
     }
 
     /// The wanted form of the run's answer. `None` if any text is accepted.

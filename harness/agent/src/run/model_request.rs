@@ -148,7 +148,10 @@ impl RunDriver<'_> {
             in_journal,
         };
         let program = stop_signals.program();
-        let wanted = state.machine.wanted_schema(tools);
+        let mut wanted = state.machine.wanted_schema(tools);
+        if prefix.as_ref().is_some_and(|prefix| prefix.answer_tool.is_some()) {
+            wanted = wanted.map(OutputSchema::only_by_tool);
+        }
         let request = with_conversation(
             Request::new(state.machine.sent())?.with_system(agent.system()),
             &state.machine,

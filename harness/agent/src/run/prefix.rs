@@ -28,7 +28,10 @@ impl RunDriver<'_> {
         }
         let of = self.state.prefix_key();
         let known = self.state.requests.prefix.as_ref();
-        if let Some(sent) = known.filter(|sent| sent.of == of && sent.form == binding.form) {
+        let is_for = |sent: &&Arc<SentPrefix>| {
+            sent.of == of && sent.form == binding.form && sent.answer_tool == binding.answer_tool
+        };
+        if let Some(sent) = known.filter(is_for) {
             return Ok(Some(Arc::clone(sent)));
         }
         // The vendor continues its own answer only if nothing has changed.
@@ -101,7 +104,21 @@ pub(crate) fn changed(fact: &Fact) -> Option<Event<'_>> {
 impl ConversationState {
     /// The instructions and tools to which the model's next reasoning is bound: see [`ReasoningBinding`].
     fn reasoning_binding(&self) -> Result<ReasoningBinding, Error> {
-        self.binding_with(self.machine.wanted_schema(self.tools()))
+        let wanted = || self.machine.wanted_schema(self.tools());
+        let binding = self.binding_with(wanted())?;
+        let Some(first) = self.machine.prefix().filter(|first| first.form != binding.form) else {
+            return Ok(binding);
+        };
+        // A tool for the answer can be sent behind the messages; the vendor's format for it comes before them.
+        let by_tool = match wanted().filter(|_| self.can_append(&binding)) {
+            Some(wanted) => self.binding_with(Some(wanted.only_by_tool()))?,
+            None => return Ok(binding),
+        };
+        Ok(if by_tool.form == first.form { by_tool } else { binding })
+    }
+
+    fn can_append(&self, binding: &ReasoningBinding) -> bool {
+        binding.appends && !self.requests.must_not_append
     }
 
     fn binding_with(&self, wanted: Option<OutputSchema>) -> Result<ReasoningBinding, Error> {
@@ -128,10 +145,10 @@ impl ConversationState {
     }
 
     /// The tools that come before the messages.
-    fn tools_in_prefix(&self, binding: &ReasoningBinding) -> Vec<&ToolSchema> {
+    fn tools_in_prefix<'a>(&'a self, binding: &'a ReasoningBinding) -> Vec<&'a ToolSchema> {
         let own = self.tools().schemas().iter();
         let found = self.found_schemas().filter(|_| !binding.defers_tools);
-        own.chain(found).collect()
+        own.chain(found).chain(&binding.answer_tool).collect()
     }
 
     /// The tools that the model has found by searching and that are offered in this run.
@@ -157,7 +174,7 @@ impl ConversationState {
             return Some(all(left_out(), String::new()));
         };
         let ((system, known), tools) = (self.machine.prefix_now(), self.tools_in_prefix(binding));
-        let appends = binding.appends && !self.requests.must_not_append;
+        let appends = self.can_append(binding);
         // Additions that a provider cannot send would be lost.
         let has_new_form =
             first.form != binding.form || !appends && !self.machine.prefix_additions().is_empty();
@@ -221,7 +238,8 @@ impl ConversationState {
             false => SchemaCache::default(),
         };
         let is_offered = |name: &str| {
-            tools.schemas().iter().chain(self.found_schemas()).any(|tool| tool.name == name)
+            let offered = tools.schemas().iter().chain(self.found_schemas());
+            offered.chain(&binding.answer_tool).any(|tool| tool.name == name)
         };
         let hidden = known.iter().map(|tool| &tool.name).filter(|name| !is_offered(name));
         let in_place = |added: &PrefixAddition| {
@@ -231,6 +249,7 @@ impl ConversationState {
         Some(SentPrefix {
             of: self.prefix_key(),
             form: binding.form.clone(),
+            answer_tool: binding.answer_tool.clone(),
             system: first.system.clone(),
             hidden: hidden.cloned().collect(),
             schemas,

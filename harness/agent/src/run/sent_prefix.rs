@@ -36,6 +36,8 @@ pub(crate) struct SentPrefix {
     /// of the prefix.
     pub(crate) of: (usize, usize, u64),
     pub(crate) form: String,
+    /// The tool by which the model gives the typed answer that is wanted.
+    pub(crate) answer_tool: Option<ToolSchema>,
     pub(crate) system: Option<String>,
     pub(crate) schemas: Vec<ToolSchema>,
     pub(crate) forms: SchemaCache,

@@ -34,6 +34,7 @@ struct ModelFamily {
     deferred_tools: bool,
     omits_thinking: bool,
     binds_reasoning: bool,
+    forced_tools: Option<bool>,
 }
 
 const fn family(names: &'static [&'static str], output: u32, thinking: Thinking) -> ModelFamily {
@@ -54,6 +55,7 @@ const fn family(names: &'static [&'static str], output: u32, thinking: Thinking)
         deferred_tools: false,
         omits_thinking: false,
         binds_reasoning: false,
+        forced_tools: None,
     }
 }
 
@@ -114,6 +116,11 @@ impl ModelFamily {
         self
     }
 
+    const fn refuses_forced_tools(mut self) -> Self {
+        self.forced_tools = Some(false);
+        self
+    }
+
     const fn window(mut self, window: u64) -> Self {
         self.window = window;
         self
@@ -134,12 +141,14 @@ static FAMILIES: &[ModelFamily] = &[
     family(&["claude-sonnet-4-6", "claude-opus-4-6"], 128_000, Thinking::Effort).unasked(false).efforts(&[Off, Low, Medium, High, Max]).defers_tools(),
     family(&["claude-opus-4-7", "claude-opus-4-8"], 128_000, Thinking::Effort).unasked(false).efforts(&[Off, Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking(),
     family(&["claude-opus-5", "claude-sonnet-5"], 128_000, Thinking::Effort).unasked(true).efforts(&[Off, Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking(),
-    // From 5.1 and 5.5 on, reasoning is bound to everything that precedes it in the request.
+    // From 5.1 and 5.5 on, reasoning is bound to everything that precedes it in the request, and most models refuse a forced
+    // call: `tool_choice: type "tool" and "any" are not supported for this model`.
+    // Source: <https://platform.claude.com/docs/en/models/opus-5-5/whats-new-opus-5-5>.
     family(&["claude-haiku-5-5"], 128_000, Thinking::Effort).unasked(true).efforts(&[Off, Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking().binds_reasoning(),
-    family(&["claude-sonnet-5-5"], 128_000, Thinking::BetweenCalls).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking().binds_reasoning(),
-    family(&["claude-opus-5-5"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking().binds_reasoning(),
+    family(&["claude-sonnet-5-5"], 128_000, Thinking::BetweenCalls).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking().binds_reasoning().refuses_forced_tools(),
+    family(&["claude-opus-5-5"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking().binds_reasoning().refuses_forced_tools(),
     family(&["claude-fable-5", "claude-mythos-5"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking(),
-    family(&["claude-fable-5-1", "claude-fable-5-2", "claude-mythos-5-1", "claude-mythos-5-2"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking().binds_reasoning(),
+    family(&["claude-fable-5-1", "claude-fable-5-2", "claude-mythos-5-1", "claude-mythos-5-2"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking().binds_reasoning().refuses_forced_tools(),
     // OpenAI.
     family(&["gpt-4.1"], 32_768, Thinking::Never).cache(Retention),
     family(&["gpt-4.1-mini", "gpt-4.1-nano"], 32_768, Thinking::Never),
@@ -193,6 +202,7 @@ pub(super) fn of(name: &str) -> Option<Model> {
         deferred_tools,
         omits_thinking,
         binds_reasoning,
+        forced_tools,
     } = *family;
     Some(Model {
         price: None,
@@ -213,6 +223,8 @@ pub(super) fn of(name: &str) -> Option<Model> {
         deferred_tools: Some(deferred_tools),
         omits_thinking: Some(omits_thinking),
         binds_reasoning: Some(binds_reasoning),
+        appends_changes: None,
+        forced_tools,
     })
 }
 

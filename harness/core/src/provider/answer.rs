@@ -53,6 +53,7 @@ pub struct OutputSchema {
     tool: ToolSchema,
     message: usize,
     about: RequestPurpose,
+    is_only_by_tool: bool,
     way: Mutex<Option<OutputMode>>,
 }
 
@@ -65,7 +66,21 @@ impl OutputSchema {
             .to_owned();
         let name = name.into();
         let tool = ToolSchema { name, description, input_schema: schema };
-        Self { tool, message, about: RequestPurpose::Conversation, way: Mutex::new(None) }
+        let (about, way) = (RequestPurpose::Conversation, Mutex::new(None));
+        Self { tool, message, about, is_only_by_tool: false, way }
+    }
+
+    /// Requests the answer through [the tool](OutputMode::Tool), even if the vendor has another way: that way would change
+    /// what precedes the messages, and earlier reasoning is [bound](super::ReasoningBinding) to that.
+    #[must_use]
+    pub fn only_by_tool(mut self) -> Self {
+        self.is_only_by_tool = true;
+        self
+    }
+
+    /// Whether the answer must be requested through the tool.
+    pub fn is_only_by_tool(&self) -> bool {
+        self.is_only_by_tool
     }
 
     /// Sets the purpose of a request that asks only for this answer. If the vendor is not known to enforce schemas, the

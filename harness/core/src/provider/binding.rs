@@ -8,7 +8,7 @@ use harness_schema::ToolSchema;
 ///
 /// Sources: <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/prefix-checks>,
 /// <https://developers.openai.com/api/docs/guides/keep-prefix-unchanged>.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ReasoningBinding {
     /// Whether reasoning is bound at all. If not, the other members have no meaning.
@@ -19,9 +19,12 @@ pub struct ReasoningBinding {
     /// position then stays unchanged.
     pub defers_tools: bool,
     /// Describes what else a request has before its messages, apart from instructions and tools: whether the vendor
-    /// enforces the tools' schemas, and what requests a typed answer. If two requests have equal texts here, they do
-    /// not differ in this respect. Empty for most requests.
+    /// enforces the tools' schemas, and the vendor's format of a typed answer. If two requests have equal texts here, they
+    /// do not differ in this respect. Empty for most requests.
     pub form: String,
+    /// The tool that takes a typed answer, if the provider requests the answer in that way. It counts as a tool of the
+    /// request.
+    pub answer_tool: Option<ToolSchema>,
 }
 
 impl ReasoningBinding {
@@ -51,6 +54,13 @@ impl ReasoningBinding {
         self
     }
 
+    /// Sets the tool that takes a typed answer.
+    #[must_use]
+    pub fn with_answer_tool(mut self, tool: Option<ToolSchema>) -> Self {
+        self.answer_tool = tool;
+        self
+    }
+
     /// Combines two bindings into one that is safe if either of the two providers may answer.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
@@ -65,6 +75,7 @@ impl ReasoningBinding {
                     true => self.form,
                     false => format!("{}\n{}", self.form, other.form),
                 },
+                answer_tool: self.answer_tool.or(other.answer_tool),
             },
         }
     }

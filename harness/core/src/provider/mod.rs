@@ -107,7 +107,9 @@ pub trait Provider: Send + Sync {
 
     /// What the model's reasoning is bound to in requests with the settings, the answer schema and the tools of
     /// `request`. `request` may have no messages. By default nothing is bound: reasoning is then sent even if something
-    /// before it has changed. A provider that wraps another provider returns that provider's value.
+    /// before it has changed. A provider that wraps another provider returns that provider's value. A provider that
+    /// requests the answer through a tool [names the tool](ReasoningBinding::with_answer_tool), and then finds it among
+    /// the tools of the request.
     fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
         let _ = request;
         ReasoningBinding::default()

@@ -127,7 +127,8 @@ pub struct Settings {
     /// Models from Opus 4.7 on send this text only on request. From Opus 5.5 on, what the model writes between calls is
     /// thinking, too, so without the text a reader sees nothing for minutes.
     pub thinking_text: Option<bool>,
-    /// Whether the model may, must or must not call a tool. Newer models refuse to be forced.
+    /// Whether the model may, must or must not call a tool. If it must, and the model
+    /// [refuses to be forced](crate::models::Model::forced_tools), the builder of the provider or the request fails.
     pub tool_choice: Option<ToolChoice>,
     /// Whether the model may make several calls in one answer.
     pub parallel_calls: Option<bool>,

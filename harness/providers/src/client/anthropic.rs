@@ -248,6 +248,7 @@ impl AnthropicBuilder {
             unsigned_thinking.unwrap_or(VendorProfile::at(&address::host(&url)).unsigned_thinking);
         let binds_reasoning = known.find(&name, &model).binds_reasoning == Some(true);
         let options = anthropic::Options {
+            appends_changes: takes.appends_changes(name == "anthropic"),
             // Other servers with this protocol may not support deferred tools.
             defers_tools: name == "anthropic"
                 && known.find(&name, &model).deferred_tools == Some(true),
@@ -258,7 +259,6 @@ impl AnthropicBuilder {
             answer_way: None,
             unsigned_thinking: unsigned,
             binds_reasoning,
-            appends_changes: binds_reasoning && name == "anthropic",
         };
         anthropic::check(&options)?;
         Ok(AnthropicProvider {

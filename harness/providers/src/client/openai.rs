@@ -286,6 +286,7 @@ impl OpenAIBuilder {
             url,
             headers,
             options: responses::Options {
+                appends_changes: takes.appends_changes(name == "openai"),
                 // Other servers with this protocol may not support deferred tools.
                 defers_tools: name == "openai"
                     && known.find(&name, &model).deferred_tools == Some(true),
@@ -295,7 +296,6 @@ impl OpenAIBuilder {
                 answer_way: None,
                 refused: RefusedMembers::default(),
                 binds_reasoning,
-                appends_changes: binds_reasoning && name == "openai",
             },
             name,
             lessons: ServerQuirks::default(),

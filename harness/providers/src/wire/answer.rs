@@ -50,7 +50,9 @@ pub(super) struct OutputPlan<'a> {
     answer: &'a OutputSchema,
     /// The schema for the vendor's mode, and whether the mode enforces it.
     pub(super) format: Option<(Value, bool)>,
-    /// The tools of the request and the tool for the answer; `None` if the answer is not requested by a tool.
+    /// Whether the answer is requested by a tool.
+    is_tool: bool,
+    /// The tools of the request and the tool for the answer; `None` if the request already has all of them.
     tools: Option<Vec<ToolSchema>>,
     /// Whether the model has to call the tool for the answer.
     must_call: bool,
@@ -91,6 +93,7 @@ impl<'a> OutputPlan<'a> {
             Err(_) => None,
         };
         let format = match server.way {
+            _ if answer.is_only_by_tool() => None,
             None if is_open && !must_call => format(),
             Some(OutputMode::Schema) => format(),
             _ => None,
@@ -103,10 +106,12 @@ impl<'a> OutputPlan<'a> {
         };
         answer.told_by(way);
         let is_tool = way == OutputMode::Tool;
-        let tools =
-            is_tool.then(|| request.tools().iter().chain([answer.tool()]).cloned().collect());
+        let added = request.additions().iter().flat_map(|it| &it.tools);
+        let is_sent = request.tools().iter().chain(added).any(|it| it.name == answer.tool().name);
+        let tools = (is_tool && !is_sent)
+            .then(|| request.tools().iter().chain([answer.tool()]).cloned().collect());
         let words = way == OutputMode::Words || way == OutputMode::Schema && server.in_words;
-        Some(Self { answer, format, tools, must_call: is_tool && must_call, words })
+        Some(Self { answer, format, is_tool, tools, must_call: is_tool && must_call, words })
     }
 
     /// The choice of tools, and whether calls may be parallel; `None` if the model need not call the tool for the
@@ -117,7 +122,7 @@ impl<'a> OutputPlan<'a> {
 
     /// The tool for the answer; `None` if the answer is not requested by a tool.
     pub(super) fn tool(&self) -> Option<&ToolSchema> {
-        self.tools.as_ref().map(|_| self.answer.tool())
+        self.is_tool.then(|| self.answer.tool())
     }
 
     /// The request, with the tool for the answer if the plan has one.

@@ -12,6 +12,7 @@ use harness_core::{
         Media, MediaKind, MediaSource, Message, ToolContent, ToolResult, in_line, is_base64,
     },
     models::{CacheLife, Model, Models, SchemaAnswers, Thinking},
+    provider::Effort,
     secret::beginning,
 };
 
@@ -62,6 +63,33 @@ impl ModelCapabilities {
     /// Whether the model may think. `false` only if it is known that it never does.
     pub(super) fn thinks(&self) -> bool {
         self.known.thinking != Some(Thinking::Never)
+    }
+
+    /// What is known of the model, with unknown values taken from `base`.
+    pub(super) fn known_over(&self, base: Model) -> Model {
+        self.known.over(base)
+    }
+
+    /// Whether a request may force a call. If unknown, it may.
+    pub(super) fn may_force_tools(&self) -> bool {
+        self.known.forced_tools != Some(false)
+    }
+
+    /// The effort that is sent for this one: `Off` becomes the lowest level of a model that cannot stop thinking.
+    pub(super) fn effort(&self, effort: Effort) -> Effort {
+        match self.known.efforts {
+            Some(levels) if effort == Effort::Off && !levels.contains(&Effort::Off) => {
+                levels.first().copied().unwrap_or(effort)
+            }
+            _ => effort,
+        }
+    }
+
+    /// Whether changed instructions and tools can be sent after the messages so far. `is_own` says whether the name of the
+    /// provider is that of the vendor.
+    pub(crate) fn appends_changes(&self, is_own: bool) -> bool {
+        let Model { binds_reasoning, appends_changes, .. } = self.known;
+        binds_reasoning == Some(true) && appends_changes.unwrap_or(is_own)
     }
 
     /// A text that changes whenever these capabilities change the bytes of a message.

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::answer::{OutputPlan, ServerSupport};
+use super::answer::{self, OutputPlan, ServerSupport};
 use harness_core::{
     message::Message,
     provider::{PrefixAddition, ReasoningBinding, Request, Settings},
@@ -24,12 +24,13 @@ pub(super) fn binding(
     for name in ["system", "instructions", "tools"] {
         form.extend(settings.extra.get(name).map(|value| format!("{name} {value}")));
     }
-    if let Some(plan) = OutputPlan::of(request, settings, server) {
-        form.extend(plan.tool().map(|tool| format!("tool {}", tool.input_schema)));
-        let format = plan.format.as_ref().filter(|_| format_counts);
-        form.extend(format.map(|(schema, _)| format!("format {schema}")));
-    }
-    ReasoningBinding::bound().with_form(form.join("\n"))
+    let plan = OutputPlan::of(request, settings, server);
+    let format = plan.as_ref().and_then(|plan| plan.format.as_ref()).filter(|_| format_counts);
+    form.extend(format.map(|(schema, _)| format!("format {schema}")));
+    form.push(answer::form(plan.as_ref()));
+    form.retain(|part| !part.is_empty());
+    let tool = plan.as_ref().and_then(OutputPlan::tool).cloned();
+    ReasoningBinding::bound().with_form(form.join("\n")).with_answer_tool(tool)
 }
 
 /// The instructions and tools that are sent directly after this message.

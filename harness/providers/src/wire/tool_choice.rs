@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{
     json::{JsonBody, put},
+    media::ModelCapabilities,
     optional::OptionalMember,
 };
 use harness_core::{
@@ -117,6 +118,31 @@ pub(super) fn check(request: &Request<'_>, settings: &Settings) -> Result<(), Er
         )),
         None => Ok(()),
     }
+}
+
+/// Fails if the model has to call a tool and its vendor refuses such requests.
+///
+/// # Errors
+/// [`ErrorKind::Configuration`].
+pub(super) fn check_force(
+    model: &str,
+    settings: &Settings,
+    takes: &ModelCapabilities,
+) -> Result<(), Error> {
+    let choice = match &settings.tool_choice {
+        Some(ToolChoice::Required) => "Required".to_owned(),
+        Some(ToolChoice::Tool(name)) => format!("Tool({name:?})"),
+        None | Some(ToolChoice::Auto | ToolChoice::Forbidden) => return Ok(()),
+    };
+    // The program writes the member itself.
+    if takes.may_force_tools() || settings.extra.contains_key("tool_choice") {
+        return Ok(());
+    }
+    let why = format!(
+        "`ToolChoice::{choice}`: the model `{model}` refuses requests that demand a call: say in the instructions or in the \
+         message which tool it has to call, or ask for a typed answer"
+    );
+    Err(Error::new(ErrorKind::Configuration, why))
 }
 
 fn tools(extra: &Map<String, Value>) -> &[Value] {

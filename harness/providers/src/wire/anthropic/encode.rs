@@ -88,7 +88,7 @@ impl Options {
             defers_tools,
             unsigned_thinking: false,
             binds_reasoning,
-            appends_changes: binds_reasoning,
+            appends_changes: known.appends_changes.unwrap_or(binds_reasoning),
         }
     }
 }
@@ -164,6 +164,9 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     };
     tool_choice::check(request, settings)?;
     let summarizes = request.asks_for_summary();
+    if !summarizes {
+        tool_choice::check_force(model, settings, takes)?;
+    }
     if summarizes && extra.contains_key("context_management") {
         return Err(Error::new(
             ErrorKind::Configuration,
@@ -172,7 +175,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     }
     let mut body = JsonBody::new(extra, &["messages", "stream", "compaction"], *refused)?;
     body.value("model", model);
-    let known = Models::default().find("anthropic", model);
+    let known = takes.known_over(Models::default().find("anthropic", model));
     let longest = thinking::with_room(&known, *effort, longest_answer(&known));
     let max_tokens = request.max_tokens(settings, Some(longest)).unwrap_or(longest);
     body.value("max_tokens", &max_tokens);
@@ -331,7 +334,7 @@ fn server(options: &Options) -> ServerSupport {
         form: StrictForm::Anthropic,
         takes_any: false,
         in_words: false,
-        forced: if options.takes.schema_answers().is_none() {
+        forced: if options.takes.schema_answers().is_none() && options.takes.may_force_tools() {
             SchemaEnforcement::ByCall
         } else {
             SchemaEnforcement::AsOthers
@@ -521,10 +524,13 @@ fn open_turn_thinks(request: &Request<'_>, settings: &Settings) -> bool {
 /// Checks that the settings fit the model.
 ///
 /// # Errors
-/// [`ErrorKind::Configuration`] for a thinking budget, if the model has no budgets.
+/// [`ErrorKind::Configuration`] for a thinking budget if the model has no budgets, and for a forced call if the model
+/// refuses such calls.
 pub(crate) fn check(options: &Options) -> Result<(), Error> {
-    let Options { model, settings, .. } = options;
-    thinking::check(model, &Models::default().find("anthropic", model), settings)
+    let Options { model, settings, takes, .. } = options;
+    tool_choice::check_force(model, settings, takes)?;
+    let known = takes.known_over(Models::default().find("anthropic", model));
+    thinking::check(model, &known, settings)
 }
 
 /// Whether this block is a summary by the vendor.

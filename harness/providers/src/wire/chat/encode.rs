@@ -205,7 +205,10 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         Some(Effort::Tokens(tokens)) => {
             body.value("reasoning", &serde_json::json!({ "max_tokens": tokens }));
         }
-        _ => body.maybe("reasoning_effort", effort.filter(|_| thinks()).map(effort::level)),
+        _ => {
+            let effort = effort.filter(|_| thinks()).map(|effort| options.takes.effort(effort));
+            body.maybe("reasoning_effort", effort.map(effort::level));
+        }
     }
     if let Some((schema, strict)) = plan.as_ref().and_then(|plan| plan.format.as_ref()) {
         let schema = serde_json::json!({ "name": NAME, "schema": schema, "strict": strict });

@@ -83,7 +83,7 @@ impl Options {
             answer_way: None,
             defers_tools,
             binds_reasoning,
-            appends_changes: binds_reasoning,
+            appends_changes: known.appends_changes.unwrap_or(binds_reasoning),
         }
     }
 }
@@ -170,7 +170,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     body.maybe("max_output_tokens", request.max_tokens(settings, None).as_ref());
     body.maybe("temperature", temperature.as_ref());
     body.maybe("top_p", top_p.as_ref());
-    if let Some(effort) = effort.filter(|_| thinks) {
+    if let Some(effort) = effort.filter(|_| thinks).map(|effort| takes.effort(effort)) {
         // The vendor sends a summary of the thinking only on request.
         let config = match effort {
             Effort::Off => serde_json::json!({ "effort": "none" }),
@@ -244,7 +244,10 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     })
 }
 
-/// The messages and settings to which the reasoning in this request is bound.
+/// The messages and settings to which the reasoning in this request is bound. The format of an answer is one of them, and
+/// cannot be changed later: in the vendor's clients, the item `configuration_update` sets an effort alone.
+///
+/// Source: <https://developers.openai.com/api/docs/guides/keep-prefix-unchanged>.
 pub(crate) fn binding(request: &Request<'_>, options: &Options) -> ReasoningBinding {
     if !options.binds_reasoning {
         return ReasoningBinding::default();
