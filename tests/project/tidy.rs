@@ -21,6 +21,7 @@ const LIBRARIES: &[&str] = &[
     "harness/toolbox/src",
     "harness/mcp/src",
     "harness/web/src",
+    "harness/otel/src",
     "harness/testing/src",
     "harness/conformance/src",
     "harness-macros/src",
@@ -60,6 +61,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "watchdog",
         ],
     ),
+    ("otel", &["journal", "message", "provider", "tool", "trace"]),
     ("web", &["agent", "error", "journal", "message", "provider"]),
     ("provider", &["error", "message", "secret"]),
     ("models", &["provider"]),
@@ -87,7 +89,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "agent",
         &[
             "context", "error", "message", "models", "secret", "tool", "provider", "policy",
-            "journal", "trace", "unwind", "stop",
+            "journal", "trace", "unwind", "stop", "otel",
         ],
     ),
     (

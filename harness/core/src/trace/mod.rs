@@ -66,7 +66,7 @@
 //!
 //! # OpenTelemetry
 //!
-//! With the feature `otel` a run also makes spans of `tracing`, by OpenTelemetry's conventions for
+//! With the feature `otel` of `harness` or `harness-agent` a run also makes spans of `tracing`, by OpenTelemetry's conventions for
 //! generative AI: `invoke_agent`, below it `chat {model}` for each turn and `execute_tool {tool}` for
 //! each call, and below that the spans of the tools themselves. Names that the conventions do not have
 //! (retry, fallback, approval, interrupt, early start, limits, waits) begin with `harness.`. Holds and
@@ -78,40 +78,28 @@
 //!
 //! A subscriber of the program with the layer of `tracing-opentelemetry` exports the spans; set the
 //! meter provider before the first run. Either of the two can be used alone. Without both, no clock is
-//! read and no data is prepared for them.
+//! read and no data is prepared for them. A program with another monitoring system sets a
+//! [`TraceListener`] of its own, which then gets the events in their place.
 
 mod event;
 mod hidden_values;
 mod journal_events;
 mod line_writer;
-#[cfg(feature = "otel")]
-mod otel;
+mod listener;
 mod page;
 mod pretty;
 mod read;
 mod redaction;
 mod secret_shapes;
-#[cfg(not(feature = "otel"))]
-mod silent;
 mod sink;
 mod tracer;
 
-#[cfg(feature = "otel")]
-use self::otel::OtelSpans as Spans;
-#[cfg(not(feature = "otel"))]
-use self::silent::SilentSpans as Spans;
-
-#[cfg(feature = "otel")]
-#[doc(hidden)]
-pub use self::otel::OtelScope as SpanScope;
 pub(crate) use self::redaction::Redactor;
-#[cfg(not(feature = "otel"))]
-#[doc(hidden)]
-pub use self::silent::SilentScope as SpanScope;
 pub use self::{
     event::{
         AppendOutcome, CallOfRun, Happened, HoldOutcome, SCHEMA, TraceEvent, TracedCall, WaitsFor,
     },
+    listener::{EndedCall, RunListener, TraceListener, TraceScope},
     page::page,
     pretty::pretty,
     read::read,
@@ -121,5 +109,6 @@ pub use self::{
 #[doc(hidden)]
 pub use self::{
     journal_events::{CallWaitTime, JournalOperation},
+    listener::SpanScope,
     tracer::{RunParticipants, Tracer, new_run},
 };

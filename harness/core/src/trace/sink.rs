@@ -4,7 +4,9 @@ use std::{fmt, fs::OpenOptions, io::Write, path::Path, sync::Arc, time::Duration
 
 use tokio::time::Instant;
 
-use super::{Redaction, Redactor, Spans, TraceEvent, line_writer::LineWriter, pretty};
+use super::{
+    Redaction, Redactor, RunListener, TraceEvent, TraceListener, line_writer::LineWriter, pretty,
+};
 use crate::{
     error::{Error, ErrorKind},
     secret::Secrets,
@@ -38,8 +40,8 @@ pub struct Trace {
     redaction: Redaction,
     known: Secrets,
     pub(super) began: Instant,
-    #[cfg(feature = "otel")]
     content: bool,
+    listener: Option<Arc<dyn TraceListener>>,
     lines: Option<Arc<LineWriter>>,
 }
 
@@ -50,9 +52,9 @@ impl Default for Trace {
             redaction: Redaction::default(),
             known: Secrets::default(),
             began: Instant::now(),
-            lines: None,
-            #[cfg(feature = "otel")]
             content: false,
+            listener: None,
+            lines: None,
         }
     }
 }
@@ -70,25 +72,40 @@ impl Trace {
         self
     }
 
+    /// Sends everything that happens to this listener, also if the trace is [off](Self::off). Without
+    /// one, and with the feature `otel`, runs make OpenTelemetry's spans and metrics.
+    #[must_use]
+    pub fn listener(mut self, listener: impl TraceListener + 'static) -> Self {
+        self.listener = Some(Arc::new(listener));
+        self
+    }
+
+    /// This listener, unless the program has set one.
+    #[doc(hidden)]
+    pub fn or_listener(mut self, listener: impl TraceListener + 'static) -> Self {
+        self.listener.get_or_insert_with(|| Arc::new(listener));
+        self
+    }
+
     /// Also puts words into OpenTelemetry's spans, without secrets: text, arguments, results, the reasons
     /// of denials, and the errors of servers, tools and journals, which can quote all of these. The
     /// default is to leave them out: then a span has numbers, kinds, ids and names.
     ///
     /// Ids and names that a model or a server has given have at most 128 characters, or are `_OTHER`. A
     /// tool that the model made up is `unknown_tool`, and the models of answers are told apart up to 100.
-    #[cfg(feature = "otel")]
     #[must_use]
     pub fn content_in_spans(mut self, on: bool) -> Self {
         self.content = on;
         self
     }
 
-    pub(super) fn spans(&self) -> Spans {
-        #[cfg(feature = "otel")]
-        let spans = Spans::new(self.content);
-        #[cfg(not(feature = "otel"))]
-        let spans = Spans;
-        spans
+    /// Whether [`content_in_spans`](Self::content_in_spans) is set. A [`TraceListener`] asks for it.
+    pub fn has_content_in_spans(&self) -> bool {
+        self.content
+    }
+
+    pub(super) fn listen(&self) -> Option<Box<dyn RunListener>> {
+        self.listener.as_ref().map(|listener| listener.listen(self))
     }
 
     /// Hides these secrets, too.

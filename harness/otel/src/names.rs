@@ -13,7 +13,7 @@ const LONGEST: usize = 128;
 const MODELS: usize = 100;
 
 /// What the conventions write for a value that is not among the known ones.
-const OTHER: &str = "_OTHER";
+pub(super) const OTHER: &str = "_OTHER";
 
 /// The id, or [`OTHER`] for what is no id: a server could write any words there.
 pub(super) fn id(given: &str) -> &str {
