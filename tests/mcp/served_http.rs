@@ -62,7 +62,7 @@ impl Served {
     }
 
     pub(super) async fn connect(&self, name: &str) -> McpServer {
-        McpServer::url(&self.url).named(name).trust_hints().connect().await.expect("a service")
+        McpServer::url(&self.url).name(name).trust_hints().connect().await.expect("a service")
     }
 }
 

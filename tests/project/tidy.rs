@@ -621,3 +621,32 @@ fn a_name_says_what_a_thing_is_and_stands_once() {
     assert!(count > 1_000, "only {count} types were read");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// A builder sets a property by its bare name: `name(..)`, not `with_name(..)` or `named(..)`.
+#[test]
+fn builders_set_properties_by_their_bare_names() {
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for folder in LIBRARIES {
+        for (file, text) in &files(&root().join(folder)) {
+            let blocks = text.split("\nimpl").skip(1).filter_map(|block| {
+                let (head, rest) = block.split_once(" {\n")?;
+                head.contains("Builder").then(|| rest.split("\n}").next().unwrap_or(rest))
+            });
+            let names =
+                blocks.flat_map(|block| block.split("    pub fn ").skip(1)).filter_map(|it| {
+                    let (name, rest) = it.split_once(['(', '<'])?;
+                    rest.contains("mut self").then_some(name)
+                });
+            for name in names {
+                count += 1;
+                let is_participle = !name.contains('_') && name.ends_with("ed");
+                if name.starts_with("with_") || is_participle {
+                    wrong.push(format!("{folder}/{file}: `{name}`"));
+                }
+            }
+        }
+    }
+    assert!(count > 60, "only {count} methods were read");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

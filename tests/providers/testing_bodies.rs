@@ -2,7 +2,7 @@
 
 use harness::{
     Block, Error, ErrorKind, StopReason, Usage,
-    provider::{Accumulator, AnswerLimits, ProviderResponse},
+    provider::{Accumulator, ProviderResponse, ResponseSizeLimits},
     testing::{anthropic, chat, outline, responses},
     wire::{self, chat::DecodeOptions},
 };
@@ -50,19 +50,19 @@ trait Readable {
 
 impl Readable for anthropic::Body {
     fn read(&self) -> Result<ProviderResponse, Error> {
-        read!(wire::anthropic::decoder(AnswerLimits::default()), self)
+        read!(wire::anthropic::decoder(ResponseSizeLimits::default()), self)
     }
 }
 
 impl Readable for responses::Body {
     fn read(&self) -> Result<ProviderResponse, Error> {
-        read!(wire::responses::decoder(AnswerLimits::default()), self)
+        read!(wire::responses::decoder(ResponseSizeLimits::default()), self)
     }
 }
 
 impl Readable for chat::Body {
     fn read(&self) -> Result<ProviderResponse, Error> {
-        read!(wire::chat::decoder(AnswerLimits::default(), DecodeOptions::default()), self)
+        read!(wire::chat::decoder(ResponseSizeLimits::default(), DecodeOptions::default()), self)
     }
 }
 

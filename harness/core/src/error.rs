@@ -123,7 +123,10 @@ impl Error {
 
     /// Adds the error that caused this one.
     #[must_use]
-    pub fn because(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+    pub fn with_source(
+        mut self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
         self.0.source = Some(source.into());
         self
     }
@@ -220,7 +223,7 @@ impl Error {
     /// Adds a later failure, of another try or of another provider. This error stays the first
     /// cause: kind, status, code and message remain its own.
     #[must_use]
-    pub fn followed_by(mut self, mut later: Self) -> Self {
+    pub fn with_later(mut self, mut later: Self) -> Self {
         let after = std::mem::take(&mut later.0.later);
         let note = later.0.note.take();
         let later_exhausted = later.0.retry_budget_exhausted;

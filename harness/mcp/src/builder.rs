@@ -71,14 +71,14 @@ impl McpServerBuilder {
     }
 
     /// The name of the server.
-    pub fn name(&self) -> &str {
+    pub fn server_name(&self) -> &str {
         &self.name
     }
 
     /// Sets the name that precedes the names of the server's tools: a tool `read` of the server `files` is called
     /// `files__read`. It has at most 32 characters of `A-Z`, `a-z`, `0-9`, `_` and `-`, without `__` and without
     /// `_` at its end. Unless set, it is `mcp`.
-    pub fn named(mut self, name: impl Into<String>) -> Self {
+    pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }

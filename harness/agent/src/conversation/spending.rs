@@ -5,7 +5,7 @@ use std::{mem, sync::Arc};
 use crate::{Agent, run::clock::RunClock};
 use harness_core::{
     error::{Error, ErrorKind},
-    journal::{Fact, RunLimits},
+    journal::{Fact, RecordedLimits},
     policy::{AgentSums, Budget, Guardrails, Limits, RunGuard},
     provider::Usage,
 };
@@ -47,7 +47,7 @@ impl ConversationSpending {
     }
 
     /// Continues with the run that a fact has begun, with these limits if the fact names them.
-    pub(crate) fn read_run(&mut self, agent: &Agent, limits: Option<&RunLimits>) {
+    pub(crate) fn read_run(&mut self, agent: &Agent, limits: Option<&RecordedLimits>) {
         let (rails, limits) = match limits {
             Some(limits) => {
                 (Arc::new(Guardrails::said_of_run(limits)), Limits::said_of_run(limits))

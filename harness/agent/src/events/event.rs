@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::event_json::EventBuf;
 use crate::Outcome;
 use harness_core::{
-    journal::{AnswerCheck, Limit, LimitScope, Wait},
+    journal::{AnswerCheck, LimitKind, LimitScope, Wait},
     message::{Citation, Media, Message, ToolCall, ToolResult},
     provider::{StopReason, Usage},
 };
@@ -169,7 +169,7 @@ pub enum Event<'a> {
     /// At least four fifths of a limit are used. The event comes once in a run for each limit.
     LimitNear {
         /// Which limit.
-        limit: Limit,
+        limit: LimitKind,
         /// Whose limit.
         scope: LimitScope,
         /// How much is used, in words for a person.
@@ -179,7 +179,7 @@ pub enum Event<'a> {
     /// once in a run for each limit.
     LimitUnknown {
         /// Which limit.
-        limit: Limit,
+        limit: LimitKind,
         /// Whose limit.
         scope: LimitScope,
         /// Why, in words for a person.

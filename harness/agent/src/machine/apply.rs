@@ -21,7 +21,7 @@ use harness_core::{
     context::{LONG, kept_as},
     error::Error,
     journal::{
-        AnswerCheck, Awaited, Decider, Decision, Fact, InterruptCause, RunLimits, Wait,
+        AnswerCheck, Awaited, Decider, Decision, Fact, InterruptCause, RecordedLimits, Wait,
         WantedAnswer,
     },
     message::{CallOutcome, Message, Role, ToolContent, ToolResult, Transcript},
@@ -231,7 +231,7 @@ impl Machine {
     fn apply_resumed(
         &mut self,
         message: Option<&Message>,
-        limits: Option<&RunLimits>,
+        limits: Option<&RecordedLimits>,
     ) -> Result<(), Error> {
         let due = self.resumption()?;
         let was_unfit = matches!(self.phase, RunPhase::Ended(Some(Outcome::Unfit)));

@@ -39,5 +39,5 @@ pub(crate) async fn fold_facts(facts: &[Envelope]) -> Result<Machine, Error> {
 /// The error of a conversation with a fact that this version does not know or that is out of place.
 pub(crate) fn unreadable(number: usize, err: Error) -> Error {
     let what = format!("fact {number} of the conversation cannot be read");
-    Error::new(ErrorKind::Journal, format!("{what}: {err}")).because(err)
+    Error::new(ErrorKind::Journal, format!("{what}: {err}")).with_source(err)
 }

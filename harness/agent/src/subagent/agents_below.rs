@@ -187,7 +187,7 @@ async fn read_machine(journal: &dyn Journal, conversation: &str) -> Result<Optio
     let folded = fold_facts(&facts).await;
     let named = |err: Error| {
         let what = format!("the conversation `{conversation}` of an agent cannot be read");
-        Error::new(err.kind(), format!("{what}: {err}")).because(err)
+        Error::new(err.kind(), format!("{what}: {err}")).with_source(err)
     };
     folded.map(Some).map_err(named)
 }

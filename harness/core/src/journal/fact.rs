@@ -34,7 +34,7 @@ pub enum Fact {
         message: Message,
         /// The limits of the run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        limits: Option<Box<RunLimits>>,
+        limits: Option<Box<RecordedLimits>>,
     },
     /// The user said something while a run goes on. The model gets the message with the next
     /// request. If the model had just answered, the run continues. The run's limits do not count from
@@ -70,7 +70,7 @@ pub enum Fact {
         message: Option<Message>,
         /// New limits. Everything counts from zero again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        limits: Option<Box<RunLimits>>,
+        limits: Option<Box<RecordedLimits>>,
     },
     /// The conversation was opened again in the middle of a run, and nobody knows how that run
     /// ended: its process was killed, or its future was dropped. Calls that had started run again
@@ -456,7 +456,7 @@ impl Fact {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
-pub struct RunLimits {
+pub struct RecordedLimits {
     /// How often the model is asked.
     pub turns: Option<u32>,
     /// How long the run takes, in milliseconds.
@@ -494,7 +494,7 @@ pub enum InterruptCause {
     /// A limit was reached.
     Limit {
         /// Which limit.
-        limit: Limit,
+        limit: LimitKind,
         /// Whose limit.
         #[serde(default)]
         scope: LimitScope,
@@ -517,7 +517,7 @@ pub enum InterruptCause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Limit {
+pub enum LimitKind {
     /// How often the model is asked.
     Turns,
     /// How many calls run.
@@ -538,7 +538,7 @@ pub enum Limit {
     Repetitions,
 }
 
-impl fmt::Display for Limit {
+impl fmt::Display for LimitKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Turns => "turns",

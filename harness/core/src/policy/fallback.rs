@@ -208,7 +208,7 @@ impl Provider for FallbackProvider {
                 let error = error.with_provider(name);
                 let so_far = match failed.take() {
                     None => error,
-                    Some(first) => first.followed_by(error),
+                    Some(first) => first.with_later(error),
                 };
                 let next = order.peek().filter(|_| goes_on);
                 let Some((_, next)) = next else { return speaker.send(Err(so_far)).await };

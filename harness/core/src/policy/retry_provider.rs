@@ -125,7 +125,7 @@ impl RetryLoop {
             return open(request);
         }
         let policy = &self.policy;
-        let request = request.retried_outside().with_reconnects(policy.reconnect);
+        let request = request.with_outer_retries().with_reconnects(policy.reconnect);
         if policy.attempts <= 1 {
             return open(request);
         }
@@ -143,7 +143,7 @@ impl RetryLoop {
                 let (cause, refused) = (error.to_string(), refusal(&error));
                 let failed = match first.take() {
                     None => error,
-                    Some(first) => first.followed_by(error),
+                    Some(first) => first.with_later(error),
                 };
                 let wait = match verdict {
                     RetryVerdict::Wait(wait) => wait,

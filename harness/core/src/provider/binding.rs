@@ -29,14 +29,14 @@ impl ReasoningBinding {
 
     /// With changes that can be sent behind the messages so far.
     #[must_use]
-    pub fn appending(mut self, appends: bool) -> Self {
+    pub fn with_appended_changes(mut self, appends: bool) -> Self {
         self.appends = appends;
         self
     }
 
     /// With tools that a search has found at the place of the search.
     #[must_use]
-    pub fn deferring_tools(mut self, defers: bool) -> Self {
+    pub fn with_deferred_tools(mut self, defers: bool) -> Self {
         self.defers_tools = defers;
         self
     }

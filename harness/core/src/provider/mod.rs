@@ -42,7 +42,7 @@ pub use self::{
     context::ContextTokens,
     event::{StreamEvent, VendorPart},
     ledger::{RetryAccounting, RetryCost},
-    limits::AnswerLimits,
+    limits::ResponseSizeLimits,
     request::Request,
     response::{ProviderResponse, StopReason, Usage},
     sent::EncodedPrefix,
@@ -64,7 +64,7 @@ pub type EventStream<'a> =
 /// A source of answers: a vendor's service, a local server, or a script.
 ///
 /// Retries and fallbacks are providers that wrap other providers. A provider that retries requests
-/// marks them with [`Request::retried_outside`]. A provider that would retry by itself makes only
+/// marks them with [`Request::with_outer_retries`]. A provider that would retry by itself makes only
 /// one try of a marked request, so that retries do not multiply.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a provider",

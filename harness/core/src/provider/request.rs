@@ -293,7 +293,7 @@ impl<'a> Request<'a> {
     /// reports its failure. A provider that wraps another one and repeats requests marks each of
     /// them, so that retries do not multiply.
     #[must_use]
-    pub fn retried_outside(mut self) -> Self {
+    pub fn with_outer_retries(mut self) -> Self {
         self.retried_outside = true;
         self
     }

@@ -18,14 +18,14 @@ const NAMING: [&str; 5] =
 impl Tool {
     /// Sets the hash of a description that comes from outside of the program. What a person allows holds only for the
     /// tool as it is described now.
-    pub fn defined_as(mut self, definition: &str) -> Self {
+    pub fn with_definition(mut self, definition: &str) -> Self {
         self.definition = Some(definition.into());
         self
     }
 
     /// Sets the title that comes from outside of the program, if it is one line of visible text. Any other title is
     /// ignored.
-    pub fn titled(self, title: Option<String>) -> Self {
+    pub fn with_plain_title(self, title: Option<String>) -> Self {
         match title.filter(|title| super::title::is_plain(title)) {
             Some(title) => self.with_title(title),
             None => self,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    journal::{AnswerCheck, Decider, InterruptCause, Limit},
+    journal::{AnswerCheck, Decider, InterruptCause, LimitKind},
     message::CallOutcome,
     provider::{ContextTokens, OutputMode, StopReason, Usage},
     tool::{ReconcileFault, SideEffects},
@@ -460,14 +460,14 @@ pub enum Happened {
     /// Four fifths of a limit are used.
     LimitNear {
         /// Which limit.
-        limit: Limit,
+        limit: LimitKind,
         /// How much.
         detail: String,
     },
     /// A limit cannot be fully enforced.
     LimitUnknown {
         /// Which limit.
-        limit: Limit,
+        limit: LimitKind,
         /// Why.
         detail: String,
     },

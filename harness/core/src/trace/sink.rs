@@ -136,7 +136,7 @@ impl Trace {
         let file = options.open(path).map_err(|err| {
             let path = path.display();
             let message = format!("the trace cannot be written to {path}: {err}");
-            Error::new(ErrorKind::Configuration, message).because(err)
+            Error::new(ErrorKind::Configuration, message).with_source(err)
         })?;
         self.lines = Some(Arc::new(LineWriter::to_file(file)));
         Ok(self)

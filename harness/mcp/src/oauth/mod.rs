@@ -61,13 +61,13 @@ type OnPage = dyn Fn(McpAuthorizationPage) -> Pin<Box<dyn Future<Output = Result
 /// use harness::mcp::{McpAuth, McpServer};
 ///
 /// # async fn connect() -> Result<(), harness::Error> {
-/// let auth = McpAuth::new().named("Order desk").on_page(|page| {
+/// let auth = McpAuth::new().name("Order desk").on_page(|page| {
 ///     Box::pin(async move {
 ///         println!("{} asks you to say yes: {}", page.server, page.url);
 ///         Ok(())
 ///     })
 /// });
-/// let orders = McpServer::url("https://mcp.example.com/mcp").named("orders").oauth(auth).connect().await?;
+/// let orders = McpServer::url("https://mcp.example.com/mcp").name("orders").oauth(auth).connect().await?;
 /// # let _ = orders;
 /// # Ok(())
 /// # }
@@ -130,7 +130,7 @@ impl McpAuth {
     }
 
     /// Sets the program's name that the person reads, for servers with which the program registers itself.
-    pub fn named(mut self, name: impl Into<String>) -> Self {
+    pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
@@ -229,6 +229,6 @@ fn print(page: &McpAuthorizationPage) -> Result<(), Error> {
     )
     .map_err(|err| {
         let why = "the address of the page cannot be printed";
-        Error::new(ErrorKind::Configuration, why).because(err)
+        Error::new(ErrorKind::Configuration, why).with_source(err)
     })
 }

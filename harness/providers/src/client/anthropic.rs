@@ -15,7 +15,7 @@ use crate::wire::{ModelCapabilities, RefusedMembers, anthropic};
 use harness_core::{
     error::Error,
     models,
-    provider::{AnswerLimits, EventStream, Provider, ReasoningBinding, Request},
+    provider::{EventStream, Provider, ReasoningBinding, Request, ResponseSizeLimits},
     secret::Secrets,
 };
 
@@ -73,7 +73,7 @@ pub struct AnthropicProvider {
     options: anthropic::Options,
     /// What the provider has learned from the server's refusals.
     lessons: ServerQuirks,
-    answer_limits: AnswerLimits,
+    response_size_limits: ResponseSizeLimits,
 }
 
 impl AnthropicProvider {
@@ -181,8 +181,8 @@ impl Provider for AnthropicProvider {
             request,
             |request| self.question(request),
             move || match summarizes {
-                true => anthropic::summary_decoder(self.answer_limits),
-                false => anthropic::decoder(self.answer_limits),
+                true => anthropic::summary_decoder(self.response_size_limits),
+                false => anthropic::decoder(self.response_size_limits),
             },
             (&self.lessons, &self.options.takes),
         )
@@ -226,7 +226,7 @@ impl AnthropicBuilder {
             timeouts,
             silence,
             name,
-            answer_limits,
+            response_size_limits,
             models: known,
             ..
         } = setup;
@@ -269,7 +269,7 @@ impl AnthropicBuilder {
             options,
             name,
             lessons: ServerQuirks::default(),
-            answer_limits,
+            response_size_limits,
         })
     }
 }

@@ -15,7 +15,7 @@ use crate::wire::{ModelCapabilities, RefusedMembers, responses};
 use harness_core::{
     error::Error,
     models,
-    provider::{AnswerLimits, EventStream, Provider, ReasoningBinding, Request},
+    provider::{EventStream, Provider, ReasoningBinding, Request, ResponseSizeLimits},
     secret::Secrets,
 };
 
@@ -51,7 +51,7 @@ pub struct OpenAIProvider {
     options: responses::Options,
     /// What the provider has learned from the server's refusals.
     lessons: ServerQuirks,
-    answer_limits: AnswerLimits,
+    response_size_limits: ResponseSizeLimits,
 }
 
 impl OpenAIProvider {
@@ -173,8 +173,8 @@ impl Provider for OpenAIProvider {
             request,
             |request| self.question(request),
             move || match summarizes {
-                true => responses::summary_decoder(self.answer_limits),
-                false => responses::decoder(self.answer_limits),
+                true => responses::summary_decoder(self.response_size_limits),
+                false => responses::decoder(self.response_size_limits),
             },
             (&self.lessons, &self.options.takes),
         )
@@ -241,7 +241,7 @@ impl OpenAIBuilder {
             timeouts,
             silence,
             name,
-            answer_limits,
+            response_size_limits,
             models: known,
             ..
         } = setup;
@@ -301,7 +301,7 @@ impl OpenAIBuilder {
             },
             name,
             lessons: ServerQuirks::default(),
-            answer_limits,
+            response_size_limits,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use crate::journal::RunLimits;
+use crate::journal::RecordedLimits;
 
 /// Limits how long one run may go on, and how often it may fail or get the same result. Each limit has a default;
 /// `None` removes one. [`Limits`](super::Limits) limits what a run may spend.
@@ -169,11 +169,11 @@ impl Guardrails {
     }
 
     /// These guardrails, as plain data.
-    pub(super) fn of_run(&self) -> RunLimits {
+    pub(super) fn of_run(&self) -> RecordedLimits {
         let Self { turns, calls_per_turn, time, failed_calls, .. } = self;
         let Self { repetitions, repeated_calls, polling, .. } = self;
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        RunLimits {
+        RecordedLimits {
             turns: *turns,
             calls_per_turn: *calls_per_turn,
             time: time.map(millis),
@@ -181,13 +181,13 @@ impl Guardrails {
             repetitions: *repetitions,
             repeated_calls: *repeated_calls,
             polling: polling.iter().cloned().collect(),
-            ..RunLimits::default()
+            ..RecordedLimits::default()
         }
     }
 
     /// The guardrails of a run with these limits.
     #[doc(hidden)]
-    pub fn said_of_run(limits: &RunLimits) -> Self {
+    pub fn said_of_run(limits: &RecordedLimits) -> Self {
         Self {
             turns: limits.turns,
             calls_per_turn: limits.calls_per_turn,

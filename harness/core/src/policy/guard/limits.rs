@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::Guardrails;
 use crate::{
     error::{Error, ErrorKind},
-    journal::RunLimits,
+    journal::RecordedLimits,
 };
 
 /// Limits what may be spent: money, tokens and calls of tools. The same setting limits one run, a whole
@@ -147,7 +147,7 @@ impl Limits {
     }
 
     /// Refuses models of unknown cost. Without a price for the model, a run ends with
-    /// [`Limit::UnknownCost`](crate::journal::Limit::UnknownCost) before its first request. If an answer shows that
+    /// [`LimitKind::UnknownCost`](crate::journal::LimitKind::UnknownCost) before its first request. If an answer shows that
     /// its cost is unknown, because a fallback answered with another model or the server counts no tokens, the run
     /// ends before the next request.
     ///
@@ -173,7 +173,7 @@ impl Limits {
     }
 
     /// The limits of a run with these guardrails, as plain data.
-    pub(super) fn of_run(&self, rails: &Guardrails) -> RunLimits {
+    pub(super) fn of_run(&self, rails: &Guardrails) -> RecordedLimits {
         let mut limits = rails.of_run();
         limits.tool_calls = self.calls();
         limits.input_tokens = self.input();
@@ -185,7 +185,7 @@ impl Limits {
 
     /// The limits of a run with these limits in its facts.
     #[doc(hidden)]
-    pub fn said_of_run(limits: &RunLimits) -> Self {
+    pub fn said_of_run(limits: &RecordedLimits) -> Self {
         let set = Self::new()
             .tool_calls(limits.tool_calls)
             .input_tokens(limits.input_tokens)

@@ -316,8 +316,10 @@ pub(crate) fn binding(request: &Request<'_>, options: &Options) -> ReasoningBind
         return ReasoningBinding::default();
     }
     prefix::binding(request, &options.settings, &server(options), false)
-        .appending(options.appends_changes)
-        .deferring_tools(options.defers_tools && !options.refused.has(OptionalMember::DeferLoading))
+        .with_appended_changes(options.appends_changes)
+        .with_deferred_tools(
+            options.defers_tools && !options.refused.has(OptionalMember::DeferLoading),
+        )
 }
 
 /// What is known about the server's ways to hold an answer to a schema. A server that uses this
