@@ -512,7 +512,7 @@ fn sums_up(left: &Left) -> ScriptedProvider {
 }
 
 fn is_for_summary(request: &RecordedRequest) -> bool {
-    request.asks_for_summary() || request.last_text().contains("Sum it up")
+    request.is_summary_request() || request.last_text().contains("Sum it up")
 }
 
 /// A model whose vendor makes summaries of its own.
@@ -533,7 +533,7 @@ impl Provider for WithSummaries {
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
         let request = request.for_model(self.name(), self.model()).into_owned();
-        if !request.asks_for_summary() {
+        if !request.is_summary_request() {
             return self.0.stream(request);
         }
         self.1.keep();

@@ -547,7 +547,7 @@ fn each_fact_that_a_test_is_named_after_is_told() {
 }
 
 /// Names of types that stand in more than one file of a package: each wire has its options, and public nouns of two modules.
-const TWICE: &[&str] = &["Answer", "Answered", "Body", "Options"];
+const TWICE: &[&str] = &["Answer", "Answered", "Options"];
 
 /// Words with which no function begins: a function is called like what it does (`request_summary`), like what it returns, or
 /// like a question (`is_open`).

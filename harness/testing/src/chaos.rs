@@ -138,8 +138,8 @@ impl Chaos {
         self.state().injected.clone()
     }
 
-    /// The number of answers so far, damaged or not.
-    pub fn asked(&self) -> u64 {
+    /// The number of requests so far, whether or not their answers were damaged.
+    pub fn request_count(&self) -> u64 {
         self.state().asked
     }
 

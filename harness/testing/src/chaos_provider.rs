@@ -40,7 +40,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 /// for _ in 0..20 {
 ///     assert_eq!(agent.run("Are you there?").await?.text(), "Here I am.");
 /// }
-/// assert_eq!(chaos.asked() - chaos.injected().values().sum::<u64>(), 20);
+/// assert_eq!(chaos.request_count() - chaos.injected().values().sum::<u64>(), 20);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -1,6 +1,6 @@
 //! Bodies in the format of OpenAI's Chat Completions API, for the loopback server and for decoders.
 //! Source: the vendor's documentation of chat completion chunks. Many servers use this protocol with
-//! differences; [`Body::delta`] makes such deltas.
+//! differences; [`ChatBody::delta`] makes such deltas.
 
 use std::fmt;
 
@@ -24,8 +24,8 @@ pub use super::responses::error;
 /// assert!(body.to_string().contains(r#""finish_reason":"tool_calls""#));
 /// assert!(body.to_string().ends_with("data: [DONE]\n\n"));
 /// ```
-pub fn body() -> Body {
-    Body {
+pub fn body() -> ChatBody {
+    ChatBody {
         id: "chatcmpl-01".to_owned(),
         model: "gpt-6.2".to_owned(),
         deltas: Vec::new(),
@@ -43,7 +43,7 @@ pub fn body() -> Body {
 /// Text and arguments are sent in several deltas, calls have an index, the tokens are in a chunk of
 /// their own after the last choice, and `[DONE]` is the end, unless something else is set.
 #[derive(Clone, Debug)]
-pub struct Body {
+pub struct ChatBody {
     id: String,
     model: String,
     deltas: Vec<Value>,
@@ -69,7 +69,7 @@ enum ChatEnd {
     Cut,
 }
 
-impl Body {
+impl ChatBody {
     /// Adds text.
     #[must_use]
     pub fn text(self, text: impl AsRef<str>) -> Self {
@@ -272,7 +272,7 @@ fn counted(ChatUsage { prompt, completion, cached, reasoning }: ChatUsage) -> Va
 }
 
 /// The bytes of the stream: each chunk as the data of an event without a name, and `[DONE]`.
-impl fmt::Display for Body {
+impl fmt::Display for ChatBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.events().iter().try_for_each(|chunk| write!(f, "data: {chunk}\n\n"))?;
         if self.done && matches!(self.end, ChatEnd::Whole) {
@@ -282,14 +282,14 @@ impl fmt::Display for Body {
     }
 }
 
-impl From<Body> for Answer {
-    fn from(body: Body) -> Self {
+impl From<ChatBody> for Answer {
+    fn from(body: ChatBody) -> Self {
         body.answer()
     }
 }
 
-impl From<Body> for Vec<u8> {
-    fn from(body: Body) -> Self {
+impl From<ChatBody> for Vec<u8> {
+    fn from(body: ChatBody) -> Self {
         body.to_string().into_bytes()
     }
 }

@@ -342,7 +342,7 @@ impl RecordedRequest {
 
     /// Whether the library asks for a summary of the conversation, which replaces its oldest part
     /// in later requests: see [`context`](harness_core::context). Answer with [`summary`](super::summary()).
-    pub fn asks_for_summary(&self) -> bool {
+    pub fn is_summary_request(&self) -> bool {
         self.messages.last().is_some_and(is_asked)
     }
 

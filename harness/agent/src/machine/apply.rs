@@ -11,6 +11,7 @@ use super::{
     },
     machine::Machine,
     outcome::Outcome,
+    prefix::set_prefix,
     provenance::Provenance,
 };
 use crate::{
@@ -114,7 +115,7 @@ impl Machine {
                 self.apply_overflow((provider, model, *fallback), *window, *tokens, *estimated)?;
             }
             Fact::ContextPinned { text } => self.window.pin(text),
-            Fact::PrefixSet { .. } => self.set_prefix(fact)?,
+            Fact::PrefixSet { .. } => set_prefix(self, fact)?,
         }
         self.untouched = false;
         self.compacting = match fact {

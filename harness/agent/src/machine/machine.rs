@@ -23,10 +23,10 @@ use crate::{
 };
 use harness_core::{
     error::Error,
-    journal::{AnswerCheck, Awaited, CallBinding, Fact, Wait, WantedAnswer},
+    journal::{AnswerCheck, Awaited, CallBinding, Fact, Prefix, Wait, WantedAnswer},
     message::{CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
-    provider::{OutputSchema, Usage, breaks_off},
-    tool::{CallIdentity, Scope, ToolRegistry},
+    provider::{OutputSchema, PrefixAddition, Usage, breaks_off},
+    tool::{CallIdentity, Scope, ToolRegistry, ToolSchema},
 };
 
 /// A conversation, made by applying its facts one after the other.
@@ -412,6 +412,31 @@ impl Machine {
     /// answer was complete.
     pub(crate) fn compacting(&self) -> Option<(&str, &str)> {
         self.compacting.as_ref().map(|(provider, model)| (provider.as_str(), model.as_str()))
+    }
+
+    /// What comes before the messages of a request to a model that binds its reasoning.
+    pub(crate) fn prefix(&self) -> Option<&Arc<Prefix>> {
+        self.prefix.first.as_ref()
+    }
+
+    /// What was added to it since.
+    pub(crate) fn prefix_additions(&self) -> &Arc<Vec<PrefixAddition>> {
+        &self.prefix.added
+    }
+
+    /// The instructions and the tools that hold now for such a model.
+    pub(crate) fn prefix_now(&self) -> (Option<&str>, Vec<&ToolSchema>) {
+        (self.prefix.system(), self.prefix.tools())
+    }
+
+    /// How often the prefix has changed.
+    pub(crate) fn prefix_version(&self) -> u64 {
+        self.prefix.version
+    }
+
+    /// Whether the vendor has refused reasoning of this conversation.
+    pub(crate) fn is_reasoning_refused(&self) -> bool {
+        self.prefix.refused
     }
 }
 

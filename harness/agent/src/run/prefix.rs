@@ -8,7 +8,10 @@ use super::{
     driver::RunDriver,
     sent_prefix::{PrefixPolicy, SentPrefix, is_same_but_for_words},
 };
-use crate::{Event, conversation::state::ConversationState, model_notices::new_instructions};
+use crate::{
+    Event, conversation::state::ConversationState, machine::prefix::messages_with_reasoning,
+    model_notices::new_instructions,
+};
 use harness_core::{
     error::{Error, ErrorKind},
     journal::{Fact, Prefix},
@@ -17,75 +20,71 @@ use harness_core::{
     unwind::caught,
 };
 
-impl RunDriver<'_> {
-    /// What comes before the messages of the next request, if the model's reasoning is bound to it. If that has changed, the
-    /// change is recorded.
-    pub(crate) fn update_prefix(&mut self) -> Result<Option<Arc<SentPrefix>>, Error> {
-        let binding = self.state.reasoning_binding()?;
-        if !binding.is_bound && !self.state.machine.is_reasoning_refused() {
-            return Ok(None);
-        }
-        let of = self.state.prefix_key();
-        let known = self.state.requests.prefix.as_ref();
-        if let Some(sent) = known.filter(|sent| sent.of == of && sent.form == binding.form) {
-            return Ok(Some(Arc::clone(sent)));
-        }
-        // The vendor continues its own answer only if nothing has changed.
-        let last = self.state.transcript().messages().last();
-        let is_paused = last.is_some_and(Message::is_paused);
-        if let Some(fact) = self.state.prefix_change(&binding).filter(|_| !is_paused) {
-            self.record_prefix(&fact)?;
-        }
-        self.state.requests.prefix = self.state.sent_prefix(&binding).map(Arc::new);
-        Ok(self.state.requests.prefix.clone())
+/// What comes before the messages of the next request, if the model's reasoning is bound to it. If that has changed, the
+/// change is recorded.
+pub(crate) fn update_prefix(run: &mut RunDriver<'_>) -> Result<Option<Arc<SentPrefix>>, Error> {
+    let binding = run.state.reasoning_binding()?;
+    if !binding.is_bound && !run.state.machine.is_reasoning_refused() {
+        return Ok(None);
     }
-
-    /// Records that the vendor has refused reasoning, which was then left out of the request that is being answered.
-    pub(crate) fn record_refused_reasoning(&mut self) -> Result<(), Error> {
-        let Some(refusal) = self.request.reasoning_refused.take() else { return Ok(()) };
-        let left_out = self.state.machine.messages_with_reasoning();
-        if left_out == 0 {
-            return Ok(());
-        }
-        let prefix = match self.state.machine.prefix() {
-            Some(_) => None,
-            None => Some(Box::new(self.state.prefix_of_program(&self.state.reasoning_binding()?))),
-        };
-        let (appended, change) = (false, String::new());
-        let refusal = Some(refusal);
-        self.record_prefix(&Fact::PrefixSet { prefix, appended, left_out, change, refusal })
+    let of = run.state.prefix_key();
+    let known = run.state.requests.prefix.as_ref();
+    if let Some(sent) = known.filter(|sent| sent.of == of && sent.form == binding.form) {
+        return Ok(Some(Arc::clone(sent)));
     }
-
-    /// If the server has refused what was sent behind messages, puts it in the place of what came first. Returns whether
-    /// the model can be asked again.
-    pub(crate) fn fold_prefix_after(&mut self, error: &Error) -> Result<bool, Error> {
-        const WORDS: [&str; 5] =
-            ["system", "role", "tool_addition", "additional_tools", "developer"];
-        let says = |word: &&str| error.message().contains(*word);
-        let is_refusal = error.last().kind() == ErrorKind::Api && !error.is_retryable();
-        let has_additions = !self.state.machine.prefix_additions().is_empty();
-        if !is_refusal || !has_additions || !WORDS.iter().any(says) {
-            return Ok(false);
-        }
-        self.state.requests.must_not_append = true;
-        let prefix = self.state.prefix_of_program(&self.state.reasoning_binding()?);
-        let left_out = self.state.machine.messages_with_reasoning();
-        let (prefix, change) = (Some(Box::new(prefix)), String::new());
-        let refusal = Some(self.state.agent.secrets().hide(&error.to_string()).into_owned());
-        let appended = false;
-        self.record_prefix(&Fact::PrefixSet { prefix, appended, left_out, change, refusal })?;
-        Ok(true)
+    // The vendor continues its own answer only if nothing has changed.
+    let last = run.state.transcript().messages().last();
+    let is_paused = last.is_some_and(Message::is_paused);
+    if let Some(fact) = run.state.prefix_change(&binding).filter(|_| !is_paused) {
+        record_prefix(run, &fact)?;
     }
-
-    fn record_prefix(&mut self, fact: &Fact) -> Result<(), Error> {
-        self.state.record(fact)?;
-        if let Some(event) = changed(fact) {
-            self.emit(event);
-        }
-        Ok(())
-    }
+    run.state.requests.prefix = run.state.sent_prefix(&binding).map(Arc::new);
+    Ok(run.state.requests.prefix.clone())
 }
 
+/// Records that the vendor has refused reasoning, which was then left out of the request that is being answered.
+pub(crate) fn record_refused_reasoning(run: &mut RunDriver<'_>) -> Result<(), Error> {
+    let Some(refusal) = run.request.reasoning_refused.take() else { return Ok(()) };
+    let left_out = messages_with_reasoning(&run.state.machine);
+    if left_out == 0 {
+        return Ok(());
+    }
+    let prefix = match run.state.machine.prefix() {
+        Some(_) => None,
+        None => Some(Box::new(run.state.prefix_of_program(&run.state.reasoning_binding()?))),
+    };
+    let (appended, change) = (false, String::new());
+    let refusal = Some(refusal);
+    record_prefix(run, &Fact::PrefixSet { prefix, appended, left_out, change, refusal })
+}
+
+/// If the server has refused what was sent behind messages, puts it in the place of what came first. Returns whether
+/// the model can be asked again.
+pub(crate) fn fold_prefix_after(run: &mut RunDriver<'_>, error: &Error) -> Result<bool, Error> {
+    const WORDS: [&str; 5] = ["system", "role", "tool_addition", "additional_tools", "developer"];
+    let says = |word: &&str| error.message().contains(*word);
+    let is_refusal = error.last().kind() == ErrorKind::Api && !error.is_retryable();
+    let has_additions = !run.state.machine.prefix_additions().is_empty();
+    if !is_refusal || !has_additions || !WORDS.iter().any(says) {
+        return Ok(false);
+    }
+    run.state.requests.must_not_append = true;
+    let prefix = run.state.prefix_of_program(&run.state.reasoning_binding()?);
+    let left_out = messages_with_reasoning(&run.state.machine);
+    let (prefix, change) = (Some(Box::new(prefix)), String::new());
+    let refusal = Some(run.state.agent.secrets().hide(&error.to_string()).into_owned());
+    let appended = false;
+    record_prefix(run, &Fact::PrefixSet { prefix, appended, left_out, change, refusal })?;
+    Ok(true)
+}
+
+fn record_prefix(run: &mut RunDriver<'_>, fact: &Fact) -> Result<(), Error> {
+    run.state.record(fact)?;
+    if let Some(event) = changed(fact) {
+        run.emit(event);
+    }
+    Ok(())
+}
 /// The event of this fact, unless the fact tells of no change.
 pub(crate) fn changed(fact: &Fact) -> Option<Event<'_>> {
     let Fact::PrefixSet { prefix: _, appended, left_out, change, refusal } = fact else {
@@ -149,7 +148,7 @@ impl ConversationState {
             change,
             refusal: None,
         };
-        let left_out = || self.machine.messages_with_reasoning();
+        let left_out = || messages_with_reasoning(&self.machine);
         // Nobody knows behind what earlier reasoning was made.
         let Some(first) = self.machine.prefix() else {
             return Some(all(left_out(), String::new()));

@@ -175,7 +175,7 @@ impl Provider for FallbackProvider {
         stream_events(move |speaker| async move {
             let mut failed: Option<Error> = None;
             let mut order = self.order();
-            if request.asks_for_summary() {
+            if request.is_summary_request() {
                 order.retain(|(_, member)| member.provider.has_vendor_summaries());
             }
             let mut order = order.into_iter().peekable();

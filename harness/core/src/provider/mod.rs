@@ -100,7 +100,7 @@ pub trait Provider: Send + Sync {
         false
     }
 
-    /// Whether its vendor can summarize a conversation when [asked to](Request::asks_for_summary).
+    /// Whether its vendor can summarize a conversation when [asked to](Request::is_summary_request).
     /// The default is `false`, and then the agent does not ask. A provider that wraps others
     /// returns what they return.
     fn has_vendor_summaries(&self) -> bool {

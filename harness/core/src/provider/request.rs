@@ -231,7 +231,7 @@ impl<'a> Request<'a> {
     }
 
     /// Asks for the vendor's own summary of the messages instead of an answer: see
-    /// [`asks_for_summary`](Self::asks_for_summary).
+    /// [`is_summary_request`](Self::is_summary_request).
     #[must_use]
     pub fn with_summary_wanted(mut self) -> Self {
         self.summarizes = true;
@@ -344,7 +344,7 @@ impl<'a> Request<'a> {
     /// send in place of all messages of this request, and to stop as
     /// [`Paused`](super::StopReason::Paused); text beside the block is the summary for a reader.
     /// Any other answer counts as no summary, and its text says why.
-    pub fn asks_for_summary(&self) -> bool {
+    pub fn is_summary_request(&self) -> bool {
         self.summarizes
     }
 

@@ -107,7 +107,7 @@ impl AnthropicProvider {
         };
         let request = &*self.lessons.without_refused(request);
         let mut headers = self.headers.clone();
-        if request.asks_for_summary() || request.has_summary_first() {
+        if request.is_summary_request() || request.has_summary_first() {
             add_beta(&mut headers, SUMMARIES);
         }
         if anthropic::adds_tools(request) {
@@ -176,7 +176,7 @@ impl Provider for AnthropicProvider {
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
-        let summarizes = request.asks_for_summary();
+        let summarizes = request.is_summary_request();
         self.transport.ask(
             request,
             |request| self.question(request),

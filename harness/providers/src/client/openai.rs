@@ -96,7 +96,7 @@ impl OpenAIProvider {
         let own = request.settings_over(&self.options.settings);
         let request = &*request.for_model(&self.name, &self.options.model);
         let request = &*self.lessons.without_refused(request);
-        if request.asks_for_summary() {
+        if request.is_summary_request() {
             let mut options = self.options.clone();
             options.settings = own.unwrap_or(options.settings);
             options.refused = self.lessons.refused();
@@ -168,7 +168,7 @@ impl Provider for OpenAIProvider {
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
-        let summarizes = request.asks_for_summary();
+        let summarizes = request.is_summary_request();
         self.transport.ask(
             request,
             |request| self.question(request),

@@ -162,7 +162,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         None => request,
     };
     tool_choice::check(request, settings)?;
-    let summarizes = request.asks_for_summary();
+    let summarizes = request.is_summary_request();
     if summarizes && extra.contains_key("context_management") {
         return Err(Error::new(
             ErrorKind::Configuration,
