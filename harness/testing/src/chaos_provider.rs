@@ -7,10 +7,7 @@ use futures_util::StreamExt as _;
 use super::{Chaos, Fault};
 use harness_core::{
     error::{Error, ErrorKind},
-    provider::{
-        EventSender, EventStream, Provider, ReasoningBinding, Request, StreamEvent, stream_events,
-    },
-    secret::Secrets,
+    provider::{EventSender, EventStream, Provider, Request, StreamEvent, stream_events},
 };
 
 /// The statuses of a server that is down or overloaded.
@@ -124,20 +121,8 @@ impl<P: Provider> Provider for ChaosProvider<P> {
         self.inner.model()
     }
 
-    fn secrets(&self) -> &Secrets {
-        self.inner.secrets()
-    }
-
-    fn tells_answer_schema(&self) -> bool {
-        self.inner.tells_answer_schema()
-    }
-
-    fn has_vendor_summaries(&self) -> bool {
-        self.inner.has_vendor_summaries()
-    }
-
-    fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
-        self.inner.reasoning_binding(request)
+    fn inner(&self) -> Option<&dyn Provider> {
+        Some(&self.inner)
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {

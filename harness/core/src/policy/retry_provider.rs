@@ -12,10 +12,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    provider::{
-        AttemptRecord, EventStream, Provider, ReasoningBinding, Request, StreamEvent, stream_events,
-    },
-    secret::Secrets,
+    provider::{AttemptRecord, EventStream, Provider, Request, StreamEvent, stream_events},
 };
 
 /// A provider that asks another one, and retries when that fails in a way that may pass by itself.
@@ -71,20 +68,8 @@ impl<P: Provider> Provider for RetryProvider<P> {
         self.inner.model()
     }
 
-    fn secrets(&self) -> &Secrets {
-        self.inner.secrets()
-    }
-
-    fn tells_answer_schema(&self) -> bool {
-        self.inner.tells_answer_schema()
-    }
-
-    fn has_vendor_summaries(&self) -> bool {
-        self.inner.has_vendor_summaries()
-    }
-
-    fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
-        self.inner.reasoning_binding(request)
+    fn inner(&self) -> Option<&dyn Provider> {
+        Some(&self.inner)
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {

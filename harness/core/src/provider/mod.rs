@@ -86,33 +86,39 @@ pub trait Provider: Send + Sync {
     /// cut off. A failure is the last item.
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a>;
 
+    /// The provider that this one wraps, if it wraps one. The methods below then return what that one
+    /// returns. A provider that wraps several others writes these methods itself. The default is none.
+    fn inner(&self) -> Option<&dyn Provider> {
+        None
+    }
+
     /// The secrets that it knows, such as its key. An agent removes them from tool results, error
     /// texts and traces. A provider that wraps others must return their secrets. The default is
     /// none.
     fn secrets(&self) -> &Secrets {
-        Secrets::none()
+        match self.inner() {
+            Some(inner) => inner.secrets(),
+            None => Secrets::none(),
+        }
     }
 
     /// Whether it tells the model the schema of the [answer](Request::answer) itself. If not, which
-    /// is the default, the agent writes the schema after the user's message. A provider that wraps
-    /// others returns what they return.
+    /// is the default, the agent writes the schema after the user's message.
     fn tells_answer_schema(&self) -> bool {
-        false
+        self.inner().is_some_and(|inner| inner.tells_answer_schema())
     }
 
     /// Whether its vendor can summarize a conversation when [asked to](Request::is_summary_request).
-    /// The default is `false`, and then the agent does not ask. A provider that wraps others
-    /// returns what they return.
+    /// The default is `false`, and then the agent does not ask.
     fn has_vendor_summaries(&self) -> bool {
-        false
+        self.inner().is_some_and(|inner| inner.has_vendor_summaries())
     }
 
     /// What the reasoning of its model is bound to, for requests with these settings, this answer and these tools; the
     /// messages of `request` may be missing. The default is that nothing is bound, and then reasoning is sent whatever has
-    /// changed before it. A provider that wraps others returns what they return.
+    /// changed before it.
     fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
-        let _ = request;
-        ReasoningBinding::default()
+        self.inner().map(|inner| inner.reasoning_binding(request)).unwrap_or_default()
     }
 }
 
@@ -127,6 +133,10 @@ impl<P: Provider + ?Sized> Provider for Arc<P> {
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
         (**self).stream(request)
+    }
+
+    fn inner(&self) -> Option<&dyn Provider> {
+        (**self).inner()
     }
 
     fn secrets(&self) -> &Secrets {
@@ -157,6 +167,10 @@ impl<P: Provider + ?Sized> Provider for Box<P> {
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
         (**self).stream(request)
+    }
+
+    fn inner(&self) -> Option<&dyn Provider> {
+        (**self).inner()
     }
 
     fn secrets(&self) -> &Secrets {

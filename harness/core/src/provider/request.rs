@@ -29,34 +29,52 @@ pub struct Request<'a> {
     /// The searches that found tools among these.
     found: ToolSearches<'a>,
     settings: Option<&'a Settings>,
-    /// The answer may have this many tokens, even if `max_tokens` is lower.
-    least_tokens: Option<u32>,
-    /// How many tokens the window has left, and whether that also lowers the default of a wire. A higher `max_tokens` is
-    /// always lowered to that.
-    room: Option<(u32, bool)>,
-    /// The same after a refusal. It also lowers the default of a wire.
-    lowered: Option<u32>,
+    bounds: TokenBounds,
     answer: Option<&'a OutputSchema>,
     sent: Option<&'a EncodedPrefix>,
-    /// The thinking of messages before this index is not sent.
-    thinking_from: usize,
-    /// The messages that one model gets in place of the others.
-    vendors: Option<VendorsView<'a>>,
-    /// `Some` if the messages are those of `vendors`: then it holds the first message of the whole
-    /// conversation.
-    began: Option<Option<&'a Message>>,
+    view: RequestView<'a>,
     /// Whether the request asks for a summary of the messages instead of an answer.
     summarizes: bool,
-    open_turn: usize,
     /// What is sent behind earlier messages.
     additions: &'a [PrefixAddition],
     /// The tools among these that may not be called.
     hidden: &'a [String],
     stop: Option<&'a CancellationToken>,
+    retries: RequestRetries,
+}
+
+/// How many tokens the answer may have, beside the setting.
+#[derive(Clone, Copy, Debug, Default)]
+struct TokenBounds {
+    /// The answer may have this many tokens, even if `max_tokens` is lower.
+    least: Option<u32>,
+    /// How many tokens the window has left, and whether that also lowers the default of a wire. A higher `max_tokens` is
+    /// always lowered to that.
+    room: Option<(u32, bool)>,
+    /// The same after a refusal. It also lowers the default of a wire.
+    lowered: Option<u32>,
+}
+
+/// Which of the messages are sent to which model.
+#[derive(Clone, Copy, Debug, Default)]
+struct RequestView<'a> {
+    /// The thinking of messages before this index is not sent.
+    thinking_from: usize,
+    open_turn: usize,
+    /// The messages that one model gets in place of the others.
+    vendors: Option<VendorsView<'a>>,
+    /// `Some` if the messages are those of `vendors`: then it holds the first message of the whole
+    /// conversation.
+    began: Option<Option<&'a Message>>,
+}
+
+/// What failures have cost, and who tries again.
+#[derive(Clone, Debug, Default)]
+struct RequestRetries {
     ledger: Option<RetryAccounting>,
     /// The failures of this call.
     call: RetryAccounting,
-    retried_outside: bool,
+    outside: bool,
     reconnects: Option<bool>,
 }
 
@@ -92,23 +110,15 @@ impl<'a> Request<'a> {
             forms: None,
             found: ToolSearches::default(),
             settings: None,
-            least_tokens: None,
-            room: None,
-            lowered: None,
+            bounds: TokenBounds::default(),
             answer: None,
             sent: None,
-            thinking_from: 0,
-            vendors: None,
-            began: None,
+            view: RequestView::default(),
             summarizes: false,
-            open_turn: 0,
             additions: &[],
             hidden: &[],
             stop: None,
-            ledger: None,
-            call: RetryAccounting::default(),
-            retried_outside: false,
-            reconnects: None,
+            retries: RequestRetries::default(),
         })
     }
 
@@ -154,7 +164,7 @@ impl<'a> Request<'a> {
     /// Lets the answer have as many tokens as this, even if the provider allows fewer.
     #[doc(hidden)]
     pub fn with_least_tokens(mut self, tokens: u32) -> Self {
-        self.least_tokens = Some(tokens);
+        self.bounds.least = Some(tokens);
         self
     }
 
@@ -163,7 +173,7 @@ impl<'a> Request<'a> {
     /// bytes if it stays.
     #[doc(hidden)]
     pub fn with_room(mut self, tokens: Option<u32>, is_strict: bool) -> Self {
-        self.room = tokens.map(|tokens| (tokens, is_strict));
+        self.bounds.room = tokens.map(|tokens| (tokens, is_strict));
         self
     }
 
@@ -171,7 +181,7 @@ impl<'a> Request<'a> {
     /// summaries. Unlike the room, it holds for all members of a fallback.
     #[doc(hidden)]
     pub fn with_lowered_tokens(mut self, tokens: Option<u32>) -> Self {
-        self.lowered = tokens;
+        self.bounds.lowered = tokens;
         self
     }
 
@@ -185,7 +195,7 @@ impl<'a> Request<'a> {
     /// Adds the run's record of failures. Without it, each call counts as a run of its own.
     #[must_use]
     pub fn with_ledger(mut self, ledger: Option<&RetryAccounting>) -> Self {
-        self.ledger = ledger.cloned();
+        self.retries.ledger = ledger.cloned();
         self
     }
 
@@ -202,7 +212,7 @@ impl<'a> Request<'a> {
     /// originally.
     #[must_use]
     pub fn with_thinking_from(mut self, message: usize) -> Self {
-        (self.thinking_from, self.open_turn) = (message, message);
+        (self.view.thinking_from, self.view.open_turn) = (message, message);
         self
     }
 
@@ -211,7 +221,7 @@ impl<'a> Request<'a> {
     /// messages.
     #[must_use]
     pub fn with_open_turn(mut self, message: usize) -> Self {
-        self.open_turn = message.min(self.thinking_from);
+        self.view.open_turn = message.min(self.view.thinking_from);
         self
     }
 
@@ -242,7 +252,7 @@ impl<'a> Request<'a> {
     #[must_use]
     #[doc(hidden)]
     pub fn with_vendors(mut self, view: Option<VendorsView<'a>>) -> Self {
-        self.vendors = view;
+        self.view.vendors = view;
         self
     }
 
@@ -250,10 +260,10 @@ impl<'a> Request<'a> {
     /// the fact `context_compacted`), it gets the summary as the first message, then the text
     /// beside it and all messages since. For all other models it is this request.
     pub fn for_model(&self, provider: &str, model: &str) -> Cow<'_, Self> {
-        match &self.vendors {
+        match &self.view.vendors {
             Some(view) if (view.provider, view.model) == (provider, model) => {
                 let mut own = self.clone();
-                own.began = Some(self.messages.get(0));
+                own.view.began = Some(self.messages.get(0));
                 own.messages = view.messages;
                 let own = own.with_thinking_from(view.thinking_from);
                 Cow::Owned(own.with_open_turn(view.open_turn))
@@ -264,19 +274,19 @@ impl<'a> Request<'a> {
 
     /// Whether [`for_model`](Self::for_model) has replaced the messages.
     pub fn has_summary_first(&self) -> bool {
-        self.began.is_some()
+        self.view.began.is_some()
     }
 
     /// The first message of the conversation, even if it has been replaced in the messages.
     pub fn first(&self) -> Option<&'a Message> {
-        self.began.unwrap_or_else(|| self.messages.get(0))
+        self.view.began.unwrap_or_else(|| self.messages.get(0))
     }
 
     /// Whether this is the text beside a vendor's summary, which repeats words that the user has
     /// said before.
     pub fn is_beside_summary(&self, message: &Message) -> bool {
-        let words = self.vendors.as_ref().and_then(|view| view.words);
-        self.began.is_some() && words.is_some_and(|words| words.id() == message.id())
+        let words = self.view.vendors.as_ref().and_then(|view| view.words);
+        self.view.began.is_some() && words.is_some_and(|words| words.id() == message.id())
     }
 
     /// Adds the token that stops the run, so that a provider can close its connection as soon as the token is
@@ -294,7 +304,7 @@ impl<'a> Request<'a> {
     /// them, so that retries do not multiply.
     #[must_use]
     pub fn with_outer_retries(mut self) -> Self {
-        self.retried_outside = true;
+        self.retries.outside = true;
         self
     }
 
@@ -302,7 +312,7 @@ impl<'a> Request<'a> {
     /// provider's own policy.
     #[must_use]
     pub(crate) fn with_reconnects(mut self, reconnects: bool) -> Self {
-        self.reconnects = Some(reconnects);
+        self.retries.reconnects = Some(reconnects);
         self
     }
 
@@ -310,10 +320,10 @@ impl<'a> Request<'a> {
     #[must_use]
     #[doc(hidden)]
     pub fn of_member(mut self, number: usize) -> Self {
-        self.call = self.call.member(number);
+        self.retries.call = self.retries.call.member(number);
         if number > 0 {
             // The agent knows only the window of the first member.
-            self.room = None;
+            self.bounds.room = None;
         }
         self
     }
@@ -335,7 +345,7 @@ impl<'a> Request<'a> {
 
     /// The index of the first message whose thinking is sent.
     pub fn thinking_from(&self) -> usize {
-        self.thinking_from
+        self.view.thinking_from
     }
 
     /// Whether the vendor's own summary of the messages is wanted instead of an answer. Only a
@@ -351,7 +361,7 @@ impl<'a> Request<'a> {
     /// The index of the first message whose thinking is sent to a model that needs the thinking of
     /// an open turn.
     pub fn open_turn(&self) -> usize {
-        self.open_turn
+        self.view.open_turn
     }
 
     /// The instructions and tools that are sent behind messages.
@@ -383,9 +393,9 @@ impl<'a> Request<'a> {
     /// set.
     pub fn max_tokens(&self, settings: &Settings, default: Option<u32>) -> Option<u32> {
         let Settings { max_tokens: wished, .. } = settings;
-        let least = self.least_tokens.unwrap_or(0);
-        let room = self.room.filter(|(_, is_strict)| wished.is_some() || *is_strict);
-        let most = room.map(|(tokens, _)| tokens).into_iter().chain(self.lowered).min();
+        let least = self.bounds.least.unwrap_or(0);
+        let room = self.bounds.room.filter(|(_, is_strict)| wished.is_some() || *is_strict);
+        let most = room.map(|(tokens, _)| tokens).into_iter().chain(self.bounds.lowered).min();
         // Vendors refuse a budget for thinking that is not smaller.
         let most = most.map(|most| most.max(least).max(over_budget(settings)));
         match wished.or(default) {
@@ -422,50 +432,50 @@ impl<'a> Request<'a> {
 
     /// The run's record of failures.
     pub fn ledger(&self) -> Option<&RetryAccounting> {
-        self.ledger.as_ref()
+        self.retries.ledger.as_ref()
     }
 
     /// Whether the caller retries by itself, so that the provider makes only one try.
     pub fn is_retried_outside(&self) -> bool {
-        self.retried_outside
+        self.retries.outside
     }
 
     /// Whether a reused connection that breaks may be replaced silently. `None` if the provider's
     /// own policy decides.
     pub fn reconnects(&self) -> Option<bool> {
-        self.reconnects
+        self.retries.reconnects
     }
 
     /// What failures have cost this call, and the run. Without a run's record, the call is the
     /// whole run.
     #[doc(hidden)]
     pub fn lost(&self) -> (RetryCost, RetryCost) {
-        let call = self.call.lost();
-        (call, self.ledger.as_ref().map_or(call, RetryAccounting::lost))
+        let call = self.retries.call.lost();
+        (call, self.retries.ledger.as_ref().map_or(call, RetryAccounting::lost))
     }
 
     /// The failures of this call.
     pub(super) fn call(&self) -> &RetryAccounting {
-        &self.call
+        &self.retries.call
     }
 
     /// Records time that this call has waited in the queue of a throttle. It does not count as lost
     /// to failures.
     pub(crate) fn was_in_line(&self, time: Duration) {
-        self.call.was_in_line(time);
+        self.retries.call.was_in_line(time);
     }
 
     /// Records a failed try of this call and its duration.
     #[doc(hidden)]
     pub fn failed(&self, took: Duration) {
-        self.call.add(1, took);
+        self.retries.call.add(1, took);
     }
 
     /// Records that this call has waited, as after a failed try.
     #[doc(hidden)]
     pub fn waited(&self, time: Duration) {
-        self.call.add(0, time);
-        if let Some(run) = &self.ledger {
+        self.retries.call.add(0, time);
+        if let Some(run) = &self.retries.ledger {
             run.add(0, time);
         }
     }

@@ -150,7 +150,8 @@ impl<H: ServerHandler> McpService<H> {
         })
     }
 
-    /// Serves clients over HTTP at the path `/mcp` of this listener, until the future is dropped. Use it only for
+    /// Serves clients over HTTP at the path `/mcp` of this listener, until the future is dropped. A person who opens `/` in a
+    /// browser reads that. Use it only for
     /// clients on this machine, on an address such as `127.0.0.1:8080`: there is no TLS and no authentication.
     ///
     /// It serves 256 requests at the same time, and 512 more that only listen: the event stream of a session, and
@@ -471,6 +472,10 @@ impl Body for SlottedBody {
     }
 }
 
+/// What a person reads at the path `/`.
+const FRONT: &str = "Tools for clients of the Model Context Protocol are served at /mcp of this address. Give a \
+                     client that whole address, such as http://127.0.0.1:8080/mcp. A browser shows nothing there.\n";
+
 /// A service at the path `/mcp`, for one connection.
 struct RoutedService<H> {
     http: McpHttp<H>,
@@ -501,8 +506,14 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        if request.uri().path() != "/mcp" {
-            return Box::pin(async { Ok(text_answer(StatusCode::NOT_FOUND, "the path is /mcp")) });
+        match request.uri().path() {
+            "/mcp" => {}
+            // A person has opened the address.
+            "/" => return Box::pin(async { Ok(text_answer(StatusCode::OK, FRONT)) }),
+            _ => {
+                let answer = text_answer(StatusCode::NOT_FOUND, "the path is /mcp");
+                return Box::pin(async { Ok(answer) });
+            }
         }
         let routed = self.clone();
         Box::pin(async move {
