@@ -136,10 +136,10 @@ pub(crate) fn definition(
     let name = &tool.name;
     let side_effects = side_effects(&tool.side_effects, krate);
     let idempotent = tool.idempotent.then(|| quote!(.idempotent()));
-    let timeout = tool.timeout.map(|ms| quote!(.within(#private::Duration::from_millis(#ms))));
+    let timeout = tool.timeout.map(|ms| quote!(.time_limit(#private::Duration::from_millis(#ms))));
     let (some_begin, at_once) =
         tool.at_once.as_ref().map(|most| at_once(most, &owned, krate)).unzip();
-    let title = tool.title.as_ref().map(|title| quote!(.titled(#title)));
+    let title = tool.title.as_ref().map(|title| quote!(.title(#title)));
     let returning = returning(tool, self_type, krate);
     let review = tool.review.as_ref().map(|path| review(path, self_type, krate));
     let reconcile = tool.reconcile.as_ref();
@@ -194,7 +194,7 @@ fn returning(
     };
     let returned = if tool.is_async { quote!(returned_later) } else { quote!(returned) };
     quote! {
-        .returning(|| {
+        .returns(|| {
             use #private::{OtherSchema as _, OwnSchema as _, SchemaInResult as _};
             (&&&#private::#returned(|#taken| #function(#(#arguments),*))).__harness_output_schema()
         })
@@ -210,12 +210,12 @@ fn review(path: &TokenStream, self_type: Option<&TokenStream>, krate: &TokenStre
         Some(ty) => {
             let path = replace_self(path.clone(), ty);
             quote! {
-                .reviewed(|#this, #arguments| {
+                .review(|#this, #arguments| {
                     #review(#path, #private::SharedReceiver::get::<#ty>(#this), #arguments)
                 })
             }
         }
-        None => quote!(.reviewed(|_, #arguments| #review(#path, &(), #arguments))),
+        None => quote!(.review(|_, #arguments| #review(#path, &(), #arguments))),
     }
 }
 
@@ -265,7 +265,7 @@ fn reconcile_by(
     };
     let taken_from_call = take_all(&call, consts, krate);
     quote! {
-        .reconciled(|mut #call| {
+        .reconcile(|mut #call| {
             let (#(#private::Option::Some(#locals),)* true) = #taken_from_call else {
                 return #private::DeclaredCall::unknown(#call);
             };

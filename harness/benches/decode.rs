@@ -38,7 +38,7 @@ use std::{
 use harness::wire::WIRES;
 use harness::{
     StreamEvent,
-    provider::AnswerLimits,
+    provider::ResponseSizeLimits,
     wire::{self, chat},
 };
 
@@ -205,7 +205,7 @@ fn decode(wire: &str, pieces: &[&[u8]], mut each: impl FnMut(StreamEvent)) -> bo
             decoder.finish().is_ok()
         }};
     }
-    let limits = AnswerLimits::default();
+    let limits = ResponseSizeLimits::default();
     match wire {
         "anthropic" => read!(wire::anthropic::decoder(limits)),
         "responses" => read!(wire::responses::decoder(limits)),

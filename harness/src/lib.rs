@@ -56,7 +56,7 @@
 //! | `mcp-oauth` | `mcp::McpAuth`: OAuth authorization for such servers |
 //! | `mcp-server` | `mcp::McpService`: serves the program's tools by the same protocol |
 //! | `web` | the module `web`: streams of runs for the front ends of the AI SDK (`useChat`) and of AG-UI |
-//! | `otel` | spans and metrics by OpenTelemetry's conventions |
+//! | `otel` | the module `otel`: spans and metrics of all runs by OpenTelemetry's conventions |
 //! | `async-openai` | a typed request of the crate `async-openai` as the template of each request |
 //!
 //! Without `sockets` the library has no C code and no HTTP client. The loop, the wires and the
@@ -152,6 +152,9 @@ pub use harness_core::{error, models, secret, trace};
 )]
 #[doc(inline)]
 pub use harness_mcp as mcp;
+#[cfg(feature = "otel")]
+#[doc(inline)]
+pub use harness_otel as otel;
 #[cfg(feature = "sockets")]
 #[doc(inline)]
 pub use harness_providers::client;

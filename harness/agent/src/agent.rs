@@ -667,6 +667,8 @@ impl AgentBuilder {
         }
         run_limits.check().and(limits.check()).and(window.check())?;
         let secrets = known(provider.secrets(), &secrets)?;
+        #[cfg(feature = "otel")]
+        let trace = trace.or_listener(harness_otel::OtelListener);
         let mut tools =
             ToolRegistry::new(tools)?.with_limits(tool_limits).with_secrets(secrets.clone());
         if spills && tools.get(READ_RESULT).is_some() {

@@ -4,7 +4,7 @@
 
 use crate::{Outcome, machine::call_states::AfterCalls};
 use harness_core::{
-    journal::{Awaited, Limit},
+    journal::{Awaited, LimitKind},
     message::{CallOutcome, ToolResult},
     policy::ApprovalRequest,
     provider::WantedItem,
@@ -85,7 +85,7 @@ pub(super) fn ended_call(tool: &str, call: &str) -> String {
 }
 
 pub(super) fn unrun_reason(then: AfterCalls) -> String {
-    if let AfterCalls::End(Outcome::Limit(Limit::UnknownCost)) = then {
+    if let AfterCalls::End(Outcome::Limit(LimitKind::UnknownCost)) = then {
         return "nobody knows what the run costs, and that is refused".to_owned();
     }
     if let AfterCalls::End(Outcome::Limit(limit)) = then {

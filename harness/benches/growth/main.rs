@@ -358,7 +358,7 @@ impl Provider for Model {
             let end = StreamEvent::Completed { stop: StopReason::Complete, usage: Box::default() };
             return stream::iter([Ok(text), Ok(end)]).boxed();
         }
-        let limits = provider::AnswerLimits::default();
+        let limits = provider::ResponseSizeLimits::default();
         let asked = &self.asked;
         macro_rules! decoded {
             ($decoder:expr) => {{

@@ -30,7 +30,7 @@ use harness::{
     agent::Event,
     message::{Block, ToolCall},
     policy::{RetryPolicy, RetryProvider},
-    provider::{Accumulator, AnswerLimits, EventStream, Request, Settings, StopReason},
+    provider::{Accumulator, EventStream, Request, ResponseSizeLimits, Settings, StopReason},
     testing::{ScriptedProvider, reply},
     tool::ToolRegistry,
     wire::{self, SseParser},
@@ -372,7 +372,7 @@ fn run_case(case: &str) {
         ["sse"] => {
             let body = rendered::stream("responses", DELTAS);
             twice(|| {
-                let mut parser = SseParser::new(AnswerLimits::default().event);
+                let mut parser = SseParser::new(ResponseSizeLimits::default().event);
                 let mut bytes = 0;
                 for chunk in body.as_bytes().chunks(CHUNK) {
                     let pushed = parser.push(chunk, |record| {
@@ -565,7 +565,7 @@ fn decode_pieces(wire: &str, pieces: &[&[u8]], mut each: impl FnMut(StreamEvent)
             decoder.finish().expect("a whole stream");
         }};
     }
-    let limits = AnswerLimits::default();
+    let limits = ResponseSizeLimits::default();
     match wire {
         "anthropic" => read!(wire::anthropic::decoder(limits)),
         "responses" => read!(wire::responses::decoder(limits)),

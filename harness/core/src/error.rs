@@ -119,7 +119,10 @@ impl Error {
 
     /// Adds the error that caused this one.
     #[must_use]
-    pub fn because(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+    pub fn with_source(
+        mut self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
         self.0.source = Some(source.into());
         self
     }
@@ -217,7 +220,7 @@ impl Error {
     /// Adds a later failure, from a retry or from another provider. The kind, status, code and message of this error
     /// stay those of the first failure.
     #[must_use]
-    pub fn followed_by(mut self, mut later: Self) -> Self {
+    pub fn with_later(mut self, mut later: Self) -> Self {
         let after = std::mem::take(&mut later.0.later);
         let note = later.0.note.take();
         let later_exhausted = later.0.retry_budget_exhausted;

@@ -70,15 +70,15 @@ impl McpServerBuilder {
         }
     }
 
-    /// The name of the server, as set by [`named`](Self::named).
-    pub fn name(&self) -> &str {
+    /// The name of the server, as set by [`name`](Self::name).
+    pub fn server_name(&self) -> &str {
         &self.name
     }
 
     /// Sets the prefix of the names of the server's tools: the tool `read` of the server `files` is called
     /// `files__read`. The name has at most 32 characters of `A-Z`, `a-z`, `0-9`, `_` and `-`, contains no `__` and does
     /// not end with `_`. Default: `mcp`.
-    pub fn named(mut self, name: impl Into<String>) -> Self {
+    pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }

@@ -151,8 +151,9 @@ fn decoded(text: &str) -> String {
 
 /// An HTTP client that never repeats a request.
 pub(super) fn client() -> Result<Client, Error> {
-    let unusable =
-        |err| Error::new(ErrorKind::Configuration, "the HTTP client cannot be set up").because(err);
+    let unusable = |err| {
+        Error::new(ErrorKind::Configuration, "the HTTP client cannot be set up").with_source(err)
+    };
     let mut tls = tls::shared()?;
     tls.alpn_protocols = vec!["http/1.1".into()];
     http_client::builder(CONNECT, tls)

@@ -31,7 +31,7 @@ use harness_core::{
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let files = McpServer::command("npx", ["-y", "@modelcontextprotocol/server-filesystem", "."])
-///     .named("files")
+///     .name("files")
 ///     .effects("read_text_file", SideEffect::Read)
 ///     .connect()
 ///     .await?;
@@ -239,8 +239,8 @@ fn make(
             let remote = Arc::clone(&remote);
             Box::pin(async move { remote.call(&context, arguments).await })
         })
-        .defined_as(&definition)
-        .titled(tool.title);
+        .with_definition(&definition)
+        .with_plain_title(tool.title);
     if let Some(schema) = schema {
         made = made.with_output_schema(schema);
     }

@@ -55,7 +55,7 @@ impl DatabaseAddress {
         let error = match err.as_db_error() {
             Some(_) => error,
             None => match err.into_source() {
-                Some(cause) => error.because(cause),
+                Some(cause) => error.with_source(cause),
                 None => error,
             },
         };

@@ -46,7 +46,7 @@ impl SqliteStore {
     pub(super) fn describe(&mut self, id: &str, metadata: &Metadata) -> Result<(), Error> {
         let known = serde_json::to_string(metadata).map_err(|err| {
             fault::of(self.path(), "cannot store this metadata: it cannot be written as JSON")
-                .because(err)
+                .with_source(err)
         })?;
         self.writing(|transaction, _, _| {
             let (key, _) = changed(transaction, id)?;
@@ -92,7 +92,7 @@ impl SqliteStore {
                 last = row.get(0)?;
                 let (id, metadata): (String, String) = (row.get(1)?, row.get(2)?);
                 let metadata = serde_json::from_str(&metadata)
-                    .map_err(|err| fault::is_strange(path, &id, "the metadata").because(err))?;
+                    .map_err(|err| fault::is_strange(path, &id, "the metadata").with_source(err))?;
                 let number = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
                 page.push(ConversationInfo::new(id, metadata, number(3)?, number(4)?, number(5)?));
             }

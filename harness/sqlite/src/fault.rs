@@ -56,7 +56,7 @@ impl SqliteFault {
                          Try again, or set a longer `busy_timeout`"
                     ),
                 )
-                .because(error);
+                .with_source(error);
             }
             Some(_) if error.sqlite_extended_error_code() == Some(ffi::SQLITE_IOERR_SHMSIZE) => {
                 FULL
@@ -93,13 +93,13 @@ impl SqliteFault {
             }
             _ => "failed",
         };
-        of(path, words).because(error)
+        of(path, words).with_source(error)
     }
 }
 
 pub(super) fn no_path(path: &Path, error: io::Error) -> Error {
     let words = format!("`{}` is not a valid path for the file of a journal", path.display());
-    Error::new(ErrorKind::Configuration, words).because(error)
+    Error::new(ErrorKind::Configuration, words).with_source(error)
 }
 
 pub(super) fn is_folder(path: &Path) -> Error {
@@ -146,7 +146,7 @@ pub(super) fn ended(path: &Path) -> Error {
 }
 
 pub(super) fn no_thread(path: &Path, error: io::Error) -> Error {
-    of(path, "cannot be opened: the operating system cannot start a thread").because(error)
+    of(path, "cannot be opened: the operating system cannot start a thread").with_source(error)
 }
 
 /// The error for a row that this library has not written.
@@ -163,5 +163,5 @@ pub(super) fn lives(path: &Path, error: io::Error) -> Error {
         "the folder `{}`, which shows who holds a conversation, cannot be used: {way_out}",
         path.display()
     );
-    Error::new(ErrorKind::Journal, words).because(error)
+    Error::new(ErrorKind::Journal, words).with_source(error)
 }

@@ -26,6 +26,7 @@ use std::{
 };
 
 use self::{
+    open::open_store,
     store::SqliteStore,
     worker::{StoreJob, StoreThread},
 };
@@ -144,7 +145,7 @@ impl SqliteBuilder {
         let path = path.as_ref();
         let path = std::path::absolute(path).map_err(|err| fault::no_path(path, err))?;
         let (worker, opened) =
-            StoreThread::start(path.clone(), move |path| SqliteStore::open(&self, path))?;
+            StoreThread::start(path.clone(), move |path| open_store(&self, path))?;
         let journal = SqliteJournal { worker: Arc::new(worker), path: path.into() };
         opened.await.unwrap_or_else(|_| Err(fault::ended(&journal.path)))?;
         Ok(journal)

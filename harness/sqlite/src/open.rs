@@ -68,22 +68,22 @@ enum FileState {
     Ours,
 }
 
-impl SqliteStore {
-    /// Opens the file.
-    pub(super) fn open(settings: &SqliteBuilder, path: PathBuf) -> Result<Self, Error> {
-        if path.is_dir() {
-            return Err(fault::is_folder(&path));
+/// Opens the file.
+pub(super) fn open_store(settings: &SqliteBuilder, path: PathBuf) -> Result<SqliteStore, Error> {
+    if path.is_dir() {
+        return Err(fault::is_folder(&path));
+    }
+    // SQLite stores the time as milliseconds in 31 bits.
+    let longest = Duration::from_millis(i32::MAX.unsigned_abs().into());
+    let busy_timeout = settings.busy_timeout.min(longest);
+    let opened = OpenFiles::ensure_none_lost(&path)
+        .and_then(|()| connect(settings, &path, busy_timeout))
+        .and_then(|db| Ok((OpenFiles::of(&db, &path)?, db)));
+    match opened {
+        Ok((files, db)) => {
+            Ok(SqliteStore::new(db, path, files, busy_timeout, settings.synchronous))
         }
-        // SQLite stores the time as milliseconds in 31 bits.
-        let longest = Duration::from_millis(i32::MAX.unsigned_abs().into());
-        let busy_timeout = settings.busy_timeout.min(longest);
-        let opened = OpenFiles::ensure_none_lost(&path)
-            .and_then(|()| connect(settings, &path, busy_timeout))
-            .and_then(|db| Ok((OpenFiles::of(&db, &path)?, db)));
-        match opened {
-            Ok((files, db)) => Ok(Self::new(db, path, files, busy_timeout, settings.synchronous)),
-            Err(fault) => Err(fault.into_error(&path, busy_timeout)),
-        }
+        Err(fault) => Err(fault.into_error(&path, busy_timeout)),
     }
 }
 

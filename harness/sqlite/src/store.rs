@@ -231,7 +231,7 @@ mod tests {
             let folder = tempfile::tempdir().expect("a folder");
             let settings = SqliteJournal::builder().synchronous(synchronous);
             let mut store =
-                SqliteStore::open(&settings, folder.path().join("chats.db")).expect("open");
+                crate::open::open_store(&settings, folder.path().join("chats.db")).expect("open");
             let fact = Envelope::stored(1, "0", WriterId::random(), 0, 0, "{}");
             let mut head = Head::default();
             for _ in 0..3 {
@@ -250,7 +250,8 @@ mod tests {
     fn a_file_that_is_deleted_during_a_write_takes_nothing_of_it() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("chats.db");
-        let mut store = SqliteStore::open(&SqliteJournal::builder(), path.clone()).expect("open");
+        let mut store =
+            crate::open::open_store(&SqliteJournal::builder(), path.clone()).expect("open");
         let written = store.writing(|transaction, _, _| {
             std::fs::remove_file(folder.path().join("chats.db-wal")).expect("a log");
             transaction.execute("DELETE FROM holds", ())?;

@@ -138,7 +138,7 @@ impl Chaos {
     }
 
     /// The number of answers so far, with and without a failure.
-    pub fn asked(&self) -> u64 {
+    pub fn request_count(&self) -> u64 {
         self.state().asked
     }
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::event_json::EventBuf;
 use crate::Outcome;
 use harness_core::{
-    journal::{AnswerCheck, Limit, LimitScope, Wait},
+    journal::{AnswerCheck, LimitKind, LimitScope, Wait},
     message::{Citation, Media, Message, ToolCall, ToolResult},
     provider::{StopReason, Usage},
 };
@@ -172,7 +172,7 @@ pub enum Event<'a> {
     /// At least four fifths of a limit are used. The event occurs once in a run for each limit.
     LimitNear {
         /// The limit that is nearly reached.
-        limit: Limit,
+        limit: LimitKind,
         /// What the limit applies to, such as the run or the agent.
         scope: LimitScope,
         /// How much is used, as text for a person.
@@ -182,7 +182,7 @@ pub enum Event<'a> {
     /// run for each limit.
     LimitUnknown {
         /// The limit that cannot be enforced.
-        limit: Limit,
+        limit: LimitKind,
         /// What the limit applies to, such as the run or the agent.
         scope: LimitScope,
         /// The reason, as text for a person.

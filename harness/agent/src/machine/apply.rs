@@ -12,6 +12,7 @@ use super::{
     },
     machine::Machine,
     outcome::Outcome,
+    prefix::set_prefix,
     provenance::Provenance,
 };
 use crate::{
@@ -22,7 +23,7 @@ use harness_core::{
     context::{LONG, kept_as},
     error::Error,
     journal::{
-        AnswerCheck, Awaited, Decider, Decision, Fact, InterruptCause, RunLimits, Wait,
+        AnswerCheck, Awaited, Decider, Decision, Fact, InterruptCause, RecordedLimits, Wait,
         WantedAnswer,
     },
     message::{CallOutcome, Message, Role, ToolContent, ToolResult, Transcript},
@@ -116,7 +117,7 @@ impl Machine {
                 self.apply_overflow((provider, model, *fallback), *window, *tokens, *estimated)?;
             }
             Fact::ContextPinned { text } => self.window.pin(text),
-            Fact::PrefixSet { .. } => self.set_prefix(fact)?,
+            Fact::PrefixSet { .. } => set_prefix(self, fact)?,
         }
         self.untouched = false;
         self.compacting = match fact {
@@ -234,7 +235,7 @@ impl Machine {
     fn apply_resumed(
         &mut self,
         message: Option<&Message>,
-        limits: Option<&RunLimits>,
+        limits: Option<&RecordedLimits>,
     ) -> Result<(), Error> {
         let due = self.resumption()?;
         let was_unfit = matches!(self.phase, RunPhase::Ended(Some(Outcome::Unfit)));

@@ -41,5 +41,5 @@ pub(crate) async fn fold_facts(facts: &[Envelope]) -> Result<Machine, Error> {
 /// its index.
 pub(crate) fn unreadable(number: usize, err: Error) -> Error {
     let what = format!("fact {number} of the conversation cannot be read");
-    Error::new(ErrorKind::Journal, format!("{what}: {err}")).because(err)
+    Error::new(ErrorKind::Journal, format!("{what}: {err}")).with_source(err)
 }

@@ -23,9 +23,9 @@ use crate::{
 };
 use harness_core::{
     error::Error,
-    journal::{AnswerCheck, Awaited, CallBinding, Fact, Wait, WantedAnswer},
+    journal::{AnswerCheck, Awaited, CallBinding, Fact, Prefix, Wait, WantedAnswer},
     message::{CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
-    provider::{OutputSchema, Usage, breaks_off},
+    provider::{OutputSchema, PrefixAddition, Usage, breaks_off},
     tool::{CallIdentity, Scope, ToolRegistry, ToolSchema},
 };
 
@@ -425,6 +425,31 @@ impl Machine {
     /// case, the process ended before the answer was complete.
     pub(crate) fn compacting(&self) -> Option<(&str, &str)> {
         self.compacting.as_ref().map(|(provider, model)| (provider.as_str(), model.as_str()))
+    }
+
+    /// The prefix of requests, which comes before the messages. `None` unless the model binds its reasoning.
+    pub(crate) fn prefix(&self) -> Option<&Arc<Prefix>> {
+        self.prefix.first.as_ref()
+    }
+
+    /// The additions to the prefix since it was set.
+    pub(crate) fn prefix_additions(&self) -> &Arc<Vec<PrefixAddition>> {
+        &self.prefix.added
+    }
+
+    /// The current instructions and tools of a model that binds its reasoning.
+    pub(crate) fn prefix_now(&self) -> (Option<&str>, Vec<&ToolSchema>) {
+        (self.prefix.system(), self.prefix.tools())
+    }
+
+    /// How often the prefix has changed.
+    pub(crate) fn prefix_version(&self) -> u64 {
+        self.prefix.version
+    }
+
+    /// Whether the vendor has refused reasoning of this conversation.
+    pub(crate) fn is_reasoning_refused(&self) -> bool {
+        self.prefix.refused
     }
 }
 

@@ -18,6 +18,7 @@ use super::{
     call_contexts::CallContextParts,
     driver::{CallProgress, RequestProgress, RunDriver},
     options::RunTools,
+    prefix::{fold_prefix_after, record_refused_reasoning, update_prefix},
     progress::ProgressEvent,
     provider_stream::ProviderStream,
     request_state::with_conversation,
@@ -87,7 +88,7 @@ impl RunDriver<'_> {
         self.emit(Event::TurnStarted { turn });
         let reduced_max_tokens = self.state.requests.reduced_max_tokens.take();
         let ended = self.run_model_request(reduced_max_tokens.map(|it| it.tokens)).await?;
-        self.record_refused_reasoning()?;
+        record_refused_reasoning(self)?;
         match ended {
             StreamEnd::Out => self.record_answer(turn),
             StreamEnd::Stop(cause) => self.record_interrupt(cause),
@@ -96,7 +97,7 @@ impl RunDriver<'_> {
                     && (lower_max_tokens_after(self, &error, reduced_max_tokens)
                         || edit_context_after(self, &error)?
                         || leave_out_after(self, &error)?
-                        || self.fold_prefix_after(&error)?) =>
+                        || fold_prefix_after(self, &error)?) =>
             {
                 self.request.answer = None;
                 self.request.asked = false;
@@ -118,7 +119,7 @@ impl RunDriver<'_> {
         reduced_max_tokens: Option<u32>,
     ) -> Result<StreamEnd, Error> {
         let offered_tools = self.state.offered_tools();
-        let prefix = self.update_prefix()?;
+        let prefix = update_prefix(self)?;
         let room = room_for_answer(self.state);
         let Self {
             state,

@@ -9,7 +9,10 @@ use super::{
     driver::RunDriver,
     sent_prefix::{PrefixPolicy, SentPrefix, is_same_but_for_words},
 };
-use crate::{Event, conversation::state::ConversationState, model_notices::new_instructions};
+use crate::{
+    Event, conversation::state::ConversationState, machine::prefix::messages_with_reasoning,
+    model_notices::new_instructions,
+};
 use harness_core::{
     error::{Error, ErrorKind},
     journal::{Fact, Prefix},
@@ -18,79 +21,74 @@ use harness_core::{
     unwind::caught,
 };
 
-impl RunDriver<'_> {
-    /// The prefix of the next request, if the model accepts its earlier reasoning only after the same prefix. If
-    /// the prefix has changed, the change is recorded.
-    pub(crate) fn update_prefix(&mut self) -> Result<Option<Arc<SentPrefix>>, Error> {
-        let binding = self.state.reasoning_binding()?;
-        if !binding.is_bound && !self.state.machine.is_reasoning_refused() {
-            return Ok(None);
-        }
-        let of = self.state.prefix_key();
-        let known = self.state.requests.prefix.as_ref();
-        let is_for = |sent: &&Arc<SentPrefix>| {
-            sent.of == of && sent.form == binding.form && sent.answer_tool == binding.answer_tool
-        };
-        if let Some(sent) = known.filter(is_for) {
-            return Ok(Some(Arc::clone(sent)));
-        }
-        // The vendor continues its own answer only if nothing has changed.
-        let last = self.state.transcript().messages().last();
-        let is_paused = last.is_some_and(Message::is_paused);
-        if let Some(fact) = self.state.prefix_change(&binding).filter(|_| !is_paused) {
-            self.record_prefix(&fact)?;
-        }
-        self.state.requests.prefix = self.state.sent_prefix(&binding).map(Arc::new);
-        Ok(self.state.requests.prefix.clone())
+/// The prefix of the next request, if the model's reasoning is bound to it. If the prefix has changed, the
+/// change is recorded.
+pub(crate) fn update_prefix(run: &mut RunDriver<'_>) -> Result<Option<Arc<SentPrefix>>, Error> {
+    let binding = run.state.reasoning_binding()?;
+    if !binding.is_bound && !run.state.machine.is_reasoning_refused() {
+        return Ok(None);
     }
-
-    /// Records that the vendor has refused reasoning. The request was sent again without reasoning, and the
-    /// vendor answers that request.
-    pub(crate) fn record_refused_reasoning(&mut self) -> Result<(), Error> {
-        let Some(refusal) = self.request.reasoning_refused.take() else { return Ok(()) };
-        let left_out = self.state.machine.messages_with_reasoning();
-        if left_out == 0 {
-            return Ok(());
-        }
-        let prefix = match self.state.machine.prefix() {
-            Some(_) => None,
-            None => Some(Box::new(self.state.prefix_of_program(&self.state.reasoning_binding()?))),
-        };
-        let (appended, change) = (false, String::new());
-        let refusal = Some(refusal);
-        self.record_prefix(&Fact::PrefixSet { prefix, appended, left_out, change, refusal })
+    let of = run.state.prefix_key();
+    let known = run.state.requests.prefix.as_ref();
+    let is_for = |sent: &&Arc<SentPrefix>| {
+        sent.of == of && sent.form == binding.form && sent.answer_tool == binding.answer_tool
+    };
+    if let Some(sent) = known.filter(is_for) {
+        return Ok(Some(Arc::clone(sent)));
     }
-
-    /// Handles an error of the server about the additions that were sent after messages: the additions become
-    /// part of the prefix. Returns whether the model can be asked again.
-    pub(crate) fn fold_prefix_after(&mut self, error: &Error) -> Result<bool, Error> {
-        const WORDS: [&str; 5] =
-            ["system", "role", "tool_addition", "additional_tools", "developer"];
-        let says = |word: &&str| error.message().contains(*word);
-        let is_refusal = error.last().kind() == ErrorKind::Api && !error.is_retryable();
-        let has_additions = !self.state.machine.prefix_additions().is_empty();
-        if !is_refusal || !has_additions || !WORDS.iter().any(says) {
-            return Ok(false);
-        }
-        self.state.requests.must_not_append = true;
-        let prefix = self.state.prefix_of_program(&self.state.reasoning_binding()?);
-        let left_out = self.state.machine.messages_with_reasoning();
-        let (prefix, change) = (Some(Box::new(prefix)), String::new());
-        let refusal = Some(self.state.agent.secrets().hide(&error.to_string()).into_owned());
-        let appended = false;
-        self.record_prefix(&Fact::PrefixSet { prefix, appended, left_out, change, refusal })?;
-        Ok(true)
+    // The vendor continues its own answer only if nothing has changed.
+    let last = run.state.transcript().messages().last();
+    let is_paused = last.is_some_and(Message::is_paused);
+    if let Some(fact) = run.state.prefix_change(&binding).filter(|_| !is_paused) {
+        record_prefix(run, &fact)?;
     }
-
-    fn record_prefix(&mut self, fact: &Fact) -> Result<(), Error> {
-        self.state.record(fact)?;
-        if let Some(event) = changed(fact) {
-            self.emit(event);
-        }
-        Ok(())
-    }
+    run.state.requests.prefix = run.state.sent_prefix(&binding).map(Arc::new);
+    Ok(run.state.requests.prefix.clone())
 }
 
+/// Records that the vendor has refused reasoning. The request that is being answered was sent without it.
+pub(crate) fn record_refused_reasoning(run: &mut RunDriver<'_>) -> Result<(), Error> {
+    let Some(refusal) = run.request.reasoning_refused.take() else { return Ok(()) };
+    let left_out = messages_with_reasoning(&run.state.machine);
+    if left_out == 0 {
+        return Ok(());
+    }
+    let prefix = match run.state.machine.prefix() {
+        Some(_) => None,
+        None => Some(Box::new(run.state.prefix_of_program(&run.state.reasoning_binding()?))),
+    };
+    let (appended, change) = (false, String::new());
+    let refusal = Some(refusal);
+    record_prefix(run, &Fact::PrefixSet { prefix, appended, left_out, change, refusal })
+}
+
+/// Handles an error of the server about the additions that were sent after messages: the additions become
+/// part of the prefix. Returns whether the model can be asked again.
+pub(crate) fn fold_prefix_after(run: &mut RunDriver<'_>, error: &Error) -> Result<bool, Error> {
+    const WORDS: [&str; 5] = ["system", "role", "tool_addition", "additional_tools", "developer"];
+    let says = |word: &&str| error.message().contains(*word);
+    let is_refusal = error.last().kind() == ErrorKind::Api && !error.is_retryable();
+    let has_additions = !run.state.machine.prefix_additions().is_empty();
+    if !is_refusal || !has_additions || !WORDS.iter().any(says) {
+        return Ok(false);
+    }
+    run.state.requests.must_not_append = true;
+    let prefix = run.state.prefix_of_program(&run.state.reasoning_binding()?);
+    let left_out = messages_with_reasoning(&run.state.machine);
+    let (prefix, change) = (Some(Box::new(prefix)), String::new());
+    let refusal = Some(run.state.agent.secrets().hide(&error.to_string()).into_owned());
+    let appended = false;
+    record_prefix(run, &Fact::PrefixSet { prefix, appended, left_out, change, refusal })?;
+    Ok(true)
+}
+
+fn record_prefix(run: &mut RunDriver<'_>, fact: &Fact) -> Result<(), Error> {
+    run.state.record(fact)?;
+    if let Some(event) = changed(fact) {
+        run.emit(event);
+    }
+    Ok(())
+}
 /// The event of this fact. `None` if the fact sets the prefix without a change for the model.
 pub(crate) fn changed(fact: &Fact) -> Option<Event<'_>> {
     let Fact::PrefixSet { prefix: _, appended, left_out, change, refusal } = fact else {
@@ -168,7 +166,7 @@ impl ConversationState {
             change,
             refusal: None,
         };
-        let left_out = || self.machine.messages_with_reasoning();
+        let left_out = || messages_with_reasoning(&self.machine);
         // It is not known to which prefix earlier reasoning is bound.
         let Some(first) = self.machine.prefix() else {
             return Some(all(left_out(), String::new()));

@@ -448,14 +448,14 @@ impl<'a> Run<'a> {
     /// turns and its time.
     ///
     /// ```
-    /// use harness::{Agent, Limits, Outcome, journal::Limit, testing::{ScriptedProvider, reply}};
+    /// use harness::{Agent, Limits, Outcome, journal::LimitKind, testing::{ScriptedProvider, reply}};
     /// use serde_json::json;
     ///
     /// # tokio::runtime::Runtime::new()?.block_on(async {
     /// let model = ScriptedProvider::new([reply().call("look", json!({})).tokens(900, 20)]);
     /// let agent = Agent::builder(model).build()?;
     /// let stopped = agent.run("Go.").limits(Limits::new().input_tokens(500)).await.unwrap_err();
-    /// assert_eq!(stopped.outcome(), Outcome::Limit(Limit::InputTokens));
+    /// assert_eq!(stopped.outcome(), Outcome::Limit(LimitKind::InputTokens));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -17,6 +17,7 @@ use crate::{
     compaction::{summarize::record_dropped_summary, window::edit_context},
     conversation::state::ConversationState,
     output::answer_check::{check_answer, check_output_options, check_output_spec, wanted_fact},
+    subagent::agents_below::resume_children,
 };
 use harness_core::{
     error::{Error, ErrorKind},
@@ -115,7 +116,7 @@ impl RunDriver<'_> {
             }
             RunInput::Resume if self.state.machine.is_going() => {
                 self.expire().await?;
-                self.state.resume_children().await?;
+                resume_children(self.state).await?;
                 doubt_answered(self.state)?;
                 let earlier = self.state.machine.open_calls();
                 self.calls.calls_from_previous_process =

@@ -156,7 +156,7 @@ impl Agent {
         steps.apply(facts).map_err(|err| {
             let number = steps.facts.len();
             let what = format!("fact {number} of the conversation cannot be read");
-            Error::new(ErrorKind::Journal, format!("{what}: {err}")).because(err)
+            Error::new(ErrorKind::Journal, format!("{what}: {err}")).with_source(err)
         })?;
         Ok(steps)
     }

@@ -172,6 +172,6 @@ impl From<Stopped> for ToolError {
             true => Self::in_doubt(text),
             false => Self::new(text),
         };
-        error.because(stopped)
+        error.with_source(stopped)
     }
 }

@@ -157,7 +157,9 @@ pub(super) fn live(test: &Crashtest, order: ProcessOrder) -> ! {
                 .worker_threads(2)
                 .enable_all()
                 .build()
-                .map_err(|err| Error::new(ErrorKind::Configuration, "no runtime").because(err))?;
+                .map_err(|err| {
+                    Error::new(ErrorKind::Configuration, "no runtime").with_source(err)
+                })?;
             let ended = runtime.block_on(continue_conversation(test, &life));
             runtime.shutdown_background();
             ended
@@ -325,5 +327,5 @@ pub(super) fn texts(facts: &[Envelope]) -> Result<Vec<String>, Error> {
 }
 
 fn no_json(err: serde_json::Error) -> Error {
-    Error::new(ErrorKind::Journal, "it cannot be written as JSON").because(err)
+    Error::new(ErrorKind::Journal, "it cannot be written as JSON").with_source(err)
 }

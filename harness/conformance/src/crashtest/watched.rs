@@ -17,8 +17,7 @@ use harness_core::{
         ConversationPage, ConversationQuery, Envelope, Fact, Head, Incarnation, Journal,
         JournalFuture, Lease, Metadata, StoredFacts,
     },
-    provider::{EventStream, Provider, ReasoningBinding, Request},
-    secret::Secrets,
+    provider::{EventStream, Provider, Request},
     tool::{Reconciled, Review, Tool, ToolContext, ToolError, ToolOutput},
 };
 
@@ -201,20 +200,8 @@ impl Provider for WatchedProvider {
         self.inner.model()
     }
 
-    fn secrets(&self) -> &Secrets {
-        self.inner.secrets()
-    }
-
-    fn tells_answer_schema(&self) -> bool {
-        self.inner.tells_answer_schema()
-    }
-
-    fn has_vendor_summaries(&self) -> bool {
-        self.inner.has_vendor_summaries()
-    }
-
-    fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
-        self.inner.reasoning_binding(request)
+    fn inner(&self) -> Option<&dyn Provider> {
+        Some(&*self.inner)
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {

@@ -59,7 +59,7 @@ impl Envelope {
     /// Fails with [`ErrorKind::Journal`] if the fact cannot be written as JSON.
     pub fn of(fact: &Fact, elapsed: u64) -> Result<Self, Error> {
         let json = serde_json::to_string(fact).map_err(|err| {
-            Error::new(ErrorKind::Journal, "a fact cannot be written as JSON").because(err)
+            Error::new(ErrorKind::Journal, "a fact cannot be written as JSON").with_source(err)
         })?;
         Ok(Self::stored(FORMAT, version(), WriterId::of_this_process(), now(), elapsed, json))
     }
@@ -103,7 +103,7 @@ impl Envelope {
                     env!("CARGO_PKG_VERSION")
                 ),
             )
-            .because(err)
+            .with_source(err)
         })
     }
 }

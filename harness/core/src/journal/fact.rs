@@ -32,7 +32,7 @@ pub enum Fact {
         message: Message,
         /// The limits of the run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        limits: Option<Box<RunLimits>>,
+        limits: Option<Box<RecordedLimits>>,
     },
     /// A message of the user during a run. The model gets the message with the next request. If the model has just
     /// completed its answer, the run continues. The counters for the run's limits are not reset.
@@ -66,7 +66,7 @@ pub enum Fact {
         message: Option<Message>,
         /// New limits, if any. Spending and duration count from zero again then.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        limits: Option<Box<RunLimits>>,
+        limits: Option<Box<RecordedLimits>>,
     },
     /// The conversation was opened again in the middle of a run whose end is unknown, because the process was killed or
     /// the future was dropped. Started calls run again if they may; the other started calls are in doubt.
@@ -447,7 +447,7 @@ impl Fact {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
-pub struct RunLimits {
+pub struct RecordedLimits {
     /// The number of requests to the model.
     pub turns: Option<u32>,
     /// The duration of the run, in milliseconds.
@@ -485,7 +485,7 @@ pub enum InterruptCause {
     /// A limit was reached.
     Limit {
         /// The quantity whose limit was reached.
-        limit: Limit,
+        limit: LimitKind,
         /// What the limit applies to, such as the run or the conversation.
         #[serde(default)]
         scope: LimitScope,
@@ -508,7 +508,7 @@ pub enum InterruptCause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Limit {
+pub enum LimitKind {
     /// The number of requests to the model.
     Turns,
     /// The number of calls that run.
@@ -529,7 +529,7 @@ pub enum Limit {
     Repetitions,
 }
 
-impl fmt::Display for Limit {
+impl fmt::Display for LimitKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Turns => "turns",

@@ -360,7 +360,7 @@ fn is_text(mime: &str) -> bool {
 fn decoded(data: &str) -> Result<Vec<u8>, Error> {
     STANDARD.decode(data).map_err(|err| {
         Error::new(ErrorKind::Transcript, format!("the data of a file is not base64: {err}"))
-            .because(err)
+            .with_source(err)
     })
 }
 

@@ -277,7 +277,7 @@ impl ToolResult {
         let read = |value: &Value, way_out: &str| {
             T::deserialize(value).map_err(|err| {
                 wrong(format!("does not fit `{}`: {err}{way_out}", std::any::type_name::<T>()))
-                    .because(err)
+                    .with_source(err)
             })
         };
         let of_text = |text: &str| match text.contains(CUT) {

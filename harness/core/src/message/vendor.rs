@@ -27,7 +27,7 @@ impl VendorData {
     pub fn new(wire: impl Into<String>, json: impl Into<String>) -> Result<Self, Error> {
         let mut json = json.into();
         let value: &RawValue = serde_json::from_str(&json).map_err(|err| {
-            Error::new(ErrorKind::Protocol, "vendor data is not one JSON value").because(err)
+            Error::new(ErrorKind::Protocol, "vendor data is not one JSON value").with_source(err)
         })?;
         if value.get().len() < json.len() {
             json = value.get().to_owned();

@@ -179,7 +179,7 @@ impl Provider for FallbackProvider {
         stream_events(move |speaker| async move {
             let mut failed: Option<Error> = None;
             let mut order = self.order();
-            if request.asks_for_summary() {
+            if request.is_summary_request() {
                 order.retain(|(_, member)| member.provider.has_vendor_summaries());
             }
             let mut order = order.into_iter().peekable();
@@ -212,7 +212,7 @@ impl Provider for FallbackProvider {
                 let error = error.with_provider(name);
                 let so_far = match failed.take() {
                     None => error,
-                    Some(first) => first.followed_by(error),
+                    Some(first) => first.with_later(error),
                 };
                 let next = order.peek().filter(|_| goes_on);
                 let Some((_, next)) = next else { return speaker.send(Err(so_far)).await };

@@ -63,7 +63,7 @@ impl RetryPolicy {
             let verdict = self.decide(&error, lost, lost, fastrand::f64());
             let failed = match first.take() {
                 None => error,
-                Some(first) => first.followed_by(error),
+                Some(first) => first.with_later(error),
             };
             let wait = match verdict {
                 RetryVerdict::Wait(wait) => wait,
@@ -76,7 +76,7 @@ impl RetryPolicy {
                     "`RetryPolicy::run` has to wait before the next attempt, and here is no tokio runtime with a \
                      timer: call it in a runtime that was built with `enable_all()`",
                 )
-                .because(failed));
+                .with_source(failed));
             };
             first = Some(failed);
             over.await;

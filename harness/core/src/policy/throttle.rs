@@ -12,10 +12,7 @@ use tokio::{
 };
 
 use super::{pace::RateLimiter, retry::refusal};
-use crate::{
-    provider::{EventStream, Provider, ReasoningBinding, Request, StreamEvent, stream_events},
-    secret::Secrets,
-};
+use crate::provider::{EventStream, Provider, Request, StreamEvent, stream_events};
 
 /// A provider that limits how many requests are in flight at the same time, for all clones together. If the server
 /// refuses a request because of its rate or an overload (such as 429), no request starts until the time that the server
@@ -99,20 +96,8 @@ impl<P: Provider> Provider for ThrottledProvider<P> {
         self.0.provider.model()
     }
 
-    fn secrets(&self) -> &Secrets {
-        self.0.provider.secrets()
-    }
-
-    fn tells_answer_schema(&self) -> bool {
-        self.0.provider.tells_answer_schema()
-    }
-
-    fn has_vendor_summaries(&self) -> bool {
-        self.0.provider.has_vendor_summaries()
-    }
-
-    fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
-        self.0.provider.reasoning_binding(request)
+    fn inner(&self) -> Option<&dyn Provider> {
+        Some(&self.0.provider)
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {

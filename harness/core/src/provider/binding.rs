@@ -35,14 +35,14 @@ impl ReasoningBinding {
 
     /// Sets whether changes can be sent after the messages so far.
     #[must_use]
-    pub fn appending(mut self, appends: bool) -> Self {
+    pub fn with_appended_changes(mut self, appends: bool) -> Self {
         self.appends = appends;
         self
     }
 
     /// Sets whether found tools are sent at the position of the search.
     #[must_use]
-    pub fn deferring_tools(mut self, defers: bool) -> Self {
+    pub fn with_deferred_tools(mut self, defers: bool) -> Self {
         self.defers_tools = defers;
         self
     }

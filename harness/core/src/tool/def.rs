@@ -88,14 +88,14 @@ impl ToolDef {
 
     /// Declares the name for people.
     #[must_use]
-    pub const fn titled(mut self, title: &'static str) -> Self {
+    pub const fn title(mut self, title: &'static str) -> Self {
         self.title = Some(title);
         self
     }
 
     /// Declares the function that creates the schema of the returned value.
     #[must_use]
-    pub const fn returning(mut self, schema: fn() -> Option<Value>) -> Self {
+    pub const fn returns(mut self, schema: fn() -> Option<Value>) -> Self {
         self.returns = Some(schema);
         self
     }
@@ -109,7 +109,7 @@ impl ToolDef {
 
     /// Declares the time limit of a call.
     #[must_use]
-    pub const fn within(mut self, limit: Duration) -> Self {
+    pub const fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = Some(limit);
         self
     }
@@ -129,14 +129,14 @@ impl ToolDef {
 
     /// Declares the function that reviews each call before it is decided.
     #[must_use]
-    pub const fn reviewed(mut self, review: fn(&SharedReceiver, &Arguments) -> Review) -> Self {
+    pub const fn review(mut self, review: fn(&SharedReceiver, &Arguments) -> Review) -> Self {
         self.review = Some(review);
         self
     }
 
     /// Declares the function that finds out whether an interrupted call happened.
     #[must_use]
-    pub const fn reconciled(mut self, reconcile: fn(DeclaredCall) -> ReconcileFuture) -> Self {
+    pub const fn reconcile(mut self, reconcile: fn(DeclaredCall) -> ReconcileFuture) -> Self {
         self.reconcile = Some(reconcile);
         self
     }

@@ -18,15 +18,15 @@ const NAMING: [&str; 5] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
 impl Tool {
-    /// Sets a hash of the tool's description, for a tool that something outside of the program describes, such as a
-    /// server. An approval is then valid only as long as the description stays the same.
-    pub fn defined_as(mut self, definition: &str) -> Self {
+    /// Sets a hash of the description of a tool that is described outside of the program, for example by a server. An
+    /// approval is then valid only as long as the description stays the same.
+    pub fn with_definition(mut self, definition: &str) -> Self {
         self.definition = Some(definition.into());
         self
     }
 
     /// Sets a title that comes from outside of the program. A title that is not one line of visible text is ignored.
-    pub fn titled(self, title: Option<String>) -> Self {
+    pub fn with_plain_title(self, title: Option<String>) -> Self {
         match title.filter(|title| super::title::is_plain(title)) {
             Some(title) => self.with_title(title),
             None => self,

@@ -20,7 +20,7 @@ const LINE: usize = 1000;
 /// use harness::ToolError;
 ///
 /// let cause = std::io::Error::other("connection refused");
-/// let err = ToolError::new("the orders are not available; try again later").because(cause);
+/// let err = ToolError::new("the orders are not available; try again later").with_source(cause);
 /// assert_eq!(err.to_string(), "the orders are not available; try again later");
 /// ```
 #[derive(Debug)]
@@ -182,7 +182,7 @@ impl ToolError {
     /// Adds the cause, which the program can read but the model does not see. Only [`Failed`](Self::Failed) has a
     /// cause; any other error stays unchanged.
     #[must_use]
-    pub fn because(self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+    pub fn with_source(self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         match self {
             Self::BadArguments(_) | Self::Asks(_) => self,
             Self::Failed(failure) => {

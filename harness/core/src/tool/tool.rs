@@ -659,7 +659,7 @@ impl Tool {
         match &self.body {
             ToolBody::Declared { .. } => "with `#[tool(name = \"...\")]`",
             ToolBody::Made(_) if self.is_agent() => "as in `agent.as_tool(\"...\", ..)`",
-            ToolBody::Made(_) if self.is_of_a_server() => "by `McpServerBuilder::named(\"...\")`",
+            ToolBody::Made(_) if self.is_of_a_server() => "by `McpServerBuilder::name(\"...\")`",
             ToolBody::Made(_) => "as in `Tool::new(\"...\", ..)`",
         }
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    journal::{AnswerCheck, Decider, InterruptCause, Limit},
+    journal::{AnswerCheck, Decider, InterruptCause, LimitKind},
     message::CallOutcome,
     provider::{ContextTokens, OutputMode, StopReason, Usage},
     tool::{ReconcileFault, SideEffects},
@@ -460,14 +460,14 @@ pub enum Happened {
     /// Four fifths of a limit are used up.
     LimitNear {
         /// The quantity that the limit restricts.
-        limit: Limit,
+        limit: LimitKind,
         /// How much is used up, as text.
         detail: String,
     },
     /// A limit cannot be fully enforced.
     LimitUnknown {
         /// The quantity that the limit restricts.
-        limit: Limit,
+        limit: LimitKind,
         /// Why the limit cannot be enforced.
         detail: String,
     },

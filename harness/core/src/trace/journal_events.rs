@@ -75,7 +75,7 @@ impl Tracer {
         let conversation = self.secrets.name(&conversation);
         let journal = self.secrets.name(&journal);
         let name = if facts.is_some() { "append" } else { "hold" };
-        self.tell(|spans| spans.begin_operation(name, &journal, &conversation));
+        self.tell(|listener| listener.operation_began(name, &journal, &conversation));
         let asked = JournalOperation { conversation, journal, facts };
         self.operation = Some(PendingOperation { asked, begun: Instant::now() });
     }

@@ -79,34 +79,21 @@ mod event;
 mod hidden_values;
 mod journal_events;
 mod line_writer;
-#[cfg(feature = "otel")]
-mod otel;
+mod listener;
 mod page;
 mod pretty;
 mod read;
 mod redaction;
 mod secret_shapes;
-#[cfg(not(feature = "otel"))]
-mod silent;
 mod sink;
 mod tracer;
 
-#[cfg(feature = "otel")]
-use self::otel::OtelSpans as Spans;
-#[cfg(not(feature = "otel"))]
-use self::silent::SilentSpans as Spans;
-
-#[cfg(feature = "otel")]
-#[doc(hidden)]
-pub use self::otel::OtelScope as SpanScope;
 pub(crate) use self::redaction::Redactor;
-#[cfg(not(feature = "otel"))]
-#[doc(hidden)]
-pub use self::silent::SilentScope as SpanScope;
 pub use self::{
     event::{
         AppendOutcome, CallOfRun, Happened, HoldOutcome, SCHEMA, TraceEvent, TracedCall, WaitsFor,
     },
+    listener::{EndedCall, RunListener, TraceListener, TraceScope},
     page::page,
     pretty::pretty,
     read::read,
@@ -116,5 +103,6 @@ pub use self::{
 #[doc(hidden)]
 pub use self::{
     journal_events::{CallWaitTime, JournalOperation},
+    listener::SpanScope,
     tracer::{RunParticipants, Tracer, new_run},
 };

@@ -97,7 +97,7 @@ impl McpCredentials {
 ///         Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(None),
 ///         Err(err) => {
 ///             let why = format!("what was granted cannot be read from `{}`", path.display());
-///             Err(Error::new(ErrorKind::Journal, why).because(err))
+///             Err(Error::new(ErrorKind::Journal, why).with_source(err))
 ///         }
 ///     }
 /// }

@@ -61,13 +61,13 @@ type OnPage = dyn Fn(McpAuthorizationPage) -> Pin<Box<dyn Future<Output = Result
 /// use harness::mcp::{McpAuth, McpServer};
 ///
 /// # async fn connect() -> Result<(), harness::Error> {
-/// let auth = McpAuth::new().named("Order desk").on_page(|page| {
+/// let auth = McpAuth::new().name("Order desk").on_page(|page| {
 ///     Box::pin(async move {
 ///         println!("{} asks you to say yes: {}", page.server, page.url);
 ///         Ok(())
 ///     })
 /// });
-/// let orders = McpServer::url("https://mcp.example.com/mcp").named("orders").oauth(auth).connect().await?;
+/// let orders = McpServer::url("https://mcp.example.com/mcp").name("orders").oauth(auth).connect().await?;
 /// # let _ = orders;
 /// # Ok(())
 /// # }
@@ -130,7 +130,7 @@ impl McpAuth {
     }
 
     /// Sets the name of the program that the person sees. Used where the program registers itself.
-    pub fn named(mut self, name: impl Into<String>) -> Self {
+    pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
@@ -231,6 +231,6 @@ fn print(page: &McpAuthorizationPage) -> Result<(), Error> {
     )
     .map_err(|err| {
         let why = "the address of the page cannot be printed";
-        Error::new(ErrorKind::Configuration, why).because(err)
+        Error::new(ErrorKind::Configuration, why).with_source(err)
     })
 }

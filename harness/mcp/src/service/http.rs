@@ -476,6 +476,10 @@ impl Body for SlottedBody {
     }
 }
 
+/// What a person reads at the path `/`.
+const FRONT: &str = "Tools for clients of the Model Context Protocol are served at /mcp of this address. Give a \
+                     client that whole address, such as http://127.0.0.1:8080/mcp. A browser shows nothing there.\n";
+
 /// A service at the path `/mcp`, for one connection.
 struct RoutedService<H> {
     http: McpHttp<H>,
@@ -506,8 +510,14 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        if request.uri().path() != "/mcp" {
-            return Box::pin(async { Ok(text_answer(StatusCode::NOT_FOUND, "the path is /mcp")) });
+        match request.uri().path() {
+            "/mcp" => {}
+            // A person has opened the address.
+            "/" => return Box::pin(async { Ok(text_answer(StatusCode::OK, FRONT)) }),
+            _ => {
+                let answer = text_answer(StatusCode::NOT_FOUND, "the path is /mcp");
+                return Box::pin(async { Ok(answer) });
+            }
         }
         let routed = self.clone();
         Box::pin(async move {

@@ -46,7 +46,7 @@ const RESUMING: Duration = Duration::from_secs(30);
 /// }
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// McpService::new(tools![add]).named("sums", "1.0").serve_stdio().await?;
+/// McpService::new(tools![add]).name("sums", "1.0").serve_stdio().await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -123,7 +123,7 @@ impl McpService {
 impl<H: ServerHandler> McpService<H> {
     /// Sets the name and the version that clients see. Default: `harness` and its version.
     #[must_use]
-    pub fn named(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
+    pub fn name(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
         self.info = Some(Implementation::new(name, version));
         self
     }

@@ -311,7 +311,7 @@ impl<D: Dialect> Stream for AnswerStream<D> {
 pub(super) fn broken(err: reqwest::Error) -> Error {
     let err = err.without_url();
     let text = format!("the connection broke before the answer was complete: {}", root(&err));
-    Error::new(ErrorKind::CutOff, text).because(err)
+    Error::new(ErrorKind::CutOff, text).with_source(err)
 }
 
 /// The message of the root cause of an error, such as the system's message.
@@ -335,7 +335,7 @@ mod tests {
 
     use super::*;
     use crate::wire::anthropic;
-    use harness_core::provider::AnswerLimits;
+    use harness_core::provider::ResponseSizeLimits;
 
     const MINUTE: Duration = Duration::from_secs(60);
 
@@ -354,7 +354,7 @@ mod tests {
         let timeouts =
             Timeouts { first_event: MINUTE, between_events: MINUTE, ..Timeouts::default() };
         let (until, whole) = (after(timeouts.first_event), after(timeouts.whole_call));
-        let decoder = anthropic::decoder(AnswerLimits::default());
+        let decoder = anthropic::decoder(ResponseSizeLimits::default());
         AnswerStream::new(decoder, Some(Box::pin(body)), &HeaderMap::new(), timeouts, until, whole)
     }
 

@@ -15,7 +15,7 @@ use crate::wire::{ModelCapabilities, RefusedMembers, anthropic};
 use harness_core::{
     error::Error,
     models,
-    provider::{AnswerLimits, EventStream, Provider, ReasoningBinding, Request},
+    provider::{EventStream, Provider, ReasoningBinding, Request, ResponseSizeLimits},
     secret::Secrets,
 };
 
@@ -73,7 +73,7 @@ pub struct AnthropicProvider {
     options: anthropic::Options,
     /// What the provider has learned from the server's refusals.
     lessons: ServerQuirks,
-    answer_limits: AnswerLimits,
+    response_size_limits: ResponseSizeLimits,
 }
 
 impl AnthropicProvider {
@@ -106,7 +106,7 @@ impl AnthropicProvider {
         };
         let request = &*self.lessons.without_refused(request);
         let mut headers = self.headers.clone();
-        if request.asks_for_summary() || request.has_summary_first() {
+        if request.is_summary_request() || request.has_summary_first() {
             add_beta(&mut headers, SUMMARIES);
         }
         if anthropic::adds_tools(request) {
@@ -175,13 +175,13 @@ impl Provider for AnthropicProvider {
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
-        let summarizes = request.asks_for_summary();
+        let summarizes = request.is_summary_request();
         self.transport.ask(
             request,
             |request| self.question(request),
             move || match summarizes {
-                true => anthropic::summary_decoder(self.answer_limits),
-                false => anthropic::decoder(self.answer_limits),
+                true => anthropic::summary_decoder(self.response_size_limits),
+                false => anthropic::decoder(self.response_size_limits),
             },
             (&self.lessons, &self.options.takes),
         )
@@ -225,7 +225,7 @@ impl AnthropicBuilder {
             timeouts,
             silence,
             name,
-            answer_limits,
+            response_size_limits,
             models: known,
             ..
         } = setup;
@@ -268,7 +268,7 @@ impl AnthropicBuilder {
             options,
             name,
             lessons: ServerQuirks::default(),
-            answer_limits,
+            response_size_limits,
         })
     }
 }

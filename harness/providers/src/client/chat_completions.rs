@@ -16,7 +16,7 @@ use crate::wire::{ModelCapabilities, chat};
 use harness_core::{
     error::Error,
     models,
-    provider::{AnswerLimits, EventStream, Provider, Request},
+    provider::{EventStream, Provider, Request, ResponseSizeLimits},
     secret::Secrets,
 };
 
@@ -56,7 +56,7 @@ pub struct ChatCompletionsProvider {
     /// What the provider has learned from the server's refusals.
     lessons: ServerQuirks,
     reading: chat::DecodeOptions,
-    answer_limits: AnswerLimits,
+    response_size_limits: ResponseSizeLimits,
 }
 
 /// A note for the error of a server that does not know the default model name.
@@ -143,7 +143,7 @@ impl Provider for ChatCompletionsProvider {
         self.transport.ask(
             request,
             |request| self.question(request),
-            || chat::decoder(self.answer_limits, self.reading),
+            || chat::decoder(self.response_size_limits, self.reading),
             (&self.lessons, &self.options.takes),
         )
     }
@@ -282,7 +282,7 @@ impl ChatCompletionsBuilder {
             timeouts,
             silence,
             name,
-            answer_limits,
+            response_size_limits,
             models: known,
             ..
         } = setup;
@@ -350,7 +350,7 @@ impl ChatCompletionsBuilder {
                 done_is_enough: done_is_enough.unwrap_or(vendor.done_is_enough),
                 origin,
             },
-            answer_limits,
+            response_size_limits,
         })
     }
 }

@@ -15,7 +15,7 @@ use crate::wire::{ModelCapabilities, RefusedMembers, responses};
 use harness_core::{
     error::Error,
     models,
-    provider::{AnswerLimits, EventStream, Provider, ReasoningBinding, Request},
+    provider::{EventStream, Provider, ReasoningBinding, Request, ResponseSizeLimits},
     secret::Secrets,
 };
 
@@ -50,7 +50,7 @@ pub struct OpenAIProvider {
     options: responses::Options,
     /// What the provider has learned from the server's refusals.
     lessons: ServerQuirks,
-    answer_limits: AnswerLimits,
+    response_size_limits: ResponseSizeLimits,
 }
 
 impl OpenAIProvider {
@@ -94,7 +94,7 @@ impl OpenAIProvider {
         let own = request.settings_over(&self.options.settings);
         let request = &*request.for_model(&self.name, &self.options.model);
         let request = &*self.lessons.without_refused(request);
-        if request.asks_for_summary() {
+        if request.is_summary_request() {
             let mut options = self.options.clone();
             options.settings = own.unwrap_or(options.settings);
             options.refused = self.lessons.refused();
@@ -166,13 +166,13 @@ impl Provider for OpenAIProvider {
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
-        let summarizes = request.asks_for_summary();
+        let summarizes = request.is_summary_request();
         self.transport.ask(
             request,
             |request| self.question(request),
             move || match summarizes {
-                true => responses::summary_decoder(self.answer_limits),
-                false => responses::decoder(self.answer_limits),
+                true => responses::summary_decoder(self.response_size_limits),
+                false => responses::decoder(self.response_size_limits),
             },
             (&self.lessons, &self.options.takes),
         )
@@ -239,7 +239,7 @@ impl OpenAIBuilder {
             timeouts,
             silence,
             name,
-            answer_limits,
+            response_size_limits,
             models: known,
             ..
         } = setup;
@@ -299,7 +299,7 @@ impl OpenAIBuilder {
             },
             name,
             lessons: ServerQuirks::default(),
-            answer_limits,
+            response_size_limits,
         })
     }
 }

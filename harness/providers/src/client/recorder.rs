@@ -86,7 +86,7 @@ impl Tap {
         let path = path.into();
         let last = opened(&path).map_err(|err| {
             let text = format!("nothing can be recorded in the folder `{}`: {err}", path.display());
-            Error::new(ErrorKind::Configuration, text).because(err)
+            Error::new(ErrorKind::Configuration, text).with_source(err)
         })?;
         Ok(Self(Arc::new(TapFolder {
             path,

@@ -133,12 +133,12 @@ impl HttpTransport {
             .map_err(|why| Error::new(ErrorKind::Configuration, why).cleaned(&secrets))?;
         let client = connection::keeping(timeouts.connect, tls::shared()?).map_err(|err| {
             Error::new(ErrorKind::Configuration, "the HTTP client cannot be set up")
-                .because(err)
+                .with_source(err)
                 .cleaned(&secrets)
         })?;
         let retry = RetryLoop::new(RetryPolicy::default());
         let endpoint = reqwest::Url::parse(url.trim()).map_err(|err| {
-            Error::new(ErrorKind::Configuration, "the base URL cannot be read").because(err)
+            Error::new(ErrorKind::Configuration, "the base URL cannot be read").with_source(err)
         })?;
         let proxy = Some(through_proxy(&endpoint));
         let proxy = proxy.filter(|text| !text.is_empty()).map(Arc::from);
@@ -236,7 +236,7 @@ impl HttpTransport {
                     };
                     let err = match failed.take() {
                         None => err,
-                        Some(first) => first.followed_by(err),
+                        Some(first) => first.with_later(err),
                     };
                     match told {
                         Some((lesson, true)) if learnt.len() < LESSONS => {
@@ -359,7 +359,7 @@ impl HttpTransport {
                     &headers,
                     &self.hidden(&body, request.settings()),
                 )
-                .because(err),
+                .with_source(err),
                 _ => err,
             })?;
             return Ok(AnswerStream::new(decoder, None, &headers, self.timeouts, until, whole));
@@ -386,7 +386,7 @@ impl HttpTransport {
                 ),
             )
             .with_status(status.as_u16())
-            .because(err);
+            .with_source(err);
         }
         Err(err)
     }
@@ -466,18 +466,19 @@ impl HttpTransport {
                 ErrorKind::Timeout,
                 format!("the server was not reached within {:?}", self.timeouts.connect),
             )
-            .because(err);
+            .with_source(err);
         }
         if err.is_builder() {
             let text = format!("the request cannot be made: {}", root(&err));
-            return Error::new(ErrorKind::Configuration, text).because(err);
+            return Error::new(ErrorKind::Configuration, text).with_source(err);
         }
         let what = match err.is_connect() {
             true => "the server was not reached",
             false => "the connection broke before an answer began",
         };
         let is_refused = harness_core::tls::has_refused_certificate(&err);
-        let error = Error::new(ErrorKind::Connect, format!("{what}: {}", root(&err))).because(err);
+        let error =
+            Error::new(ErrorKind::Connect, format!("{what}: {}", root(&err))).with_source(err);
         // Another try would get the same certificate.
         if is_refused { error.with_should_retry(false) } else { error }
     }

@@ -15,7 +15,7 @@ use super::{
 use harness_core::{
     error::{Error, ErrorKind},
     message::{Citation, Media, VendorData},
-    provider::{AnswerLimits, StopReason, StreamEvent, Usage, VendorPart, cut_off},
+    provider::{ResponseSizeLimits, StopReason, StreamEvent, Usage, VendorPart, cut_off},
     secret::beginning,
     sse::{Record, SseParser},
 };
@@ -115,7 +115,7 @@ impl FastPathGate {
 
 #[expect(private_bounds, reason = "the wires are known: nobody outside brings another one")]
 impl<D: Dialect> Decoder<D> {
-    pub(super) fn with(dialect: D, limits: AnswerLimits) -> Self {
+    pub(super) fn with(dialect: D, limits: ResponseSizeLimits) -> Self {
         Self {
             sse: SseParser::new(limits.event),
             dialect,
@@ -223,7 +223,7 @@ impl<D: Dialect> Decoder<D> {
         let result = sse.finish(|record| read(record, dialect, out, pace, heard).map(drop));
         let result = match result {
             // The last event was cut off, so it is not valid JSON.
-            Err(err) if err.kind() == ErrorKind::Protocol => Err(cut_off().because(err)),
+            Err(err) if err.kind() == ErrorKind::Protocol => Err(cut_off().with_source(err)),
             Err(err) => Err(err),
             Ok(()) if self.out.done => Ok(()),
             Ok(()) => self.dialect.end(&mut self.out).and_then(|()| match self.out.done {
@@ -375,7 +375,7 @@ pub(super) fn not_understood(data: &str, err: serde_json::Error) -> Error {
     let data = surrogates::joined(data).replace(|c: char| c.is_control(), " ");
     let quoted = beginning(&data, 120);
     Error::new(ErrorKind::Protocol, format!("an event of the answer is not JSON: `{quoted}`"))
-        .because(err)
+        .with_source(err)
 }
 
 /// A text for an event. Owned texts are not copied.
@@ -387,7 +387,7 @@ impl<T: AsRef<str> + Into<String>> EventText for T {}
 #[derive(Debug)]
 pub(crate) struct EventSink {
     events: VecDeque<StreamEvent>,
-    limits: AnswerLimits,
+    limits: ResponseSizeLimits,
     size: usize,
     parts: usize,
     /// The number of bytes of arguments so far, by block number.
@@ -399,7 +399,7 @@ pub(crate) struct EventSink {
 }
 
 impl EventSink {
-    fn new(limits: AnswerLimits) -> Self {
+    fn new(limits: ResponseSizeLimits) -> Self {
         let events = VecDeque::new();
         let (calls, halves) = (HashMap::new(), SurrogateHalves::default());
         let (goes_on, done) = (false, false);
@@ -543,7 +543,7 @@ impl EventSink {
                     ErrorKind::TooLarge,
                     format!(
                         "the arguments of one call are larger than {} bytes; raise \
-                         `AnswerLimits::arguments` if that is intended",
+                         `ResponseSizeLimits::arguments` if that is intended",
                         self.limits.arguments
                     ),
                 ));
@@ -643,7 +643,7 @@ impl EventSink {
         Err(Error::new(
             ErrorKind::TooLarge,
             format!(
-                "the answer is larger than {} bytes; raise `AnswerLimits::response` if that is \
+                "the answer is larger than {} bytes; raise `ResponseSizeLimits::response` if that is \
                  intended",
                 self.limits.response
             ),

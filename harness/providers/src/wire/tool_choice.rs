@@ -81,7 +81,7 @@ fn name(tool: &Value) -> Option<&str> {
 /// Fails if the settings name a tool that is not sent, or if `extra` contains a tool of the agent.
 pub(super) fn check(request: &Request<'_>, settings: &Settings) -> Result<(), Error> {
     // A request for the vendor's own summary has no choice of a tool.
-    if request.found().search().is_none() || request.asks_for_summary() {
+    if request.found().search().is_none() || request.is_summary_request() {
         return Ok(());
     }
     let wrong = |why: String| Err(Error::new(ErrorKind::Configuration, why));

@@ -43,7 +43,7 @@ pub(super) async fn off_loop<T: Send + 'static>(
     let stop = StopCheck(token.clone());
     let _told: DropGuard = token.clone().drop_guard();
     let place = tokio::select! {
-        place = places.acquire() => place.map_err(|closed| stopped().because(closed))?,
+        place = places.acquire() => place.map_err(|closed| stopped().with_source(closed))?,
         () = token.cancelled() => return Err(stopped()),
     };
     let (done, end) = oneshot::channel();
@@ -54,7 +54,7 @@ pub(super) async fn off_loop<T: Send + 'static>(
         let _ = done.send(result);
     });
     let worker = worker.map_err(|err| {
-        ToolError::new("no thread can be started for it; try again later").because(err)
+        ToolError::new("no thread can be started for it; try again later").with_source(err)
     })?;
     match end.await {
         Ok(result) => result,

@@ -35,7 +35,7 @@ impl RootFolder {
                 "`Files::in_folder`: `{}` cannot be opened; give the path of a folder that exists",
                 given.display()
             );
-            Error::new(ErrorKind::Configuration, text).because(err)
+            Error::new(ErrorKind::Configuration, text).with_source(err)
         })
     }
 
@@ -132,7 +132,7 @@ pub(super) fn fault(given: &str, err: io::Error) -> ToolError {
 
     let reason = match err.kind() {
         // A refusal by the system has an error number. A refusal because the path leads outside has none.
-        PermissionDenied if err.raw_os_error().is_none() => return outside(given).because(err),
+        PermissionDenied if err.raw_os_error().is_none() => return outside(given).with_source(err),
         PermissionDenied => "the system does not allow it; choose another path".to_owned(),
         NotFound => "there is no such file or folder; `list_files` shows what there is".to_owned(),
         NotADirectory => "a part of the path that should be a folder is a file".to_owned(),
@@ -146,7 +146,7 @@ pub(super) fn fault(given: &str, err: io::Error) -> ToolError {
         }
         _ => format!("{err}; choose another path or try again later"),
     };
-    ToolError::new(format!("`{given}`: {reason}")).because(err)
+    ToolError::new(format!("`{given}`: {reason}")).with_source(err)
 }
 
 fn is_link_loop(err: &io::Error) -> bool {

@@ -91,7 +91,7 @@ impl FileWrite<'_> {
                         "`{given}`: is a symbolic link to nothing; write to the file that it \
                          should lead to"
                     );
-                    return Err(ToolError::new(text).because(err).into());
+                    return Err(ToolError::new(text).with_source(err).into());
                 }
                 new_path(root, &path).map_err(|err| fault(given, err))?
             }

@@ -140,7 +140,7 @@ pub fn make_undumpable() -> Result<(), Error> {
         set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|err| {
             let text = "`make_undumpable`: the system refuses; leave the call out, or run commands \
                         as another user";
-            Error::new(ErrorKind::Configuration, text).because(err)
+            Error::new(ErrorKind::Configuration, text).with_source(err)
         })
     }
     #[cfg(not(target_os = "linux"))]

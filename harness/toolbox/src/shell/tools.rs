@@ -134,7 +134,7 @@ impl Bash {
         let given = folder.as_ref();
         let wrong = |fault: &str| wrong("in_folder", &format!("`{}` {fault}", given.display()));
         let folder = given.canonicalize().map_err(|err| {
-            wrong("cannot be opened; give the path of a folder that exists").because(err)
+            wrong("cannot be opened; give the path of a folder that exists").with_source(err)
         })?;
         if !folder.is_dir() {
             return Err(wrong("is not a folder; give the path of a folder"));
@@ -300,5 +300,5 @@ fn not_started(spec: &CommandSpec<'_>, said: &CommandOutput, err: io::Error) -> 
         (Other, _) => err.to_string(),
         (_, _) => format!("{err}; try again later"),
     };
-    ToolError::new(format!("the command was not started: {reason}")).because(err)
+    ToolError::new(format!("the command was not started: {reason}")).with_source(err)
 }

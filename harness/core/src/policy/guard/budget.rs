@@ -92,7 +92,7 @@ impl Budget {
     /// runs for one customer, whichever agents do the work.
     ///
     /// ```
-    /// use harness::{Agent, Limits, Outcome, journal::Limit, policy::Budget, testing::{ScriptedProvider, reply}};
+    /// use harness::{Agent, Limits, Outcome, journal::LimitKind, policy::Budget, testing::{ScriptedProvider, reply}};
     ///
     /// # tokio::runtime::Runtime::new()?.block_on(async {
     /// let model = ScriptedProvider::answering(|_| reply().text("Yes.").tokens(600, 1));
@@ -101,7 +101,7 @@ impl Budget {
     /// agent.run("One?").within(&customer).await?;
     /// agent.run("Two?").within(&customer).await?;
     /// let stopped = agent.run("Three?").within(&customer).await.unwrap_err();
-    /// assert_eq!(stopped.outcome(), Outcome::Limit(Limit::InputTokens));
+    /// assert_eq!(stopped.outcome(), Outcome::Limit(LimitKind::InputTokens));
     /// assert_eq!(customer.spent().usage.input, Some(1_200));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;

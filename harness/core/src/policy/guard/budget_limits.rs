@@ -9,7 +9,7 @@ use super::{
     sum::FactCharge,
 };
 use crate::{
-    journal::{Limit, LimitScope},
+    journal::{LimitKind, LimitScope},
     models::Money,
 };
 
@@ -95,7 +95,7 @@ impl BudgetChain {
             if needed > left {
                 let detail =
                     format!("{needed} more were asked for, and {left} of {limit} were left");
-                return Err(self.reached(node, Limit::ToolCalls, detail));
+                return Err(self.reached(node, LimitKind::ToolCalls, detail));
             }
         }
         for (_, state) in &mut held {
@@ -118,8 +118,8 @@ impl BudgetChain {
             let state = node.lock();
             let BudgetState { limits, sum, .. } = &*state;
             let tokens = [
-                (Limit::InputTokens, sum.usage.input, limits.input()),
-                (Limit::OutputTokens, sum.usage.output, limits.output()),
+                (LimitKind::InputTokens, sum.usage.input, limits.input()),
+                (LimitKind::OutputTokens, sum.usage.output, limits.output()),
             ];
             for (limit, used, allowed) in tokens {
                 // Unreported tokens count as zero. A limit of 0 is reached even by zero tokens.
@@ -136,10 +136,10 @@ impl BudgetChain {
                     "{} of {allowed} was spent, in US dollars unless the prices are in another currency",
                     sum.money
                 );
-                return Some(self.reached(node, Limit::Cost, detail));
+                return Some(self.reached(node, LimitKind::Cost, detail));
             }
             let why = sum.unknown.cost.as_deref().filter(|_| limits.can_refuse_unknown_cost())?;
-            Some(self.reached(node, Limit::UnknownCost, why.to_owned()))
+            Some(self.reached(node, LimitKind::UnknownCost, why.to_owned()))
         })
     }
 
@@ -147,7 +147,7 @@ impl BudgetChain {
     pub(super) fn limit_on_unknown_cost(&self, why: &str) -> Option<LimitReached> {
         let mut nodes = self.nodes.iter();
         let node = nodes.find(|node| node.lock().limits.can_refuse_unknown_cost())?;
-        Some(self.reached(node, Limit::UnknownCost, why.to_owned()))
+        Some(self.reached(node, LimitKind::UnknownCost, why.to_owned()))
     }
 
     /// The limits that are nearly reached or cannot be enforced.
@@ -167,22 +167,22 @@ impl BudgetChain {
             let unpriced = sum.unknown.cost.as_deref().filter(|_| money.is_some());
             let amounts = [
                 (
-                    Limit::ToolCalls,
+                    LimitKind::ToolCalls,
                     count(Some(sum.tool_calls.into()), limits.calls().map(u64::from)),
                     None,
                 ),
                 (
-                    Limit::InputTokens,
+                    LimitKind::InputTokens,
                     count(sum.usage.input, limits.input()),
                     untold(said.input().is_some(), sum.unknown.input),
                 ),
                 (
-                    Limit::OutputTokens,
+                    LimitKind::OutputTokens,
                     count(sum.usage.output, limits.output()),
                     untold(said.output().is_some(), sum.unknown.output),
                 ),
                 (
-                    Limit::Cost,
+                    LimitKind::Cost,
                     money.map(|allowed| match sum.money == Money::NONE {
                         true => 0,
                         false => sum.money.percent_of(allowed).unwrap_or(100),
@@ -206,7 +206,7 @@ impl BudgetChain {
         noticed
     }
 
-    fn reached(&self, node: &Arc<BudgetNode>, limit: Limit, detail: String) -> LimitReached {
+    fn reached(&self, node: &Arc<BudgetNode>, limit: LimitKind, detail: String) -> LimitReached {
         let scope = self.scope(node);
         let detail = match scope {
             LimitScope::Outer => format!("{detail}: the limit{}", whose(scope, node.scope)),
@@ -230,7 +230,7 @@ pub(super) fn is_near(percent: u64) -> bool {
 }
 
 /// The text of a warning that a limit is nearly reached.
-pub(super) fn near(limit: Limit, whose: &str, percent: u64) -> String {
+pub(super) fn near(limit: LimitKind, whose: &str, percent: u64) -> String {
     format!("{percent} % of the limit of {limit}{whose} are used")
 }
 

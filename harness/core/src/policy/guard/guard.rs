@@ -15,7 +15,8 @@ use super::{
 };
 use crate::{
     journal::{
-        Awaited, Decision, Fact, InterruptCause, Limit, LimitScope, RunLimits, SummaryRequest, Wait,
+        Awaited, Decision, Fact, InterruptCause, LimitKind, LimitScope, RecordedLimits,
+        SummaryRequest, Wait,
     },
     message::{CallOutcome, Message, ToolCall, ToolResult},
     models::{Models, Money, Price},
@@ -27,8 +28,8 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitReached {
     /// The limit.
-    pub limit: Limit,
-    /// Whether the limit belongs to the run, its conversation, its agent or an outer budget.
+    pub limit: LimitKind,
+    /// Whether the limit is that of the run, its conversation, its agent or an outer budget.
     pub scope: LimitScope,
     /// The used amount, as text for a person.
     pub detail: String,
@@ -101,7 +102,7 @@ pub struct RunGuard {
     started: HashSet<String>,
     repeats: RepeatCounter,
     /// The warnings that were already given, each with the id of its budget (`None` for a guardrail).
-    warned: Vec<(Option<u64>, Limit)>,
+    warned: Vec<(Option<u64>, LimitKind)>,
 }
 
 impl RunGuard {
@@ -151,7 +152,7 @@ impl RunGuard {
     }
 
     /// The limits of the run, as plain data.
-    pub fn run_limits(&self) -> RunLimits {
+    pub fn run_limits(&self) -> RecordedLimits {
         self.budget.limits().of_run(&self.rails)
     }
 
@@ -308,7 +309,7 @@ impl RunGuard {
     pub fn before_turn(&mut self, provider: &str, model: &str) -> Option<LimitReached> {
         let rails = &*self.rails;
         if let Some(limit) = rails.turns.filter(|limit| self.own.turns >= *limit) {
-            return reached(Limit::Turns, format!("the model was asked {limit} times"));
+            return reached(LimitKind::Turns, format!("the model was asked {limit} times"));
         }
         if let Some(over) = self.chain.overspent() {
             return Some(over);
@@ -316,14 +317,14 @@ impl RunGuard {
         if let Some(limit) = rails.failed_calls.filter(|limit| self.failed_calls >= *limit) {
             let failed = self.failed_calls;
             let detail = format!("{failed} calls failed in a row, and at most {limit} may");
-            return reached(Limit::FailedCalls, detail);
+            return reached(LimitKind::FailedCalls, detail);
         }
         let repeated = self.repeats.most().zip(rails.repetitions);
         if let Some((most, _)) = repeated.filter(|(most, limit)| most.turns >= *limit) {
             // The model may have invented this name, so the error shows only its beginning.
             let tool = beginning(&most.tool, 100);
             let detail = format!("`{tool}` gave the same result {} times", most.turns);
-            return reached(Limit::Repetitions, detail);
+            return reached(LimitKind::Repetitions, detail);
         }
         let repeated = self.repeats.most_made().zip(rails.repeated_calls);
         if let Some((most, _)) = repeated.filter(|(most, limit)| most.turns >= *limit) {
@@ -333,7 +334,7 @@ impl RunGuard {
                  `Guardrails::polling` allows that to a tool which waits for something",
                 most.turns
             );
-            return reached(Limit::Repetitions, detail);
+            return reached(LimitKind::Repetitions, detail);
         }
         match self.price(provider, model, None) {
             Some(_) => None,
@@ -349,7 +350,7 @@ impl RunGuard {
             "the model was asked, or the process of the run has ended, {} times, and the limit is {limit}",
             self.own.turns
         );
-        reached(Limit::Turns, detail)
+        reached(LimitKind::Turns, detail)
     }
 
     /// The limit that forbids the next `calls` calls; if there is one, none of the calls may run. `None` if the calls
@@ -420,8 +421,8 @@ impl RunGuard {
     pub fn warnings(&mut self) -> Vec<LimitWarning> {
         let mut warnings = Vec::new();
         let counts = [
-            (Limit::Turns, self.own.turns, self.rails.turns),
-            (Limit::FailedCalls, self.failed_calls, self.rails.failed_calls),
+            (LimitKind::Turns, self.own.turns, self.rails.turns),
+            (LimitKind::FailedCalls, self.failed_calls, self.rails.failed_calls),
         ];
         for (limit, used, allowed) in counts {
             let Some(allowed) = allowed else { continue };
@@ -467,8 +468,8 @@ impl RunGuard {
         price
     }
 
-    /// Whether the program has not been warned about this limit yet. Marks the limit as warned about.
-    fn is_new(&mut self, node: Option<u64>, limit: Limit) -> bool {
+    /// Whether the program has not been warned about this limit yet. From now on, the limit counts as warned about.
+    fn is_new(&mut self, node: Option<u64>, limit: LimitKind) -> bool {
         let is_new = !self.warned.contains(&(node, limit));
         if is_new {
             self.warned.push((node, limit));
@@ -566,7 +567,7 @@ impl Drop for RunGuard {
     }
 }
 
-fn reached(limit: Limit, detail: String) -> Option<LimitReached> {
+fn reached(limit: LimitKind, detail: String) -> Option<LimitReached> {
     Some(LimitReached { limit, scope: LimitScope::Run, detail })
 }
 

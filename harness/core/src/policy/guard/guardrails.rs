@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use crate::journal::RunLimits;
+use crate::journal::RecordedLimits;
 
 /// Limits how long one run may go on, and how often it may fail or repeat itself. Each limit has a default; `None`
 /// removes a limit. [`Limits`](super::Limits) limit what a run may spend.
@@ -171,11 +171,11 @@ impl Guardrails {
     }
 
     /// These guardrails, as plain data for a fact.
-    pub(super) fn of_run(&self) -> RunLimits {
+    pub(super) fn of_run(&self) -> RecordedLimits {
         let Self { turns, calls_per_turn, time, failed_calls, .. } = self;
         let Self { repetitions, repeated_calls, polling, .. } = self;
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        RunLimits {
+        RecordedLimits {
             turns: *turns,
             calls_per_turn: *calls_per_turn,
             time: time.map(millis),
@@ -183,13 +183,13 @@ impl Guardrails {
             repetitions: *repetitions,
             repeated_calls: *repeated_calls,
             polling: polling.iter().cloned().collect(),
-            ..RunLimits::default()
+            ..RecordedLimits::default()
         }
     }
 
     /// Restores the guardrails from the limits in a run's facts.
     #[doc(hidden)]
-    pub fn said_of_run(limits: &RunLimits) -> Self {
+    pub fn said_of_run(limits: &RecordedLimits) -> Self {
         Self {
             turns: limits.turns,
             calls_per_turn: limits.calls_per_turn,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::Guardrails;
 use crate::{
     error::{Error, ErrorKind},
-    journal::RunLimits,
+    journal::RecordedLimits,
 };
 
 /// Limits what may be spent: money, tokens and tool calls. The same setting limits one run, a conversation, or an agent
@@ -148,7 +148,7 @@ impl Limits {
     }
 
     /// Refuses models of unknown cost. If the model has no price, a run ends with
-    /// [`Limit::UnknownCost`](crate::journal::Limit::UnknownCost) before its first request. The cost of an answer is
+    /// [`LimitKind::UnknownCost`](crate::journal::LimitKind::UnknownCost) before its first request. The cost of an answer is
     /// also unknown if a fallback answered with a model without a price, or if the server counts no tokens. The run
     /// then ends before the next request.
     ///
@@ -173,7 +173,7 @@ impl Limits {
     }
 
     /// These limits and these guardrails, as plain data for a fact.
-    pub(super) fn of_run(&self, rails: &Guardrails) -> RunLimits {
+    pub(super) fn of_run(&self, rails: &Guardrails) -> RecordedLimits {
         let mut limits = rails.of_run();
         limits.tool_calls = self.calls();
         limits.input_tokens = self.input();
@@ -185,7 +185,7 @@ impl Limits {
 
     /// Restores the limits from a run's facts.
     #[doc(hidden)]
-    pub fn said_of_run(limits: &RunLimits) -> Self {
+    pub fn said_of_run(limits: &RecordedLimits) -> Self {
         let set = Self::new()
             .tool_calls(limits.tool_calls)
             .input_tokens(limits.input_tokens)

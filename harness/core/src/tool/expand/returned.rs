@@ -149,7 +149,7 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> IntoToolError<AsError> for E {
     fn into_error(self) -> ToolError {
         match self.into().downcast::<ToolError>() {
             Ok(err) => *err,
-            Err(err) => ToolError::new(chain(&*err)).like(&*err).because(err),
+            Err(err) => ToolError::new(chain(&*err)).like(&*err).with_source(err),
         }
     }
 }
@@ -161,8 +161,8 @@ impl IntoToolError<AsAnyhow> for anyhow::Error {
         let text = chain(&*self);
         match self.downcast::<ToolError>() {
             Ok(err) if err.to_string() == text => err,
-            Ok(err) => ToolError::new(text).like(&err).because(err),
-            Err(err) => ToolError::new(text).like(&*err).because(err),
+            Ok(err) => ToolError::new(text).like(&err).with_source(err),
+            Err(err) => ToolError::new(text).like(&*err).with_source(err),
         }
     }
 }

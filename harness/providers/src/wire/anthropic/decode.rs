@@ -21,16 +21,16 @@ use crate::wire::{
 };
 use harness_core::{
     error::{Error, ErrorKind},
-    provider::{AnswerLimits, StopReason, Usage, WantedItem, update_count},
+    provider::{ResponseSizeLimits, StopReason, Usage, WantedItem, update_count},
 };
 
 /// A decoder for one answer.
-pub fn decoder(limits: AnswerLimits) -> Decoder<AnthropicAnswer> {
+pub fn decoder(limits: ResponseSizeLimits) -> Decoder<AnthropicAnswer> {
     Decoder::with(AnthropicAnswer::default(), limits)
 }
 
 /// A decoder for the answer to a request for the vendor's own summary.
-pub fn summary_decoder(limits: AnswerLimits) -> Decoder<AnthropicAnswer> {
+pub fn summary_decoder(limits: ResponseSizeLimits) -> Decoder<AnthropicAnswer> {
     Decoder::with(AnthropicAnswer { is_summary: true, ..AnthropicAnswer::default() }, limits)
 }
 
@@ -205,7 +205,7 @@ impl Dialect for AnthropicAnswer {
         let parsed = match reader::from_str::<AnthropicEvent<'_>>(data) {
             Ok(parsed) => parsed,
             Err(_) if data.trim() == "[DONE]" => return Ok(false),
-            Err(err) if event == "error" => return Err(fault::in_event(data).because(err)),
+            Err(err) if event == "error" => return Err(fault::in_event(data).with_source(err)),
             Err(err) => return Err(not_understood(data, err)),
         };
         let kind = parsed.kind.some().unwrap_or(event);

@@ -163,7 +163,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         None => request,
     };
     tool_choice::check(request, settings)?;
-    let summarizes = request.asks_for_summary();
+    let summarizes = request.is_summary_request();
     if !summarizes {
         tool_choice::check_force(model, settings, takes)?;
     }
@@ -322,8 +322,10 @@ pub(crate) fn binding(request: &Request<'_>, options: &Options) -> ReasoningBind
         return ReasoningBinding::default();
     }
     prefix::binding(request, &options.settings, &server(options), false)
-        .appending(options.appends_changes)
-        .deferring_tools(options.defers_tools && !options.refused.has(OptionalMember::DeferLoading))
+        .with_appended_changes(options.appends_changes)
+        .with_deferred_tools(
+            options.defers_tools && !options.refused.has(OptionalMember::DeferLoading),
+        )
 }
 
 /// What is known about the server's modes for an answer with a schema. A server that uses this protocol for another

@@ -20,7 +20,7 @@ use crate::wire::{
 };
 use harness_core::{
     error::{Error, ErrorKind},
-    provider::{AnswerLimits, StopReason, Usage, VendorPart, WantedItem},
+    provider::{ResponseSizeLimits, StopReason, Usage, VendorPart, WantedItem},
 };
 
 /// How a server's answers are read.
@@ -37,7 +37,7 @@ pub struct DecodeOptions {
 }
 
 /// A decoder for one answer.
-pub fn decoder(limits: AnswerLimits, reading: DecodeOptions) -> Decoder<ChatAnswer> {
+pub fn decoder(limits: ResponseSizeLimits, reading: DecodeOptions) -> Decoder<ChatAnswer> {
     let DecodeOptions { think_tags, done_is_enough, origin } = reading;
     let splitter = ThinkTagSplitter::new(think_tags);
     let calls = AnswerCalls::of(origin);
@@ -106,7 +106,7 @@ impl Dialect for ChatAnswer {
         }
         let chunk = match reader::from_str::<ChatChunk<'_>>(data) {
             Ok(chunk) => chunk,
-            Err(err) if event == "error" => return Err(fault::in_event(data).because(err)),
+            Err(err) if event == "error" => return Err(fault::in_event(data).with_source(err)),
             Err(err) => return Err(not_understood(data, err)),
         };
         if let Some(err) = failure(event, data, &chunk) {

@@ -23,16 +23,16 @@ use crate::wire::{
 };
 use harness_core::{
     error::{Error, ErrorKind},
-    provider::{AnswerLimits, StopReason, Usage, VendorPart, WantedItem},
+    provider::{ResponseSizeLimits, StopReason, Usage, VendorPart, WantedItem},
 };
 
 /// A decoder for one answer.
-pub fn decoder(limits: AnswerLimits) -> Decoder<ResponsesAnswer> {
+pub fn decoder(limits: ResponseSizeLimits) -> Decoder<ResponsesAnswer> {
     Decoder::with(ResponsesAnswer::default(), limits)
 }
 
 /// A decoder for the answer to a request for the vendor's own summary.
-pub fn summary_decoder(limits: AnswerLimits) -> Decoder<ResponsesAnswer> {
+pub fn summary_decoder(limits: ResponseSizeLimits) -> Decoder<ResponsesAnswer> {
     Decoder::with(ResponsesAnswer { is_summary: true, ..ResponsesAnswer::default() }, limits)
 }
 
@@ -167,7 +167,7 @@ impl Dialect for ResponsesAnswer {
             Ok(parsed) => parsed,
             // The last event ends the answer, so `[DONE]` after the last event, or after an error, is ignored.
             Err(_) if data.trim() == "[DONE]" => return Ok(false),
-            Err(err) if event == "error" => return Err(fault::in_event(data).because(err)),
+            Err(err) if event == "error" => return Err(fault::in_event(data).with_source(err)),
             Err(err) => return Err(not_understood(data, err)),
         };
         let kind = parsed.kind.some().unwrap_or(event);

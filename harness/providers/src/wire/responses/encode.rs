@@ -253,8 +253,10 @@ pub(crate) fn binding(request: &Request<'_>, options: &Options) -> ReasoningBind
         return ReasoningBinding::default();
     }
     prefix::binding(request, &options.settings, &server(options), true)
-        .appending(options.appends_changes)
-        .deferring_tools(options.defers_tools && !options.refused.has(OptionalMember::DeferLoading))
+        .with_appended_changes(options.appends_changes)
+        .with_deferred_tools(
+            options.defers_tools && !options.refused.has(OptionalMember::DeferLoading),
+        )
 }
 
 /// What is known about the server's modes for an answer with a schema.

@@ -13,8 +13,8 @@ const LONGEST: usize = 128;
 /// do not count.
 const MODELS: usize = 100;
 
-/// The value that the conventions define for every unknown value.
-const OTHER: &str = "_OTHER";
+/// What the conventions write for a value that is not among the known ones.
+pub(super) const OTHER: &str = "_OTHER";
 
 /// Returns the id, or [`OTHER`] if the text does not have the form of an id: a server could send any text in place of
 /// an id.

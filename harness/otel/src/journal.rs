@@ -9,8 +9,11 @@ use opentelemetry::{
 };
 use tracing::{Level, Span, event, field::Empty, info_span};
 
-use super::{OtelSpans, failed, names};
 use crate::{
+    names::{self, OTHER},
+    spans::{OtelSpans, failed, outcome_name},
+};
+use harness_core::{
     journal::Decider,
     message::CallOutcome,
     tool::ReconcileFault,
@@ -72,12 +75,7 @@ impl JournalMeters {
 
 impl OtelSpans {
     /// An operation of the journal begins.
-    pub(in crate::trace) fn begin_operation(
-        &mut self,
-        name: &str,
-        journal: &str,
-        conversation: &str,
-    ) {
+    pub(super) fn begin_operation(&mut self, name: &str, journal: &str, conversation: &str) {
         let span = info_span!(
             parent: self.outer(),
             "journal",
@@ -158,7 +156,7 @@ impl OtelSpans {
                     Level::INFO,
                     gen_ai.tool.call.id = names::id(call),
                     gen_ai.tool.name = self.tools.name(tool),
-                    harness.call.outcome = super::outcome_name(*outcome),
+                    harness.call.outcome = outcome_name(*outcome),
                     harness.wait.duration = seconds(*waited_ms)
                 );
                 self.waited(what);
@@ -273,6 +271,7 @@ fn of_append(outcome: AppendOutcome) -> (&'static str, Option<&'static str>) {
         AppendOutcome::Conflict => ("conflict", Some("conflict")),
         AppendOutcome::Failed => ("failed", Some("failure")),
         AppendOutcome::Interrupted => ("interrupted", Some("interrupted")),
+        _ => (OTHER, Some(OTHER)),
     }
 }
 
@@ -283,6 +282,7 @@ fn of_hold(outcome: HoldOutcome) -> (&'static str, Option<&'static str>) {
         HoldOutcome::Failed => ("failed", Some("failure")),
         HoldOutcome::Interrupted => ("interrupted", Some("interrupted")),
         HoldOutcome::Lost => ("lost", Some("conflict")),
+        _ => (OTHER, Some(OTHER)),
     }
 }
 
@@ -292,6 +292,7 @@ fn of_wait(awaited: WaitsFor) -> &'static str {
         WaitsFor::Result => "result",
         WaitsFor::Answer => "answer",
         WaitsFor::Agent => "agent",
+        _ => OTHER,
     }
 }
 
@@ -301,6 +302,7 @@ fn of_reconcile(fault: ReconcileFault) -> &'static str {
         ReconcileFault::Panicked => "panic",
         ReconcileFault::TimedOut => "timeout",
         ReconcileFault::Arguments => "arguments",
+        _ => OTHER,
     }
 }
 
