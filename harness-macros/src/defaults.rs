@@ -88,8 +88,8 @@ fn check_given(
         );
         return None;
     }
-    // An example stands for an argument that a model writes, so the test whether the type can read the example runs
-    // when an agent is built.
+    // An example is an argument that a model could write. Only the type can decide whether it accepts the example, so
+    // this is tested when an agent is built.
     if !known && key == "default" {
         let (shown, ty) = (types::show(expr), types::show(ty));
         rules.push(ParamRule {

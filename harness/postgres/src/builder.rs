@@ -74,9 +74,9 @@ impl PostgresBuilder {
     }
 
     /// Allows the password to be sent in cleartext or as MD5 with and without TLS, if the server requests that. Anyone
-    /// who can read or change the traffic then learns the password. Use it only where nobody else can, such as on a
-    /// network of containers on one machine. Default: [`connect`](Self::connect) fails if the server requests such a
-    /// form.
+    /// who can read or change the traffic then learns the password. Use this only on a connection that nobody else can
+    /// read or change, such as a network of containers on one machine. Default: [`connect`](Self::connect) fails if the
+    /// server requests such a form.
     #[must_use]
     pub fn allow_plain_password_without_tls(mut self) -> Self {
         self.plain_password = PlainPassword::Anywhere;

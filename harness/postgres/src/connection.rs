@@ -80,7 +80,8 @@ impl PostgresConnection {
             ("tcp_keepalives_idle", &keepalive),
             ("tcp_keepalives_interval", &keepalive),
             ("tcp_keepalives_count", "3"),
-            // The statements are short. Without statistics, new tables make them look expensive.
+            // The statements are short. Without statistics about new tables, the server would estimate high costs and
+            // compile the statements.
             ("jit", "off"),
         ];
         // Older servers do not know all of these settings.

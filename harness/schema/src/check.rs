@@ -29,17 +29,17 @@ const MOST: usize = 16;
 /// The maximum number of faults listed in total.
 const MOST_IN_ALL: usize = 100;
 
-/// The maximum depth of a check. It suffices for every value that was parsed from JSON, which has at most 127 levels,
-/// with two schemas per level. Without optimization, a level takes 3.5 KiB of stack, so a check takes less than half of
-/// a runtime thread's stack.
+/// The maximum depth of a check. A value parsed from JSON has at most 127 levels, and two schemas may apply to each
+/// level, so this depth suffices. Without optimization, a level takes 3.5 KiB of stack, so a check takes less than half
+/// of a runtime thread's stack.
 const DEEPEST: usize = 256;
 
-/// The maximum number of steps of a check, which take about a second. A schema and a value of ordinary size need some
-/// hundred steps.
+/// The maximum number of steps of a check. Such a check takes about a second. A schema and a value of ordinary size
+/// need some hundred steps.
 const STEPS: usize = 20_000_000;
 
-/// The maximum work of pattern searches, in bytes of text times KiB of compiled pattern. This is some seconds for the
-/// worst patterns, and 16 MiB of text for an ordinary pattern.
+/// The maximum work of pattern searches, in bytes of text times KiB of compiled pattern. For the worst patterns, this
+/// work takes some seconds. An ordinary pattern can search 16 MiB of text.
 const SEARCHED: usize = 16 * 1024 * 1024;
 
 /// The maximum number of cached results. Beyond it, a check repeats work and may run out of steps.
@@ -87,7 +87,7 @@ impl SchemaChecker {
         check.faults
     }
 
-    /// Whether the value fits this part of the schema, if `null` is accepted for optional members. Adds the work to
+    /// Whether the value fits this part of the schema. `null` is accepted for optional members. Adds the work to
     /// `spent`.
     pub(super) fn nearly_fits(&self, id: NodeId, value: &Value, spent: &mut CheckCost) -> bool {
         let CheckCost { steps, searched } = *spent;
@@ -185,7 +185,7 @@ impl<'a> ValueCheck<'a> {
         false
     }
 
-    /// Counts steps for items or members that may not be checked one by one.
+    /// Counts a quarter step for each item or member, because the check does not always visit each of them.
     fn count_parts(&mut self, parts: usize) {
         self.steps += parts / 4;
     }

@@ -20,7 +20,8 @@ use super::{
 /// The maximum nesting depth of a schema.
 const DEEPEST: usize = 128;
 
-/// The maximum number of schemas in a chain of references for one value.
+/// The maximum length of a chain of schemas that apply to one value, because each schema refers to
+/// the next.
 const LONGEST_CHAIN: usize = 64;
 
 /// A compiled schema that checks values.
@@ -145,7 +146,7 @@ impl SchemaChecker {
     }
 
     /// Compiles the schema of a tool's arguments. If the schema lists arguments and has no rule
-    /// about others, other arguments are refused.
+    /// about unlisted arguments, calls with unlisted arguments are refused.
     ///
     /// # Errors
     /// The same as [`new`](Self::new).
@@ -178,7 +179,7 @@ impl SchemaChecker {
         self.patterns.size
     }
 
-    /// The node at this index. A node that accepts every value if the index is invalid.
+    /// The node at this index. If the index is invalid, returns a node that accepts every value.
     #[inline]
     pub(super) fn node(&self, id: NodeId) -> &SchemaNode {
         static ANY: SchemaNode = SchemaNode {
@@ -653,7 +654,7 @@ impl<'a> SchemaCompiler<'a> {
         Ok(says.then(|| Box::new(rules)))
     }
 
-    /// Reports the keywords whose values have the wrong type, because they are not checked.
+    /// Reports the keywords whose values have the wrong type. The check ignores these keywords.
     fn malformed(&mut self, map: &Map<String, Value>, at: &str) {
         for (word, value) in map {
             let is_right = match word.as_str() {

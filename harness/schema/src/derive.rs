@@ -16,7 +16,7 @@ pub struct ToolSchema {
     pub name: String,
     /// When and how to use the tool.
     pub description: String,
-    /// The JSON Schema (draft 2020-12) of the arguments, always that of an object.
+    /// The JSON Schema (draft 2020-12) of the arguments. It always describes an object.
     pub input_schema: Value,
 }
 
@@ -210,7 +210,7 @@ fn property(
     generator: &mut SchemaGenerator,
 ) -> Option<Map<String, Value>> {
     let mut value = (member.schema)(generator).to_value();
-    // Examples of the program replace the generated example.
+    // If the program gives examples, no example is generated.
     let written = if member.examples.is_empty() { written_as(&value) } else { None };
     // `true` accepts everything, but cannot have a description.
     if value == Value::Bool(true) {
@@ -327,8 +327,8 @@ fn written_as(schema: &Value) -> Option<&'static str> {
     })
 }
 
-/// Adds the example to the description of a date inside a type. For a parameter itself, the example
-/// is added to the description from the function.
+/// Adds an example to the description of a date, time or duration inside a type. `property` does
+/// this for a parameter that is a date itself.
 fn say_format(schema: &mut Map<String, Value>) {
     let Some(written) = written_as(&Value::Object(schema.clone())) else { return };
     let says = |about: &Value| about.as_str().is_some_and(|about| about.contains(written));
@@ -342,11 +342,11 @@ fn say_format(schema: &mut Map<String, Value>) {
     schema.insert("description".to_owned(), Value::String(description));
 }
 
-/// Adds the limits of integer types of up to 32 bits, which the schema only has as a `format`. The
-/// limits of 64-bit types are not sent, except the 0 of unsigned types, which `schemars` writes.
-/// llama.cpp reads limits into a signed 64-bit integer, so that `u64::MAX` becomes -1 and no value
-/// fits; for `i64`, it takes each limit as "no limit" and refuses both together. Readers with
-/// floats round such limits.
+/// Adds the limits of integer types of up to 32 bits. `schemars` writes these limits only as a
+/// `format`. The limits of 64-bit types are not sent, except the 0 of unsigned types, which
+/// `schemars` writes. The reason is llama.cpp, which reads limits as signed 64-bit integers:
+/// `u64::MAX` becomes -1, so no value fits. It takes each limit of `i64` as "no limit", and refuses
+/// a schema with both. Readers that use floats round such limits.
 fn say_bounds(schema: &mut Map<String, Value>) {
     let bounds: [i64; 2] = match schema.get("format").and_then(Value::as_str) {
         Some("int8") => [i8::MIN.into(), i8::MAX.into()],

@@ -17,7 +17,7 @@ impl ValueFault {
         Self { at: String::new(), reason: reason.into() }
     }
 
-    /// The same fault in the object that contains the value as its member `name`.
+    /// Moves the fault one level up: the value becomes the member `name` of an object.
     pub fn below(self, name: &str) -> Self {
         Self { at: step(name) + &self.at, ..self }
     }

@@ -73,7 +73,8 @@ impl OpenFiles {
         }
     }
 
-    /// Whether these files are those that the connection has opened. A file that it did not open is not compared.
+    /// Whether these ids are equal to the ids of the files that the connection has opened. If the connection did not
+    /// open one of the files, its id is not compared.
     fn are(&self, now: [Option<FileId>; 3]) -> bool {
         self.ids.iter().zip(now).all(|(opened, now)| opened.is_none() || *opened == now)
     }

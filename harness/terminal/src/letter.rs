@@ -64,8 +64,8 @@ fn ignorable(c: char) -> bool {
     IGNORABLE.contains(c)
 }
 
-/// Whether a letter is drawn into the previous or the next letter: Korean vowels and finals, which texts contain only
-/// in whole syllables, and signs that precede a letter.
+/// Whether a letter is drawn into the previous or the next letter. These letters are signs that precede a letter, and
+/// Korean vowels and finals: ordinary texts contain whole syllables instead.
 fn joins(c: char) -> bool {
     let korean = matches!(c, '\u{1160}'..='\u{11ff}' | '\u{d7b0}'..='\u{d7ff}');
     korean || GraphemeClusterBreak::for_char(c) == GraphemeClusterBreak::Prepend
@@ -111,8 +111,8 @@ pub(super) fn is_letter(c: char) -> bool {
     )
 }
 
-/// The script of a letter, if its letters can be mistaken for letters of another script. East Asian scripts are
-/// excluded, because texts mix them with each other and with Latin letters.
+/// The script of a letter, if letters of this script can be mistaken for letters of another script. East Asian scripts
+/// are excluded, because texts mix them with each other and with Latin letters.
 pub(super) fn look_alike(c: char) -> Option<Script> {
     let script = Script::for_char(c);
     let apart = [

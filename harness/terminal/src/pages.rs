@@ -136,8 +136,8 @@ pub(super) fn ask(
     }
 }
 
-/// Drops earlier keys. After a withdrawn request, the person has to press Enter first, so that a key for that request
-/// does not answer this one.
+/// Drops earlier keys. After a withdrawn request, the person has to press Enter first, so that a key for the withdrawn
+/// request does not answer the new request.
 pub(super) fn open(
     talk: &TerminalTalk,
     pen: TerminalPen,
@@ -239,8 +239,8 @@ impl QuestionPages<'_> {
         }
     }
 
-    /// The number of rows on a page: the height of the terminal without the longest prompt, one row for the reason why
-    /// a page is shown again, and one row for a long answer.
+    /// The number of rows on a page. From the height of the terminal, three parts are subtracted: the longest prompt,
+    /// one row for the reason why a page is shown again, and one row for a long answer.
     fn height(&self) -> usize {
         let count = self.rows.len();
         let longest = [self.last_words(count, count), words_between(count, count, count)];

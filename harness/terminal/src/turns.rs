@@ -1,5 +1,5 @@
-//! The turns at a terminal: one request at a time, in the order of arrival, from any source and by any name of the
-//! terminal.
+//! The turns at a terminal. One request is shown at a time, in the order of arrival. All sources of requests, and all
+//! names of the same terminal, share one queue.
 
 use std::{
     collections::HashMap,
@@ -27,7 +27,8 @@ pub(super) struct PreviousQuestion {
 /// The turn at one terminal. Dropping it gives the next request its turn.
 pub(super) type TerminalTurn = OwnedMutexGuard<PreviousQuestion>;
 
-/// All terminals that this process has used. The number of device numbers limits their number.
+/// All terminals that this process has used. The map stays small, because a system has a limited number of device
+/// numbers.
 static TERMINALS: LazyLock<Mutex<HashMap<TerminalId, Arc<tokio::sync::Mutex<PreviousQuestion>>>>> =
     LazyLock::new(Mutex::default);
 

@@ -14,7 +14,7 @@ const SPACES: usize = 16;
 /// Above this number of equal escaped characters in a row, only their number is shown.
 const SAME: usize = 3;
 
-/// Above this number of marks on one letter, they are escaped.
+/// If a letter has more marks than this, the marks are escaped.
 const MARKS: usize = 3;
 
 /// A piece of a line. A line can be broken between two pieces.

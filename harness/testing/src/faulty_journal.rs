@@ -62,7 +62,7 @@ pub enum JournalFault {
 }
 
 impl JournalFault {
-    /// All failures whose call returns, with a delay of 10 ms.
+    /// All failures after which the call returns. The delay is 10 ms.
     pub const ANSWERED: [Self; 4] =
         [Self::FailBefore, Self::FailAfter, Self::Repeat, Self::Delay(Duration::from_millis(10))];
 }

@@ -9,7 +9,7 @@ use harness_core::{
     journal::{Envelope, FORMAT, Head, Incarnation, Journal, WriterId},
 };
 
-/// The result of a check. The error says what was observed where the promise is broken.
+/// The result of a check. If the promise is broken, the error says what the check observed.
 pub(super) type CheckResult = Result<(), String>;
 
 /// One promise of a journal, and its check.

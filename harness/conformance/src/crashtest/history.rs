@@ -52,7 +52,8 @@ impl ConversationHistory {
         Self::of_agent(log, None)
     }
 
-    /// The history of the conversation of this agent, which a call runs. With `None`, that of the tested conversation.
+    /// The history of the conversation with the id `agent`, which belongs to an agent that a call runs. With `None`,
+    /// the history of the tested conversation.
     pub(super) fn of_agent(log: &[LogEntry], agent: Option<&str>) -> Self {
         let mut story = Self::default();
         let own = log.iter().filter(|noted| noted.of_agent() == agent);
@@ -66,7 +67,7 @@ impl ConversationHistory {
         story
     }
 
-    /// The ids of the conversations of agents that calls have run.
+    /// The ids of all conversations that belong to agents in calls.
     pub(super) fn agents(log: &[LogEntry]) -> BTreeSet<&str> {
         log.iter().filter_map(LogEntry::of_agent).collect()
     }

@@ -153,7 +153,7 @@ impl Answer {
         self
     }
 
-    /// Truncates the body at this byte but ends it properly, as a proxy does that has lost its upstream server. Compare
+    /// Truncates the body at this byte but ends it properly, like a proxy that has lost its upstream server. Compare
     /// [`cut_at`](Self::cut_at).
     #[must_use]
     pub fn end_at(mut self, byte: usize) -> Self {

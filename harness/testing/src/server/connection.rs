@@ -22,7 +22,7 @@ use super::{
 enum AnswerStop {
     Cut,
     Reset,
-    /// The server is shutting down while the answer was stalled or waited for a gate.
+    /// The server was shut down while the answer was stalled or waited for a gate.
     Shutdown,
     /// The client has closed the connection.
     Gone,

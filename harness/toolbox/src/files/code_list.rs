@@ -217,7 +217,7 @@ pub(super) const LIST: &[(&[&str], &str)] = &[
         ],
         "the next coding agent that works here reads it as instructions",
     ),
-    // Shells, and programs that change the environment when a folder is entered.
+    // Shells, and programs that change the environment when a shell enters a folder.
     (&[".envrc"], "direnv runs it when the folder is entered"),
     (
         &[".envrc.*", ".direnv/**", ".direnvrc", ".config/direnv/**", ".shadowenv.d/**"],

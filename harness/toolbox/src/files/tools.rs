@@ -18,8 +18,8 @@ use harness_core::{
     tool::{CancellationToken, Review, ToolContext, ToolError},
 };
 
-/// The approximate maximum size of one result, in bytes. It is below the limit of a run, so that the library does not
-/// truncate these results.
+/// The approximate maximum size of one result, in bytes. A run truncates only larger results, so it does not truncate
+/// these.
 pub(super) const MAX_TEXT: usize = 48 * 1024;
 
 /// Tools for the files inside one folder: `read_file`, `write_file`, `list_files`, `search_files`.

@@ -23,8 +23,8 @@ use harness_core::{
 
 /// The time limit of a command in seconds, if the call does not set one.
 const DEFAULT_SECONDS: u64 = 30;
-/// The longest time limit of a command, in seconds. The tool's own `timeout` is longer, so that the text about this
-/// limit is reported instead.
+/// The longest time limit of a command, in seconds. The tool's own `timeout` is longer. So a command always reaches
+/// this limit first, and the model gets the text about this limit.
 const MAX_SECONDS: u64 = 300;
 
 /// Runs a command with bash and answers with its exit status, its standard output and its
@@ -142,7 +142,7 @@ impl Bash {
         Ok(Arc::new(Self { folder, variables: CommandVariables::default() }))
     }
 
-    /// Sets environment variables for commands, in place of those of the program.
+    /// Sets environment variables for commands. They replace variables of the program with the same names.
     ///
     /// ```
     /// use harness::toolbox::Bash;

@@ -1,4 +1,4 @@
-//! A process group: a process and everything that it starts, which end together.
+//! A process group: a process and everything that it starts. All of them end together.
 
 #[cfg(target_os = "linux")]
 mod order;

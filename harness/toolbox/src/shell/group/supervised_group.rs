@@ -43,7 +43,8 @@ pub(super) struct SupervisedGroup {
     order: Vec<u8>,
     /// Finds the processes of a command that has killed its supervisor.
     traces: ProcessTraces,
-    /// The remaining number of pauses, and (`halts`) how often the supervisor may still be found stopped.
+    /// The remaining number of pauses (`patience`), and the remaining number of times that a stopped supervisor is
+    /// continued (`halts`).
     patience: u32,
     halts: u32,
     is_over: bool,
@@ -153,8 +154,8 @@ impl SupervisedGroup {
         looked.ok().flatten().or_else(|| reaped(&mut self.supervisor))
     }
 
-    /// Whether to wait for the supervisor for another pause. If it were killed during its work, processes that it was
-    /// about to find would survive. A supervisor that was stopped by a signal is continued.
+    /// Whether to wait one more pause for the supervisor. If the supervisor were killed during its work, processes that
+    /// it has not found yet would survive. A supervisor that was stopped by a signal is continued.
     fn is_at_work(&mut self) -> bool {
         let Some(left) = self.patience.checked_sub(1) else { return false };
         self.patience = left;
