@@ -1,5 +1,5 @@
 //! Reads the attributes `#[tool(..)]`, `#[toolset(..)]` and `#[param(..)]`. Each entry is read separately, so that an
-//! error in one entry does not hide the errors in others.
+//! error in one entry does not hide the errors in other entries.
 
 use proc_macro2::{Ident, TokenStream};
 use syn::{Expr, LitStr, Meta, Path, ext::IdentExt as _};

@@ -1,5 +1,5 @@
-//! The default and the examples of a parameter. A literal is checked against the spelling of the parameter's type, or
-//! by the type itself if the spelling does not suffice. All other expressions are checked by rustc.
+//! Checks the default and the examples of a parameter. A literal is checked against the spelling of the parameter's
+//! type. If the spelling does not suffice, the type itself checks the literal. rustc checks all other expressions.
 
 use proc_macro2::{Literal as Token, TokenStream};
 use quote::{ToTokens as _, quote};

@@ -333,8 +333,8 @@ fn side_effects(words: &[&str], krate: &TokenStream) -> TokenStream {
     quote!(#private::SideEffects::of(&[#(#private::SideEffect::#variants),*]))
 }
 
-/// The constant that declares one parameter. Only this constant names the bound on the parameter's type, because rustc
-/// would report an unfulfilled bound at each place that names it.
+/// The constant that declares one parameter. Only this constant names the bound on the parameter's type: rustc would
+/// report an unfulfilled bound at each expression that names the bound.
 fn parameter(
     param: &CheckedParam,
     constant: &Ident,

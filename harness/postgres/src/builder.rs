@@ -54,8 +54,8 @@ impl PostgresBuilder {
         self
     }
 
-    /// Trusts these certificate authorities in addition to those of the system. The argument is the text of a PEM file,
-    /// such as the file that a cloud provider offers for its databases.
+    /// Trusts these certificate authorities in addition to the authorities of the system. The argument is the text of a
+    /// PEM file, such as the file that a cloud provider offers for its databases.
     #[must_use]
     pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.root_certificates = Some(pem.into());

@@ -71,9 +71,9 @@ use harness_core::{
 /// is written as `postgres://app@%2Fvar%2Frun%2Fpostgresql/app`.
 ///
 /// `sslmode=require` always uses TLS and checks the server's certificate and name, against the authorities that the
-/// system trusts and those of [`root_certificates`](PostgresBuilder::root_certificates). `sslmode=prefer`, the default,
-/// uses TLS with the same checks if the server offers TLS, and no TLS for a server on this machine. `sslmode=disable`
-/// never uses TLS.
+/// system trusts and the authorities in [`root_certificates`](PostgresBuilder::root_certificates). `sslmode=prefer`,
+/// the default, uses TLS with the same checks if the server offers TLS, and no TLS for a server on this machine.
+/// `sslmode=disable` never uses TLS.
 ///
 /// # How the password is proved
 ///

@@ -46,7 +46,7 @@ impl DatabaseAddress {
         let place = place(&config);
         let hosts = u32::try_from(config.get_hosts().len().max(config.get_hostaddrs().len()));
         if config.get_connect_timeout().is_none() {
-            // If one host does not answer, time must be left for the others.
+            // If one host does not answer, there must be time left for the other hosts.
             config.connect_timeout(time_out / hosts.unwrap_or(u32::MAX).saturating_add(1));
         }
         if config.get_tcp_user_timeout().is_none() {

@@ -16,7 +16,7 @@ use crate::{
     size::{check_command, check_message},
 };
 
-/// The interval at which facts are read while a run goes on.
+/// The interval at which facts are read while a run is active.
 const OFTEN: Duration = Duration::from_millis(50);
 /// The interval of TCP keepalives on a silent connection.
 const ALIVE: Duration = Duration::from_secs(30);
@@ -217,9 +217,9 @@ impl Conversation {
         Ok(input)
     }
 
-    /// Sends a message and waits for the end of its run. The message queues behind a run that goes on. Messages with
-    /// the same `key` within a day count once and return the same end, even if the conversation was deleted meanwhile.
-    /// A key has 1 to 1,024 bytes.
+    /// Sends a message and waits for the end of its run. The message queues behind a run that is active. If several
+    /// messages within a day have the same `key`, only the first message begins a run, and all of them return its end.
+    /// This is true even if the conversation was deleted meanwhile. A key has 1 to 1,024 bytes.
     ///
     /// Fails if the run cannot begin or the engine cannot be reached. Fails with [`ClientError::Refused`], before
     /// anything is sent, if the message has more than 8 MiB.
@@ -376,8 +376,8 @@ impl Conversation {
     }
 
     /// Decides about a waiting call, and returns the engine's id of the run that continues: see [`watch`](Self::watch).
-    /// When this returns, the decision is stored. The decision queues behind the current run and behind earlier
-    /// messages, and this waits for them. Of two concurrent decisions, one counts.
+    /// When this function returns, the decision is stored. The decision queues behind the current run and behind
+    /// earlier messages, and this function waits for them. Of two concurrent decisions, only one has an effect.
     ///
     /// # Errors
     /// Fails with [`ClientError::Refused`] if the decision does not count, or has more than 30 MiB.

@@ -96,7 +96,7 @@ pub struct Facts {
     pub facts: Vec<Envelope>,
     /// The position after these facts. Pass this value to read later facts.
     pub next: u32,
-    /// The id of the current run: see [`Conversation::watch`](crate::Conversation::watch). `None` if no run goes on,
+    /// The id of the current run: see [`Conversation::watch`](crate::Conversation::watch). `None` if no run is active,
     /// and also while a started run has not begun.
     pub run: Option<String>,
 }

@@ -159,7 +159,7 @@ impl<'a> ConversationRun<'a> {
         self.change("expire", with, || ()).await
     }
 
-    /// Stops the run, if one goes on or waits.
+    /// Stops the run, if one is active or waits.
     async fn stop(&mut self, name: &str) -> TerminalResult<()> {
         let stopped = self.steps().stop(InterruptCause::Program).unwrap_or_default();
         let stops = !stopped.is_empty();

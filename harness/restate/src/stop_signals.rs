@@ -1,4 +1,4 @@
-//! How a run learns that it was stopped, whether it goes on, waits or has not begun.
+//! How a run learns that it was stopped. The run may be active or waiting, or may not have begun.
 //!
 //! A *bell* is an invocation of the handler `stopped`. It returns the first signal that it gets: a stop, or the end of
 //! a run. Each signal names the next bell, so the bells of a conversation form a list, and the last bell has no signal
@@ -70,7 +70,7 @@ const LONG: Duration = Duration::from_secs(10);
 /// The name of the first bell of a conversation.
 const FIRST: &str = "first";
 
-/// The signal of a bell. The contained name is that of the sender and of the next bell.
+/// The signal of a bell. The contained name is the name of the sender. It is also the name of the next bell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StopSignal {
@@ -166,7 +166,7 @@ impl StopWatcher {
     ) -> StepFacts {
         if self.heard.clone().now_or_never().is_some() {
             let stopped = read(&steps).stop(InterruptCause::Program);
-            // If no run goes on yet, the message is stored first.
+            // If no run is active yet, the message is stored first.
             return if stopped.is_ok() { stopped } else { act.await };
         }
         let is_known = !knows || self.known.clone().now_or_never().is_some();
@@ -297,7 +297,7 @@ impl BellList {
                 // This is the end of the list, so it is known that there was no stop. A task that waits only for this
                 // ends before a bell is created.
                 Err(UnknownSignal::Untold) if knows.take().is_some() => yield_now().await,
-                // The request is repeated, and tasks go on waiting, because there may already be a stop.
+                // The request is repeated, and tasks continue to wait, because there may already be a stop.
                 Err(_) => {
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(Duration::from_secs(1));

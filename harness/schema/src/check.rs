@@ -63,8 +63,7 @@ impl SchemaChecker {
         if check.overrun {
             check.faults.push(ValueFault::new(TOO_LARGE));
         } else if check.too_deep {
-            // Parts that were not checked may be the cause of the other faults, so only the faults about depth are
-            // kept.
+            // If a part was not checked, the other faults may be wrong. So only the faults about depth are kept.
             check.faults.retain(|fault| fault.reason.starts_with(DEEP));
             if check.faults.is_empty() {
                 let text = format!("{DEEP} to be checked against the schema; write it flatter");
@@ -76,7 +75,7 @@ impl SchemaChecker {
         check.faults
     }
 
-    /// The faults of `value` as the member `name` of the object that the schema describes.
+    /// The faults of `value`, if `value` were the member `name` of the object that the schema describes.
     pub fn faults_of(&self, name: &str, value: &Value) -> Vec<ValueFault> {
         let rules = self.node(self.root).object.as_deref();
         let Some(property) = rules.and_then(|rules| rules.property(name)) else {
@@ -372,7 +371,7 @@ impl<'a> ValueCheck<'a> {
         }
     }
 
-    /// Lists the faults of a value that fits none of the choices. The faults are those for the choice that the model
+    /// Lists the faults of a value that fits no choice. The listed faults are the faults for the choice that the model
     /// probably meant.
     #[cold]
     fn none_fits(

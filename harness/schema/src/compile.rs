@@ -553,7 +553,7 @@ impl<'a> SchemaCompiler<'a> {
         };
         let mut says = rules.least.is_some() || rules.most.is_some() || rules.unique;
         // Before draft 2020-12, a list in `items` was for the first items, and `additionalItems`
-        // for the others.
+        // was for the remaining items.
         let (first, behind) = match map.get("items") {
             Some(Value::Array(first)) => (Some(("items", first)), "additionalItems"),
             _ => (

@@ -222,8 +222,8 @@ fn property(
     let with_example = written.map(|written| format!("{description} ({written})"));
     let description = with_example.as_deref().unwrap_or(description);
     let description = match schema.get("description").and_then(Value::as_str) {
-        // The descriptions of an enum's names are kept after the parameter's description. Other
-        // descriptions of the type are replaced.
+        // For an enum, the descriptions of its names are kept and follow the parameter's
+        // description. Other descriptions of the type are replaced.
         Some(about) if about.starts_with(NAMES) => format!("{description}\n{about}"),
         Some(about) => match about.split_once(&format!("\n{NAMES}")) {
             Some((_, names)) => format!("{description}\n{NAMES}{names}"),

@@ -733,7 +733,7 @@ fn choices_are(map: &Map<String, Value>, kinds: &Value) -> bool {
     })
 }
 
-/// Whether the schema allows this type, alone or among others.
+/// Whether the schema allows this type, alone or among other types.
 fn is(map: &Map<String, Value>, kind: &str) -> bool {
     match map.get("type") {
         Some(Value::String(one)) => one == kind,

@@ -61,8 +61,8 @@ use harness_core::journal::{
 /// Appended facts survive any end of the process, even `kill -9`. They also survive a crash of the system or a power
 /// failure, unless [`SqliteBuilder::synchronous`] is changed.
 ///
-/// Several processes may have the file open at the same time, and one process several times. The file must be on a disk
-/// of this machine, because SQLite's write-ahead log does not work over a network. Beside `chats.db` there are two more
+/// The file may be open several times at once, in one process and in several processes. The file must be on a disk of
+/// this machine, because SQLite's write-ahead log does not work over a network. Beside `chats.db` there are two more
 /// files, `chats.db-wal` and `chats.db-shm`. Move and copy all three together. If one of them is deleted, moved or
 /// replaced while the file is open, calls fail and write nothing more: drop all journals of the file, and open it
 /// again. While conversations are held, there is also the folder `chats.db-lives`.

@@ -66,7 +66,7 @@ impl OpenJournals {
         Err(io::ErrorKind::NotFound.into())
     }
 
-    /// Gives the users who may use the database, and no others, access to the folder.
+    /// Gives access to the folder to exactly those users who may use the database.
     #[cfg(unix)]
     fn share(&self, folder: &mut DirBuilder, file: &mut OpenOptions) {
         use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};

@@ -94,8 +94,8 @@ fn cells(c: char, category: GeneralCategory) -> usize {
     if narrow.contains(&width) && !symbol { 1 } else { 2 }
 }
 
-/// Whether a mark is certainly drawn onto this character, which must be a letter outside ASCII. An ASCII letter with a
-/// mark exists as a single character.
+/// Whether a mark is certainly drawn onto this character. This is true only for letters outside ASCII. An ASCII letter
+/// with a mark exists as a single character.
 pub(super) fn carries_marks(c: char) -> bool {
     !c.is_ascii() && is_letter(c)
 }
