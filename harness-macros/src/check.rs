@@ -179,8 +179,8 @@ fn check_idempotent(args: &ToolArgs, side_effects: Option<&[&str]>, errors: &mut
     }
 }
 
-/// The maximum number of parameters of a tool with `reconcile`, because a trait is implemented for each number of
-/// parameters.
+/// The maximum number of parameters of a tool with `reconcile`. The limit exists because a trait has one implementation
+/// for each number of parameters.
 const RECONCILED: usize = 15;
 
 /// Reports a `reconcile` function that would never be called.

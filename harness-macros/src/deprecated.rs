@@ -1,4 +1,4 @@
-//! The definition of a deprecated tool, which names the deprecated function without causing the `deprecated` lint.
+//! The definition of a deprecated tool. It names the deprecated function without causing the `deprecated` lint.
 
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::quote;

@@ -1,4 +1,4 @@
-//! Writes the expansion. It contains only constants, names that cannot collide with names of the user, and paths in
+//! Writes the expansion. It contains only constants, names that cannot collide with the user's names, and paths in
 //! `__private`.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
@@ -159,8 +159,8 @@ pub(crate) fn definition(
     }
 }
 
-/// The call that sets the maximum number of concurrent calls, and a rule that the number is not 0 if only rustc knows
-/// the number.
+/// The call that sets the maximum number of concurrent calls. If only rustc knows this number, also a rule that the
+/// number is not 0.
 fn at_once(
     most: &Expr,
     owned: &impl Fn(&TokenStream) -> TokenStream,

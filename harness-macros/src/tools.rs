@@ -109,8 +109,8 @@ fn entries(list: TokenStream, errors: &mut Errors) -> Vec<ListedTool> {
     entries
 }
 
-/// The type to which a method belongs, if the path's second last name begins with an upper-case letter, as type names
-/// do.
+/// The type to which a method belongs. The second last name of the path is a type if it begins with an upper-case
+/// letter.
 fn owner(path: &Path) -> Option<&syn::Ident> {
     let owner = &path.segments.iter().rev().nth(1)?.ident;
     owner.unraw().to_string().starts_with(char::is_uppercase).then_some(owner)

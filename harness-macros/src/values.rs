@@ -437,8 +437,8 @@ impl FromMeta for ReviewValue {
     }
 }
 
-/// The value of the key `reconcile`: the path of the function that finds out whether a call in doubt happened. rustc
-/// checks its signature.
+/// The value of the key `reconcile`: the path of a function. If it is in doubt whether a call happened, this function
+/// finds out. rustc checks its signature.
 pub(crate) struct ReconcileValue(pub(crate) ExprPath);
 
 impl FromMeta for ReconcileValue {

@@ -62,11 +62,11 @@ impl PostgresBuilder {
         self
     }
 
-    /// Allows the password to be sent in cleartext or as MD5 over TLS, if the server requests that. Use it for a server
-    /// that does not check the password itself (LDAP, PAM, RADIUS), for tokens of a cloud provider in place of a
-    /// password, and for a role whose password is stored as MD5. The server's certificate is checked, but the server
-    /// then learns enough to log in elsewhere as that role. Default: [`connect`](Self::connect) fails if the server
-    /// requests such a form.
+    /// Allows the password to be sent in cleartext or as MD5 over TLS, if the server requests this form. Use this for a
+    /// server that does not check the password itself (LDAP, PAM, RADIUS), for tokens of a cloud provider in place of a
+    /// password, and for a role whose password is stored as MD5. The server's certificate is checked. But the server
+    /// learns enough to log in elsewhere as the role of the journal. Default: [`connect`](Self::connect) fails if the
+    /// server requests such a form.
     #[must_use]
     pub fn allow_plain_password_over_tls(mut self) -> Self {
         self.plain_password = self.plain_password.max(PlainPassword::OverTls);

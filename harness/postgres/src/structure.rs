@@ -118,7 +118,7 @@ select id from unnest($1::text[], $2::bigint[]) as it(id, key)
 where not pg_try_advisory_xact_lock(key) limit 1";
 
 /// Gives each remaining fork the facts that it shares with the deleted conversations. The new base of the fork is the
-/// next remaining conversation in its chain of bases, if there is one.
+/// first conversation in its chain of bases that is not deleted. If all of them are deleted, the fork has no base.
 const LEAVE: &str = "
 with recursive going(fork, id, base, first, behind) as (
     select fork.id, gone.id, gone.base, gone.shared, fork.shared

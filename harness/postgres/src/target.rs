@@ -193,8 +193,8 @@ fn is_socket(config: &Config) -> bool {
     config.get_hosts().first().is_some_and(is_unix)
 }
 
-/// On a Unix socket, the form in which the server requests the password is not checked, because the owner of the folder
-/// decides who can be the server. So the folder must not be one in which every user can create sockets.
+/// On a Unix socket, every form of password request is allowed, because the owner of the folder decides who can be the
+/// server. So the folder must not allow every user to create sockets.
 #[cfg(unix)]
 fn check_sockets(config: &Config) -> Result<(), Error> {
     use std::os::unix::fs::PermissionsExt as _;

@@ -159,8 +159,8 @@ pub enum ClientError {
     },
     /// The engine could not be reached, or its response could not be read. The request may have been executed. Repeat a
     /// message with the same key. Requests without a key can be repeated, too: a second [`Conversation::decide`] or
-    /// [`Conversation::settle`] is refused if the first one counted. If [`Conversation::stop`] is repeated, both stops
-    /// may count, and a worker may execute the first one at any later time.
+    /// [`Conversation::settle`] is refused if the first call had an effect. If [`Conversation::stop`] is repeated, both
+    /// stops may have an effect, and a worker may execute the first stop at any later time.
     Unreachable(reqwest::Error),
 }
 
@@ -287,8 +287,8 @@ impl Conversation {
         self.post(&["facts"], None, &from).await
     }
 
-    /// Whether a run has ended; `None` if the engine does not know it. Only the engine's own error counts, because a
-    /// proxy in front of the engine may fail, too.
+    /// Whether a run has ended; `None` if the engine does not know the run. An error counts only if the engine itself
+    /// has sent it, because a proxy in front of the engine may fail, too.
     async fn is_over(&self, run: &str) -> Result<Option<bool>, ClientError> {
         let response = self.of_run(run, "output").await?;
         let (status, text) = (response.status(), response.text().await?);
@@ -385,11 +385,12 @@ impl Conversation {
         self.post_command(&Command::Decided(approval)).await
     }
 
-    /// Gives the outcome of a call that waits for a result or an answer, and the run continues. For a call that waits
-    /// for a decision, use [`decide`](Self::decide). This returns when the outcome is stored, as `decide` does.
+    /// Gives the outcome of a call that waits for a result or an answer, and continues the run. For a call that waits
+    /// for a decision, use [`decide`](Self::decide). Like `decide`, this function returns when the outcome is stored.
     ///
     /// # Errors
-    /// Fails with [`ClientError::Refused`] if the outcome does not count, or has more than 30 MiB.
+    /// Fails with [`ClientError::Refused`] if the call no longer waits for this outcome, or if the outcome has more
+    /// than 30 MiB.
     pub async fn settle(&self, settlement: Settlement) -> Result<String, ClientError> {
         self.post_command(&Command::Settled(settlement)).await
     }

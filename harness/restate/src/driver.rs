@@ -35,7 +35,7 @@ pub struct Conversations {
 type EachRun = dyn Fn(&str, &str, Steps) -> Steps + Send + Sync;
 
 impl Conversations {
-    /// Serves this agent. `ingress_at` is the URL of the engine's ingress. Through it, the worker learns of a stop at
+    /// Serves this agent. `ingress_at` is the URL of the engine's ingress. The worker uses it to learn of a stop at
     /// once, even in the middle of a step.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl Conversations {
     }
 
     /// Sets a function that is called with the name of each step, prefixed by `before`, `after` and `kept`. Use it for
-    /// logs, and for tests that kill the process there. A panic in the function is ignored.
+    /// logs, and for tests that kill the process at a step. A panic in the function is ignored.
     #[must_use]
     pub fn on_step(mut self, called: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_step = Arc::new(called);

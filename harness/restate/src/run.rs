@@ -66,7 +66,7 @@ impl<'a> ConversationRun<'a> {
             // is refused later.
             self.drive().await?;
             if waits {
-                // Other stops that exist already are also ignored: they came while this message was queued, and were
+                // Other stops that already exist are also ignored. They came while this message was queued, and were
                 // meant for the waiting run.
                 let (bells, bell) = (bells(self.of, self.ctx), self.turn.bell.clone());
                 let stops =

@@ -1,5 +1,5 @@
-//! Limits the data that the engine gets. The engine sends a step, and also all facts of a conversation, in one message
-//! of at most 32 MB, and retries larger ones endlessly.
+//! Limits the data that the engine gets. The engine sends each step in one message, and also sends all facts of a
+//! conversation in one message. Such a message may have at most 32 MB. The engine retries larger messages endlessly.
 
 use harness::journal::Envelope;
 

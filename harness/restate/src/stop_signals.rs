@@ -150,14 +150,14 @@ fn named(bell: &str, lost: u32) -> String {
 pub(crate) struct StopWatcher {
     /// Completes when the run is stopped.
     pub(crate) heard: Shared<BoxFuture<'static, ()>>,
-    /// Completes when it is known whether the run had been stopped before it began to listen. `heard` must be polled
-    /// for this.
+    /// Completes when it is known whether the run was stopped before it began to listen. `known` completes only while
+    /// `heard` is polled.
     pub(crate) known: Shared<BoxFuture<'static, ()>>,
 }
 
 impl StopWatcher {
-    /// Runs `act`, unless the run is stopped before `act` has ended. With `knows`, the future also waits until it is
-    /// known whether the run had been stopped before it began.
+    /// Runs `act`, and drops it if the run is stopped before `act` has ended. With `knows`, the future also waits until
+    /// it is known whether the run was stopped before it began.
     pub(crate) async fn unless(
         self,
         steps: Arc<RwLock<Steps>>,
@@ -229,8 +229,8 @@ impl BellList {
     }
 
     /// Follows the list from this bell to its last bell. Each failed request is repeated up to `tries` times. Fails if
-    /// the last bell is not reached, because a stop that was not seen would count for a later run. A caller that does
-    /// not need the list passes 0.
+    /// it does not reach the last bell, because an overlooked stop would take effect on a later run. A caller that does
+    /// not need the whole list passes 0.
     async fn walk(&self, from: &str, tries: u32) -> Result<BellsAhead, String> {
         let (mut behind, mut bell, mut lost) = (from.to_owned(), from.to_owned(), 0);
         let (mut stops, mut failures) = (Vec::new(), 0);
@@ -471,8 +471,9 @@ async fn follow<'a>(
     }
 }
 
-/// Sends a signal to a bell, without waiting for the bell's result. An operator's `cancel` does not end this function,
-/// because the turn has to be passed on. The second value is whether there was a `cancel`, which is reported only once.
+/// Sends a signal to a bell, without waiting for the bell's result. If an operator cancels this invocation, this
+/// function still continues, because the turn has to be passed on. The second value is whether there was such a
+/// `cancel`. The engine reports a `cancel` only once.
 async fn ring<'a>(
     ctx: &impl ContextClient<'a>,
     conversation: &str,

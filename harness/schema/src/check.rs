@@ -22,8 +22,8 @@ use super::{
     words,
 };
 
-/// The maximum number of faults listed for one argument. A model that made more faults has to rewrite the argument
-/// anyway.
+/// The maximum number of faults listed for one argument. If there are more faults, the model has to rewrite the
+/// argument anyway.
 const MOST: usize = 16;
 
 /// The maximum number of faults listed in total.
@@ -134,8 +134,8 @@ struct ValueCheck<'a> {
     steps: usize,
     /// The work of pattern searches so far, in bytes of text times KiB of compiled pattern.
     searched: usize,
-    /// Whether a part of the value was skipped because the check took too long. Such a pass has no result, because a
-    /// `not` could invert the result of the skipped part.
+    /// Whether a part of the value was skipped because the check took too long. Then the pass has no result: a `not`
+    /// could invert the result of the skipped part.
     overrun: bool,
     /// Whether a part of the value was skipped because it is nested too deeply.
     too_deep: bool,
@@ -432,8 +432,8 @@ impl<'a> ValueCheck<'a> {
         let StringRules { shortest, longest, pattern } = rules;
         let mut fits = true;
         if shortest.is_some() || longest.is_some() {
-            // Counting characters is avoided if the number of bytes decides: a text has at most as many characters as
-            // bytes, and at least a quarter as many.
+            // Characters are counted only if the number of bytes is not sufficient to decide. A text has at most as
+            // many characters as bytes, and at least a quarter as many.
             let bytes = text.len() as u64;
             let is_sure = shortest.is_none_or(|shortest| bytes / 4 >= shortest)
                 && longest.is_none_or(|longest| bytes <= longest);
@@ -684,8 +684,8 @@ impl<'a> ValueCheck<'a> {
     /// Whether the name of a member fits `propertyNames`.
     fn name(&mut self, names: NodeId, name: &str, place: &ValuePlace<'_>, depth: usize) -> bool {
         let text = Value::from(name);
-        // A separate check without the shared cache: the cache identifies values by address, and this temporary value's
-        // address may be used again.
+        // A separate check, because the cache identifies values by address. The address of this temporary value may be
+        // used again.
         let mut check = ValueCheck {
             lenient: self.lenient,
             steps: self.steps,
@@ -705,8 +705,8 @@ impl<'a> ValueCheck<'a> {
         })
     }
 
-    /// Whether a member is evaluated by this part of the schema, or by a part that applies to the same object and
-    /// accepts it. Parts in `seen` were already searched.
+    /// Whether this part of the schema evaluates a member. A part that applies to the same object and accepts the
+    /// object counts, too. Parts in `seen` were already searched.
     fn covers_member(
         &mut self,
         node: &'a SchemaNode,

@@ -1,7 +1,7 @@
-//! Closes the objects in the schemas of types: the schema forbids members that the type does not
-//! have. `serde` ignores unknown members, so without this rule a member that the model wrote would
-//! be lost unnoticed. A struct that keeps other members (`#[serde(flatten)]` of a map) allows them
-//! in its own schema.
+//! Closes the objects in the schemas of types: a closed schema forbids members that the type does
+//! not have. `serde` ignores unknown members. So without a closed schema, an unknown member from
+//! the model would be lost unnoticed. A struct that stores unknown members (`#[serde(flatten)]` of
+//! a map) allows them in its own schema.
 
 use std::collections::BTreeSet;
 

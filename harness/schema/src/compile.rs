@@ -1,5 +1,5 @@
-//! Compiles a schema once, so that checking a value reads no keywords: every part of the schema
-//! becomes a node, and every reference becomes the index of a node.
+//! Compiles a schema once: every part of the schema becomes a node, and every reference becomes the
+//! index of a node. So a check of a value reads no keywords.
 
 use std::{
     collections::{HashMap, HashSet},

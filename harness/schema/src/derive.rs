@@ -122,8 +122,8 @@ pub fn schema_of<'a>(members: impl Iterator<Item = MemberSchema<'a>>) -> Derived
     DerivedSchema { told, checked }
 }
 
-/// The name of the member that holds an answer which is not an object. Vendors accept only objects,
-/// so other answers are wrapped.
+/// The name of the member that contains a wrapped answer. Vendors accept only objects, so an answer
+/// that is not an object is wrapped in an object.
 pub const WRAPPED: &str = "answer";
 
 /// The derived schema of an answer.
@@ -312,8 +312,8 @@ fn tidy_object(schema: &mut Map<String, Value>) {
     }
 }
 
-/// An example of a date, a time or a duration. The name of the format does not show whether the
-/// time zone may be missing, and vendors support few formats.
+/// An example of a date, a time or a duration. The example shows the model the time zone, which the
+/// name of the format does not show, and also works with vendors that do not support the format.
 fn written_as(schema: &Value) -> Option<&'static str> {
     Some(match schema.get("format")?.as_str()? {
         "date-time" => "such as 2026-11-21T14:30:00Z",

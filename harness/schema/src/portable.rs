@@ -229,8 +229,8 @@ impl SchemaMender {
         }
     }
 
-    /// Makes one list of required members. In draft 3, each member has its own boolean `required`, which is moved into
-    /// the list.
+    /// Makes one list of required members. In draft 3, each member has its own boolean `required`. These booleans are
+    /// replaced by entries of the list.
     fn required(&self, map: &mut Map<String, Value>) {
         let mut own = Vec::new();
         if let Some(Value::Object(properties)) = map.get_mut("properties") {

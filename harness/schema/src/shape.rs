@@ -43,8 +43,8 @@ impl SchemaChecker {
         has(value, &is_float) && self.shape(self.root, value, OtherNotation::Float)
     }
 
-    /// Like [`integers`](Self::integers), for `value` as the member `name` of the object that the
-    /// schema describes.
+    /// Like [`integers`](Self::integers), for a value that is the member `name` of the object that
+    /// the schema describes.
     pub fn integers_of(&self, name: &str, value: &mut Value) -> bool {
         let rules = self.node(self.root).object.as_deref();
         let property = rules.and_then(|rules| rules.property(name));

@@ -77,7 +77,7 @@ impl ToolSchema {
     /// [`NotStrict`] with the place, if the schema contains a map with arbitrary keys, a tuple, a
     /// value of any type, several schemas for one value, or an invalid type or reference; if it
     /// exceeds a limit of the vendor; or if a type contains itself and the vendor does not support
-    /// that.
+    /// recursive types.
     ///
     /// ```
     /// use harness::{tool, tool::StrictForm};

@@ -81,7 +81,7 @@ pub struct SqliteJournal {
 #[non_exhaustive]
 pub enum SqliteSynchronous {
     /// A commit waits until the disk confirms the write. Appended facts survive the end of the process, a crash of the
-    /// system, and a power failure, provided that the disk reports truthfully.
+    /// system, and a power failure, if the disk confirms only writes that are durable.
     #[default]
     Full,
     /// A commit waits until the operating system has the write, which takes a small fraction of the time. Appended
@@ -115,7 +115,7 @@ impl SqliteBuilder {
         self
     }
 
-    /// Sets the size, in bytes, to which this connection may let the file grow. Default: no limit. A call that would
+    /// Sets the maximum size of the file, in bytes, for writes of this connection. Default: no limit. A call that would
     /// exceed the limit fails, and the file keeps its content. The limit is rounded down to whole pages. A file that is
     /// already larger can be read but does not grow.
     #[must_use]

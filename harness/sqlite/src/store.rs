@@ -69,8 +69,8 @@ impl SqliteStore {
         })
     }
 
-    /// Writes without waiting for the disk. Used for leases, which a crash of the system ends anyway, and for data that
-    /// a later write makes durable.
+    /// Writes without waiting for the disk. This is used for leases, because a crash of the system ends them anyway,
+    /// and for data that a later write makes durable.
     pub(super) fn noting<T>(
         &mut self,
         work: impl FnOnce(&Transaction<'_>, &Path, &mut LeaseTable) -> Result<T, SqliteFault>,
@@ -115,8 +115,8 @@ impl SqliteStore {
             let transaction = db.transaction_with_behavior(behavior)?;
             // A transaction that is dropped without a commit is rolled back.
             let done = work(&transaction, path, holds)?;
-            // A commit may also copy the log into the file, so the check comes before it: the log may no longer belong
-            // to this file.
+            // The check comes before the commit, because a commit may also copy the log into the file. If the log was
+            // replaced, it no longer belongs to this file.
             files.ensure_there()?;
             transaction.commit()?;
             // This second check ensures that the committed data is in the files that other connections read.

@@ -1,5 +1,5 @@
-//! A terminal: which device it is, the lock by which processes use it one after the other, and whether another program
-//! has written to it.
+//! A terminal: its identity, a lock that lets only one process use it at a time, and reports of writes by other
+//! programs.
 
 use std::{
     ffi::OsStr,

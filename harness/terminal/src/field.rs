@@ -116,8 +116,8 @@ impl FormField {
         self.schema.get("default").filter(|value| self.faults(value).is_empty())
     }
 
-    /// Adds the requester's description of the field, on rows with a bar, and then what to type, on a row without a
-    /// bar.
+    /// Adds two parts: the requester's description of the field, on rows with a bar, and the instruction what to type,
+    /// on a row without a bar.
     pub(super) fn tell(&self, sheet: &mut RowSheet) {
         sheet.line("field", &self.name);
         if let Some(title) = self.word("title") {

@@ -23,8 +23,8 @@ pub(super) enum CharacterLook {
 /// Characters in the categories of letters and symbols that are drawn as nothing.
 const BLANK: [char; 5] = ['\u{2800}', '\u{fffc}', '\u{13441}', '\u{13442}', '\u{1d159}'];
 
-/// Other characters that do not look like what they are: two look like another character, one is drawn as three, and
-/// terminals draw one as nothing.
+/// Other characters that do not look like what they are. Two of them look like another character, one is drawn as three
+/// characters, and one is drawn as nothing.
 const ODD: [char; 4] = ['\u{387}', '\u{17a4}', '\u{17d8}', '\u{a8fa}'];
 
 pub(super) fn look_of(c: char) -> CharacterLook {

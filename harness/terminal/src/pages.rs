@@ -294,8 +294,8 @@ fn words_between(page: usize, pages: usize, more: usize) -> String {
     format!("Page {page} of {pages}, {more} {rows} more: [Enter] next page, [e]nd, [n]o:")
 }
 
-/// Writes a prompt in the rows that were counted for it, and drops earlier keys. `words` is a text of this program, all
-/// ASCII.
+/// Writes a prompt in the rows that were reserved for it, and drops earlier keys. `words` is an ASCII text of this
+/// program.
 pub(super) fn prompt(talk: &TerminalTalk, words: &str, size: TerminalSize) -> Result<(), TalkEnd> {
     talk.write_prompt(format!("{} ", broken(words, size.columns).join("\r\n")).as_bytes())
 }

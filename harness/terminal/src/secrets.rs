@@ -231,9 +231,9 @@ static SIGNS: LazyLock<SecretSigns> = LazyLock::new(|| {
     SecretSigns { inside: folded(&INSIDE), at_the_end: folded(&AT_THE_END), whole: folded(&WHOLE) }
 });
 
-/// Whether a text mentions a password, a token, a key, a code for signing in, or payment data: anywhere in the text, in
-/// the singular or plural, with look-alike letters and digits, and with invisible characters in between. A needless
-/// warning costs less than a missing warning.
+/// Whether a text mentions a password, a token, a key, a code for signing in, or payment data. The words may be
+/// anywhere in the text, in the singular or plural, with look-alike letters and digits, and with invisible characters
+/// in between. A needless warning costs less than a missing warning.
 pub(super) fn has_words_of_a_secret(text: &str) -> bool {
     let is_digit_letter = |c: char| matches!(c, '0' | '1' | '3' | '4' | '5' | '7' | '@' | '$');
     let names = |text: &str| mentions(&words(text));

@@ -34,7 +34,8 @@ use harness_core::{
     tool::Preview,
 };
 
-/// The number of columns of a label, of a label with its bar (`MARGIN`), and of the narrowest screen (`NARROWEST`).
+/// The number of columns of a label (`LABEL`), of a label with its bar (`MARGIN`), and of the narrowest screen
+/// (`NARROWEST`).
 const LABEL: usize = 8;
 const MARGIN: usize = LABEL + 3;
 pub(super) const NARROWEST: usize = MARGIN + 1 + 24;

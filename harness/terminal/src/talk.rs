@@ -1,4 +1,4 @@
-//! A dialogue with a person at a terminal: it writes and reads until the request is answered or withdrawn. After that
+//! A dialogue with a person at a terminal. It writes and reads until the request is answered or withdrawn. After that,
 //! it neither writes to the terminal nor takes keys from it.
 
 use std::{
@@ -222,8 +222,8 @@ impl TerminalTalk {
         }
     }
 
-    /// The next typed line; `None` at the end of the input. It also works if another part of the program has switched
-    /// off line mode and echo.
+    /// The next typed line; `None` at the end of the input. This also works if another part of the program has switched
+    /// off the line mode and the echo of the terminal.
     pub(super) fn line(&self) -> Result<Option<String>, TalkEnd> {
         let mut line = Vec::new();
         loop {

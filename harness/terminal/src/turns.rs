@@ -15,8 +15,8 @@ use super::{device::TerminalId, talk::TerminalTalk};
 #[derive(Debug, Default)]
 pub(super) struct PreviousQuestion {
     /// The dialogue of the request, if it was withdrawn while it was on the screen. A key for that request may still
-    /// arrive. While this value keeps the terminal open, the system does not give its device number to another
-    /// terminal.
+    /// arrive. This value keeps the terminal open, so that the system does not give the terminal's device number to
+    /// another terminal.
     pub(super) taken_back: Option<Arc<TerminalTalk>>,
     /// The conversation from which the request came.
     pub(super) conversation: Option<String>,

@@ -1,5 +1,5 @@
-//! Text in the form for a person: visible characters unchanged, and everything else escaped so that it can be read
-//! back.
+//! Text in a form for a person: visible characters are unchanged, and all other characters are escaped. The original
+//! text can be restored from this form.
 //!
 //! The escaped form is unambiguous: `\u{1b}` is a character by its number, `\{3000 spaces}` is a run of one character,
 //! and a backslash that could be read as the beginning of such an escape is written as `\u{5c}`.

@@ -54,8 +54,8 @@ pub enum JournalFault {
     StopBefore,
     /// The call takes effect and never returns.
     StopAfter,
-    /// The call is executed twice and returns the second result. For an append, that is a conflict
-    /// with the caller's own facts.
+    /// The call is executed twice and returns the second result. If the call is an append, the
+    /// second result is a conflict with the caller's own facts.
     Repeat,
     /// The call is executed after this time on tokio's clock.
     Delay(Duration),

@@ -42,8 +42,8 @@ impl CheckedStore {
         Ok(name)
     }
 
-    /// The head that a conversation had after `count` facts. If it never had that many, an invented head with `count`
-    /// facts.
+    /// The head that a conversation had after `count` facts. If the conversation never had `count` facts, returns an
+    /// invented head with this number of facts.
     pub(super) async fn head_at(&self, name: &str, count: u64) -> Result<Head, String> {
         let read = self.one.read(name, 0).await.seen("read")?;
         Ok(read.head_at(count).unwrap_or(Head { facts: count, ..read.head }))

@@ -42,8 +42,8 @@ pub(super) struct ConversationHistory {
     known: BTreeMap<u64, String>,
     /// The ids of the calls whose start is in the journal.
     started: BTreeSet<String>,
-    /// The answers that `send` has returned and that were not yet found in the facts of the next process: the number of
-    /// facts, a hash of the conversation up to there, and the text.
+    /// The answers that `send` has returned. An answer is removed when it is found in the facts of the next process.
+    /// Each answer has the number of facts, a hash of the conversation with these facts, and the text.
     returned: Vec<(u64, u64, String)>,
 }
 

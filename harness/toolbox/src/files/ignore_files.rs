@@ -23,8 +23,8 @@ pub(super) struct IgnoreFiles {
     folders: Vec<FolderIgnoreRules>,
     read: usize,
     steps: u64,
-    /// The first ignore files that were too large or could not be read, and (`all_skipped`) the number of all such
-    /// files.
+    /// The first ignore files that were skipped because they were too large or unreadable (`skipped`), and the number
+    /// of all skipped ignore files (`all_skipped`).
     skipped: Vec<PathBuf>,
     all_skipped: usize,
     now: Vec<bool>,
@@ -339,8 +339,8 @@ const CLASSES: [(&[u8], &[ByteRange]); 12] = [
     (b"xdigit", &[(b'0', b'9'), (b'A', b'F'), (b'a', b'f')]),
 ];
 
-/// Parses the set after a `[`, and returns the rest after its `]`. `None` if the set has no end, or a class with an
-/// unknown name.
+/// Parses the set after a `[`, and returns the rest after its `]`. `None` if the set is not closed, or if it contains a
+/// class with an unknown name.
 fn one_of(line: &[u8]) -> Option<(GlobPiece, &[u8])> {
     let (negated, mut rest) = match line {
         [b'!' | b'^', rest @ ..] => (true, rest),

@@ -246,7 +246,8 @@ fn keep_owner_and_mode(file: &File, old: &Metadata) -> io::Result<()> {
     file.set_permissions(old.permissions())
 }
 
-/// The future path of a missing file: the existing part of its path without links, and the rest.
+/// The path that a missing file will have. Links in the existing part of the path are resolved. The missing part of the
+/// path follows unchanged.
 fn new_path(root: &RootFolder, path: &Path) -> io::Result<PathBuf> {
     for above in path.ancestors().skip(1) {
         let there = if above.as_os_str().is_empty() { Path::new(".") } else { above };

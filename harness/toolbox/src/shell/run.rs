@@ -21,8 +21,8 @@ use harness_core::{secret::CUT, tool::CancellationToken};
 
 /// The number of bytes that are read at once.
 const PIECE: usize = 16 * 1024;
-/// The maximum number of bytes that are read from a pipe after the end of the command. A pipe never holds as many, but
-/// a process that has left the group may write for ever.
+/// The maximum number of bytes that are read from a pipe after the end of the command. A pipe never contains this many
+/// bytes. But a process that has left the group may write for ever.
 const LAST_WORDS: usize = 2 * 1024 * 1024;
 
 /// The output of a command, so far or complete.

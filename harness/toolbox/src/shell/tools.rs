@@ -79,8 +79,8 @@ pub async fn bash(
     answer(command, None, &CommandVariables::default(), timeout_seconds, context).await
 }
 
-/// The tool `bash` with a folder and variables that the program chooses. In everything else it equals the function
-/// [`bash`](fn@bash).
+/// The tool `bash` with a folder and variables that the program chooses. In all other respects, it is equal to the
+/// function [`bash`](fn@bash).
 ///
 /// An agent requests an approval for each command, and denies all commands if it has no approver:
 ///
@@ -168,7 +168,7 @@ impl Bash {
     }
 
     /// Passes these variables of the program's environment to commands, with their values at the time when a command
-    /// starts. Their values may be printed by commands and read by the model.
+    /// starts. Commands may print these values, and the model may then read them.
     ///
     /// # Errors
     /// Fails if a name cannot be used for an environment variable.

@@ -10,8 +10,8 @@ use rustix::{
 
 use super::LOOKS;
 
-/// How often the search for new processes is repeated. More repetitions would not help against a process that replaces
-/// itself by a child faster than one search takes.
+/// How often the search for new processes is repeated. If a process replaces itself by a child faster than one search
+/// takes, more repetitions would not help.
 const ROUNDS: usize = 32;
 
 /// A process, with its data at the time of reading.
