@@ -47,7 +47,7 @@
 //! |---|---|
 //! | `sockets` (a default) | the module `client`: providers for Anthropic, OpenAI and compatible servers, over HTTP |
 //! | `terminal` | `policy::TerminalApprover` and `policy::TerminalForm` (Unix only), and `policy::visible` |
-//! | `toolbox` | the module `toolbox`: arithmetic, files inside one folder, shell commands, and pages of the web |
+//! | `toolbox` | the module `toolbox`: arithmetic, files inside one folder, and shell commands; `calc` has arithmetic alone |
 //! | `testing` | the module `testing`: a scripted provider, and a server that behaves like a vendor's |
 //! | `sqlite` | `journal::SqliteJournal`: conversations in a file |
 //! | `postgres` | `journal::PostgresJournal`: conversations in PostgreSQL |
@@ -96,7 +96,7 @@
     target_os = "unknown",
     any(
         feature = "sockets",
-        feature = "toolbox",
+        feature = "calc",
         feature = "terminal",
         feature = "testing",
         feature = "sqlite",
@@ -104,7 +104,7 @@
     )
 ))]
 compile_error!(
-    "on this target there are no sockets, files, processes or threads: the features `sockets` (a default), `toolbox`, \
+    "on this target there are no sockets, files, processes or threads: the features `sockets` (a default), `calc`, `toolbox`, \
      `terminal`, `testing`, `sqlite`, `postgres`, `async-openai`, `mcp` and `mcp-server` of harness cannot be used; \
      write `default-features = false` and bring a `Provider` of your own"
 );
@@ -157,7 +157,7 @@ pub use harness_mcp as mcp;
 pub use harness_providers::client;
 #[doc(inline)]
 pub use harness_providers::wire;
-#[cfg(feature = "toolbox")]
+#[cfg(feature = "calc")]
 #[doc(inline)]
 pub use harness_toolbox as toolbox;
 #[cfg(feature = "web")]

@@ -27,7 +27,7 @@ pub struct McpServerBuilder {
     version: Option<McpVersion>,
     #[cfg(feature = "oauth")]
     auth: Option<super::McpAuth>,
-    /// The error of a setting for the other kind of server, such as a header for a command.
+    /// The error message for a setting that does not fit the kind of server, such as a header for a command.
     fault: Option<String>,
 }
 
@@ -114,7 +114,7 @@ impl McpServerBuilder {
     }
 
     /// Sets how the program obtains a token if the server requires authorization. `connect` then waits until the person
-    /// has agreed. A call also waits if the authorization has ended.
+    /// has agreed. A call waits in the same way if the authorization has ended.
     #[cfg(feature = "oauth")]
     pub fn oauth(mut self, auth: super::McpAuth) -> Self {
         self.auth = Some(auth);
@@ -248,9 +248,9 @@ impl McpServerBuilder {
     ///
     /// # Errors
     /// Fails if a setting is not valid, if the server does not begin a session within 30 seconds or does not list its
-    /// tools within 30 more, if a required authorization cannot be obtained, and if [`effects`](Self::effects) names a
-    /// tool that the server does not have. The error shows the last lines of the process's standard error, at most
-    /// twenty.
+    /// tools within 30 more seconds, if a required authorization cannot be obtained, and if [`effects`](Self::effects)
+    /// names a tool that the server does not have. The error shows the last lines of the process's standard error, at
+    /// most twenty.
     #[cfg_attr(
         not(feature = "oauth"),
         allow(unused_mut, reason = "only the authorization is added")

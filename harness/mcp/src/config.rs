@@ -1,4 +1,5 @@
-//! Reads files in which users list their servers: under `mcpServers`, as several programs write it, or under `servers`.
+//! Reads files in which users list their servers: under `mcpServers`, the name that several programs use, or under
+//! `servers`.
 
 use std::{cell::RefCell, fmt, path::Path};
 
@@ -18,8 +19,8 @@ impl McpServer {
     /// members are ignored.
     ///
     /// Reading starts no server. The text cannot grant any trust: set on the returned builders what the tools may do.
-    /// But a server with a `command` runs any program as the user of this program, so start only what this user has
-    /// written or seen.
+    /// But a server with a `command` can run any program with the rights of this program's user, so start only servers
+    /// that this user has written or seen.
     ///
     /// ```
     /// use harness::mcp::McpServer;

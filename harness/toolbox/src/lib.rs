@@ -1,4 +1,5 @@
-//! Ready-made tools: arithmetic, files inside one folder, and shell commands. Feature `toolbox`.
+//! Ready-made tools: arithmetic, files inside one folder, and shell commands. Feature `toolbox`; the feature `calc` has
+//! [`calc`](fn@calc) alone, which builds quickly.
 //!
 //! | tool | declares | bounds |
 //! |---|---|---|
@@ -21,13 +22,18 @@
 )]
 
 mod arithmetic;
+#[cfg(feature = "files")]
 mod files;
+#[cfg(feature = "shell")]
 mod shell;
 
-#[cfg(unix)]
+pub use self::arithmetic::{CalcError, Number, calc};
+#[cfg(feature = "files")]
+#[cfg_attr(docsrs, doc(cfg(feature = "files")))]
+pub use self::files::{CodeFiles, Files};
+#[cfg(all(unix, feature = "shell"))]
+#[cfg_attr(docsrs, doc(cfg(feature = "shell")))]
 pub use self::shell::{Bash, bash};
-pub use self::{
-    arithmetic::{CalcError, Number, calc},
-    files::{CodeFiles, Files},
-    shell::{make_undumpable, supervise},
-};
+#[cfg(feature = "shell")]
+#[cfg_attr(docsrs, doc(cfg(feature = "shell")))]
+pub use self::shell::{make_undumpable, supervise};

@@ -47,7 +47,8 @@ impl ConversationSpending {
         self.guard.resume();
     }
 
-    /// Begins or continues the run of a fact that is read. `limits` are the limits in the fact, if it has any.
+    /// Handles a fact that begins a run or continues it with new limits. The run gets the limits in the fact. If
+    /// the fact has none, it gets the agent's limits.
     pub(crate) fn read_run(&mut self, agent: &Agent, limits: Option<&RunLimits>) {
         let (rails, limits) = match limits {
             Some(limits) => {

@@ -171,7 +171,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Applies the rejection of an answer after which the model answers again.
+    /// Applies the rejection of an answer. The model answers again.
     fn reject_answer(
         &mut self,
         message: &Message,
@@ -191,7 +191,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Applies the rejection of an answer after which no attempt is left.
+    /// Applies the rejection of an answer when no attempt is left. The run ends.
     fn end_unfit(&mut self, faults: &Vec<String>) -> Result<(), Error> {
         let wanted = self.checking()?;
         wanted.faults.clone_from(faults);
@@ -520,7 +520,7 @@ impl Machine {
         }
     }
 
-    /// Adds a message of the user to the transcript, together with the news that the model has not received
+    /// Adds a message of the user to the transcript, together with the reports that the model has not received
     /// yet.
     pub(super) fn tell(&mut self, message: &Message) -> Result<(), Error> {
         if self.news.is_empty() {
@@ -614,8 +614,8 @@ impl Machine {
         self.window.reads.extend(reading(calls).map(|number| (place, number)));
         let place = place.saturating_sub(1);
         self.window.long.extend(long(calls).map(|number| (place, number)));
-        // Some vendors replace the text of a search's result by the found tools, so the news are added to
-        // another result.
+        // Some vendors replace the text of a search's result by the found tools, so the reports are added to the
+        // result of another call.
         let is_read =
             |(_, result): &(usize, &mut ToolResult)| !self.window.is_search(result.call_id());
         let all = results.iter_mut().enumerate().rev();

@@ -1,4 +1,5 @@
-//! The instructions and tools of requests to a model whose reasoning is bound to them.
+//! The instructions and tools of requests to a model that accepts its earlier reasoning only after the same
+//! instructions and tools.
 
 use std::sync::Arc;
 
@@ -40,7 +41,7 @@ impl PrefixState {
         !self.added.is_empty()
     }
 
-    /// The current instructions: those of the last addition that has some, or else those of the prefix.
+    /// The current instructions. They are in the last addition that has instructions, or else in the prefix.
     fn system(&self) -> Option<&str> {
         let added = self.added.iter().rev().find_map(|it| it.system.as_deref());
         added.or_else(|| self.first.as_ref()?.system.as_deref())
@@ -77,7 +78,8 @@ impl PrefixState {
 }
 
 impl Machine {
-    /// The prefix of requests, which comes before the messages. `None` unless the model binds its reasoning.
+    /// The prefix of requests, which comes before the messages. `None` if the model accepts its reasoning after
+    /// any prefix.
     pub(crate) fn prefix(&self) -> Option<&Arc<Prefix>> {
         self.prefix.first.as_ref()
     }
@@ -87,7 +89,7 @@ impl Machine {
         &self.prefix.added
     }
 
-    /// The current instructions and tools of a model that binds its reasoning.
+    /// The current instructions and tools of a model that accepts its reasoning only after the same prefix.
     pub(crate) fn prefix_now(&self) -> (Option<&str>, Vec<&ToolSchema>) {
         (self.prefix.system(), self.prefix.tools())
     }

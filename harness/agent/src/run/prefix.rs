@@ -1,5 +1,5 @@
-//! The prefix of requests (instructions and tools) to a model whose reasoning is bound to it, when the program
-//! changes it.
+//! The prefix of requests (instructions and tools) to a model that accepts its earlier reasoning only after the
+//! same prefix. This file handles the changes that the program makes.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use harness_core::{
 };
 
 impl RunDriver<'_> {
-    /// The prefix of the next request, if the model's reasoning is bound to it. If the prefix has changed, the
-    /// change is recorded.
+    /// The prefix of the next request, if the model accepts its earlier reasoning only after the same prefix. If
+    /// the prefix has changed, the change is recorded.
     pub(crate) fn update_prefix(&mut self) -> Result<Option<Arc<SentPrefix>>, Error> {
         let binding = self.state.reasoning_binding()?;
         if !binding.is_bound && !self.state.machine.is_reasoning_refused() {
@@ -28,7 +28,10 @@ impl RunDriver<'_> {
         }
         let of = self.state.prefix_key();
         let known = self.state.requests.prefix.as_ref();
-        if let Some(sent) = known.filter(|sent| sent.of == of && sent.form == binding.form) {
+        let is_for = |sent: &&Arc<SentPrefix>| {
+            sent.of == of && sent.form == binding.form && sent.answer_tool == binding.answer_tool
+        };
+        if let Some(sent) = known.filter(is_for) {
             return Ok(Some(Arc::clone(sent)));
         }
         // The vendor continues its own answer only if nothing has changed.
@@ -41,7 +44,8 @@ impl RunDriver<'_> {
         Ok(self.state.requests.prefix.clone())
     }
 
-    /// Records that the vendor has refused reasoning. The request that is being answered was sent without it.
+    /// Records that the vendor has refused reasoning. The request was sent again without reasoning, and the
+    /// vendor answers that request.
     pub(crate) fn record_refused_reasoning(&mut self) -> Result<(), Error> {
         let Some(refusal) = self.request.reasoning_refused.take() else { return Ok(()) };
         let left_out = self.state.machine.messages_with_reasoning();
@@ -98,9 +102,23 @@ pub(crate) fn changed(fact: &Fact) -> Option<Event<'_>> {
 }
 
 impl ConversationState {
-    /// What the reasoning of the next answer is bound to.
+    /// The instructions and tools to which the model's next reasoning is bound: see [`ReasoningBinding`].
     fn reasoning_binding(&self) -> Result<ReasoningBinding, Error> {
-        self.binding_with(self.machine.wanted_schema(self.tools()))
+        let wanted = || self.machine.wanted_schema(self.tools());
+        let binding = self.binding_with(wanted())?;
+        let Some(first) = self.machine.prefix().filter(|first| first.form != binding.form) else {
+            return Ok(binding);
+        };
+        // A tool for the answer can be sent behind the messages; the vendor's format for it comes before them.
+        let by_tool = match wanted().filter(|_| self.can_append(&binding)) {
+            Some(wanted) => self.binding_with(Some(wanted.only_by_tool()))?,
+            None => return Ok(binding),
+        };
+        Ok(if by_tool.form == first.form { by_tool } else { binding })
+    }
+
+    fn can_append(&self, binding: &ReasoningBinding) -> bool {
+        binding.appends && !self.requests.must_not_append
     }
 
     fn binding_with(&self, wanted: Option<OutputSchema>) -> Result<ReasoningBinding, Error> {
@@ -127,10 +145,10 @@ impl ConversationState {
     }
 
     /// The tools that come before the messages.
-    fn tools_in_prefix(&self, binding: &ReasoningBinding) -> Vec<&ToolSchema> {
+    fn tools_in_prefix<'a>(&'a self, binding: &'a ReasoningBinding) -> Vec<&'a ToolSchema> {
         let own = self.tools().schemas().iter();
         let found = self.found_schemas().filter(|_| !binding.defers_tools);
-        own.chain(found).collect()
+        own.chain(found).chain(&binding.answer_tool).collect()
     }
 
     /// The tools that the model has found by searching and that are offered in this run.
@@ -156,7 +174,7 @@ impl ConversationState {
             return Some(all(left_out(), String::new()));
         };
         let ((system, known), tools) = (self.machine.prefix_now(), self.tools_in_prefix(binding));
-        let appends = binding.appends && !self.requests.must_not_append;
+        let appends = self.can_append(binding);
         // Additions that a provider cannot send would be lost.
         let has_new_form =
             first.form != binding.form || !appends && !self.machine.prefix_additions().is_empty();
@@ -197,7 +215,8 @@ impl ConversationState {
     }
 
     /// The prefix of the last request, for a request for a summary. Also returns whether earlier reasoning is
-    /// still valid after that prefix, since the request for the summary has no typed answer.
+    /// still valid after that prefix. It may not be, because a request for a summary never asks for a typed
+    /// answer.
     pub(crate) fn prefix_so_far(&self) -> Option<(SentPrefix, bool)> {
         let binding = self.binding_with(None).ok()?;
         let is_bound = binding.is_bound || self.machine.is_reasoning_refused();
@@ -219,7 +238,8 @@ impl ConversationState {
             false => SchemaCache::default(),
         };
         let is_offered = |name: &str| {
-            tools.schemas().iter().chain(self.found_schemas()).any(|tool| tool.name == name)
+            let offered = tools.schemas().iter().chain(self.found_schemas());
+            offered.chain(&binding.answer_tool).any(|tool| tool.name == name)
         };
         let hidden = known.iter().map(|tool| &tool.name).filter(|name| !is_offered(name));
         let in_place = |added: &PrefixAddition| {
@@ -229,6 +249,7 @@ impl ConversationState {
         Some(SentPrefix {
             of: self.prefix_key(),
             form: binding.form.clone(),
+            answer_tool: binding.answer_tool.clone(),
             system: first.system.clone(),
             hidden: hidden.cloned().collect(),
             schemas,

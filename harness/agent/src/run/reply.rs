@@ -208,7 +208,7 @@ impl Stopped {
     }
 
     /// The limit that has stopped the run: its kind, what it applies to, and how it was reached. `None` if no
-    /// limit has.
+    /// limit has stopped the run.
     pub fn limit(&self) -> Option<&LimitReached> {
         self.0.limit.as_ref()
     }

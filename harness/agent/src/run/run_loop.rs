@@ -27,7 +27,7 @@ use harness_core::{
 };
 
 impl RunDriver<'_> {
-    /// The result of a run that was finished in a process that is gone.
+    /// The result of a run that has ended in an earlier process.
     pub(crate) fn finished_reply(
         state: &mut ConversationState,
         outcome: Outcome,
@@ -95,7 +95,7 @@ impl RunDriver<'_> {
         match input {
             RunInput::Say(message) => {
                 message.check_sendable()?;
-                // Open calls of the run before do not run any more.
+                // Open calls of the previous run do not run any more.
                 if self.state.machine.is_going() {
                     self.find_out_first().await?;
                     self.settle()?;
@@ -135,7 +135,7 @@ impl RunDriver<'_> {
     }
 
     /// Records that a run which waited sends a request now. If the process ended during the request, no other
-    /// fact would show that an answer of unknown cost may have been made.
+    /// fact would show that the vendor may have charged for an answer.
     fn record_end_of_wait(&mut self) -> Result<(), Error> {
         if !self.state.has_waited || !self.state.machine.is_asking() {
             return Ok(());
@@ -435,7 +435,7 @@ impl RunDriver<'_> {
         steering.find_map(|by| Some((by.messages().pop_front()?, by.clone())))
     }
 
-    /// Whether the user has sent a message for which the run continues.
+    /// Whether the run has to continue, because the user has sent a message during the run.
     pub(crate) fn is_steered(&self) -> bool {
         let mut steering = self.state.options.iter().flat_map(|options| options.steering());
         steering.any(|steering| !steering.messages().is_empty())

@@ -35,7 +35,8 @@ pub(crate) enum RunSignal {
 }
 
 impl StopSignals {
-    /// For a run that begins now, or continues after it has already taken the time `taken`.
+    /// Creates the signals for a run that begins now, or that continues after it has already taken the time
+    /// `taken`.
     pub(crate) fn new(
         program: CancellationToken,
         guard: &RunGuard,

@@ -23,8 +23,8 @@ use harness_core::{
 };
 
 impl ConversationState {
-    /// Adds what the agents of open calls had spent in a process that is gone, as far as no fact of this
-    /// conversation records it.
+    /// Adds the spending of the agents of open calls in earlier processes, unless a fact of this conversation
+    /// records it.
     ///
     /// # Errors
     /// Fails if the journal cannot be read, because the spending of the agents is not known then. An agent
@@ -163,7 +163,8 @@ fn child_status<'a>(
             return Ok(ChildStatus::CanContinue);
         }
         for below in machine.waiting().filter_map(agent_of) {
-            // If the conversation below is gone, the agent of this level reports that.
+            // If that agent's conversation was deleted, the agent that called it has to continue and report
+            // this.
             if !matches!(awaited_status(journal, conversation, &below).await?, ChildStatus::Waiting)
             {
                 return Ok(ChildStatus::CanContinue);
@@ -222,8 +223,9 @@ async fn read_machine(journal: &dyn Journal, conversation: &str) -> Result<Optio
 /// cycle.
 const DEEPEST: usize = 256;
 
-/// Checks that an answer in this conversation will be used. If the conversation is that of an agent in a call,
-/// the call must still be open, at each level above.
+/// Checks that an answer in this conversation will be used. If an agent in a call has this conversation, the
+/// call must still be open. If the call itself is in an agent's conversation, the same is checked there, and so
+/// on.
 ///
 /// # Errors
 /// Fails with [`ErrorKind::NotWaiting`] if the answer will not be used, and with the journal's error if the

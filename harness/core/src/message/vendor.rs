@@ -35,8 +35,8 @@ impl VendorData {
         Ok(Self { wire: Cow::Owned(wire.into()), json: json.into() })
     }
 
-    /// Keeps `json`, which must be one JSON value. For decoders, which build `json` from values
-    /// that they have already parsed.
+    /// Keeps `json`, which must be one JSON value. This function is for decoders, which build `json` from values that
+    /// they have already parsed.
     pub fn of_value(wire: &'static str, json: String) -> Self {
         debug_assert!(
             serde_json::from_str::<&RawValue>(&json).is_ok_and(|it| it.get().len() == json.len()),

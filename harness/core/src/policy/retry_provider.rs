@@ -20,8 +20,8 @@ use crate::{
 
 /// A provider that wraps another one and retries its transient failures.
 ///
-/// The ready providers retry by themselves. Use this provider for providers of your own, or to set one policy for
-/// everything that it wraps: wrapped providers that would retry make one attempt each.
+/// The ready providers retry by themselves. Use this provider for providers of your own, or to set one policy for all
+/// providers that it wraps: a wrapped provider then makes only one attempt, even if it has a retry policy of its own.
 ///
 /// A call is retried only until the first event of the answer has been passed on. After that, a failure is passed on
 /// too (see [`RetryPolicy::after_output`] for the exception). Each wait is reported as [`StreamEvent::Retrying`] before

@@ -22,8 +22,8 @@ use crate::{
 /// asks for is over. After that, requests start with a gap between them. Each answer makes the gap shorter.
 ///
 /// All clones share one limit: give a clone to each agent. A call that waits for its retry does not count as in flight.
-/// This holds if the wrapped provider retries by itself, as the ready providers do, and if a
-/// [`RetryProvider`](super::RetryProvider) wraps this one: each attempt waits for a free slot.
+/// This holds if the wrapped provider retries by itself, as the ready providers do. It also holds if a
+/// [`RetryProvider`](super::RetryProvider) wraps this provider, because each attempt waits for a free slot.
 ///
 /// ```
 /// use harness::{Agent, policy::ThrottledProvider, testing::ScriptedProvider};

@@ -87,26 +87,29 @@ pub trait Provider: Send + Sync {
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a>;
 
     /// The secrets of the provider, such as its key. An agent removes them from tool results, error texts and traces. A
-    /// provider that wraps others must return their secrets. Default: none.
+    /// provider that wraps other providers must return their secrets. Default: none.
     fn secrets(&self) -> &Secrets {
         Secrets::none()
     }
 
     /// Whether the provider itself sends the model the schema of the [answer](Request::answer). If not (the default),
-    /// the agent writes the schema after the user's message. A provider that wraps others returns their value.
+    /// the agent writes the schema after the user's message. A provider that wraps another provider returns that
+    /// provider's value.
     fn tells_answer_schema(&self) -> bool {
         false
     }
 
     /// Whether the vendor can summarize a conversation by [`Request::asks_for_summary`]. If not (the default), the
-    /// agent sends no such request. A provider that wraps others returns their value.
+    /// agent sends no such request. A provider that wraps another provider returns that provider's value.
     fn has_vendor_summaries(&self) -> bool {
         false
     }
 
-    /// What the reasoning of the model is bound to, for requests with these settings, this answer and these tools.
-    /// `request` may come without its messages. By default nothing is bound: reasoning is then sent whatever has
-    /// changed before it. A provider that wraps others returns their value.
+    /// What the model's reasoning is bound to in requests with the settings, the answer schema and the tools of
+    /// `request`. `request` may have no messages. By default nothing is bound: reasoning is then sent even if something
+    /// before it has changed. A provider that wraps another provider returns that provider's value. A provider that
+    /// requests the answer through a tool [names the tool](ReasoningBinding::with_answer_tool), and then finds it among
+    /// the tools of the request.
     fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
         let _ = request;
         ReasoningBinding::default()

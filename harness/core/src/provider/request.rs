@@ -19,7 +19,8 @@ use crate::{
 /// A request can only be created from a transcript in which every call has a result.
 ///
 /// The request contains the failure counter of its call. A clone is the same call, also if it is sent again: failed
-/// attempts of one clone count for the other. For each further message to the model, create a new request.
+/// The request contains the failure counter of its call. A clone belongs to the same call, even if it is sent again:
+/// failed attempts of one clone count for the other. For each further message to the model, create a new request.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     system: Option<&'a str>,
@@ -31,10 +32,10 @@ pub struct Request<'a> {
     settings: Option<&'a Settings>,
     /// The answer may have at least this many tokens, even if `max_tokens` is lower.
     least_tokens: Option<u32>,
-    /// How many tokens are left in the model's window, and whether the default of a wire is also limited to this
-    /// number. A `max_tokens` that the settings contain is always limited to it.
+    /// How many tokens are left in the model's window, and whether this number also limits the default of a wire. It
+    /// always limits a `max_tokens` from the settings.
     room: Option<(u32, bool)>,
-    /// A reduced limit of tokens, after a refusal or for a summary. This limit also applies to the default of a wire.
+    /// A reduced limit of tokens, after a refusal or for a summary. It also limits the default of a wire.
     lowered: Option<u32>,
     answer: Option<&'a OutputSchema>,
     sent: Option<&'a EncodedPrefix>,
@@ -42,8 +43,8 @@ pub struct Request<'a> {
     thinking_from: usize,
     /// The messages that one model gets in place of `messages`.
     vendors: Option<VendorsView<'a>>,
-    /// The first message of the whole conversation. The outer `Option` is `Some` only if `messages` are those of
-    /// `vendors`.
+    /// The first message of the whole conversation. The outer `Option` is `Some` only if the messages of `vendors` have
+    /// replaced `messages`.
     began: Option<Option<&'a Message>>,
     /// Whether the request asks for a summary of the messages instead of an answer.
     summarizes: bool,
@@ -60,7 +61,7 @@ pub struct Request<'a> {
     reconnects: Option<bool>,
 }
 
-/// A conversation with a vendor's own summary, which only the model that made it can read.
+/// A conversation that begins with a vendor's own summary. Only the model that made the summary can read it.
 #[derive(Clone, Copy, Debug)]
 #[doc(hidden)]
 pub struct VendorsView<'a> {
@@ -74,7 +75,7 @@ pub struct VendorsView<'a> {
     pub words: Option<&'a Message>,
     /// The index of the first of `messages` whose thinking is sent.
     pub thinking_from: usize,
-    /// The index of the first message of the turn that was open when thinking was left out.
+    /// The index of the first message of the turn that was still open when earlier thinking was omitted.
     pub open_turn: usize,
 }
 
@@ -158,8 +159,8 @@ impl<'a> Request<'a> {
     }
 
     /// Limits `max_tokens` to this number, because more tokens do not fit into the window of the agent's model. The
-    /// default of a wire is limited only if `is_strict`. Most servers accept any default, and with an unchanged default
-    /// consecutive requests begin with the same bytes.
+    /// default of a wire is limited only if `is_strict` is set. Most servers accept any default, and an unchanged
+    /// default lets consecutive requests begin with the same bytes.
     #[doc(hidden)]
     pub fn with_room(mut self, tokens: Option<u32>, is_strict: bool) -> Self {
         self.room = tokens.map(|tokens| (tokens, is_strict));
@@ -197,23 +198,24 @@ impl<'a> Request<'a> {
     }
 
     /// Omits the thinking of all messages before this index. Use this after earlier messages have been replaced:
-    /// vendors refuse thinking unless it follows the same messages as when it was generated.
+    /// vendors refuse thinking if the messages before it differ from when it was generated.
     #[must_use]
     pub fn with_thinking_from(mut self, message: usize) -> Self {
         (self.thinking_from, self.open_turn) = (message, message);
         self
     }
 
-    /// Sets the first message of the turn that was open when thinking was left out. Some models refuse results without
-    /// the thinking before their calls, but accept this thinking after changed messages.
+    /// Sets the first message of the turn that was still open when earlier thinking was omitted. Some models refuse
+    /// results without the thinking before their calls. These models accept this thinking even if the messages before
+    /// it have changed.
     #[must_use]
     pub fn with_open_turn(mut self, message: usize) -> Self {
         self.open_turn = message.min(self.thinking_from);
         self
     }
 
-    /// Adds instructions and tools that changed during the conversation. Providers that [support
-    /// this](super::ReasoningBinding::appends) send each of them after the message that it names.
+    /// Adds instructions and tools that changed during the conversation. Each [`PrefixAddition`] names a message.
+    /// Providers that [support additions](super::ReasoningBinding::appends) send the addition after that message.
     #[must_use]
     pub fn with_additions(mut self, additions: &'a [PrefixAddition]) -> Self {
         self.additions = additions;
@@ -245,8 +247,8 @@ impl<'a> Request<'a> {
     }
 
     /// The request for this model of this provider. If the model has made a summary of its own (see the fact
-    /// `context_compacted`), its request begins with that summary, then has the summary's text and all later messages.
-    /// Any other model gets this request unchanged.
+    /// `context_compacted`), the returned request begins with that summary, followed by the summary's text and all
+    /// later messages. For any other model, the request is returned unchanged.
     pub fn for_model(&self, provider: &str, model: &str) -> Cow<'_, Self> {
         match &self.vendors {
             Some(view) if (view.provider, view.model) == (provider, model) => {
@@ -277,7 +279,7 @@ impl<'a> Request<'a> {
     }
 
     /// Adds the token that stops the run, so that the provider can close its connection as soon as the token is
-    /// cancelled. The caller watches the token, too: the stream need not report the cancellation, and yields nothing
+    /// cancelled. The caller also watches the token. So the stream need not report the cancellation, and yields nothing
     /// after it.
     #[must_use]
     #[doc(hidden)]
@@ -286,24 +288,25 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Marks that the caller retries by itself. A provider that would also retry then makes one attempt and reports its
-    /// failure. A provider that wraps another one and repeats requests marks each request, so that retries do not
-    /// multiply.
+    /// Marks that the caller retries by itself. A provider with a retry policy makes only one attempt for a marked
+    /// request, and reports its failure. A provider that wraps another provider and repeats requests marks each
+    /// request, so that retries do not multiply.
     #[must_use]
     pub fn retried_outside(mut self) -> Self {
         self.retried_outside = true;
         self
     }
 
-    /// Sets whether a reused connection that breaks may be replaced without an event. This overrides the provider's own
-    /// policy.
+    /// Sets whether the provider may replace a reused connection that breaks, without an event. This overrides the
+    /// provider's own policy.
     #[must_use]
     pub(crate) fn with_reconnects(mut self, reconnects: bool) -> Self {
         self.reconnects = Some(reconnects);
         self
     }
 
-    /// The same call for the provider with this index, if several may answer. Each provider counts its own attempts.
+    /// The same call for the provider with this index, if several providers may answer. Each provider counts its own
+    /// attempts.
     #[must_use]
     #[doc(hidden)]
     pub fn of_member(mut self, number: usize) -> Self {
@@ -338,8 +341,8 @@ impl<'a> Request<'a> {
     /// Whether the request is for the vendor's own summary of the messages instead of an answer. Only a provider that
     /// [has such summaries](super::Provider::has_vendor_summaries) gets such a request. The answer must contain one
     /// [vendor block](crate::message::Block::Vendor) and stop as [`Paused`](super::StopReason::Paused). Later requests
-    /// send this block in place of all messages of this request. Text in addition to the block is the summary for a
-    /// reader. Any other answer counts as no summary, and its text is the reason.
+    /// send this block in place of all messages of this request. Text in addition to the block is a summary that a
+    /// person can read. Any other answer counts as no summary, and its text as the reason.
     pub fn asks_for_summary(&self) -> bool {
         self.summarizes
     }
@@ -369,12 +372,13 @@ impl<'a> Request<'a> {
         self.settings
     }
 
-    /// The settings of the request, completed by those of the provider; `None` if the request has no settings.
+    /// The settings of the request. Values that are `None` come from `base`, the provider's settings. Returns `None` if
+    /// the request has no settings.
     pub fn settings_over(&self, base: &Settings) -> Option<Settings> {
         self.settings.map(|own| own.over(base))
     }
 
-    /// The maximum number of tokens for the answer with these settings. `default` is what the wire sends if
+    /// The maximum number of tokens for the answer with these settings. `default` is the number that the wire sends if
     /// `max_tokens` is not set.
     pub fn max_tokens(&self, settings: &Settings, default: Option<u32>) -> Option<u32> {
         let Settings { max_tokens: wished, .. } = settings;
@@ -425,13 +429,14 @@ impl<'a> Request<'a> {
         self.retried_outside
     }
 
-    /// Whether a reused connection that breaks may be replaced without an event. `None`: the provider's own policy
-    /// decides.
+    /// Whether the provider may replace a reused connection that breaks, without an event. `None`: the provider's own
+    /// policy decides.
     pub fn reconnects(&self) -> Option<bool> {
         self.reconnects
     }
 
-    /// What failures have cost this call, and the run. Without a record of the run, both are those of the call.
+    /// What failures have cost this call, and what failures have cost the run. Without a record of the run, both values
+    /// are the costs of the call.
     #[doc(hidden)]
     pub fn lost(&self) -> (RetryCost, RetryCost) {
         let call = self.call.lost();

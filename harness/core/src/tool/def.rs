@@ -59,8 +59,8 @@ pub struct ToolDef {
 }
 
 impl ToolDef {
-    /// Creates a declaration with what every function declares. [`Self::idempotent`], [`Self::within`] and the other
-    /// methods add the rest.
+    /// Creates a declaration from the values that every function declares. [`Self::idempotent`], [`Self::within`] and
+    /// the other methods add the optional values.
     pub const fn new(
         name: &'static str,
         description: &'static str,
@@ -252,14 +252,16 @@ impl ToolDef {
                      {wrong}"
                 ))
             };
-            // A default must fit: a person who decides about a call sees it, and the call runs with it.
+            // A default must fit its parameter's schema: a person who decides about a call sees the default, and the
+            // call runs with it.
             let default = param.default.and_then(|default| misfit("default", default()));
             default.or_else(|| param.examples.iter().find_map(|example| misfit("example", example())))
         })
     }
 
-    /// Checks the arguments against the schema. Returns them as the schema describes them, or all their faults, one
-    /// line each. The faults include those that only the parameter types can find.
+    /// Checks the arguments against the schema. If they fit, returns the arguments; optional members that are `null`
+    /// are removed if the schema does not accept `null`. Otherwise, returns all faults, one per line, including the
+    /// faults that only the parameter types can find.
     pub(super) fn read(
         &'static self,
         mut arguments: Map<String, Value>,

@@ -51,11 +51,11 @@
 //! call did).
 //!
 //! Events between runs are written immediately and belong to the trace of the next run of the same `Chat`. Such events
-//! come from opening and reopening the chat, and from `decide`, `settle`, `save` and `revoke`. The trace in memory has
-//! the first 256 of them before `run_started`; a file has all. An `Inbox` belongs to no chat, so each of its answers
-//! has an id of its own in the member `run`. A chat that reads such an answer from the journal writes the event again,
-//! with `elsewhere`. If an answer of the chat could not be written because another answer was stored first, the trace
-//! has both events, in this order.
+//! come from opening and reopening the chat, and from `decide`, `settle`, `save` and `revoke`. The trace in memory
+//! contains only the first 256 of these events, before `run_started`. A trace in a file contains all of them. An
+//! `Inbox` belongs to no chat, so each of its answers has an id of its own in the member `run`. If a chat reads an
+//! answer of an inbox from the journal, the chat's trace repeats the event, with `elsewhere`. If an answer of the chat
+//! could not be written because another answer was stored first, the trace has both events, in this order.
 //!
 //! The times between two facts (`waited_ms`) come from the clocks of the processes that wrote the facts. Use them only
 //! for display. [The guide](crate::journal#what-is-observed) lists the spans and metrics.

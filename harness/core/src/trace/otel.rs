@@ -71,7 +71,7 @@ impl Default for OtelSpans {
 struct ChatSpan {
     span: Span,
     begun: Instant,
-    /// The time of its last piece.
+    /// The time at which the last piece of the answer arrived.
     last: Option<Instant>,
     /// The attributes of every piece, made once.
     attributes: Vec<KeyValue>,
@@ -86,7 +86,7 @@ struct OtelMeters {
 }
 
 impl OtelMeters {
-    /// For the global meter provider, if the program has set one.
+    /// Creates the histograms at the global meter provider; `None` if the program has not set a meter provider.
     fn global() -> Option<Self> {
         let provider = global::meter_provider();
         measures(&*provider).then(|| Self::new(&provider.meter("harness")))
@@ -127,8 +127,8 @@ impl OtelMeters {
     }
 }
 
-/// Whether this is a real meter provider. There is no function to ask, but the placeholder that is used
-/// without one keeps nothing, so it has size 0 and drops what it is given.
+/// Whether this is a real meter provider, and not the placeholder that OpenTelemetry uses if the program sets none. No
+/// function tells this. But the placeholder has size 0, and it drops the attributes that it is given.
 fn measures(provider: &(dyn MeterProvider + Send + Sync)) -> bool {
     static GIVEN: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("harness"));
     if size_of_val(provider) > 0 {
@@ -141,7 +141,7 @@ fn measures(provider: &(dyn MeterProvider + Send + Sync)) -> bool {
 }
 
 impl OtelSpans {
-    /// For a run that begins now. `content` says whether texts may be in the spans.
+    /// Creates the spans of a run that begins now. `content` says whether texts may be in the spans.
     pub(super) fn new(content: bool) -> Self {
         Self { content, meters: OtelMeters::global(), ..Self::default() }
     }
@@ -286,7 +286,7 @@ impl OtelSpans {
                     parent: self.outer(),
                     Level::WARN,
                     harness.guard.limit = limit.to_string(),
-                    // It can name the model of an answer.
+                    // The detail can contain the name of the model that answered.
                     harness.guard.detail = self.content.then_some(detail.as_str())
                 );
             }
@@ -371,7 +371,7 @@ impl OtelSpans {
         OtelScope { span: self.speaking(), words: None }
     }
 
-    /// The span in which the call with this id runs. It ends with the call.
+    /// The span in which the call with this id runs. The span ends with the call.
     pub(super) fn call(&mut self, id: &str, secrets: &Redactor) -> OtelScope {
         let Some((span, tool)) = self.calls.remove(id) else {
             return OtelScope { span: Span::none(), words: None };
@@ -472,7 +472,7 @@ impl OtelSpans {
     }
 }
 
-/// A span in which code runs, so that the spans of that code are below it.
+/// A span in which code runs. Spans that this code creates are children of the span.
 #[derive(Debug, Clone)]
 pub struct OtelScope {
     span: Span,
@@ -481,8 +481,8 @@ pub struct OtelScope {
 }
 
 impl OtelScope {
-    /// Runs the function. The loop calls this for each piece of an answer, so it does nothing else if
-    /// nothing receives the spans.
+    /// Runs the function inside of the span. The loop calls this method for each piece of an answer, so the method does
+    /// not enter the span if nothing receives it.
     #[inline]
     #[doc(hidden)]
     pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
@@ -576,7 +576,7 @@ fn of_chat(provider: &str, model: &str) -> Vec<KeyValue> {
     ]
 }
 
-/// The name in the conventions.
+/// The name of a stop reason in OpenTelemetry's conventions.
 fn finish_reason(stop: StopReason) -> &'static str {
     match stop {
         StopReason::Complete => "stop",
@@ -588,8 +588,8 @@ fn finish_reason(stop: StopReason) -> &'static str {
     }
 }
 
-/// The cause as an attribute, in words, and its detail. The detail can quote the user, the model or the
-/// answer of a server.
+/// The cause in three forms: as the value of an attribute, as text, and its detail. The detail can quote the user, the
+/// model or the answer of a server.
 fn describe_cause(cause: &InterruptCause) -> (&'static str, String, &str) {
     match cause {
         InterruptCause::Program => ("cancelled", "stopped by the program".to_owned(), ""),
@@ -604,7 +604,7 @@ fn describe_cause(cause: &InterruptCause) -> (&'static str, String, &str) {
     }
 }
 
-/// The answer in the format of the conventions.
+/// The answer in the format that OpenTelemetry's conventions define.
 fn output_message(text: &str, calls: &[TracedCall], reason: &str) -> String {
     let text = (!text.is_empty()).then(|| serde_json::json!({"type": "text", "content": text}));
     let calls = calls.iter().map(|TracedCall { call, tool, arguments }| {

@@ -1,4 +1,4 @@
-//! Replaces the module `otel` if that feature is off. Nothing here has an effect.
+//! Replaces the module `otel` if the feature `otel` is off. Nothing in this module has an effect.
 
 use std::future::Future;
 

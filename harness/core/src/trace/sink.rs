@@ -75,8 +75,8 @@ impl Trace {
     /// kinds, ids and names.
     ///
     /// Ids and names from a model or a server are reported only if they are 1 to 128 printable ASCII characters without
-    /// spaces; others are replaced by `_OTHER`. A tool that does not exist is reported as `unknown_tool`. At most 100
-    /// different model names of responses are reported.
+    /// spaces; all other ids and names are replaced by `_OTHER`. A tool that does not exist is reported as
+    /// `unknown_tool`. At most 100 different model names of responses are reported.
     #[cfg(feature = "otel")]
     #[must_use]
     pub fn content_in_spans(mut self, on: bool) -> Self {

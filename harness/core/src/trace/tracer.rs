@@ -34,7 +34,7 @@ pub struct RunParticipants<'a> {
     pub journaled: Option<&'a str>,
     /// The number of messages before the run.
     pub earlier: usize,
-    /// The id of the run that started this one, and the id of the call.
+    /// The call that started this run: the id of the run that contains the call, and the id of the call.
     pub caller: Option<(&'a str, &'a str)>,
 }
 
@@ -97,7 +97,8 @@ impl Tracer {
         }
     }
 
-    /// Traces all following events as a part of this run, which another driver continues.
+    /// Sets the id of the run to which all following events belong. A driver that executes the actions of one run
+    /// separately sets the same id for each action.
     pub fn within(&mut self, run: &str) {
         run.clone_into(&mut self.run);
     }
@@ -409,7 +410,7 @@ impl Tracer {
             Fact::Reopened { .. } | Fact::Forked { .. } => return,
             // `begin` records the call that started the run.
             Fact::CalledBy { .. } => return,
-            // The results and messages from these sources are traced themselves.
+            // The trace already contains the results and messages that come from these sources.
             Fact::SourcesRead { .. } => return,
             // The method `call` traces the call when it actually starts, which may be before the fact.
             Fact::CallStarted { .. } => return,
@@ -473,8 +474,8 @@ impl Tracer {
         }
     }
 
-    /// Whether anything receives the events. If so, and there is no run id yet, a new one is made for this or the next
-    /// run.
+    /// Whether anything receives the events. If something does and there is no run id yet, this method creates an id
+    /// for the current or the next run.
     pub(super) fn is_read(&mut self) -> bool {
         if !self.awake {
             self.awake = true;
@@ -540,8 +541,8 @@ pub(super) fn micros(time: Duration) -> u64 {
 /// to save a conversation for days.
 const BEFORE: usize = 256;
 
-/// The maximum size of one result in a trace, in bytes. Results are truncated at a lower limit before, unless the
-/// program raised that limit. The conversation keeps the full result.
+/// The maximum size of one result in a trace, in bytes. The library has already truncated the results to a lower limit,
+/// unless the program raised that limit. The conversation keeps the full result.
 const RESULT: usize = 128 * 1024;
 
 /// The text of a message, and a line for each of its files.

@@ -142,14 +142,14 @@ impl McpAuth {
     }
 
     /// Sets the secret for [`client`](Self::client). Also set the authorization server with [`issuer`](Self::issuer):
-    /// otherwise the MCP server names the authorization server, and could name one that collects secrets.
+    /// otherwise the MCP server names the authorization server, and could name a server that collects secrets.
     pub fn secret(mut self, secret: impl Into<String>) -> Self {
         self.secret = Some(Arc::new(SecretString::from(secret.into())));
         self
     }
 
     /// Sets the authorization server, by its issuer identifier. The authorization fails if the MCP server names only
-    /// others.
+    /// other authorization servers.
     pub fn issuer(mut self, issuer: impl Into<String>) -> Self {
         self.issuer = Some(issuer.into());
         self

@@ -1,4 +1,5 @@
-//! Decodes bytes into events, within limits for both. All wires share this code, and each wire adds only its dialect.
+//! Decodes bytes into events, and limits the sizes of events and answers. All wires share this code, and each wire adds
+//! only its dialect.
 
 use std::{
     borrow::Cow,
@@ -24,23 +25,23 @@ const PARTS: usize = 4096;
 
 /// Converts the records of one wire's stream into events.
 pub(crate) trait Dialect: Unpin {
-    /// What identifies the block of a delta. It is kept with the shape of the record, for records of the same shape.
+    /// The data that identifies the block of a delta. The decoder stores the data with the shape of a record, and uses
+    /// it for later records of the same shape.
     type Delta: Copy + Debug + Send + Unpin;
 
     /// Reads one record. Returns whether the record was an event. Keep-alives are no events.
     fn read(&mut self, event: &str, data: &str, out: &mut EventSink) -> Result<bool, Error>;
 
-    /// Reads a record of one of the most common kinds in one pass over its bytes, with the same
-    /// effect as [`read`](Self::read). Returns `None` without any effect if the record is of
-    /// another kind, unusual or invalid.
+    /// Reads a record of one of the most common kinds in one pass over its bytes, with the same effect as
+    /// [`read`](Self::read). Returns `None`, and changes nothing, if the record is not common, not usual or not valid.
     fn read_common(&mut self, data: &[u8], out: &mut EventSink) -> Option<Result<bool, Error>>;
 
-    /// What identifies the block of the delta in this record, which was just [`read`](Self::read). `None` if similar
-    /// records may differ elsewhere than in `places`.
+    /// The data that identifies the block of the delta in this record, which was just [`read`](Self::read). Marks in
+    /// `places` where similar records may differ. `None` if they may also differ elsewhere.
     fn delta(&self, data: &str, places: &mut VaryingPlaces) -> Option<Self::Delta>;
 
     /// Reads a record that equals an earlier delta except for its text, with the same effect as [`read`](Self::read).
-    /// Returns `None` without any effect if that effect is not known.
+    /// Returns `None`, and changes nothing, if the effect of `read` is not known.
     fn again(
         &mut self,
         delta: Self::Delta,
@@ -82,8 +83,8 @@ struct KnownDelta<D> {
     /// The number of deltas with this shape since it was learned, and of deltas with another shape (`missed`).
     served: u32,
     missed: u32,
-    /// The number of shapes in a row that did not pay off, and the number of records to skip before the next one is
-    /// learned (`pause`): some servers never send two similar records.
+    /// The number of times in a row that learning a shape did not pay off. `pause` is the number of records to skip
+    /// before the next shape is learned: some servers never send two similar records.
     useless: u32,
     pause: u32,
 }
@@ -392,7 +393,7 @@ pub(crate) struct EventSink {
     /// The number of bytes of arguments so far, by block number.
     calls: HashMap<u32, usize>,
     halves: SurrogateHalves,
-    /// Whether content has followed a stop reason. The stop reason is then no sign of the end.
+    /// Whether content has followed a stop reason. If so, the stop reason is no sign of the end.
     goes_on: bool,
     done: bool,
 }
@@ -410,8 +411,9 @@ impl EventSink {
         (dialect.has_stopped() && !self.goes_on).then_some(self.events.len())
     }
 
-    /// Whether the record that was just read counts as an event. `stopped` is the result of `stopped` before the
-    /// record. After the stop reason, a record without content only keeps the connection open, and does not count.
+    /// Whether the record that was just read counts as an event. `stopped` is what the method `stopped` returned before
+    /// the record was read. After the stop reason, a record without content only keeps the connection open, and does
+    /// not count.
     fn is_event(&mut self, stopped: Option<usize>) -> bool {
         let Some(before) = stopped else { return true };
         self.goes_on = self.events.iter().skip(before).any(|event| {

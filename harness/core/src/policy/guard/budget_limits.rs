@@ -1,5 +1,5 @@
-//! All budgets that a run charges: its own budget first, then those around it. Every amount counts in each of them, and
-//! a limit of any of them stops the run.
+//! All budgets that a run charges: its own budget first, then the budgets around it. Every amount counts in each
+//! budget, and a limit of any budget stops the run.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -13,7 +13,7 @@ use crate::{
     models::Money,
 };
 
-/// The share of a limit, in percent, from which on the program is warned.
+/// If at least this share of a limit is used, in percent, the program gets a warning.
 const NEAR: u64 = 80;
 
 /// The reason why the number of tokens is unknown.
@@ -22,11 +22,12 @@ pub(super) const NO_TOKENS: &str = "the provider does not say how many tokens it
 pub(super) struct BudgetChain {
     /// The budgets of the run, of its conversation and of its agent, and then the budgets around them.
     nodes: Vec<Arc<BudgetNode>>,
-    /// The indexes of `nodes` in the order in which code locks several nodes. One common order prevents deadlocks.
+    /// The indexes of `nodes` in the order in which several nodes are locked. All code uses this order, which prevents
+    /// deadlocks.
     by_id: Vec<usize>,
 }
 
-/// A limit to warn the program about, because it is nearly reached or cannot be enforced.
+/// A limit about which the program gets a warning, because the limit is nearly reached or cannot be enforced.
 pub(super) struct NoticedLimit {
     pub(super) node: u64,
     pub(super) is_near: bool,
@@ -46,7 +47,7 @@ impl BudgetChain {
         if own { node.scope } else { LimitScope::Outer }
     }
 
-    /// Adds the cost of a fact to all budgets. `were_aside` of its calls had been reserved.
+    /// Adds the cost of a fact to all budgets. `were_aside` is how many of the fact's calls were reserved before.
     pub(super) fn charge(&self, charge: &FactCharge, were_aside: u32) {
         for node in &self.nodes {
             let mut state = node.lock();
@@ -78,8 +79,8 @@ impl BudgetChain {
         }
     }
 
-    /// Reserves `calls` calls in every budget. Reserves none, and returns the limit, if a budget has fewer than
-    /// `needed` calls left. The `own` calls that this run has already reserved count as left.
+    /// Reserves `calls` calls in every budget. If a budget has fewer than `needed` calls left, reserves none and
+    /// returns the limit. The `own` calls that this run has already reserved count as left.
     pub(super) fn set_aside(&self, calls: u32, needed: u32, own: u32) -> Result<(), LimitReached> {
         let mut held: Vec<(&Arc<BudgetNode>, MutexGuard<'_, BudgetState>)> = self
             .by_id
@@ -142,7 +143,7 @@ impl BudgetChain {
         })
     }
 
-    /// The limit that refuses a model of unknown cost; `None` if no budget has it.
+    /// The limit that refuses a model of unknown cost; `None` if no budget has such a limit.
     pub(super) fn limit_on_unknown_cost(&self, why: &str) -> Option<LimitReached> {
         let mut nodes = self.nodes.iter();
         let node = nodes.find(|node| node.lock().limits.can_refuse_unknown_cost())?;
@@ -160,8 +161,8 @@ impl BudgetChain {
                 allowed.map(|allowed| percent(used.unwrap_or(0), allowed))
             };
             let money = limits.money().map(Money::from_f64);
-            // If the program has not set a token limit itself, it gets no warning that the default one cannot be
-            // enforced.
+            // A token limit that cannot be enforced causes a warning only if the program has set it. The default limit
+            // causes none.
             let untold = |said: bool, unknown: bool| (said && unknown).then_some(NO_TOKENS);
             let unpriced = sum.unknown.cost.as_deref().filter(|_| money.is_some());
             let amounts = [
@@ -223,7 +224,7 @@ pub(super) fn percent(used: u64, allowed: u64) -> u64 {
     }
 }
 
-/// Whether the program is warned from this share on, in percent.
+/// Whether this share of a limit, in percent, is large enough for a warning.
 pub(super) fn is_near(percent: u64) -> bool {
     percent >= NEAR
 }

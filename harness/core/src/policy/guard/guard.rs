@@ -28,7 +28,7 @@ use crate::{
 pub struct LimitReached {
     /// The limit.
     pub limit: Limit,
-    /// Whether the limit is that of the run, its conversation, its agent or an outer budget.
+    /// Whether the limit belongs to the run, its conversation, its agent or an outer budget.
     pub scope: LimitScope,
     /// The used amount, as text for a person.
     pub detail: String,
@@ -78,7 +78,7 @@ pub struct RunGuard {
     models: Arc<Models>,
     budget: Budget,
     chain: BudgetChain,
-    /// What the run itself has spent, without the agents that its calls run.
+    /// What the run itself has spent, without the spending of agents that its calls run.
     own: ChargeSum,
     /// The number of calls in a row that failed or were denied.
     failed_calls: u32,
@@ -86,8 +86,8 @@ pub struct RunGuard {
     asking: bool,
     /// The last price look-up of this run.
     known: Option<PricedModel>,
-    /// The last price look-up before this run, used only as a cache. An interrupted answer of this run is not
-    /// charged at this price.
+    /// The last price look-up before this run. It is only a cache: an interrupted answer of this run is not charged at
+    /// this price.
     known_before: Option<PricedModel>,
     /// The number of calls that the run has reserved and that have not started.
     aside: u32,
@@ -132,8 +132,8 @@ impl RunGuard {
         }
     }
 
-    /// Charges what a fact from a journal says about the spending of agents. Only for facts that are read again: agents
-    /// that run in this process charge each of their own facts.
+    /// Charges the amount that a fact from a journal states for agents. Use this only for facts that are read again:
+    /// agents that run in this process charge each of their own facts.
     pub fn charge_agents(&self, fact: &Fact) {
         if let Some((_, spent)) = spent_by_agents(fact) {
             self.chain.charge(&FactCharge::of_agents(spent), 0);
@@ -145,7 +145,7 @@ impl RunGuard {
         &self.rails
     }
 
-    /// The budget of the run. Others may read it while the run goes on.
+    /// The budget of the run. Other code may read it during the run.
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
@@ -155,7 +155,7 @@ impl RunGuard {
         self.budget.limits().of_run(&self.rails)
     }
 
-    /// Called when the run resumes: the run may be within other budgets than before.
+    /// Called when the run resumes, because it may now be within other budgets than before.
     pub fn resume(&mut self) {
         self.chain = self.budget.start_run();
         self.chain.turns(self.own.turns);
@@ -191,8 +191,8 @@ impl RunGuard {
     /// Applies a fact.
     pub fn apply(&mut self, fact: &Fact) {
         self.is_asking(false);
-        // Resuming does not reset what was spent, so that a run which is resumed after each failure still reaches its
-        // limits.
+        // Resuming does not reset what was spent. Otherwise a run that is resumed after each failure would never reach
+        // its limits.
         if let Fact::UserSaid { .. } = fact {
             self.started.clear();
         }
@@ -269,8 +269,8 @@ impl RunGuard {
                 let is_new = self.started.insert(call.clone());
                 FactCharge { tool_calls: is_new.into(), ..FactCharge::default() }
             }
-            // The process may have ended while the model answered. This counts as a turn, so that a run which ends its
-            // process each time reaches its limits.
+            // The process may have ended while the model answered, so this counts as a turn. Otherwise a run that ends
+            // its process each time would never reach its limits.
             Fact::Reopened { .. } => FactCharge { turns: 1, ..FactCharge::default() },
             _ => FactCharge::default(),
         }
@@ -341,8 +341,8 @@ impl RunGuard {
         }
     }
 
-    /// The limit that forbids a resumed run to continue with its calls; `None` if it may continue. Each process that
-    /// ended during the run counts as a turn, so that calls which end their process do not run for ever.
+    /// The limit that forbids a resumed run to continue with its calls; `None` if it may continue. Each end of the
+    /// process during the run counts as a turn, so that a call that ends its process is not repeated for ever.
     pub fn before_going_on(&self) -> Option<LimitReached> {
         let limit = self.rails.turns.filter(|limit| self.own.turns > *limit)?;
         let detail = format!(
@@ -352,8 +352,8 @@ impl RunGuard {
         reached(Limit::Turns, detail)
     }
 
-    /// The limit that forbids the next `calls` calls; none of them may run then. `None` if they may run: they are then
-    /// reserved, so that no other run takes them.
+    /// The limit that forbids the next `calls` calls; if there is one, none of the calls may run. `None` if the calls
+    /// may run. They are then reserved, so that no other run uses up the limit.
     pub fn before_calls(&mut self, calls: usize) -> Option<LimitReached> {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         let more = calls.saturating_sub(self.aside);
@@ -364,30 +364,31 @@ impl RunGuard {
         self.chain.overspent()
     }
 
-    /// The limit that forbids these calls, of which some may have started before; `None` if they may run. Calls that
-    /// were decided in another process are not reserved here yet, so they are reserved now.
+    /// The limit that forbids these calls; `None` if they may run. Some of the calls may have started before. Calls
+    /// that another process decided have no reservation in this process yet, so this function reserves them.
     pub fn before_running(&mut self, calls: &[ToolCall]) -> Option<LimitReached> {
         let new = calls.iter().filter(|call| !self.started.contains(call.id())).count();
         let are_aside = u32::try_from(new).is_ok_and(|new| new <= self.aside);
         if are_aside { None } else { self.before_calls(new) }
     }
 
-    /// How many of `calls` calls of one answer may run: always the first ones.
+    /// How many of the `calls` calls of one answer may run. If some may not, the first calls run.
     pub fn of_one_answer(&self, calls: usize) -> usize {
         let most =
             self.rails.calls_per_turn.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
         most.map_or(calls, |most| calls.min(most))
     }
 
-    /// Whether a call may start before its answer is complete. The answer has `so_far` calls until now, this one
-    /// included. The call may start if all of these may run, and if as many calls are left as one answer can have. The
-    /// call is then reserved. All other limits were checked before the request.
+    /// Whether a call may start before its answer is complete. `so_far` is the number of the answer's calls until now,
+    /// including this call. The call may start on two conditions: all `so_far` calls may run, and at least as many
+    /// calls are left as one answer can have. If so, the call is reserved. All other limits were checked before the
+    /// request.
     pub fn can_start_early(&mut self, so_far: usize) -> bool {
         if self.of_one_answer(so_far) != so_far {
             return false;
         }
-        // Without a limit of calls per answer, an answer can have any number of calls, so no finite number left is
-        // enough.
+        // Without a limit of calls per answer, an answer can have any number of calls. Then no limited number of
+        // remaining calls is enough.
         let most = self.rails.calls_per_turn.unwrap_or(u32::MAX);
         let may = self.chain.set_aside(1, most, self.aside).is_ok();
         self.aside = self.aside.saturating_add(may.into());
@@ -466,7 +467,7 @@ impl RunGuard {
         price
     }
 
-    /// Whether the program has not been warned about this limit yet. From now on, the limit counts as warned about.
+    /// Whether the program has not been warned about this limit yet. Marks the limit as warned about.
     fn is_new(&mut self, node: Option<u64>, limit: Limit) -> bool {
         let is_new = !self.warned.contains(&(node, limit));
         if is_new {
@@ -482,8 +483,7 @@ impl RunGuard {
         }
     }
 
-    /// Adds a charge to the run and to all budgets. Calls that were reserved before their start are then no longer
-    /// reserved.
+    /// Adds a charge to the run and to all budgets. If calls of the charge were reserved, their reservation ends.
     fn charge(&mut self, charge: &FactCharge) {
         let were_aside = charge.tool_calls.min(self.aside);
         self.aside = self.aside.saturating_sub(were_aside);
@@ -514,8 +514,8 @@ impl RunGuard {
         self.end_call(result.call_id(), CallEnd::Finished(result.outcome(), came));
     }
 
-    /// Records that a call has ended. The ends are counted once all calls of the answer have ended, in the order of the
-    /// calls, because the order in which calls end is random.
+    /// Records that a call has ended. The ends are counted in the order of the calls, once all calls of the answer have
+    /// ended, because calls end in a random order.
     fn end_call(&mut self, call: &str, end: CallEnd) {
         let place = self.places.get(call).and_then(|place| self.calls.get_mut(*place));
         let Some(place) = place else { return self.count_end(end) };

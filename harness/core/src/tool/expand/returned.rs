@@ -116,8 +116,8 @@ impl IntoToolOutput<AsContent> for ToolOutput {
 
 /// A type that a function with `#[tool]` can return as its error.
 ///
-/// Do not implement this trait: every error type has it, and every type that implements `Display`. `Form` marks the
-/// kind of the error, and comes from [`ErrorTypeProbe`].
+/// Do not implement this trait: every error type and every type with `Display` already has it. `Form` marks the kind of
+/// the error, and comes from [`ErrorTypeProbe`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the error of a tool",
     label = "this error cannot be shown to the model",
@@ -278,8 +278,8 @@ impl<ErrorForm> FallibleForm<ErrorForm> {
     }
 }
 
-/// Finds out whether a type is a `Result`, also through an alias. For a `Result`, the compiler takes the method of this
-/// type; otherwise that of [`NotAResult`].
+/// Finds out whether a type is a `Result`, also through an alias. For a `Result`, the compiler selects the method of
+/// `ReturnKind`. Otherwise it selects the method of [`NotAResult`].
 #[derive(Debug)]
 pub struct ReturnKind<T>(PhantomData<T>);
 

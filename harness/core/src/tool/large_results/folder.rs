@@ -59,7 +59,7 @@ impl SpillFolder {
         let done = tokio::task::spawn_blocking(move || work(&folder, &file)).await;
         let done = done.unwrap_or_else(|err| Err(io::Error::other(err)));
         done.map_err(|err| {
-            // Without the name of the file: it is different for each result.
+            // The text does not contain the name of the file, because the name is different for each result.
             Error::new(ErrorKind::Journal, format!("the file for it: {err}")).because(err)
         })
     }

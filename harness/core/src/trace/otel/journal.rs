@@ -1,5 +1,5 @@
-//! Reports a conversation in a journal to OpenTelemetry: by the conventions for database clients, and
-//! under `harness.` where these have no name.
+//! Reports a conversation in a journal to OpenTelemetry. The names follow the conventions for database clients. If the
+//! conventions have no name for something, the name begins with `harness.`.
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ pub(super) struct JournalMeters {
 impl JournalMeters {
     pub(super) fn new(meter: &Meter) -> Self {
         let powers = |base: f64, count| (0..count).map(|power| base.powi(power)).collect();
-        // From a second to a month.
+        // The boundaries of the histogram, in seconds: from one second to 30 days.
         let long = [1., 10., 60., 600., 3600., 21_600., 86_400., 259_200., 604_800., 2_592_000.];
         Self {
             duration: meter
@@ -190,7 +190,7 @@ impl OtelSpans {
                 gen_ai.tool.call.id = names::id(call),
                 gen_ai.tool.name = self.tools.name(tool),
                 error.type = of_reconcile(*fault),
-                // The text comes from the tool, as that of a result.
+                // The text comes from the tool, like the text of a result.
                 harness.reconcile.error = self.content.then_some(error.as_str())
             ),
             Happened::Reopened { in_doubt, runs_again } => event!(
@@ -223,7 +223,7 @@ impl OtelSpans {
     ) {
         span.record("harness.journal.outcome", outcome);
         if let Some(fault) = fault {
-            // The text comes from the journal, which knows the facts.
+            // The text comes from the journal, which has access to the content of the facts.
             let words = error.filter(|_| self.content);
             failed(span, fault, words.unwrap_or("the conversation was not held or written"));
         }
@@ -237,8 +237,8 @@ impl OtelSpans {
         meters.journal.duration.record(begun.elapsed().as_secs_f64(), &of);
     }
 
-    /// Measures the wait that this event has ended, if it was ended here. Otherwise the other process
-    /// has measured it.
+    /// Measures the wait that this event has ended, but only if this process ended the wait. If another process ended
+    /// the wait, that process has measured it.
     pub(super) fn waited(&self, what: &Happened) {
         let Some(meters) = &self.meters else { return };
         let (awaited, expired, waited) = match what {
@@ -265,7 +265,7 @@ impl OtelSpans {
     }
 }
 
-/// The outcome as an attribute, and the kind of error that it is.
+/// The outcome as the value of an attribute, and the kind of the error, if the outcome is an error.
 fn of_append(outcome: AppendOutcome) -> (&'static str, Option<&'static str>) {
     match outcome {
         AppendOutcome::Written => ("written", None),
@@ -304,7 +304,7 @@ fn of_reconcile(fault: ReconcileFault) -> &'static str {
     }
 }
 
-/// A count as a number: `tracing-opentelemetry` makes a text of one without a sign.
+/// Converts a count to a signed number, because `tracing-opentelemetry` exports an unsigned number as text.
 fn whole(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -28,8 +28,8 @@ use harness_core::{
 pub struct DecodeOptions {
     /// Whether the text of an answer contains thinking.
     pub think_tags: ThinkTags,
-    /// Whether `[DONE]` completes an answer without a stop reason. Most servers send a stop reason, and a missing stop
-    /// reason means that the answer broke off.
+    /// Whether an answer without a stop reason is complete when the server sends `[DONE]`. Most servers always send a
+    /// stop reason, so a missing stop reason means that the answer broke off.
     pub done_is_enough: bool,
     /// The server and model of the answer. This must be the same value as in [`Options`](super::Options): the data that
     /// a server requires back is sent only to that server.
