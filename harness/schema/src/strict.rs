@@ -1,6 +1,6 @@
-//! The strict form of a schema, with which a vendor enforces the schema while the model writes.
-//! Vendors support different keywords. Unsupported rules are moved to the description. Calls are
-//! always checked against the original schema.
+//! The strict form of a schema. The vendor enforces this form while the model writes. Vendors
+//! support different keywords. Unsupported rules are moved to the description. Calls are always
+//! checked against the original schema.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -23,7 +23,7 @@ use super::{
 pub enum StrictForm {
     /// Anthropic's strict tools.
     Anthropic,
-    /// OpenAI's strict functions, on both of its wires.
+    /// OpenAI's strict functions, in both of OpenAI's APIs.
     OpenAI,
     /// The subset of JSON Schema that Gemini accepts. Gemini does not enforce it.
     Gemini,
@@ -77,7 +77,7 @@ impl ToolSchema {
     /// [`NotStrict`] with the place, if the schema contains a map with arbitrary keys, a tuple, a
     /// value of any type, several schemas for one value, or an invalid type or reference; if it
     /// exceeds a limit of the vendor; or if a type contains itself and the vendor does not support
-    /// that.
+    /// recursive types.
     ///
     /// ```
     /// use harness::{tool, tool::StrictForm};
@@ -130,9 +130,9 @@ impl StrictForm {
         }
     }
 
-    /// The schema with only the keywords that the vendor supports, for a vendor that refuses all
-    /// others. Parts without a strict form are shortened. `None` if the schema does not describe a
-    /// single object.
+    /// The schema with only the keywords that the vendor supports, for a vendor that refuses
+    /// unsupported keywords. Parts without a strict form are shortened. `None` if the schema does
+    /// not describe a single object.
     pub fn readable(self, source: &Value) -> Option<Value> {
         let mut schema = source.clone();
         let mut writer = StrictWriter::new(self, source);
@@ -676,7 +676,7 @@ impl<'a> StrictWriter<'a> {
     }
 }
 
-/// Whether the target of a reference refers to itself, directly or through others.
+/// Whether the target of a reference refers to itself, directly or through other references.
 fn is_recursive(source: &Value, reference: &str) -> bool {
     let mut seen = HashSet::new();
     let mut open = vec![reference.to_owned()];
@@ -733,7 +733,7 @@ fn choices_are(map: &Map<String, Value>, kinds: &Value) -> bool {
     })
 }
 
-/// Whether the schema allows this type, alone or among others.
+/// Whether the schema allows this type, alone or among other types.
 fn is(map: &Map<String, Value>, kind: &str) -> bool {
     match map.get("type") {
         Some(Value::String(one)) => one == kind,
@@ -742,7 +742,7 @@ fn is(map: &Map<String, Value>, kind: &str) -> bool {
     }
 }
 
-/// Allows `null` for a member, in place of a missing member.
+/// Allows the model to write `null` for a member instead of omitting the member.
 fn or_null(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
     let null = || Value::String("null".to_owned());

@@ -1,4 +1,4 @@
-//! The errors about a file: each names the file, the fault and the way out.
+//! The errors about a file. Each error names the file, the fault and the remedy.
 
 use std::{io, path::Path, time::Duration};
 
@@ -6,7 +6,8 @@ use rusqlite::{ErrorCode, ffi};
 
 use harness_core::error::{Error, ErrorKind};
 
-/// The codes for a file that SQLite could read if it could create, lock or repair the files beside it.
+/// SQLite's error codes for one case: SQLite could read the file, but cannot create, lock or repair the files beside
+/// it.
 const NEEDS_FOLDER: [Option<i32>; 4] = [
     Some(ffi::SQLITE_READONLY_RECOVERY),
     Some(ffi::SQLITE_READONLY_CANTLOCK),
@@ -41,7 +42,7 @@ pub(super) fn of(path: &Path, words: &str) -> Error {
 }
 
 impl SqliteFault {
-    /// The error for the program, with the file and the way out.
+    /// The error for the program, with the file and the remedy.
     pub(super) fn into_error(self, path: &Path, busy_timeout: Duration) -> Error {
         let error = match self {
             Self::Ours(error) => return error,

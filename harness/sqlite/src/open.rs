@@ -24,8 +24,8 @@ const APPLICATION: i64 = 0x6872_6e73;
 /// The version of the schema. Versions 1 and 2 existed only during the development of the library.
 const VERSION: i64 = 3;
 
-/// In other tables, `key` identifies a conversation instead of its id, because it is shorter. The first `base_facts`
-/// facts of a fork are stored in `base`. `incarnation`, `facts` and `writer` are the head.
+/// Other tables identify a conversation by its `key`, which is shorter than its id. The first `base_facts` facts of a
+/// fork are stored in `base`. `incarnation`, `facts` and `writer` are the head.
 const SCHEMA: &str = "
     CREATE TABLE conversations (
         key INTEGER PRIMARY KEY,
@@ -152,12 +152,12 @@ fn look(db: &Connection, path: &Path) -> Result<FileState, SqliteFault> {
     }
 }
 
-/// Turns on the write-ahead log, so that others can read during a write. The setting is stored in the file.
+/// Turns on the write-ahead log, so that other connections can read during a write. The setting is stored in the file.
 fn keep_a_log(db: &Connection, busy_timeout: Duration) -> Result<(), SqliteFault> {
     let begun = Instant::now();
     loop {
         match db.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())) {
-            // If another process does the same, SQLite fails at once instead of waiting.
+            // If another process turns on the log at the same time, SQLite fails at once instead of waiting.
             Err(err)
                 if err.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
                     && begun.elapsed() < busy_timeout =>

@@ -1,5 +1,5 @@
-//! Random failures: their rate, their kinds and their seed. `chaos_provider` applies them to a
-//! provider, `server/damage` to answers of the loopback server.
+//! Random failures: their rate, their kinds and their seed. `chaos_provider` applies the failures
+//! to a provider, and `server/damage` applies them to answers of the loopback server.
 
 use std::{
     collections::BTreeMap,

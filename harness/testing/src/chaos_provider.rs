@@ -71,8 +71,8 @@ impl<P: Provider> ChaosProvider<P> {
         }
     }
 
-    /// Passes on `events` events and then fails. If there are fewer events, fails before the last
-    /// one.
+    /// Passes on `events` events and then fails. If the stream has fewer events, fails instead of
+    /// the last event.
     async fn begin(
         &self,
         mut stream: EventStream<'_>,

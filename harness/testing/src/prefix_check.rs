@@ -15,9 +15,9 @@ use serde_json::Value;
 use crate::{Answer, LoopbackServer, ReceivedRequest, anthropic};
 
 /// Simulates how the newest models treat reasoning. Each piece of reasoning is bound to its exact prefix: the
-/// instructions, the tools and all earlier messages. If a request sends a piece back after another prefix, a
-/// [refusing](Self::refusing) server answers with status 400 and the vendor's error message, for this and every such
-/// request. A [dropping](Self::dropping) server answers without the piece and reports nothing.
+/// instructions, the tools and all earlier messages. If a request contains a piece after another prefix, the server
+/// reacts. A [refusing](Self::refusing) server answers with status 400 and the vendor's error message, each time. A
+/// [dropping](Self::dropping) server ignores the piece and reports nothing.
 ///
 /// Use this to test that a conversation survives a change of the program: other instructions, another doc comment, a
 /// new tool. Bodies of Anthropic's Messages API and of OpenAI's Responses API are supported.
@@ -246,7 +246,8 @@ impl PrefixOfRequest {
         anthropic::error(400, "invalid_request_error", &words)
     }
 
-    /// The fault of a change within the conversation that the vendor does not accept; `None` if there is none.
+    /// The fault of the conversation, if the conversation contains a change that the vendor does not accept. `None`
+    /// without such a change.
     fn fault(&self, request: &ReceivedRequest) -> Option<String> {
         let is = |message: &Value, name: &str, value: &str| {
             message.get(name).and_then(Value::as_str) == Some(value)

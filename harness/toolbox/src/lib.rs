@@ -5,12 +5,13 @@
 //! |---|---|---|
 //! | [`calc`](fn@calc) | nothing | 1,000 bytes, 64 levels |
 //! | `read_file` of [`Files`] | read | one folder, 48 KiB of text a call |
-//! | `write_file` of [`Files`] | write, idempotent | one folder, a file at once; asks before [`CodeFiles`] |
+//! | `write_file` of [`Files`] | write, idempotent | one folder, writes in one step; approval for [`CodeFiles`] |
 //! | `list_files` of [`Files`] | read | one folder, 1,000 paths |
 //! | `search_files` of [`Files`] | read | one folder, 200 lines |
 //! | `bash`, also of `Bash` (Unix) | read, write, network, mutate | 300 s, 24 KiB of each output |
 //!
-//! A program with `bash` should call [`supervise`] in the first line of its `main`, so that no command outlives it.
+//! A program with `bash` should call [`supervise`] in the first line of its `main`, so that no command outlives the
+//! program.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(
     clippy::unwrap_used,

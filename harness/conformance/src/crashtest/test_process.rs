@@ -96,8 +96,8 @@ impl TestProcess {
         }
     }
 
-    /// Begins a point with a duration. If the order says so, the process ends during it, at the latest in
-    /// [`LastingPoint::over`].
+    /// Begins a point with a duration. If the order names this point, the process ends after the delay, and at the
+    /// latest in [`LastingPoint::over`].
     pub(super) fn lasting(&self, name: &str) -> LastingPoint {
         let ends = self.pass_point(name);
         if ends {
@@ -272,7 +272,8 @@ async fn talks(
     }
 }
 
-/// Opens the conversation. After the end of its process, it may be held for a moment.
+/// Opens the conversation. For a moment after the end of a process, the journal may still report that the process holds
+/// the conversation.
 async fn opened(
     test: &Crashtest,
     life: &TestProcess,

@@ -238,7 +238,7 @@ pub(super) fn watched_agent(
     agent.with_others_in_place(
         |provider| Arc::new(WatchedProvider::new(provider, Arc::clone(life))),
         |tool| match tool.agent::<Agent>().cloned() {
-            // For an agent in a call, its own operations are logged, and not the call itself.
+            // If a call runs an agent, the log contains the operations of this agent instead of the call.
             Some(agent) => match watched_agent(agent, life, observe) {
                 Ok(agent) => {
                     let schema = tool.schema();
@@ -320,8 +320,8 @@ struct WatchedTool {
 }
 
 impl WatchedTool {
-    /// The conversation of a call, if it belongs to an agent. The idempotency key of the call begins with the
-    /// conversation.
+    /// The conversation of a call, if the conversation belongs to an agent in a call. The idempotency key of a call
+    /// begins with the id of the conversation.
     fn of(&self, context: &ToolContext) -> Option<String> {
         let (rest, _) = context.idempotency_key().rsplit_once('/')?;
         let rest = rest.strip_suffix(context.call_id())?.strip_suffix('/')?;

@@ -39,7 +39,7 @@ impl RootFolder {
         })
     }
 
-    /// The path relative to the root. Whether it stays inside is checked when it is opened.
+    /// The path relative to the root. Opening the path checks that it stays inside the root.
     pub(super) fn inside(&self, given: &str) -> Result<PathBuf, ToolError> {
         let path = Path::new(given);
         if given.is_empty() {
@@ -86,8 +86,9 @@ impl RootFolder {
         given: &str,
         mut options: OpenOptions,
     ) -> Result<File, ToolError> {
-        // The type is checked before, because opening a device may have an effect, and again after, because the path
-        // may name another file by then. In between, opening a FIFO must not block.
+        // The type is checked before opening, because opening a device may have an effect. It is checked again after
+        // opening, because the path may name another file by then. If the new file is a FIFO, opening it must not
+        // block.
         regular(&self.look_at(path, given)?, given)?;
         never_block(&mut options);
         let file = self.dir.open_with(path, &options).map_err(|err| fault(given, err))?;
