@@ -47,7 +47,8 @@
 //! |---|---|
 //! | `sockets` (a default) | the module `client`: providers for Anthropic, OpenAI and compatible servers, over HTTP |
 //! | `terminal` | `policy::TerminalApprover` and `policy::TerminalForm` (Unix only), and `policy::visible` |
-//! | `toolbox` | the module `toolbox`: arithmetic, files inside one folder, and shell commands; `calc` has arithmetic alone |
+//! | `toolbox` | the module `toolbox`: arithmetic, files inside one folder, and shell commands |
+//! | `calc` | of these, arithmetic alone, which builds quickly |
 //! | `testing` | the module `testing`: a scripted provider, and a server that behaves like a vendor's |
 //! | `sqlite` | `journal::SqliteJournal`: conversations in a file |
 //! | `postgres` | `journal::PostgresJournal`: conversations in PostgreSQL |

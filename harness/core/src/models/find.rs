@@ -39,7 +39,7 @@ pub(super) const fn row(
 }
 
 /// A result of [`look_up`].
-struct FoundModel {
+struct CachedLookup {
     provider: Box<str>,
     model: Box<str>,
     found: Model,
@@ -47,31 +47,31 @@ struct FoundModel {
 
 /// The number of results that each thread keeps. A program uses few models, and each answer needs the entry of its
 /// model several times.
-const KEPT: usize = 16;
+const CACHED_LOOKUPS: usize = 16;
 
 /// The longest name in bytes whose result is kept. Servers choose the names of models.
-const LONGEST_NAME: usize = 200;
+const LONGEST_CACHED_NAME: usize = 200;
 
 thread_local! {
     /// The results of the last lookups, the oldest first.
-    static FOUND: RefCell<Vec<FoundModel>> = const { RefCell::new(Vec::new()) };
+    static LOOKUPS: RefCell<Vec<CachedLookup>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The table's entry for a model at a provider.
 pub(super) fn listed(provider: &str, model: &str) -> Model {
-    if provider.len() > LONGEST_NAME || model.len() > LONGEST_NAME {
+    if provider.len() > LONGEST_CACHED_NAME || model.len() > LONGEST_CACHED_NAME {
         return look_up(provider, model);
     }
-    FOUND.with_borrow_mut(|kept| {
-        let same = |it: &&FoundModel| *it.model == *model && *it.provider == *provider;
+    LOOKUPS.with_borrow_mut(|kept| {
+        let same = |it: &&CachedLookup| *it.model == *model && *it.provider == *provider;
         if let Some(known) = kept.iter().find(same) {
             return known.found;
         }
         let found = look_up(provider, model);
-        if kept.len() >= KEPT {
+        if kept.len() >= CACHED_LOOKUPS {
             kept.remove(0);
         }
-        kept.push(FoundModel { provider: provider.into(), model: model.into(), found });
+        kept.push(CachedLookup { provider: provider.into(), model: model.into(), found });
         found
     })
 }
@@ -297,7 +297,9 @@ fn lengths(rest: &str) -> Vec<usize> {
 mod tests {
     use std::collections::HashSet;
 
-    use super::{ModelHost, is_of, table};
+    use super::{
+        CACHED_LOOKUPS, LONGEST_CACHED_NAME, LOOKUPS, ModelHost, is_of, listed, look_up, table,
+    };
 
     #[test]
     fn the_table_says_of_each_name_one_thing_that_can_be() {
@@ -322,8 +324,12 @@ mod tests {
 
     #[test]
     fn a_result_that_is_kept_is_that_of_its_model_and_its_provider() {
-        let names: Vec<&str> =
-            table::ROWS.iter().flat_map(|row| row.names).copied().take(3 * KEPT).collect();
+        let names: Vec<&str> = table::ROWS
+            .iter()
+            .flat_map(|row| row.names)
+            .copied()
+            .take(3 * CACHED_LOOKUPS)
+            .collect();
         for _ in 0..2 {
             for model in &names {
                 for provider in ["anthropic", "bedrock", "a gateway"] {
@@ -334,9 +340,9 @@ mod tests {
             }
         }
         listed("anthropic", &"m".repeat(1_000_000));
-        FOUND.with_borrow(|kept| {
-            assert_eq!(kept.len(), KEPT);
-            assert!(kept.iter().all(|it| it.model.len() <= LONGEST_NAME));
+        LOOKUPS.with_borrow(|kept| {
+            assert_eq!(kept.len(), CACHED_LOOKUPS);
+            assert!(kept.iter().all(|it| it.model.len() <= LONGEST_CACHED_NAME));
         });
     }
 
