@@ -59,7 +59,7 @@ pub struct ToolDef {
 }
 
 impl ToolDef {
-    /// Creates a declaration from the values that every function declares. [`Self::idempotent`], [`Self::within`] and
+    /// Creates a declaration from the values that every function declares. [`Self::idempotent`], [`Self::time_limit`] and
     /// the other methods add the optional values.
     pub const fn new(
         name: &'static str,

@@ -21,8 +21,7 @@ use crate::tool::{CancellationToken, Progress, State, StateType, ToolContext};
 /// A type that a function with `#[tool]` can take.
 ///
 /// Do not implement this trait. The model fills in every type that is `serde::Deserialize` and `schemars::JsonSchema`.
-/// The host supplies [`ToolContext`], [`State`], [`CancellationToken`] and [`Progress`]. `Source` is [`FromModel`] or
-/// [`FromHost`], and is inferred.
+/// The host supplies [`ToolContext`], [`State`], [`CancellationToken`] and [`Progress`]. `Source` is inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a tool parameter",
     label = "the model cannot fill this in",
