@@ -25,12 +25,14 @@ pub struct MemoryJournal {
 struct MemoryState {
     conversations: HashMap<String, StoredConversation>,
     held: HashSet<String>,
-    /// The number of changes so far. A listing is ordered by the number of each conversation's last
-    /// change.
+    /// The number of changes so far.
     changes: u64,
+    /// The names of the conversations, by the number of their last change. A listing has this order.
+    by_change: BTreeMap<u64, Arc<str>>,
 }
 
 struct StoredConversation {
+    name: Arc<str>,
     incarnation: Incarnation,
     metadata: Metadata,
     facts: Vec<Envelope>,
@@ -71,6 +73,7 @@ impl MemoryState {
     fn changed(&mut self, conversation: &str) -> &mut StoredConversation {
         self.changes = self.changes.saturating_add(1);
         let made = || StoredConversation {
+            name: conversation.into(),
             incarnation: Incarnation::random(),
             metadata: Metadata::default(),
             facts: Vec::new(),
@@ -80,6 +83,8 @@ impl MemoryState {
             changed: 0,
         };
         let kept = self.conversations.entry(conversation.to_owned()).or_insert_with(made);
+        self.by_change.remove(&kept.changed);
+        self.by_change.insert(self.changes, Arc::clone(&kept.name));
         kept.changed = self.changes;
         kept.updated_at = now();
         kept
@@ -134,18 +139,25 @@ impl MemoryState {
         let is_wanted = |kept: &StoredConversation| {
             (listing.owner.is_none() || kept.metadata.owner == listing.owner)
                 && (listing.parent.is_none() || kept.metadata.parent == listing.parent)
-                && kept.changed < before
         };
-        let wanted = self.conversations.iter().filter(|(_, kept)| is_wanted(kept));
-        let mut wanted: BTreeMap<u64, (&String, &StoredConversation)> =
-            wanted.map(|(id, kept)| (kept.changed, (id, kept))).collect();
+        let mut wanted =
+            self.by_change.range(..before).rev().filter_map(|(_, name)| {
+                self.conversations.get(&**name).filter(|kept| is_wanted(kept))
+            });
         let mut page = Vec::new();
         let mut next = None;
-        while let Some((changed, (id, kept))) = wanted.pop_last() {
+        while let Some(kept) = wanted.next() {
             let (facts, metadata) = (kept.facts.len() as u64, kept.metadata.clone());
-            page.push(ConversationInfo::new(id, metadata, facts, kept.created_at, kept.updated_at));
+            let name = &*kept.name;
+            page.push(ConversationInfo::new(
+                name,
+                metadata,
+                facts,
+                kept.created_at,
+                kept.updated_at,
+            ));
             if page.len() == listing.page_size() {
-                next = (!wanted.is_empty()).then(|| changed.to_string());
+                next = wanted.next().map(|_| kept.changed.to_string());
                 break;
             }
         }
@@ -237,7 +249,9 @@ impl Journal for MemoryJournal {
             }
             let was_there = shared.conversations.contains_key(conversation);
             for id in family {
-                shared.conversations.remove(&id);
+                if let Some(gone) = shared.conversations.remove(&id) {
+                    shared.by_change.remove(&gone.changed);
+                }
             }
             Ok(was_there)
         })
