@@ -6,6 +6,8 @@ mod policies;
 #[cfg(unix)]
 mod processes;
 mod random;
+mod refusals;
+mod searches;
 
 #[cfg(all(unix, feature = "postgres"))]
 #[expect(dead_code, reason = "the other tests use the rest")]

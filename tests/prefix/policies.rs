@@ -1,9 +1,6 @@
 //! What a program sees and chooses of a changed beginning, and what vendors do that take other things than documented.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::{Arc, Mutex};
 
 use harness::{
     Agent, Chat, ErrorKind,
@@ -12,14 +9,14 @@ use harness::{
     models::{Model, Models},
     policy::{FallbackProvider, RetryPolicy},
     provider::{Effort, Settings, ToolChoice},
-    testing::{LoopbackServer, PrefixCheck, ScriptedProvider, anthropic},
+    testing::{PrefixCheck, ScriptedProvider, anthropic},
 };
 use serde_json::{Value, json};
 
 use crate::{SUMMARY, Say, Vendor, begin, tool};
 
 /// Sends a message and returns the changes that the run tells of.
-async fn changes(chat: &mut Chat, message: &str) -> Vec<Value> {
+pub(crate) async fn changes(chat: &mut Chat, message: &str) -> Vec<Value> {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sees = Arc::clone(&seen);
     let run = chat.send(message).on_event(move |event| {
@@ -115,6 +112,36 @@ async fn a_summary_brings_the_definitions_of_the_program() {
     assert_eq!((vendor.check.kept(), vendor.check.refusals()), (1, 0));
 }
 
+/// Nothing has been sent behind the messages, so only the summary brings them.
+#[tokio::test]
+async fn a_summary_brings_other_words_and_takes_what_is_gone() {
+    for wire in crate::WIRES {
+        let vendor = Vendor::start(wire, PrefixCheck::refusing()).await;
+        let journal = MemoryJournal::new();
+        let tools = [tool("look", "Looks."), tool("see", "Sees.")];
+        let before = vendor.program("Be brief.", tools).build().unwrap();
+        let mut chat = before.open(&journal, "c").await.unwrap();
+        begin(&vendor, &mut chat).await;
+        drop(chat);
+        let after = vendor.program("Be brief.", [tool("look", "Looks it up.")]).build().unwrap();
+        let mut chat = after.open(&journal, "c").await.unwrap();
+        chat.send("Three? ".repeat(2_000)).await.unwrap();
+        assert_eq!(vendor.last()["tools"][0]["description"], "Looks.");
+        chat.send("And?").await.unwrap();
+        vendor.says([Say::Text(SUMMARY)]);
+        chat.compact().await.unwrap();
+        for reopened in [false, true] {
+            assert_eq!(changes(&mut chat, "Four?").await, Vec::<Value>::new());
+            let body = vendor.last();
+            assert_eq!(body["tools"][0]["description"], "Looks it up.", "{wire} {reopened}");
+            assert!(!body["tools"].to_string().contains("Sees."), "{wire} {reopened}");
+            drop(chat);
+            chat = after.open(&journal, "c").await.unwrap();
+        }
+        assert_eq!((vendor.check.kept(), vendor.check.refusals()), (1, 0), "{wire}");
+    }
+}
+
 /// The request for the summary has no form of an answer, to which the reasoning of the last answer is bound at OpenAI.
 #[tokio::test]
 async fn a_summary_after_a_typed_answer_is_not_refused() {
@@ -204,43 +231,6 @@ async fn a_fallback_to_a_provider_that_takes_nothing_behind_messages_gets_all_be
     assert_eq!((vendor.check.kept(), vendor.check.refusals()), (1, 0));
 }
 
-/// A gateway to such a model that knows no system messages in the middle.
-#[tokio::test]
-async fn a_server_that_refuses_what_is_sent_behind_messages_gets_it_before_them() {
-    let check = Arc::new(PrefixCheck::refusing());
-    let (checks, refused) = (Arc::clone(&check), Arc::new(AtomicUsize::new(0)));
-    let counts = Arc::clone(&refused);
-    let server = LoopbackServer::answering(move |request| {
-        let body = request.json();
-        let messages = body["messages"].as_array().unwrap();
-        if let Some(at) = messages.iter().position(|message| message["role"] == "system") {
-            counts.fetch_add(1, Ordering::Relaxed);
-            let words = format!("messages.{at}: role 'system' is not supported on this model");
-            return anthropic::error(400, "invalid_request_error", &words);
-        }
-        match checks.check(request) {
-            Ok(proof) => anthropic::body().thinking("Hm.", &proof).text("Done.").answer(),
-            Err(refusal) => refusal,
-        }
-    })
-    .await
-    .unwrap();
-    let program = |system: &str| {
-        let provider = harness::AnthropicProvider::builder().api_key("k").base_url(server.url());
-        let provider = provider.name("anthropic").model("claude-opus-5-5").build().unwrap();
-        Agent::builder(provider.with_retry(RetryPolicy::none())).system(system).build().unwrap()
-    };
-    let journal = MemoryJournal::new();
-    program("Be brief.").open(&journal, "c").await.unwrap().send("One?").await.unwrap();
-    let mut chat = program("Be kind.").open(&journal, "c").await.unwrap();
-    let told = changes(&mut chat, "Two?").await;
-    assert_eq!(told.iter().map(|it| &it["left_out"]).collect::<Vec<_>>(), [0, 1], "{told:?}");
-    chat.send("Three?").await.unwrap();
-    let last = server.requests().last().unwrap().json();
-    assert_eq!(last["system"][0]["text"], "Be kind.");
-    assert_eq!((check.kept(), check.refusals(), refused.load(Ordering::Relaxed)), (1, 0, 1));
-}
-
 #[tokio::test]
 async fn the_text_of_thinking_is_asked_for_where_a_model_omits_it() {
     let vendor = Vendor::start("anthropic", PrefixCheck::refusing()).await;
@@ -259,11 +249,14 @@ async fn the_text_of_thinking_is_asked_for_where_a_model_omits_it() {
 #[tokio::test]
 async fn a_gateway_gets_changes_behind_messages_if_the_table_says_so() {
     let of = Models::default().find("anthropic", "claude-opus-5-5");
+    // A program that gives the vendor's name says that the vendor is there.
     let table = [
-        ("gateway", None, false),
-        ("gateway", Some(true), true),
-        ("anthropic", None, true),
-        ("anthropic", Some(false), false),
+        (None, None, false),
+        (None, Some(true), true),
+        (Some("gateway"), None, false),
+        (Some("gateway"), Some(true), true),
+        (Some("anthropic"), None, true),
+        (Some("anthropic"), Some(false), false),
     ];
     for (name, appends_changes, appends) in table {
         let check = Arc::new(PrefixCheck::refusing());
@@ -273,8 +266,12 @@ async fn a_gateway_gets_changes_behind_messages_if_the_table_says_so() {
             .unwrap();
         let program = |system: &str| {
             let models = Models::default().with("prod-1", Model { appends_changes, ..of });
-            let provider = harness::AnthropicProvider::builder().api_key("k").name(name);
+            let provider = harness::AnthropicProvider::builder().api_key("k");
             let provider = provider.model("prod-1").models(models).base_url(server.url());
+            let provider = match name {
+                Some(name) => provider.name(name),
+                None => provider,
+            };
             let provider = provider.build().unwrap().with_retry(RetryPolicy::none());
             Agent::builder(provider).system(system).build().unwrap()
         };
@@ -282,10 +279,10 @@ async fn a_gateway_gets_changes_behind_messages_if_the_table_says_so() {
         program("Be brief.").open(&journal, "c").await.unwrap().send("One?").await.unwrap();
         let mut chat = program("Be kind.").open(&journal, "c").await.unwrap();
         let told = changes(&mut chat, "Two?").await;
-        assert_eq!(told[0]["appended"], appends, "{name} {appends_changes:?}");
+        assert_eq!(told[0]["appended"], appends, "{name:?} {appends_changes:?}");
         chat.send("Three?").await.unwrap();
         let kept = if appends { 2 } else { 1 };
-        assert_eq!((check.kept(), check.refusals()), (kept, 0), "{name} {appends_changes:?}");
+        assert_eq!((check.kept(), check.refusals()), (kept, 0), "{name:?} {appends_changes:?}");
         // The rest of the row holds, too: the model thinks always.
         let last = server.requests().last().unwrap().json();
         assert_eq!(last["thinking"], json!({"type": "adaptive", "display": "summarized"}));

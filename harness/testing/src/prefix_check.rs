@@ -44,8 +44,9 @@ use crate::{Answer, LoopbackServer, ReceivedRequest, anthropic};
 ///
 /// The compared prefix consists of `system` or `instructions`, `tools`, the format of a typed answer (OpenAI), and the
 /// messages. Cache marks, and tools that a search has not found yet, are ignored. The check also refuses changes within
-/// a conversation that the vendor does not accept: a system message that does not follow a user message, and an added
-/// tool without the required beta header. A [summary by the vendor](harness_core::context::Window::vendor_summaries)
+/// a conversation that the vendor does not accept: a system message that does not follow a user message, or that neither
+/// is the last message nor comes before an answer, an added tool without the required beta header, and a choice of
+/// tools (OpenAI) that names one which is not in the list of tools. A [summary by the vendor](harness_core::context::Window::vendor_summaries)
 /// stands for the messages that it was made of, and reasoning after it stays bound to these messages.
 ///
 /// Sources: <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/prefix-checks>,
@@ -162,6 +163,8 @@ struct PrefixOfRequest {
     messages: Vec<Value>,
     /// How many of these a summary stands for, which the request does not have.
     summarized: usize,
+    /// The first tool that the choice of tools names and the list of tools does not have (OpenAI).
+    unlisted: Option<String>,
 }
 
 impl PrefixOfRequest {
@@ -169,6 +172,11 @@ impl PrefixOfRequest {
         let is_anthropic = body.get("messages").is_some();
         let mut tools = list(body.get("tools"));
         tools.retain(|tool| tool.get("defer_loading") != Some(&Value::Bool(true)));
+        let name = |tool: &Value| Some(tool.get("name")?.as_str()?.to_owned());
+        let listed: Vec<_> = tools.iter().map(name).collect();
+        let mut allowed = list(body.pointer("/tool_choice/tools")).into_iter();
+        let unlisted = allowed.find(|tool| !listed.contains(&name(tool)));
+        let unlisted = unlisted.map(|tool| name(&tool).unwrap_or_default());
         let mut head = vec![Value::Array(tools)];
         for path in ["/system", "/instructions", "/text/format"] {
             head.push(body.pointer(path).cloned().unwrap_or_default());
@@ -189,7 +197,7 @@ impl PrefixOfRequest {
             all.extend(messages.split_off(at.saturating_add(1)));
             messages = all;
         }
-        Self { is_anthropic, head: Value::Array(head).to_string(), messages, summarized }
+        Self { is_anthropic, head: Value::Array(head).to_string(), messages, summarized, unlisted }
     }
 
     /// The proof for reasoning after the first `count` messages.
@@ -252,6 +260,9 @@ impl PrefixOfRequest {
         let is = |message: &Value, name: &str, value: &str| {
             message.get(name).and_then(Value::as_str) == Some(value)
         };
+        if let Some(name) = &self.unlisted {
+            return Some(format!("Tool choice '{name}' not found in 'tools' parameter."));
+        }
         let mut before = None;
         let sent = self.messages.iter().enumerate().skip(self.summarized);
         for (at, message) in sent.filter(|_| self.is_anthropic) {
@@ -259,6 +270,13 @@ impl PrefixOfRequest {
             if is_system && !before.is_some_and(|before| is(before, "role", "user")) {
                 return Some(format!(
                     "messages.{at}: a `system` message must follow a `user` message"
+                ));
+            }
+            let is_after_system = before.is_some_and(|before| is(before, "role", "system"));
+            if is_after_system && !is(message, "role", "assistant") {
+                return Some(format!(
+                    "messages.{at}: a `system` message must either be the last entry in `messages` or be immediately \
+                     followed by an `assistant` turn"
                 ));
             }
             let adds = |block: &Value| is(block, "type", "tool_addition");

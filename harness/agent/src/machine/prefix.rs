@@ -7,7 +7,7 @@ use super::{call_states::cannot, machine::Machine, window::open_turn};
 use harness_core::{
     error::Error,
     journal::{Fact, Prefix},
-    message::{Block, Message},
+    message::{Block, Message, Messages, Role},
     provider::PrefixAddition,
     tool::ToolSchema,
 };
@@ -26,13 +26,29 @@ pub(super) struct PrefixState {
 
 impl PrefixState {
     /// Merges the additions into the prefix. It is used when the messages after which they were sent are
-    /// replaced by a summary.
+    /// replaced by a summary. The version changes in any case, so that the next request gets the definitions
+    /// that the program has then.
     pub(super) fn fold(&mut self) {
+        self.version = self.version.saturating_add(1);
         if let Some(first) = self.first.as_ref().filter(|_| !self.added.is_empty()) {
             let tools = self.tools().into_iter().cloned().collect();
             let form = first.form.clone();
-            self.first = Some(Arc::new(Prefix::new(self.system().map(str::to_owned), tools, form)));
+            let prefix = Prefix::new(self.system().map(str::to_owned), tools, form);
+            self.first = Some(Arc::new(prefix.with_found(first.found.clone())));
             self.added = Arc::default();
+        }
+    }
+
+    /// Moves the last addition after the next message of the user, if the model has said nothing since that
+    /// addition: Anthropic accepts instructions after a message only at the end or before an answer.
+    pub(super) fn pass(&mut self, all: &Messages, next: &Message) {
+        let Some(last) = self.added.last() else { return };
+        let since = all.iter().rev().take_while(|message| message.id() != last.after);
+        if next.role() != Role::User || since.into_iter().any(is_said) {
+            return;
+        }
+        if let Some(last) = Arc::make_mut(&mut self.added).last_mut() {
+            last.after = next.id().to_owned();
             self.version = self.version.saturating_add(1);
         }
     }
@@ -63,6 +79,13 @@ impl PrefixState {
 
     /// Adds these instructions and tools after the message with this id.
     fn add(&mut self, after: &str, prefix: &Prefix) {
+        if let Some(first) = self.first.as_mut().filter(|_| prefix.found.is_some()) {
+            let known = Arc::make_mut(first).found.get_or_insert_default();
+            known.extend(prefix.found.iter().flatten().cloned());
+        }
+        if prefix.system.is_none() && prefix.tools.is_empty() {
+            return;
+        }
         let added = Arc::make_mut(&mut self.added);
         let (system, tools) = (prefix.system.clone(), prefix.tools.clone());
         match added.last_mut().filter(|last| last.after == after) {
@@ -75,6 +98,17 @@ impl PrefixState {
             None => added.push(PrefixAddition::new(after.to_owned(), system, tools)),
         }
     }
+}
+
+/// Whether this is an answer of the model that is sent back.
+fn is_said(message: &Message) -> bool {
+    let speaks = |block: &Block| match block {
+        Block::Text(text) => !text.text().trim().is_empty(),
+        block => !matches!(block, Block::Reasoning(_)),
+    };
+    message.role() == Role::Assistant
+        && !message.is_refused()
+        && message.blocks().iter().any(speaks)
 }
 
 /// How many messages are sent with reasoning.

@@ -42,8 +42,10 @@ pub(crate) fn update_prefix(run: &mut RunDriver<'_>) -> Result<Option<Arc<SentPr
     if let Some(fact) = run.state.prefix_change(&binding).filter(|_| !is_paused) {
         record_prefix(run, &fact)?;
     }
-    run.state.requests.prefix = run.state.sent_prefix(&binding).map(Arc::new);
-    Ok(run.state.requests.prefix.clone())
+    let sent = run.state.sent_prefix(&binding).map(Arc::new);
+    // A change that has to wait for the end of a paused answer is not in this prefix.
+    run.state.requests.prefix = sent.clone().filter(|_| !is_paused);
+    Ok(sent)
 }
 
 /// Records that the vendor has refused reasoning. The request that is being answered was sent without it.
@@ -65,11 +67,12 @@ pub(crate) fn record_refused_reasoning(run: &mut RunDriver<'_>) -> Result<(), Er
 /// Handles an error of the server about the additions that were sent after messages: the additions become
 /// part of the prefix. Returns whether the model can be asked again.
 pub(crate) fn fold_prefix_after(run: &mut RunDriver<'_>, error: &Error) -> Result<bool, Error> {
-    const WORDS: [&str; 5] = ["system", "role", "tool_addition", "additional_tools", "developer"];
-    let says = |word: &&str| error.message().contains(*word);
-    let is_refusal = error.last().kind() == ErrorKind::Api && !error.is_retryable();
-    let has_additions = !run.state.machine.prefix_additions().is_empty();
-    if !is_refusal || !has_additions || !WORDS.iter().any(says) {
+    // Servers have no common words for this refusal. After it, there are no additions, so this happens only once.
+    let last = error.last();
+    let is_refusal = last.kind() == ErrorKind::Api
+        && matches!(last.status(), Some(400 | 422))
+        && !last.is_out_of_quota();
+    if !is_refusal || run.state.machine.prefix_additions().is_empty() {
         return Ok(false);
     }
     run.state.requests.must_not_append = true;
@@ -95,7 +98,7 @@ pub(crate) fn changed(fact: &Fact) -> Option<Event<'_>> {
         return None;
     };
     let (appended, left_out, refusal) = (*appended, *left_out, refusal.as_deref());
-    let is_change = appended || left_out > 0;
+    let is_change = appended && !change.is_empty() || left_out > 0;
     is_change.then_some(Event::PrefixChanged { change, appended, left_out, refusal })
 }
 
@@ -138,14 +141,20 @@ impl ConversationState {
     /// The prefix with the instructions and tools that the program has now.
     fn prefix_of_program(&self, binding: &ReasoningBinding) -> Prefix {
         let system = self.agent.system().map(str::to_owned);
-        let tools = self.tools_in_prefix(binding).into_iter().cloned().collect();
-        Prefix::new(system, tools, binding.form.clone())
+        let defers = binding.defers_tools && self.tools().search().is_some();
+        let tools = self.tools_in_prefix(binding, defers).into_iter().cloned().collect();
+        let found = defers.then(|| self.found_schemas().cloned().collect());
+        Prefix::new(system, tools, binding.form.clone()).with_found(found)
     }
 
-    /// The tools that come before the messages.
-    fn tools_in_prefix<'a>(&'a self, binding: &'a ReasoningBinding) -> Vec<&'a ToolSchema> {
+    /// The tools that come before the messages. `defers`: found tools are sent at the positions of the searches.
+    fn tools_in_prefix<'a>(
+        &'a self,
+        binding: &'a ReasoningBinding,
+        defers: bool,
+    ) -> Vec<&'a ToolSchema> {
         let own = self.tools().schemas().iter();
-        let found = self.found_schemas().filter(|_| !binding.defers_tools);
+        let found = self.found_schemas().filter(|_| !defers);
         own.chain(found).chain(&binding.answer_tool).collect()
     }
 
@@ -171,13 +180,22 @@ impl ConversationState {
         let Some(first) = self.machine.prefix() else {
             return Some(all(left_out(), String::new()));
         };
-        let ((system, known), tools) = (self.machine.prefix_now(), self.tools_in_prefix(binding));
+        let (system, known) = self.machine.prefix_now();
+        let (defers, sent) = (first.found.is_some(), first.found.as_deref().unwrap_or_default());
+        let tools = self.tools_in_prefix(binding, defers);
+        let is_other = |tool: &&ToolSchema| {
+            let mut all = known.iter().copied().chain(sent);
+            defers && !all.any(|known| known.name == tool.name)
+        };
+        let found: Vec<ToolSchema> = self.found_schemas().filter(is_other).cloned().collect();
         let appends = self.can_append(binding);
-        // Additions that a provider cannot send would be lost.
-        let has_new_form =
-            first.form != binding.form || !appends && !self.machine.prefix_additions().is_empty();
+        // Additions that a provider cannot send would be lost, and so would found tools.
+        let has_new_form = first.form != binding.form
+            || !appends && !self.machine.prefix_additions().is_empty()
+            || defers && !binding.defers_tools;
         let has_new_system = system != self.agent.system();
-        if !has_new_form && !has_new_system && known == tools {
+        let is_found_as_before = !defers || self.found_schemas().eq(sent);
+        if !has_new_form && !has_new_system && known == tools && is_found_as_before {
             return None;
         }
         let left_out = left_out();
@@ -186,11 +204,16 @@ impl ConversationState {
         }
         let keeps = self.agent.prefix_policy() == PrefixPolicy::Keep;
         let is_known = |tool: &ToolSchema| {
-            let known = known.iter().find(|known| known.name == tool.name);
-            known.is_some_and(|known| *known == tool || keeps && is_same_but_for_words(known, tool))
+            let mut all = known.iter().copied().chain(sent);
+            let known = all.find(|known| known.name == tool.name);
+            known.is_some_and(|known| known == tool || keeps && is_same_but_for_words(known, tool))
         };
-        let new: Vec<ToolSchema> =
-            tools.into_iter().filter(|tool| !is_known(tool)).cloned().collect();
+        let again = self.found_schemas().filter(|tool| defers && !is_other(tool));
+        let now = tools.into_iter().chain(again);
+        let new: Vec<ToolSchema> = now.filter(|tool| !is_known(tool)).cloned().collect();
+        // What an earlier search has found can only be sent as it was found.
+        let is_sent = |tool: &ToolSchema| sent.iter().any(|known| known.name == tool.name);
+        let has_changed_found = new.iter().any(is_sent);
         let mut change = Vec::new();
         if has_new_system {
             change.push("the instructions".to_owned());
@@ -199,16 +222,19 @@ impl ConversationState {
         if has_new_form {
             change.push("the form of the request".to_owned());
         }
-        if change.is_empty() {
+        if change.is_empty() && found.is_empty() {
             return None;
         }
         let change = change.join(", ");
         let is_taken_back = has_new_system && self.agent.system().is_none();
-        if !appends || has_new_form || is_taken_back {
+        let must_replace = !appends || has_new_form || is_taken_back || has_changed_found;
+        if must_replace && !change.is_empty() {
             return Some(all(left_out, change));
         }
         let system = self.agent.system().filter(|_| has_new_system).map(str::to_owned);
-        let prefix = Some(Box::new(Prefix::new(system, new, String::new())));
+        let found = Some(found).filter(|found| !found.is_empty());
+        let prefix = Prefix::new(system, new, String::new()).with_found(found);
+        let prefix = Some(Box::new(prefix));
         Some(Fact::PrefixSet { prefix, appended: true, left_out: 0, change, refusal: None })
     }
 
@@ -227,10 +253,8 @@ impl ConversationState {
         let first = self.machine.prefix()?;
         let (_, known) = self.machine.prefix_now();
         let tools = self.tools();
-        let found =
-            self.found_schemas().filter(|tool| !known.iter().any(|it| it.name == tool.name));
-        let found = found.filter(|_| binding.defers_tools).cloned();
-        let schemas: Vec<ToolSchema> = first.tools.iter().cloned().chain(found).collect();
+        let found = first.found.iter().flatten();
+        let schemas: Vec<ToolSchema> = first.tools.iter().chain(found.clone()).cloned().collect();
         let forms = match schemas == tools.schemas() {
             true => tools.forms().clone(),
             false => SchemaCache::default(),
@@ -239,7 +263,8 @@ impl ConversationState {
             let offered = tools.schemas().iter().chain(self.found_schemas());
             offered.chain(&binding.answer_tool).any(|tool| tool.name == name)
         };
-        let hidden = known.iter().map(|tool| &tool.name).filter(|name| !is_offered(name));
+        let known = known.into_iter().chain(found).map(|tool| &tool.name);
+        let hidden = known.filter(|name| !is_offered(name));
         let in_place = |added: &PrefixAddition| {
             let system = added.system.as_deref().map(new_instructions);
             PrefixAddition::new(added.after.clone(), system, added.tools.clone())
@@ -250,6 +275,7 @@ impl ConversationState {
             answer_tool: binding.answer_tool.clone(),
             system: first.system.clone(),
             hidden: hidden.cloned().collect(),
+            is_searched: first.found.is_some(),
             schemas,
             forms,
             additions: self.machine.prefix_additions().iter().map(in_place).collect(),

@@ -13,8 +13,8 @@ use crate::{
 use harness_core::{
     context::FileLimits,
     journal::ClearedResult,
-    provider::{ContextMeter, EncodedPrefix, Request},
-    tool::ToolRegistry,
+    provider::{ContextMeter, EncodedPrefix, Request, ToolSearches},
+    tool::{TOOL_SEARCH, ToolRegistry},
 };
 
 /// State that earlier requests of a conversation leave for the next request.
@@ -72,8 +72,14 @@ pub(crate) fn with_conversation<'a>(
     (tools, offered): (&'a ToolRegistry, Option<&'a OfferedTools>),
     prefix: Option<&'a SentPrefix>,
 ) -> Request<'a> {
+    let found = match prefix {
+        Some(prefix) if !prefix.is_searched => ToolSearches::default(),
+        // Earlier searches stay as they were sent, even if this run offers no search.
+        Some(_) => machine.found_now().by_tool(Some(TOOL_SEARCH), tools.searched()),
+        None => machine.found_now().by_tool(tools.search(), tools.searched()),
+    };
     behind_prefix(request, (tools, offered), prefix)
         .with_thinking_from(machine.thinking_from())
         .with_open_turn(machine.open_turn())
-        .with_found(machine.found_now().by_tool(tools.search(), tools.searched()))
+        .with_found(found)
 }

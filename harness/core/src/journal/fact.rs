@@ -315,8 +315,8 @@ pub enum Fact {
         text: String,
     },
     /// All later requests contain these instructions and tools, if the model refuses or drops its earlier reasoning
-    /// when they change. This fact is written before the first request to such a model, and whenever instructions or
-    /// tools have changed.
+    /// when they change. This fact is written before the first request to such a model, whenever instructions or tools
+    /// have changed, and after a search that has found tools.
     PrefixSet {
         /// The instructions and the tools, or only the new ones if they are `appended`. `None` if nothing has changed:
         /// then this fact only records that the vendor refused reasoning.

@@ -20,11 +20,22 @@ pub struct Prefix {
     /// [`ReasoningBinding::form`](crate::provider::ReasoningBinding::form).
     #[serde(skip_serializing_if = "String::is_empty")]
     pub form: String,
+    /// The tools that the model has found by searching, as they are sent at the positions of the searches. `None` if no
+    /// tool is sent in this way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub found: Option<Vec<ToolSchema>>,
 }
 
 impl Prefix {
     /// A prefix of these instructions and tools.
     pub fn new(system: Option<String>, tools: Vec<ToolSchema>, form: String) -> Self {
-        Self { system, tools, form }
+        Self { system, tools, form, found: None }
+    }
+
+    /// Sets the tools that the model has found by searching: see [`found`](Self::found).
+    #[must_use]
+    pub fn with_found(mut self, found: Option<Vec<ToolSchema>>) -> Self {
+        self.found = found;
+        self
     }
 }

@@ -57,8 +57,8 @@ pub struct Model {
     /// [`ReasoningBinding`](crate::provider::ReasoningBinding).
     pub binds_reasoning: Option<bool>,
     /// Whether the server accepts changed instructions and tools after the messages so far. If unknown, they are sent there
-    /// only if the model binds its reasoning and the provider's name is `anthropic` or `openai`: a gateway may refuse such
-    /// changes or drop them.
+    /// only if the model binds its reasoning and the server is the vendor's own: by its host, or because the program names
+    /// the provider `anthropic` or `openai`. A gateway may refuse such changes or drop them.
     pub appends_changes: Option<bool>,
     /// Whether a request of Anthropic's protocol may force a call. If not,
     /// [`ToolChoice::Required`](crate::provider::ToolChoice::Required) and

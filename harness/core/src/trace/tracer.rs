@@ -392,7 +392,9 @@ impl Tracer {
                 Happened::ContextPinned { text: shortened(self.secrets.hide(text, None)) }
             }
             // The first prefix of a conversation is not a change.
-            Fact::PrefixSet { left_out: 0, appended: false, refusal: None, .. } => return,
+            Fact::PrefixSet { left_out: 0, change, refusal: None, .. } if change.is_empty() => {
+                return;
+            }
             Fact::PrefixSet { appended, left_out, change, refusal, .. } => {
                 let mut hide = |words: &String| shortened(self.secrets.hide(words, None));
                 let (change, refusal) = (hide(change), refusal.as_ref().map(&mut hide));

@@ -242,13 +242,15 @@ impl AnthropicBuilder {
         }
         headers.extend(transport::headers(&own)?);
         let secrets = credentials::known(key.as_ref(), &own, &url, &settings);
+        // A program that gives the vendor's name says that the vendor's own server is behind this URL.
+        let is_own = name.as_deref() == Some("anthropic") || vendors::is_at(&url, "anthropic.com");
         let name = name.unwrap_or_else(|| vendors::name_at(&url).unwrap_or("anthropic").to_owned());
         let takes = ModelCapabilities::of(&*name, &*model, &known);
         let unsigned =
             unsigned_thinking.unwrap_or(VendorProfile::at(&address::host(&url)).unsigned_thinking);
         let binds_reasoning = known.find(&name, &model).binds_reasoning == Some(true);
         let options = anthropic::Options {
-            appends_changes: takes.appends_changes(name == "anthropic"),
+            appends_changes: takes.appends_changes(is_own),
             // Other servers with this protocol may not support deferred tools.
             defers_tools: name == "anthropic"
                 && known.find(&name, &model).deferred_tools == Some(true),

@@ -274,6 +274,8 @@ impl OpenAIBuilder {
         headers.extend(transport::headers(&own)?);
         let secrets = credentials::known(key.as_ref(), &own, &url, &settings);
         let name = name.or_else(|| vendors::name_at(&url).map(str::to_owned));
+        // A program that gives the vendor's name says that the vendor's own server is behind this URL.
+        let is_own = name.as_deref() == Some("openai");
         let name = name.unwrap_or_else(|| match is_local || key.is_none() {
             true => address::server(&url),
             false => "openai".to_owned(),
@@ -286,7 +288,7 @@ impl OpenAIBuilder {
             url,
             headers,
             options: responses::Options {
-                appends_changes: takes.appends_changes(name == "openai"),
+                appends_changes: takes.appends_changes(is_own),
                 // Other servers with this protocol may not support deferred tools.
                 defers_tools: name == "openai"
                     && known.find(&name, &model).deferred_tools == Some(true),

@@ -220,6 +220,12 @@ pub(super) fn name_at(url: &str) -> Option<&'static str> {
     VendorProfile::at(&address::host(url)).name
 }
 
+/// Whether the host of this URL is this domain or below it.
+pub(super) fn is_at(url: &str, domain: &str) -> bool {
+    let host = address::host(url);
+    host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
 /// The base URL that the environment selects: the base URL of the vendor whose key is set, or else the URL of the
 /// server on this machine.
 pub(super) fn base_in_env() -> Result<String, Error> {

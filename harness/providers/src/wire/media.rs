@@ -85,8 +85,8 @@ impl ModelCapabilities {
         }
     }
 
-    /// Whether changed instructions and tools can be sent after the messages so far. `is_own` says whether the name of the
-    /// provider is that of the vendor.
+    /// Whether changed instructions and tools can be sent after the messages so far. `is_own` says whether the
+    /// server is the vendor's own.
     pub(crate) fn appends_changes(&self, is_own: bool) -> bool {
         let Model { binds_reasoning, appends_changes, .. } = self.known;
         binds_reasoning == Some(true) && appends_changes.unwrap_or(is_own)

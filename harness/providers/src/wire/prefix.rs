@@ -48,18 +48,15 @@ pub(super) fn form(request: &Request<'_>, strict: bool) -> String {
     if all.is_empty() { String::new() } else { format!(" added {strict} {}", all.join(",")) }
 }
 
-/// The tools that the model may call; `None` if it may call all sent tools.
+/// The tools that the model may call. `None` if it may call all sent tools, or if it may call one that is added after
+/// a message: only tools in the request's list can be named.
 pub(super) fn allowed(request: &Request<'_>, value: impl Fn(&str) -> Value) -> Option<Vec<Value>> {
     let hidden = request.hidden_tools();
-    if hidden.is_empty() {
+    let is_listed = |name: &str| request.tools().iter().any(|tool| tool.name == name);
+    let mut added = request.additions().iter().flat_map(|it| &it.tools);
+    if hidden.is_empty() || added.any(|it| !hidden.contains(&it.name) && !is_listed(&it.name)) {
         return None;
     }
-    let added = request.additions().iter().flat_map(|it| &it.tools);
-    let mut names: Vec<&str> = Vec::new();
-    for tool in request.tools().iter().chain(added) {
-        if !hidden.contains(&tool.name) && !names.contains(&&*tool.name) {
-            names.push(&tool.name);
-        }
-    }
-    Some(names.into_iter().map(value).collect())
+    let tools = request.tools().iter().filter(|tool| !hidden.contains(&tool.name));
+    Some(tools.map(|tool| value(&tool.name)).collect())
 }

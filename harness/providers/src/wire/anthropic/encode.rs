@@ -12,7 +12,7 @@ use serde_json::Map;
 use super::{
     SUMMARY, WIRE,
     thinking::{self, ThinkingConfig, ThinkingSettings, thinking},
-    tools::{DeferredTools, addition, tools},
+    tools::{DeferredTools, addition, adds_tools, tools},
 };
 use crate::wire::{
     Encoded,
@@ -254,7 +254,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let forced = plan.as_ref().and_then(OutputPlan::forced);
     let (tool_choice, parallel_calls) = forced.unwrap_or((tool_choice, *parallel_calls));
     if let Some(choice) = choice(tool_choice, parallel_calls)
-        && !request.tools().is_empty()
+        && (!request.tools().is_empty() || adds_tools(request))
     {
         body.value("tool_choice", &choice);
     }

@@ -212,14 +212,17 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     if loaded.search.is_some() {
         body.may_send(OptionalMember::DeferLoading);
     }
-    if !request.tools().is_empty() {
+    let adds_tools = request.additions().iter().any(|it| !it.tools.is_empty());
+    if !request.tools().is_empty() || adds_tools {
         // If the program requires strict tools, `strict` is always sent. Otherwise it is an optional member.
         let says_strict = strict || body.may_send(OptionalMember::Strict);
         body.tools(|out| tools(out, request, (strict, says_strict), &loaded));
         let forced = plan.as_ref().and_then(OutputPlan::forced);
-        let choice = |wanted: &ToolChoice| fewer(request, wanted).unwrap_or_else(|| choice(wanted));
+        let has_more = extra.contains_key("tools");
+        let fewer = |wanted: &ToolChoice| fewer(request, &loaded, has_more, wanted);
         let own = tool_choice.as_ref();
-        let own = own.or_else(|| (!request.hidden_tools().is_empty()).then_some(&ToolChoice::Auto));
+        let own = own.or_else(|| fewer(&ToolChoice::Auto).map(|_| &ToolChoice::Auto));
+        let choice = |wanted: &ToolChoice| fewer(wanted).unwrap_or_else(|| choice(wanted));
         tool_choice::write(&mut body, forced, (own, *parallel_calls), choice);
     } else {
         body.tools(|_| ());

@@ -145,8 +145,18 @@ pub(super) fn addition(
     raw(out, "]}");
 }
 
-/// The choice of tools if the model may call only some of the sent tools; otherwise `None`.
-pub(super) fn fewer(request: &Request<'_>, wanted: &ToolChoice) -> Option<serde_json::Value> {
+/// The choice of tools if the model may call only some of the sent tools; otherwise `None`. The vendor refuses a choice
+/// that names a search for tools or a found tool. Also `None` if the request has tools of the vendor (`has_more`), which
+/// the choice would turn off.
+pub(super) fn fewer(
+    request: &Request<'_>,
+    loaded: &LoadedTools<'_>,
+    has_more: bool,
+    wanted: &ToolChoice,
+) -> Option<serde_json::Value> {
+    if loaded.search.is_some() || has_more {
+        return None;
+    }
     let mode = match wanted {
         ToolChoice::Auto => "auto",
         ToolChoice::Required => "required",

@@ -1,0 +1,163 @@
+//! Lives of conversations whose model has searched for tools.
+
+use harness::{
+    Chat, Tool, agent::AgentBuilder, journal::MemoryJournal, testing::PrefixCheck, tool::ToolSearch,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{Say, Vendor, WIRES, begin, policies::changes, tool, tool_of};
+
+const NAMES: [&str; 9] = ["ant", "bee", "cat", "dog", "elk", "gnu", "hen", "ibis", "jay"];
+
+/// A program with many tools for which the model has to search, and these.
+fn program(vendor: &Vendor, more: Vec<Tool>) -> AgentBuilder {
+    let many = NAMES.map(|name| tool(name, "Tells of this animal."));
+    vendor
+        .program("Be brief.", [tool("look", "Looks.")].into_iter().chain(many).chain(more))
+        .tool_search(ToolSearch::new().share(0).always(["look"]))
+}
+
+fn fox() -> Tool {
+    tool("fox", "Tells of the fox.")
+}
+
+/// The model searches, and calls what it has found: three pieces of reasoning, after three others.
+async fn search(vendor: &Vendor, chat: &mut Chat) {
+    begin(vendor, chat).await;
+    vendor.says([
+        Say::Call("tool_search", json!({"query": "fox"})),
+        Say::Call("fox", json!({"city": "Rome"})),
+    ]);
+    chat.send("Three?").await.unwrap();
+}
+
+/// The next program goes on with a conversation in which the model has found the fox. Returns what it tells of.
+async fn goes_on(
+    wire: &'static str,
+    next: impl Fn(&Vendor) -> AgentBuilder,
+) -> (Vendor, Vec<Value>) {
+    let vendor = Vendor::start(wire, PrefixCheck::refusing()).await;
+    let journal = MemoryJournal::new();
+    let before = program(&vendor, vec![fox()]).build().unwrap();
+    let mut chat = before.open(&journal, "c").await.unwrap();
+    search(&vendor, &mut chat).await;
+    drop(chat);
+    let after = next(&vendor).build().unwrap();
+    let mut chat = after.open(&journal, "c").await.unwrap();
+    let told = changes(&mut chat, "Four?").await;
+    drop(chat);
+    let mut chat = after.open(&journal, "c").await.unwrap();
+    chat.send("Five?").await.unwrap();
+    (vendor, told)
+}
+
+#[tokio::test]
+async fn a_found_tool_is_gone() {
+    for wire in WIRES {
+        let (vendor, told) = goes_on(wire, |vendor| program(vendor, vec![])).await;
+        assert_eq!(told, Vec::<Value>::new());
+        assert_eq!((vendor.check.kept(), vendor.check.refusals()), (7, 0), "{wire}");
+    }
+}
+
+#[tokio::test]
+async fn a_found_tool_has_another_doc_comment() {
+    for wire in WIRES {
+        let other = || tool("fox", "Tells all of the fox.");
+        let (vendor, told) = goes_on(wire, |vendor| program(vendor, vec![other()])).await;
+        assert_eq!(told, Vec::<Value>::new());
+        assert!(vendor.last().to_string().contains("Tells of the fox."), "{wire}");
+        assert_eq!((vendor.check.kept(), vendor.check.refusals()), (7, 0), "{wire}");
+    }
+}
+
+#[tokio::test]
+async fn a_found_tool_takes_other_arguments() {
+    for wire in WIRES {
+        let other = || tool_of("fox", "Tells of the fox.", json!({"den": {"type": "integer"}}));
+        let (vendor, told) = goes_on(wire, |vendor| program(vendor, vec![other()])).await;
+        assert_eq!((told.len(), &told[0]["left_out"]), (1, &json!(6)), "{told:?}");
+        assert_eq!(told[0]["change"], "the tool `fox`");
+        assert!(vendor.last().to_string().contains("den"), "{wire}");
+        assert_eq!((vendor.check.kept(), vendor.check.refusals()), (1, 0), "{wire}");
+    }
+}
+
+#[tokio::test]
+async fn the_next_program_has_too_few_tools_for_a_search() {
+    for wire in WIRES {
+        for more in [vec![], vec![fox()]] {
+            let next = |vendor: &Vendor| {
+                let few = [tool("look", "Looks."), tool("owl", "Tells of the owl.")];
+                vendor.program("Be brief.", few.into_iter().chain(more.clone()))
+            };
+            let (vendor, told) = goes_on(wire, next).await;
+            assert_eq!((told.len(), &told[0]["appended"]), (1, &json!(true)), "{told:?}");
+            assert_eq!(told[0]["change"], "the tool `owl`");
+            assert_eq!((vendor.check.kept(), vendor.check.refusals()), (7, 0), "{wire}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_run_offers_too_few_tools_for_a_search() {
+    for wire in WIRES {
+        let vendor = Vendor::start(wire, PrefixCheck::refusing()).await;
+        let mut chat = program(&vendor, vec![fox()]).build().unwrap().chat();
+        search(&vendor, &mut chat).await;
+        vendor.says([Say::Call("ant", json!({"city": "Rome"})), Say::Text("No.")]);
+        chat.send("Four?").only_tools(["fox", "ant"]).await.unwrap();
+        vendor.says([
+            Say::Call("tool_search", json!({"query": "gnu"})),
+            Say::Call("gnu", json!({"city": "Rome"})),
+        ]);
+        chat.send("Five?").await.unwrap();
+        chat.send("Six?").only_tools(["look"]).await.unwrap();
+        chat.send("Seven?").await.unwrap();
+        assert_eq!((vendor.check.kept(), vendor.check.refusals()), (12, 0), "{wire}");
+    }
+}
+
+/// A conversation that began with few tools has no place for what a search finds, but behind its messages.
+#[tokio::test]
+async fn the_next_program_has_so_many_tools_that_the_model_searches() {
+    for wire in WIRES {
+        let vendor = Vendor::start(wire, PrefixCheck::refusing()).await;
+        let journal = MemoryJournal::new();
+        let before = vendor.program("Be brief.", [tool("look", "Looks.")]).build().unwrap();
+        let mut chat = before.open(&journal, "c").await.unwrap();
+        begin(&vendor, &mut chat).await;
+        drop(chat);
+        let after = program(&vendor, vec![fox()]).build().unwrap();
+        let mut chat = after.open(&journal, "c").await.unwrap();
+        vendor.says([
+            Say::Call("tool_search", json!({"query": "fox"})),
+            Say::Call("fox", json!({"city": "Rome"})),
+        ]);
+        chat.send("Three?").await.unwrap();
+        chat.send("Four?").await.unwrap();
+        assert_eq!((vendor.check.kept(), vendor.check.refusals()), (6, 0), "{wire}");
+    }
+}
+
+/// The vendor of the search refuses a list that names it, or what it has found.
+#[tokio::test]
+async fn a_typed_answer_beside_a_search() {
+    #[derive(Deserialize, JsonSchema)]
+    struct Town {
+        name: String,
+    }
+    for wire in WIRES {
+        let vendor = Vendor::start(wire, PrefixCheck::refusing()).await;
+        let mut chat = program(&vendor, vec![fox()]).build().unwrap().chat();
+        search(&vendor, &mut chat).await;
+        vendor.says([Say::Typed(json!({"name": "Oslo"}))]);
+        let town = chat.send("Four?").answer::<Town>().await.unwrap();
+        assert_eq!(town.value().name, "Oslo");
+        chat.send("Five?").await.unwrap();
+        chat.send("Six?").await.unwrap();
+        assert_eq!((vendor.check.kept(), vendor.check.refusals()), (8, 0), "{wire}");
+    }
+}
