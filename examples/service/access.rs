@@ -1,0 +1,111 @@
+//! Who asks. The sign-in of a program takes the place of this file.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, Method, StatusCode, Uri, header},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+
+/// The users and their tokens. Without any, everybody who reaches the service is the one user.
+#[derive(Clone, Default)]
+pub(crate) struct Users(Arc<Vec<(String, String)>>);
+
+/// The user of a request.
+#[derive(Clone, Default)]
+pub(crate) struct User(Option<String>);
+
+impl Users {
+    /// Reads `NAME:TOKEN,NAME:TOKEN`.
+    pub(crate) fn read(text: &str) -> Result<Self, &'static str> {
+        let user = |entry: &str| {
+            let (name, token) = entry.trim().split_once(':')?;
+            let fits = !name.is_empty() && !name.contains('/') && token.len() >= 8;
+            fits.then(|| (name.to_owned(), token.to_owned()))
+        };
+        let users: Option<Vec<_>> = text.split(',').map(user).collect();
+        let users = users.ok_or("expected NAME:TOKEN,.. with tokens of 8 characters and more")?;
+        Ok(Self(Arc::new(users)))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The user who sends this token as `Authorization: Bearer TOKEN`.
+    fn find(&self, head: &HeaderMap) -> Option<User> {
+        if self.is_empty() {
+            return is_local(head).then(User::default);
+        }
+        let given = head.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")?;
+        // Each byte is compared, so that the time tells nothing of the token.
+        let same = |token: &str| {
+            let differs = token.bytes().zip(given.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
+            token.len() == given.len() && differs == 0
+        };
+        let (name, _) = self.0.iter().find(|(_, token)| same(token))?;
+        Some(User(Some(name.clone())))
+    }
+}
+
+/// Whether the browser's address of this service is one of this machine. Another site can give its own name the address of this
+/// machine, and its pages would then read what is here.
+fn is_local(head: &HeaderMap) -> bool {
+    let host = head.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
+    ["localhost", "127.0.0.1", "[::1]"].contains(&host)
+}
+
+/// Whether a request comes from a page of this service, or from no page.
+fn is_own(head: &HeaderMap) -> bool {
+    let Some(origin) = head.get(header::ORIGIN) else { return true };
+    let origin = origin.to_str().ok().and_then(|origin| origin.parse::<Uri>().ok());
+    let host = head.get(header::HOST).and_then(|host| host.to_str().ok());
+    origin.is_some_and(|origin| origin.authority().map(|it| it.as_str()) == host)
+}
+
+impl User {
+    /// The name in the journal of what this user calls `id`. Nobody can name a conversation of somebody else.
+    pub(crate) fn conversation(&self, id: &str) -> String {
+        match &self.0 {
+            Some(name) => format!("{name}/{id}"),
+            None => id.to_owned(),
+        }
+    }
+
+    /// What this user calls a conversation.
+    pub(crate) fn own_name<'a>(&self, conversation: &'a str) -> Option<&'a str> {
+        match &self.0 {
+            Some(name) => conversation.strip_prefix(name.as_str())?.strip_prefix('/'),
+            None => Some(conversation),
+        }
+    }
+
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
+}
+
+/// Lets only users through, and what a page sends only if it is a page of this service.
+pub(crate) async fn check(users: State<Users>, mut request: Request, next: Next) -> Response {
+    let head = request.headers();
+    if request.method() != Method::GET && !is_own(head) {
+        return (StatusCode::FORBIDDEN, "the page is one of another site").into_response();
+    }
+    match users.find(head) {
+        Some(user) => {
+            request.extensions_mut().insert(user);
+            next.run(request).await
+        }
+        None if users.is_empty() => {
+            (StatusCode::FORBIDDEN, "without tokens, the address is 127.0.0.1 or localhost")
+                .into_response()
+        }
+        None => {
+            let head = [(header::WWW_AUTHENTICATE, "Bearer")];
+            (StatusCode::UNAUTHORIZED, head, "the token is missing or wrong").into_response()
+        }
+    }
+}
