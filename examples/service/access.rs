@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, Method, StatusCode, Uri, header},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
@@ -58,14 +58,6 @@ fn is_local(head: &HeaderMap) -> bool {
     ["localhost", "127.0.0.1", "[::1]"].contains(&host)
 }
 
-/// Whether a request comes from a page of this service, or from no page.
-fn is_own(head: &HeaderMap) -> bool {
-    let Some(origin) = head.get(header::ORIGIN) else { return true };
-    let origin = origin.to_str().ok().and_then(|origin| origin.parse::<Uri>().ok());
-    let host = head.get(header::HOST).and_then(|host| host.to_str().ok());
-    origin.is_some_and(|origin| origin.authority().map(|it| it.as_str()) == host)
-}
-
 impl User {
     /// The name in the journal of what this user calls `id`. Nobody can name a conversation of somebody else.
     pub(crate) fn conversation(&self, id: &str) -> String {
@@ -88,24 +80,22 @@ impl User {
     }
 }
 
-/// Lets only users through, and what a page sends only if it is a page of this service.
+/// Lets only users through.
 pub(crate) async fn check(users: State<Users>, mut request: Request, next: Next) -> Response {
-    let head = request.headers();
-    if request.method() != Method::GET && !is_own(head) {
-        return (StatusCode::FORBIDDEN, "the page is one of another site").into_response();
+    let (head, none) = (request.headers(), HeaderValue::from_static(""));
+    let kind = head.get(header::CONTENT_TYPE).unwrap_or(&none).as_bytes();
+    // The page of another site cannot send this type without being asked first.
+    if request.method() == Method::POST && !kind.starts_with(b"application/json") {
+        return (StatusCode::UNSUPPORTED_MEDIA_TYPE, "send application/json").into_response();
     }
-    match users.find(head) {
-        Some(user) => {
-            request.extensions_mut().insert(user);
-            next.run(request).await
-        }
-        None if users.is_empty() => {
-            (StatusCode::FORBIDDEN, "without tokens, the address is 127.0.0.1 or localhost")
-                .into_response()
-        }
-        None => {
-            let head = [(header::WWW_AUTHENTICATE, "Bearer")];
-            (StatusCode::UNAUTHORIZED, head, "the token is missing or wrong").into_response()
-        }
-    }
+    let Some(user) = users.find(head) else {
+        let what = match users.is_empty() {
+            true => "without tokens, the service is at 127.0.0.1 or localhost",
+            false => "the token is missing or wrong",
+        };
+        let head = [(header::WWW_AUTHENTICATE, "Bearer")];
+        return (StatusCode::UNAUTHORIZED, head, what).into_response();
+    };
+    request.extensions_mut().insert(user);
+    next.run(request).await
 }
