@@ -64,24 +64,23 @@ function callOf(message, part, shown) {
   const whom = wait && ({ approval: "waits for you", answer: "asks you", result: "waits for a result from elsewhere", agent: "waits for its agent" }[wait.for]);
   const state = whom ?? STATES[part.state] ?? part.state;
   const kind = wait ? "waits" : part.state;
-  const asks = wait?.id !== undefined;
-  const row = make("details", { class: "call " + kind, open: asks || shown?.open || part.state === "output-error" },
+  if (wait?.id !== undefined) return [question(part, wait, name, whom)];
+  const row = make("details", { class: "call " + kind, open: shown?.open || part.state === "output-error" },
     make("summary", {}, make("code", {}, name), " ", make("span", { class: "state" }, state), part.progress && !part.output ? ` · ${part.progress}` : ""));
-  if (!asks) {
-    row.append(part.input !== undefined ? value(part.input) : make("pre", {}, part.written ?? ""));
-    if (part.below) row.append(make("blockquote", {}, part.below));
-    if (part.output !== undefined) row.append(make("p", { class: "quiet" }, "Result"), value(part.output));
-    if (part.errorText !== undefined) row.append(make("p", { class: "quiet" }, "Error"), value(part.errorText));
-  }
-  return asks ? [row, question(part, wait, name)] : [row];
+  row.append(part.input !== undefined ? value(part.input) : make("pre", {}, part.written ?? ""));
+  if (part.below) row.append(make("blockquote", {}, part.below));
+  if (part.output !== undefined) row.append(make("p", { class: "quiet" }, "Result"), value(part.output));
+  if (part.errorText !== undefined) row.append(make("p", { class: "quiet" }, "Error"), value(part.errorText));
+  return [row];
 }
 
 /** What a person decides or answers. */
-function question(part, wait, name) {
+function question(part, wait, name, whom) {
   const title = `question-${wait.id}`;
   const isApproval = wait.for === "approval";
   const heading = isApproval ? make("h2", { id: title }, "Allow ", make("code", {}, name), "?") : make("h2", { id: title }, wait.question);
-  const box = make("section", { class: "question", "aria-labelledby": title, tabindex: "-1", id: `wait-${wait.id}` }, heading);
+  const box = make("section", { class: "question", "aria-labelledby": title, tabindex: "-1", id: `wait-${wait.id}` },
+    make("p", { class: "whom" }, make("code", {}, name), ` ${whom}`), heading);
   const done = (text) => {
     box.replaceChildren(make("p", { class: "quiet" }, text));
     words.focus();
