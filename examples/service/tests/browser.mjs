@@ -243,6 +243,16 @@ const steps = {
       }
     }
   },
+  async 'the picture of the README'() {
+    const page = await tab('readme', { width: 900, height: 680 });
+    await say(page, 'What is the weather in Oslo?');
+    await until(page, /I have it/);
+    await idle(page);
+    await say(page, 'remove the notes');
+    await until(page, /Allow/);
+    await picture(page, 'service');
+    await page.close();
+  },
   async 'a sign-in'() {
     await kill();
     await start({ SERVICE_TOKENS: 'ada:secret-of-ada,ben:secret-of-ben' });
