@@ -1,5 +1,5 @@
-//! Reads the attributes `#[tool(..)]`, `#[toolset(..)]` and `#[param(..)]`, entry by entry, so that a
-//! wrong entry does not hide the errors of the others.
+//! Reads the attributes `#[tool(..)]`, `#[toolset(..)]` and `#[param(..)]`. Each entry is read separately, so that an
+//! error in one entry does not hide the errors in others.
 
 use proc_macro2::{Ident, TokenStream};
 use syn::{Expr, LitStr, Meta, Path, ext::IdentExt as _};
@@ -14,28 +14,28 @@ use crate::{
     },
 };
 
-/// The content of `#[tool(..)]`; `None` is a value that is missing, or wrong and reported.
+/// The content of `#[tool(..)]`. `None` for a key that is missing, or whose value is wrong and was reported.
 #[derive(Default)]
 pub(crate) struct ToolArgs {
     pub(crate) side_effects: Option<SideEffectsValue>,
     pub(crate) name: Option<WrittenName>,
     pub(crate) description: Option<Expr>,
     pub(crate) title: Option<TitleValue>,
-    /// Its place.
+    /// The key, which is the place for errors.
     pub(crate) idempotent: Option<Ident>,
     pub(crate) timeout: Option<TimeoutValue>,
     pub(crate) at_once: Option<AtOnceValue>,
     pub(crate) review: Option<ReviewValue>,
-    /// Its place, and the function.
+    /// The key, which is the place for errors, and the function.
     pub(crate) reconcile: Option<(Ident, ReconcileValue)>,
     pub(crate) krate: Option<Path>,
     pub(crate) handle: Option<Ident>,
-    /// Keys that are given, right or wrong: they are not missing.
+    /// The keys that are present, even with a wrong value, so that they are not reported as missing.
     pub(crate) seen: Vec<&'static str>,
 }
 
 impl ToolArgs {
-    /// Whether this key is given, right or wrong.
+    /// Whether this key is present, even with a wrong value.
     pub(crate) fn saw(&self, key: &str) -> bool {
         self.seen.contains(&key)
     }
@@ -96,7 +96,7 @@ pub(crate) fn tool_args(tokens: TokenStream, errors: &mut Errors) -> ToolArgs {
         }
     }
     if !complete {
-        // An entry could not be read; it may have been meant as one of these keys.
+        // An unreadable entry may have been meant as one of these keys, so they are not reported as missing.
         args.seen.extend(["side_effects", "description"]);
     }
     args
@@ -153,7 +153,7 @@ pub(crate) struct ParamArgs {
     pub(crate) pattern: Option<PatternValue>,
     pub(crate) examples: Vec<Expr>,
     seen: Vec<&'static str>,
-    /// Whether a description was given here, which is the wrong place.
+    /// Whether the attribute contains a description, which belongs into a doc comment.
     pub(crate) meant_description: bool,
 }
 
@@ -168,10 +168,10 @@ const PARAM: KnownKeys = KnownKeys {
     },
 };
 
-/// Keys of other libraries for the description, which is a comment here.
+/// Keys that other libraries use for a parameter's description. Here, a doc comment is the description.
 const DESCRIBING: [&str; 4] = ["description", "desc", "doc", "help"];
 
-/// Reads one `#[param(..)]`; there may be several on one parameter.
+/// Reads one `#[param(..)]` into `args`. A parameter may have several.
 pub(crate) fn param_args(args: &mut ParamArgs, meta: &Meta, errors: &mut Errors) {
     let tokens = match meta {
         Meta::List(list) => list.tokens.clone(),
@@ -187,7 +187,7 @@ pub(crate) fn param_args(args: &mut ParamArgs, meta: &Meta, errors: &mut Errors)
         errors.push(meta, format!("`#[param()]` says nothing\n{help}"));
     }
     let (entries, complete) = entries(tokens, &PARAM, errors);
-    // An entry that could not be read may have been meant as the description.
+    // An unreadable entry may have been meant as a description.
     args.meant_description |= !complete;
     for AttributeEntry { key, value } in entries {
         args.meant_description |= DESCRIBING.contains(&key.to_string().as_str());
@@ -205,7 +205,7 @@ pub(crate) fn param_args(args: &mut ParamArgs, meta: &Meta, errors: &mut Errors)
         match (known, meta) {
             ("default", Meta::NameValue(written)) => args.default = Some(written.value),
             ("example", Meta::NameValue(written)) => {
-                // There may be several.
+                // The key `example` may occur several times.
                 args.seen.retain(|seen| *seen != "example");
                 args.examples.push(written.value);
             }
@@ -220,7 +220,7 @@ pub(crate) fn param_args(args: &mut ParamArgs, meta: &Meta, errors: &mut Errors)
     }
 }
 
-/// The message about a key of `#[param(..)]` in an attribute of a tool; `None` for other keys.
+/// The error message for a key of `#[param(..)]` in the attribute of a tool; `None` for other keys.
 fn of_a_parameter(key: &Ident) -> Option<String> {
     let word = key.unraw().to_string();
     let written = match word.as_str() {
@@ -248,7 +248,7 @@ fn of_a_parameter(key: &Ident) -> Option<String> {
     ))
 }
 
-/// Checks that a key is known and was not given before.
+/// Checks that a key is known and occurs for the first time.
 fn known_key(
     key: &Ident,
     about: &KnownKeys,
@@ -276,7 +276,7 @@ fn known_key(
         return None;
     }
     let near = nearest(&word, known.iter().copied());
-    // The key that was probably meant is not reported as missing, too.
+    // The key that was probably meant must not be reported as missing as well.
     seen.extend(near.and_then(|near| known.iter().find(|known| **known == near)));
     let way_out = match (near, word.as_str()) {
         (Some(near), _) => did_you_mean(Some(near), '`'),
@@ -292,7 +292,7 @@ fn known_key(
         }
         (None, "min" | "max" | "minimum" | "maximum") if of_param => {
             if seen.contains(&"range") {
-                // Wrong values at both ends are one mistake.
+                // Wrong keys for both ends of the range are one mistake, so only the first is reported.
                 return None;
             }
             seen.push("range");

@@ -1,4 +1,4 @@
-//! Makes a checked tool of a function and its attribute, and reports all mistakes.
+//! Checks a function and its attribute, reports all mistakes, and returns the checked tool.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens as _;
@@ -20,17 +20,17 @@ use crate::{
     values::{AtOnceValue, ReconcileValue, ReviewValue, SIDE_EFFECTS, ungroup},
 };
 
-/// The place of the function.
+/// Where the function is.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum FunctionPlace<'a> {
     /// In a module.
     Free,
-    /// In an `impl` block with `#[toolset]`, beside these functions.
+    /// In an `impl` block with `#[toolset]`. `functions` are the names of all functions in the block.
     Toolset { functions: &'a [Ident] },
 }
 
-/// Checks a function and removes the attributes of the library from it. The result is `None` if there
-/// is an error; the function that remains compiles in any case.
+/// Checks a function and removes the library's attributes from it. Returns `None` after an error. The remaining
+/// function compiles in any case.
 pub(crate) fn check(
     args: ToolArgs,
     function: &mut ToolFunction,
@@ -78,13 +78,13 @@ pub(crate) fn check(
     })
 }
 
-/// Whether the attribute is `#[tool]`, with any path.
+/// Whether an attribute is `#[tool]`, with any path before the name.
 pub(crate) fn is_tool(attribute: &Attribute) -> bool {
     attribute.path().segments.last().is_some_and(|last| last.ident == "tool")
 }
 
-/// Reports and removes attributes such as `#[test]` and `#[tokio::main]`, below which the function is no longer one that can be
-/// called. Other attributes are left alone, because what they make of a function can be called in the same way.
+/// Reports and removes attributes such as `#[test]` and `#[tokio::main]`, after which the function cannot be called as
+/// written. Other attributes stay, because their functions can be called in the usual way.
 fn check_is_callable(function: &mut ToolFunction, errors: &mut Errors) {
     let is_no_more =
         |attribute: &mut Attribute| ["test", "bench", "main"].contains(&word(attribute).as_str());
@@ -103,7 +103,7 @@ fn check_is_callable(function: &mut ToolFunction, errors: &mut Errors) {
     check_async_trait(&mut function.attributes, errors);
 }
 
-/// Reports and removes `#[async_trait]`, which is for traits.
+/// Reports and removes `#[async_trait]`, which only works on traits.
 pub(crate) fn check_async_trait(attributes: &mut Vec<Attribute>, errors: &mut Errors) {
     for attribute in attributes.extract_if(.., |attribute| word(attribute) == "async_trait") {
         let shown = types::show(attribute.path());
@@ -118,7 +118,7 @@ fn word(attribute: &Attribute) -> String {
     last.map(|last| last.ident.to_string()).unwrap_or_default()
 }
 
-/// Removes a second `#[tool]`, which would expand again.
+/// Reports and removes a second `#[tool]`, which would otherwise expand again.
 fn check_given_once(function: &mut ToolFunction, errors: &mut Errors) {
     for second in function.attributes.extract_if(.., |attribute| is_tool(attribute)) {
         let is_ours = second.path().segments.first().is_some_and(|first| first.ident == "harness");
@@ -143,7 +143,7 @@ fn check_given_once(function: &mut ToolFunction, errors: &mut Errors) {
     function.attributes.retain(|attribute| !attribute.path().is_ident("param"));
 }
 
-/// What the words of `side_effects` mean, and which of them a person is asked about.
+/// The meaning of each word of `side_effects`, and which of them need an approval.
 const WHAT_THEY_MEAN: &str = "\
 \"none\": only computes; runs unasked
 \"read\": looks at something, such as a file or a database; runs unasked
@@ -166,7 +166,7 @@ fn check_side_effects(args: &ToolArgs, errors: &mut Errors) -> Option<Vec<&'stat
     None
 }
 
-/// Reports an `idempotent` that has no effect.
+/// Reports an `idempotent` without effect.
 fn check_idempotent(args: &ToolArgs, side_effects: Option<&[&str]>, errors: &mut Errors) {
     let (Some(written), Some(side_effects)) = (&args.idempotent, side_effects) else { return };
     if side_effects.contains(&"mutate") {
@@ -179,10 +179,11 @@ fn check_idempotent(args: &ToolArgs, side_effects: Option<&[&str]>, errors: &mut
     }
 }
 
-/// The most parameters of a tool with `reconcile`: there is one rule for each number of them.
+/// The maximum number of parameters of a tool with `reconcile`, because a trait is implemented for each number of
+/// parameters.
 const RECONCILED: usize = 15;
 
-/// Reports a `reconcile` that would never be called.
+/// Reports a `reconcile` function that would never be called.
 fn check_reconcile(
     args: &ToolArgs,
     side_effects: Option<&[&str]>,
@@ -214,7 +215,7 @@ fn check_reconcile(
     }
 }
 
-/// The path of a function. Only `rustc` knows its signature.
+/// The path of a function as tokens. Only `rustc` can check the signature.
 fn check_path(
     path: &ExprPath,
     example: &str,
@@ -261,7 +262,7 @@ fn check_name(
         errors.push(handle, format!("a type called `{handle}` would hide {hides}\n{help}"));
         return None;
     }
-    // A method has no companion, so nothing is shadowed.
+    // No type is generated for a method, so a method shadows nothing.
     if place == FunctionPlace::Free
         && args.handle.is_none()
         && let Some(hides) = what_it_hides(&own)
@@ -333,7 +334,7 @@ fn check_description(
     None
 }
 
-/// Checks the signature except the parameters. Returns whether it is a method.
+/// Checks the signature without its parameters. Returns whether the function is a method.
 fn check_signature(signature: &Signature, place: FunctionPlace<'_>, errors: &mut Errors) -> bool {
     if let Safety::Unsafe(token) = &signature.safety {
         errors.push(
@@ -403,7 +404,7 @@ fn check_signature(signature: &Signature, place: FunctionPlace<'_>, errors: &mut
     true
 }
 
-/// Adds the list of arguments to the doc comment, so that rustdoc and editors show it.
+/// Adds the list of arguments to the function's doc comment, so that rustdoc and editors show it.
 fn document(function: &mut ToolFunction, docs: &FunctionDocs, params: &[Option<CheckedParam>]) {
     if docs.has_arguments {
         return;

@@ -1,5 +1,5 @@
-//! The default and the examples of a parameter. A literal is checked against the spelling of the type, or by the
-//! type itself if the spelling is not enough; any other expression is checked by rustc.
+//! The default and the examples of a parameter. A literal is checked against the spelling of the parameter's type, or
+//! by the type itself if the spelling does not suffice. All other expressions are checked by rustc.
 
 use proc_macro2::{Literal as Token, TokenStream};
 use quote::{ToTokens as _, quote};
@@ -15,7 +15,7 @@ use crate::{
     values::ungroup,
 };
 
-/// Checks the default as far as the spelling of the type allows; rustc does the rest.
+/// Checks the default as far as the spelling of the type allows. rustc checks the rest.
 pub(crate) fn check_default(
     name: &str,
     ty: &Type,
@@ -26,7 +26,7 @@ pub(crate) fn check_default(
     check_given("default", name, ty, args.default.as_ref()?, args, rules, errors)
 }
 
-/// Checks the examples in the same way.
+/// Checks the examples as far as the spelling of the type allows. rustc checks the rest.
 pub(crate) fn check_examples(
     name: &str,
     ty: &Type,
@@ -48,7 +48,7 @@ pub(crate) fn check_examples(
     given
 }
 
-/// Checks the value of a key.
+/// Checks the value of the key `default` or `example`.
 fn check_given(
     key: &str,
     name: &str,
@@ -62,7 +62,7 @@ fn check_given(
     let Some(json) = json_of(expr) else { return typed() };
     let whose = format!("the {key} of `{name}`");
     let known = match check_literal(&whose, ty, expr, expr) {
-        // rustc checks whether `7u8` has this type.
+        // For a number with a suffix such as `7u8`, rustc checks the type.
         Ok(known) if !known && suffix(expr).is_some() => return typed(),
         Ok(known) => known,
         Err((at, message)) => {
@@ -88,7 +88,8 @@ fn check_given(
         );
         return None;
     }
-    // An example is an argument of the model: whether the type can read it is tried when an agent is built.
+    // An example stands for an argument that a model writes, so the test whether the type can read the example runs
+    // when an agent is built.
     if !known && key == "default" {
         let (shown, ty) = (types::show(expr), types::show(ty));
         rules.push(ParamRule {
@@ -100,7 +101,7 @@ fn check_given(
     Some(GivenValue::Json(json))
 }
 
-/// The length of a literal, if it has one: a text in characters, a list in items.
+/// The length of a literal and its unit: characters of a text, items of a list. `None` for other expressions.
 fn length_of(expr: &Expr) -> Option<(i128, &'static str)> {
     let (long, unit) = match ungroup(expr) {
         Expr::Array(list) => (list.elems.len(), "item"),
@@ -112,7 +113,8 @@ fn length_of(expr: &Expr) -> Option<(i128, &'static str)> {
     Some((i128::try_from(long).ok()?, unit))
 }
 
-/// Whether a literal is a value of a type by its spelling: `false` if the spelling is not enough.
+/// Whether the spelling of the type shows that the literal is a value of the type. `false` if the spelling does not
+/// suffice; an error if the literal cannot be such a value.
 fn check_literal<'a>(
     whose: &str,
     ty: &Type,
@@ -175,7 +177,7 @@ fn check_literal<'a>(
     if fits { Ok(true) } else { Err(wrong(found)) }
 }
 
-/// The same for a list; `None` if the type is not a list.
+/// Like [`check_literal`], for a list. `None` if the type is not a list.
 fn check_list<'a>(
     whose: &str,
     ty: &Type,
@@ -223,7 +225,7 @@ fn length(expr: &Expr) -> Option<usize> {
     }
 }
 
-/// The kind of a literal, as a type.
+/// The kind of a literal, as the name of a type in `__private`.
 fn kind(expr: &Expr) -> TokenStream {
     if let Expr::Array(list) = ungroup(expr) {
         let mut kinds = list.elems.iter().map(|item| kind(item).to_string());
@@ -261,8 +263,8 @@ fn integers(expr: &Expr) -> Vec<i128> {
     }
 }
 
-/// An expression that makes JSON of the literal, or `None` if it is not a literal. It calls functions
-/// and no methods, because a trait may not be in scope.
+/// An expression that builds the JSON of a literal; `None` for other expressions. The expression calls functions
+/// instead of methods, because a method's trait may not be in scope.
 fn json_of(expr: &Expr) -> Option<TokenStream> {
     let from = |literal: TokenStream| quote!(__value(#literal));
     match ungroup(expr) {

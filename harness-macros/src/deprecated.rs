@@ -1,10 +1,10 @@
-//! A deprecated tool: its definition names the deprecated function, which must not cause a lint.
+//! The definition of a deprecated tool, which names the deprecated function without causing the `deprecated` lint.
 
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::quote;
 
-/// The definition of a deprecated tool, as the content of `handle`. Under `forbid` an `allow` does not
-/// help, but rustc does not lint the output of a derive macro.
+/// The definition of a deprecated tool, as an `impl` for the type `handle`. The definition is the output of a derive
+/// macro, which rustc does not lint; an `allow` attribute would have no effect under `forbid`.
 pub(crate) fn declared(
     handle: &Ident,
     function: &Ident,
@@ -23,8 +23,8 @@ pub(crate) fn declared(
     }
 }
 
-/// The output of the derive macro `Declare`: the tokens in its attribute after the name of the
-/// function, with that name as its own.
+/// The output of the derive macro `Declare`: the tokens in the attribute `declare` after the name of the function. That
+/// name gets the span of this macro wherever it occurs, so that rustc does not lint it.
 pub(crate) fn declare(item: TokenStream) -> TokenStream {
     let written = item.into_iter().find_map(|token| match token {
         TokenTree::Group(group) => Some(group.stream().into_iter().nth(1)?),

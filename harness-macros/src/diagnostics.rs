@@ -1,5 +1,5 @@
-//! Collects errors and reports them together, each at the narrowest wrong tokens. The first line of an
-//! error is the fault, and a second one, `help:`, is the way out.
+//! Collects errors and reports all of them, each at the narrowest range of wrong tokens. The first line of an error is
+//! the fault; the second line, `help:`, is the remedy.
 
 use std::fmt::Display;
 
@@ -14,13 +14,13 @@ use syn::{Expr, Meta};
 pub(crate) struct Errors {
     found: Vec<syn::Error>,
     silent: bool,
-    /// The attribute that an error about the whole attribute underlines. `None` for the attribute that has called the
+    /// The attribute to underline for an error about a whole attribute. `None` means the attribute that called the
     /// macro.
     attribute: Option<TokenStream>,
 }
 
 impl Errors {
-    /// Errors about an attribute that another macro reads.
+    /// Collects errors about an attribute that another macro reads.
     pub(crate) fn at(attribute: impl ToTokens) -> Self {
         Self { attribute: Some(attribute.into_token_stream()), ..Self::default() }
     }
@@ -33,7 +33,7 @@ impl Errors {
         }
     }
 
-    /// Adds errors that were found elsewhere.
+    /// Adds the errors of another collection.
     pub(crate) fn append(&mut self, other: Self) {
         self.found.extend(other.found);
         self.silent |= other.silent;
@@ -44,12 +44,12 @@ impl Errors {
         self.found.push(syn::Error::new_spanned(at, message));
     }
 
-    /// Adds an error at a place that has no tokens of its own.
+    /// Adds an error at a span that belongs to no tokens.
     pub(crate) fn push_at(&mut self, at: Span, message: impl Display) {
         self.found.push(syn::Error::new(at, message));
     }
 
-    /// Reads a key with its value. An error underlines all of its tokens.
+    /// Reads a key with its value. An error underlines the whole value, or the key if the value is missing.
     pub(crate) fn read<T: FromMeta>(&mut self, meta: &Meta) -> Option<T> {
         match meta {
             Meta::NameValue(written) => self.found_by_darling(&written.value, T::from_meta(meta)),
@@ -62,7 +62,7 @@ impl Errors {
         }
     }
 
-    /// Reads a value.
+    /// Reads a value. An error underlines the whole value.
     pub(crate) fn value<T: FromMeta>(&mut self, value: &Expr) -> Option<T> {
         self.found_by_darling(value, T::from_expr(value))
     }
@@ -79,12 +79,12 @@ impl Errors {
         }
     }
 
-    /// Adds the errors that were found while reading.
+    /// Returns the value, or adds the error.
     pub(crate) fn handle<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|err| self.found.push(err)).ok()
     }
 
-    /// Records that rustc reports a mistake itself, so that nothing is generated.
+    /// Records that rustc itself reports a mistake. Then no tool is generated, and no error is added here.
     pub(crate) fn leave_to_rustc(&mut self) {
         self.silent = true;
     }
@@ -100,8 +100,8 @@ impl ToTokens for Errors {
     }
 }
 
-/// The candidate that was probably meant: at most a third of its letters differ, or one of the two
-/// begins with the other.
+/// The candidate that was probably meant. At most a third of the letters may differ, or one word must begin with the
+/// other.
 pub(crate) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -118,7 +118,7 @@ pub(crate) fn nearest<'a>(
     ranked.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
 }
 
-/// Returns `; did you mean ..?` with the candidate, to be appended to an error, or an empty text without a candidate.
+/// Returns `; did you mean ..?` with the candidate, for the end of an error. Empty without a candidate.
 pub(crate) fn did_you_mean(near: Option<&str>, quote: char) -> String {
     near.map(|near| format!("; did you mean {quote}{near}{quote}?")).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Reads doc comments: the description for the model, and the descriptions of the parameters.
+//! Reads doc comments: the description of a tool for the model, and the descriptions of its parameters.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
@@ -12,30 +12,30 @@ use crate::values::ungroup;
 /// The content of the doc comment of a function.
 #[derive(Default)]
 pub(crate) struct FunctionDocs {
-    /// The description of the tool, up to the first section for readers of the code.
+    /// The description of the tool: the text before the first section that is only for readers of the code.
     pub(crate) description: Option<DocText>,
     /// The descriptions of the parameters.
     pub(crate) arguments: Vec<ArgumentDoc>,
-    /// Whether there is a section for the parameters.
+    /// Whether the comment has a section about the parameters.
     pub(crate) has_arguments: bool,
-    /// Whether a part of the comment is only known to rustc, so that nothing in it is found.
+    /// Whether only rustc knows a part of the comment, such as `include_str!`. Nothing can be found in such a part.
     pub(crate) is_computed: bool,
-    /// The lines of the sections for the parameters.
+    /// The lines of the sections about the parameters.
     about_parameters: Vec<(String, Span)>,
 }
 
 impl FunctionDocs {
-    /// The place where a parameter seems to be described in a line that is not an entry of the list.
+    /// The place of a line that seems to describe the parameter without being an entry of the list.
     pub(crate) fn stray(&self, name: &str) -> Option<Span> {
         if self.arguments.iter().any(|entry| entry.name == name) {
-            // It has an entry, with nothing in it.
+            // The entry exists, but is empty.
             return None;
         }
         self.about_parameters.iter().find(|(line, _)| describes(line, name)).map(|(_, span)| *span)
     }
 }
 
-/// Whether a line has this name somewhere behind the mark of a list, and something about it after the name.
+/// Whether a line has the name after a list mark, and some text after the name.
 fn describes(line: &str, name: &str) -> bool {
     const QUOTES: [char; 3] = ['`', '*', ' '];
     line.match_indices(name).any(|(at, _)| {
@@ -50,7 +50,7 @@ fn describes(line: &str, name: &str) -> bool {
     })
 }
 
-/// Text that is known now, or only to rustc.
+/// A text that is known to the macro, or only to rustc.
 #[derive(Clone)]
 pub(crate) enum DocText {
     Known(String),
@@ -74,7 +74,7 @@ pub(crate) struct ArgumentDoc {
     pub(crate) span: Span,
 }
 
-/// Whether the attribute is a doc comment with text.
+/// Whether an attribute is a doc comment with text.
 pub(crate) fn is_doc(attribute: &Attribute) -> bool {
     attribute.path().is_ident("doc") && matches!(attribute.meta, Meta::NameValue(_))
 }
@@ -84,12 +84,12 @@ pub(crate) fn read(attributes: &[Attribute]) -> FunctionDocs {
     sections(lines(attributes))
 }
 
-/// Reads the doc comment of a parameter: all of it is the description.
+/// Reads the doc comment of a parameter. The whole comment is the description.
 pub(crate) fn read_param(attributes: &[Attribute]) -> Option<DocText> {
     text(&lines(attributes))
 }
 
-/// Whether rustc refuses one of the comments: only a literal and a macro that makes one can be a comment.
+/// Whether rustc refuses one of the comments. A comment must be a literal, or a macro call that makes one.
 pub(crate) fn has_refused(attributes: &[Attribute]) -> bool {
     let is_refused = |attribute: &&Attribute| match &attribute.meta {
         Meta::NameValue(doc) => match ungroup(&doc.value) {
@@ -108,12 +108,12 @@ fn is_call_of(call: &ExprMacro, name: &str) -> bool {
 
 struct DocLine {
     text: String,
-    /// An expression in place of the text, such as `include_str!(..)`. Only rustc knows what it is.
+    /// An expression in place of the text, such as `include_str!(..)`, whose value only rustc knows.
     computed: Option<TokenStream>,
     span: Span,
 }
 
-/// All lines, without their common indentation.
+/// The lines of all doc comments, without their common indentation.
 fn lines(attributes: &[Attribute]) -> Vec<DocLine> {
     let mut lines = Vec::new();
     for attribute in attributes.iter().filter(|attribute| is_doc(attribute)) {
@@ -136,7 +136,7 @@ fn lines(attributes: &[Attribute]) -> Vec<DocLine> {
         lines.extend(value.lines().enumerate().map(|(number, line)| {
             let undecorated = line.trim_start().strip_prefix('*').filter(|_| stars && number > 0);
             let text = undecorated.unwrap_or(line).trim_end();
-            // A `///` comment has a space that the text of a macro does not have.
+            // Lines of `///` comments begin with a space. Lines from a macro do not, so they get one here.
             let space = if is_made && !text.is_empty() { " " } else { "" };
             DocLine { text: format!("{space}{text}"), computed: None, span }
         }));
@@ -150,7 +150,7 @@ fn lines(attributes: &[Attribute]) -> Vec<DocLine> {
     lines
 }
 
-/// The text of a comment, if it is known now: a literal, or `concat!` of literals.
+/// The text of a comment if the macro can compute it: a literal, or `concat!` of literals.
 fn known(value: &Expr) -> Option<String> {
     match ungroup(value) {
         Expr::Lit(ExprLit { lit, .. }) => match lit {
@@ -169,7 +169,8 @@ fn known(value: &Expr) -> Option<String> {
     }
 }
 
-/// The lines as one text, or as one constant expression if a part of them is only known to rustc. `None` if there is no text.
+/// The lines as one text, or as one constant expression if only rustc knows some of the lines. `None` if all lines are
+/// blank.
 fn text(lines: &[DocLine]) -> Option<DocText> {
     let is_blank = |line: &DocLine| line.text.is_empty() && line.computed.is_none();
     let first = lines.iter().position(|line| !is_blank(line))?;
@@ -190,7 +191,7 @@ fn text(lines: &[DocLine]) -> Option<DocText> {
     }))
 }
 
-/// Headings of doc sections that are for readers of the code. The model is not told these sections.
+/// Headings of sections that are only for readers of the code. They are not part of the description for the model.
 const SECTIONS: [&str; 9] = [
     "arguments",
     "args",
@@ -203,7 +204,7 @@ const SECTIONS: [&str; 9] = [
     "examples",
 ];
 
-/// The headings of sections about the parameters.
+/// Headings of sections about the parameters.
 const ARGUMENTS: [&str; 4] = ["arguments", "args", "parameters", "params"];
 
 fn sections(lines: Vec<DocLine>) -> FunctionDocs {
@@ -245,7 +246,7 @@ fn sections(lines: Vec<DocLine>) -> FunctionDocs {
     docs
 }
 
-/// The text of a heading, in lower case.
+/// The text of a Markdown heading, in lower case. `None` for other lines.
 fn heading(line: &str) -> Option<String> {
     let line = line.strip_prefix("   ").or(line.strip_prefix("  ")).unwrap_or(line).trim_start();
     let words = line.trim_start_matches('#');
@@ -254,7 +255,7 @@ fn heading(line: &str) -> Option<String> {
         .then(|| words.trim().trim_end_matches(['#', ':']).trim().to_lowercase())
 }
 
-/// Reads a bullet, or the rest of the one before.
+/// Reads a line of the list: a new entry, or the continuation of the last one.
 fn read_bullet(line: &DocLine, arguments: &mut Vec<ArgumentDoc>) {
     let trimmed = line.text.trim_start();
     let indent = line.text.len() - trimmed.len();
@@ -269,7 +270,8 @@ fn read_bullet(line: &DocLine, arguments: &mut Vec<ArgumentDoc>) {
     }
 }
 
-/// Splits `` `name`: text ``; `name - text` and `**name**: text` are accepted, too.
+/// Splits an entry such as `` `name`: text `` into name and text. The forms `name - text` and `**name**: text` are
+/// accepted, too.
 fn name_and_text(bullet: &str) -> Option<(String, String)> {
     let bullet = bullet.trim_start();
     let quotes = ["`", "**`", "**", ""];
@@ -287,8 +289,8 @@ fn name_and_text(bullet: &str) -> Option<(String, String)> {
     })
 }
 
-/// The same text without code that rustdoc would run as a test: a fence without a language is marked
-/// as text, and no line is indented like code.
+/// The same text in a form that rustdoc does not run as a test: fences without a language are marked as text, and no
+/// line is indented like code.
 fn as_prose(text: &str) -> String {
     const TESTED: [&str; 6] =
         ["rust", "should_panic", "no_run", "ignore", "compile_fail", "edition"];
@@ -300,7 +302,7 @@ fn as_prose(text: &str) -> String {
         let mark = if words.starts_with('~') { '~' } else { '`' };
         let (marks, rest) = words.split_at(words.len() - words.trim_start_matches(mark).len());
         match open {
-            // Lines inside of a fence stay unchanged.
+            // Lines inside a fence stay unchanged.
             Some(of) => {
                 if marks.starts_with(of) && rest.trim().is_empty() {
                     open = None;
@@ -318,12 +320,12 @@ fn as_prose(text: &str) -> String {
             None => lines.push(format!("{indent}{words}")),
         }
     }
-    // A fence that is never closed would include the parameters after it.
+    // An open fence is closed, because it would include the next parameters.
     lines.extend(open.map(str::to_owned));
     lines.join("\n")
 }
 
-/// The list of arguments for rustdoc, which does not show comments on parameters.
+/// The list of arguments for rustdoc, which shows no comments on parameters.
 pub(crate) fn arguments_section<'a>(
     arguments: impl Iterator<Item = (&'a str, &'a DocText)>,
 ) -> Option<TokenStream> {

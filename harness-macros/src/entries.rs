@@ -1,5 +1,5 @@
-//! Splits an attribute into its entries, so that a wrong entry does not hide the errors of the others.
-//! The reader of each attribute knows its keys.
+//! Splits an attribute into its entries, so that an error in one entry does not hide the errors in others. The code for
+//! each attribute supplies the known keys.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote};
@@ -17,7 +17,7 @@ pub(crate) struct AttributeEntry {
     pub(crate) value: EntryValue,
 }
 
-/// What follows a key.
+/// The part of an entry after the key.
 pub(crate) enum EntryValue {
     /// Nothing.
     Word,
@@ -25,12 +25,12 @@ pub(crate) enum EntryValue {
     Value(Token![=], Expr),
     /// `(..)`
     List(proc_macro2::Group),
-    /// A value that was reported as wrong.
+    /// A wrong value, which was reported.
     Wrong,
 }
 
 impl EntryValue {
-    /// The form in which its value is read. A missing value is reported.
+    /// The entry in the form that syn and darling read. Reports a missing value.
     pub(crate) fn meta(self, key: &Ident, known: &str, errors: &mut Errors) -> Option<Meta> {
         let path = Path::from(key.clone());
         match self {
@@ -52,19 +52,19 @@ impl EntryValue {
     }
 }
 
-/// The properties of an attribute that are known before it is read.
+/// What is known about an attribute before reading it.
 pub(crate) struct KnownKeys {
-    /// The name of the attribute in messages.
+    /// The name of the attribute for messages.
     pub(crate) place: &'static str,
     pub(crate) keys: &'static [&'static str],
     /// An example of a correct entry.
     pub(crate) example: &'static str,
-    /// The probable meaning of tokens in place of a key, if it is known.
+    /// Returns a message about tokens in place of a key, if their probable meaning is known.
     pub(crate) stray: fn(&TokenStream) -> Option<String>,
 }
 
-/// Splits the entries. Anything else is reported and skipped, up to the next comma. Also returns
-/// whether all could be read.
+/// Splits the entries. Tokens that are no entry are reported and skipped up to the next comma. The second result is
+/// `false` if anything was skipped.
 pub(crate) fn entries(
     tokens: TokenStream,
     about: &KnownKeys,
@@ -113,7 +113,8 @@ pub(crate) fn entries(
     }
 }
 
-/// All tokens of a key such as `side-effects`, which is meant as one word and not as a subtraction.
+/// All tokens of a key such as `side-effects`, which was meant as one word rather than a subtraction. `None` if no dash
+/// follows the key.
 fn with_dashes(key: &Ident, input: ParseStream<'_>) -> syn::Result<Option<TokenStream>> {
     let mut dashed = None;
     while input.peek(Token![-]) && input.peek2(Ident::peek_any) {
@@ -125,7 +126,7 @@ fn with_dashes(key: &Ident, input: ParseStream<'_>) -> syn::Result<Option<TokenS
     Ok(dashed)
 }
 
-/// Reads the value after a key, up to the next comma.
+/// Reads the part after a key, up to the next comma.
 fn written(key: &Ident, input: ParseStream<'_>, errors: &mut Errors) -> EntryValue {
     let ends = |input: ParseStream<'_>| input.is_empty() || input.peek(Token![,]);
     if ends(input) {
@@ -178,7 +179,7 @@ fn skip_entry(input: ParseStream<'_>) -> TokenStream {
         }
     }
     if skipped.is_empty() {
-        // An empty entry, `,,`: the comma itself is wrong.
+        // The entry is empty, as in `,,`, so the error underlines the comma.
         input.span().to_token_stream_at(&mut skipped);
     }
     skipped

@@ -1,4 +1,5 @@
-//! Writes the expansion: only constants, names that cannot collide with the user's, and paths in `__private`.
+//! Writes the expansion. It contains only constants, names that cannot collide with names of the user, and paths in
+//! `__private`.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote};
@@ -15,14 +16,15 @@ use crate::{
     rewrite::{at, replace_self},
 };
 
-/// The path of `harness` in the user's package, or the error.
+/// The path of `harness` in the user's package, or the error message.
 pub(crate) fn crate_path(written: Option<&Path>, attribute: &str) -> Result<TokenStream, String> {
     use proc_macro_crate::{FoundCrate, crate_name};
     if let Some(path) = written {
         return Ok(quote!(#path));
     }
-    // The names of the packages, which may differ from the names of the libraries. The package that has what an expansion names
-    // comes first: a kit of tools that depends on it can have the front door among its dev-dependencies.
+    // The names of packages, which may differ from the names of libraries. The core package comes first, because it
+    // contains everything that an expansion names: a set of tools that depends on it may have the package `harness`
+    // among its dev-dependencies.
     let front = env!("CARGO_PKG_NAME").trim_end_matches("-macros");
     for (package, library) in
         [(format!("{front}-core"), "harness_core"), (front.to_owned(), "harness")]
@@ -42,13 +44,13 @@ pub(crate) fn crate_path(written: Option<&Path>, attribute: &str) -> Result<Toke
     ))
 }
 
-/// A name that cannot collide with the user's: by its hygiene with no local variable, and by its form with no constant, which
-/// a pattern would name.
+/// A name that cannot collide with the user's names. Its hygiene separates it from local variables. Its form separates
+/// it from constants, to which a pattern with this name would refer.
 fn local(name: &str) -> Ident {
     Ident::new(&format!("__{name}"), Span::mixed_site())
 }
 
-/// The companion: the type beside the function, with the tool in it.
+/// The companion of a function: a type of the same name that contains the tool.
 pub(crate) fn companion(
     handle: &Ident,
     visibility: &Visibility,
@@ -66,10 +68,11 @@ pub(crate) fn companion(
     quote!(#companion #declared)
 }
 
-/// The companion of a function with a mistake. It prevents further errors in lists and callers.
+/// The companion of a function with a mistake. It prevents further errors in lists of tools and in callers.
 pub(crate) fn stub(handle: &Ident, visibility: &Visibility, krate: &TokenStream) -> TokenStream {
     let private = quote!(#krate::__private);
-    // A type with the name of the function would make another error: lists then look for this name.
+    // No type can have this function's name, so the type gets a replacement name. `tools![..]` looks for the same
+    // replacement.
     let refused = names::is_shadowing(handle).then(|| refused(handle));
     let handle = refused.as_ref().unwrap_or(handle);
     let name = handle.unraw().to_string();
@@ -80,8 +83,8 @@ pub(crate) fn stub(handle: &Ident, visibility: &Visibility, krate: &TokenStream)
     wrap(handle, visibility, &definition, krate)
 }
 
-/// The name of the companion of a function whose own name no tool can have. It is also the message:
-/// rustc shows it if there is no such function.
+/// The replacement name for the companion of a function whose own name no tool can have. If a list names such a
+/// function and there is none, rustc quotes this name in its error, so the name explains the fault.
 pub(crate) fn refused(handle: &Ident) -> Ident {
     format_ident!("no_tool_can_be_called_{}", handle.unraw(), span = handle.span())
 }
@@ -93,7 +96,7 @@ fn wrap(
     krate: &TokenStream,
 ) -> TokenStream {
     let private = quote!(#krate::__private);
-    // The span is the user's, so that an editor finds it; lints treat it as macro code.
+    // The span of the user's name lets editors find the type. Lints still treat the type as macro code.
     let ident = if handle.to_string().starts_with("r#") {
         Ident::new_raw(&handle.unraw().to_string(), Span::call_site().located_at(handle.span()))
     } else {
@@ -114,7 +117,7 @@ fn wrap(
     }
 }
 
-/// The definition of a tool: a constant expression.
+/// The definition of a tool, as a constant expression.
 pub(crate) fn definition(
     tool: &CheckedTool,
     self_type: Option<&TokenStream>,
@@ -155,7 +158,8 @@ pub(crate) fn definition(
     }
 }
 
-/// How many calls run at the same time, and the rule that it is not 0 if only rustc knows the number.
+/// The call that sets the maximum number of concurrent calls, and a rule that the number is not 0 if only rustc knows
+/// the number.
 fn at_once(
     most: &Expr,
     owned: &impl Fn(&TokenStream) -> TokenStream,
@@ -171,8 +175,8 @@ fn at_once(
     )
 }
 
-/// The function that asks the return type for its schema. The type is inferred: the function is named in a closure
-/// that is never called.
+/// The call that determines the schema of the return type. The return type is inferred: a closure that is never called
+/// contains a call of the function.
 fn returning(
     tool: &CheckedTool,
     self_type: Option<&TokenStream>,
@@ -197,7 +201,7 @@ fn returning(
     }
 }
 
-/// The function that reviews calls. Its signature is checked once, at its path.
+/// The call that sets the review function. rustc checks the function's signature once, with errors at the path.
 fn review(path: &TokenStream, self_type: Option<&TokenStream>, krate: &TokenStream) -> TokenStream {
     let private = quote!(#krate::__private);
     let (this, arguments) = (local("this"), local("arguments"));
@@ -215,7 +219,7 @@ fn review(path: &TokenStream, self_type: Option<&TokenStream>, krate: &TokenStre
     }
 }
 
-/// The function that finds out what became of a call. It is called like the function of the tool.
+/// The call that sets the reconcile function, which gets the same arguments as the tool's function.
 fn reconcile_by(
     path: &TokenStream,
     tool: &CheckedTool,
@@ -234,7 +238,7 @@ fn reconcile_by(
         Some(lent) => lent.clone(),
         None => quote!(#local),
     });
-    // A moved value exists only once, and its type is asked first.
+    // A moved value can be passed only once, so its type is determined before without moving the value.
     let asked = lent.iter().zip(&locals).map(|(lent, local)| match lent {
         Some(lent) => lent.clone(),
         None => quote!(#never.like(&#local)),
@@ -274,13 +278,13 @@ fn reconcile_by(
     }
 }
 
-/// The values of all parameters, and whether there is no fault.
+/// An expression for the values of all parameters, and whether all of them are valid.
 fn take_all(call: &Ident, consts: &[Ident], krate: &TokenStream) -> TokenStream {
     let call_type = quote!(#krate::__private::DeclaredCall);
     quote!((#(#call_type::take(&mut #call, &#consts),)* #call_type::is_valid(&mut #call)))
 }
 
-/// The type as which a borrowed parameter is lent.
+/// An expression that lends a borrowed parameter. `None` if the parameter is moved.
 fn lend(passed: &PassingMode, local: &Ident, krate: &TokenStream) -> Option<TokenStream> {
     let private = quote!(#krate::__private);
     match passed {
@@ -293,7 +297,7 @@ fn lend(passed: &PassingMode, local: &Ident, krate: &TokenStream) -> Option<Toke
     }
 }
 
-/// The description, and a rule that it is not empty if only rustc knows it.
+/// The description, and a rule that it is not empty if only rustc knows its text.
 fn description(tool: &CheckedTool, krate: &TokenStream) -> (Option<TokenStream>, TokenStream) {
     match &tool.description.text {
         DocText::Known(text) => (None, quote!(#text)),
@@ -320,7 +324,7 @@ fn side_effects(words: &[&str], krate: &TokenStream) -> TokenStream {
     if words.is_empty() {
         return quote!(#private::SideEffects::NONE);
     }
-    // Each word with a capital letter is a variant: a word without a variant does not compile.
+    // Each word with a capital letter is the name of a variant. A word without a variant does not compile.
     let variants = words.iter().map(|word| {
         let (first, rest) = word.split_at(1);
         format_ident!("{}{rest}", first.to_uppercase())
@@ -328,8 +332,8 @@ fn side_effects(words: &[&str], krate: &TokenStream) -> TokenStream {
     quote!(#private::SideEffects::of(&[#(#private::SideEffect::#variants),*]))
 }
 
-/// The constant of one parameter. It is the only place that names the bound on its type, because a bound
-/// that is named twice fails twice.
+/// The constant that declares one parameter. Only this constant names the bound on the parameter's type, because rustc
+/// would report an unfulfilled bound at each place that names it.
 fn parameter(
     param: &CheckedParam,
     constant: &Ident,
@@ -371,12 +375,12 @@ fn parameter(
         Some(self_type) => replace_self(rule(one, constant, krate), self_type),
         None => rule(one, constant, krate),
     });
-    // All of it has the span of the type, for rustc underlines the call if the type borrows.
+    // All tokens have the span of the type, because rustc underlines the whole call if the type borrows.
     let place = SpanRange::of(owned);
     let SpanRange(first, last) = place;
     let make = at(SpanRange(first, first), quote!(#private::param::<));
     let arguments = at(SpanRange(last, last), quote!(, _>(#name, #description)));
-    // The type is named once, because rustc's errors differ where it can be inferred.
+    // The type is named only once; the other place is inferred. Otherwise rustc reports other errors.
     let same = inferred(place, krate);
     quote! {
         #function
@@ -387,13 +391,14 @@ fn parameter(
     }
 }
 
-/// A literal in JSON.
+/// The JSON of a literal, as an optional value.
 fn in_json(json: &TokenStream, krate: &TokenStream) -> TokenStream {
     let private = quote!(#krate::__private);
     quote!(#private::Option::Some({ use #private::{list as __list, value as __value}; #json }))
 }
 
-/// A function that makes a value of a parameter's type, the owned value, and its JSON.
+/// A function that makes a value of the parameter's type, an expression for the owned value, and an expression for its
+/// JSON.
 fn typed(
     expr: &TokenStream,
     make: &Ident,
@@ -402,7 +407,7 @@ fn typed(
     krate: &TokenStream,
 ) -> (TokenStream, TokenStream, TokenStream) {
     let private = quote!(#krate::__private);
-    // A `&str` has a value of its own type.
+    // The default of a `&str` parameter is written as a `&'static str` and converted to an owned text.
     let (returns, value) = match passed {
         PassingMode::Lent(elem) if elem.to_string() == "str" => {
             (quote!(&'static #elem), quote!(|| #private::ToOwned::to_owned(#make())))
@@ -420,14 +425,15 @@ fn typed(
     (quote!(fn #make() -> #returns { #expr }), value, json)
 }
 
-/// An inferred type, with the span of the written one.
+/// An inferred type with the span of the written type.
 fn inferred(SpanRange(first, last): SpanRange, krate: &TokenStream) -> TokenStream {
     let head = at(SpanRange(first, first), quote!(#krate::__private::SameType < _));
     let tail = quote::quote_spanned!(last=> >);
     quote!(#head #tail)
 }
 
-/// A rule with the span of its place: its function is `track_caller`, so the error is there, too.
+/// A rule for rustc. All its tokens have the span of its place, so that rustc reports an error there. The called
+/// functions are `track_caller` for the same reason.
 fn rule(
     ParamRule { place, condition, message }: &ParamRule,
     constant: &Ident,
@@ -459,7 +465,7 @@ fn rule(
         }
         RuleCondition::TakesLiteral { kind, integers } => {
             let kind = qualified(kind, &private);
-            // rustc underlines the argument that has the type, from its first to its last token.
+            // rustc underlines the argument with the type, from its first to its last token.
             let SpanRange(first, last) = *place;
             let (lent, mut held) = (quote::quote_spanned!(first=> &), constant.clone());
             held.set_span(last);
@@ -480,7 +486,7 @@ fn rule(
     here(quote!(const _: () = #private::rule(#condition, #message);))
 }
 
-/// The kind of a literal, with the path of each of its names.
+/// The kind of a literal, with `__private` before each name.
 fn qualified(kind: &TokenStream, private: &TokenStream) -> TokenStream {
     let path = |token| match token {
         TokenTree::Ident(name) => quote!(#private::#name),
@@ -489,7 +495,7 @@ fn qualified(kind: &TokenStream, private: &TokenStream) -> TokenStream {
     kind.clone().into_iter().map(path).collect()
 }
 
-/// The closure that answers a call.
+/// The closure that runs a call.
 fn run(
     tool: &CheckedTool,
     consts: &[Ident],
@@ -500,7 +506,7 @@ fn run(
     let (call, this, out) = (local("call"), local("this"), local("out"));
     let locals: Vec<Ident> = (0..consts.len()).map(|i| local(&format!("a{i}"))).collect();
     let ident = &tool.ident;
-    // Whether all values that the function takes are `Send`, which only the types can say.
+    // Whether all values that the function takes are `Send`. Only the type system can decide this.
     let shared = self_type.filter(|_| tool.is_method && tool.is_async);
     let is_asked = shared.is_some() || tool.params.iter().any(|param| !param.is_known);
     let (carried, way) = (local("carried"), local("way"));
@@ -509,7 +515,7 @@ fn run(
             lend(&param.passed, local, krate).unwrap_or_else(|| quote!(#local))
         });
     let passed: Vec<TokenStream> = passed.collect();
-    // The call has the span of the function's name, and so has the error about its future.
+    // The call has the span of the function's name, so that rustc reports errors about the call there.
     let receiver =
         tool.is_method.then(|| quote!(let #this = #private::DeclaredCall::receiver(&#call);));
     let function = match self_type {
@@ -523,7 +529,7 @@ fn run(
     arguments.set_span(ident.span());
     let invoked = quote!(#function #arguments);
     let invoked = if tool.is_async {
-        // The error about a future that is not `Send` is at the span of this path.
+        // rustc reports a future that is not `Send` at the span of this path.
         let here = |tokens| at(SpanRange::of(ident), tokens);
         let is_send = if is_asked {
             let (mut way, method) = (way.clone(), here(quote!(.is_send)));

@@ -1,5 +1,5 @@
-//! How a parameter is read and passed, by the form of its type, and the forms that a model cannot fill
-//! in. Traits decide what a type can do.
+//! How a parameter is read and passed, decided by the syntax of its type, and which syntaxes a model cannot supply.
+//! Traits decide what a type can do.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -15,8 +15,8 @@ use crate::{
     types::{CONTAINERS, MAPS, arguments, only_argument, show, ungroup},
 };
 
-/// How a parameter of this type is read and passed. `None` if a model cannot fill it in, which is
-/// reported.
+/// The owned type that is read for a parameter of this type, and how the value is passed. `None`, after an error
+/// report, if a model cannot supply the type.
 pub(crate) fn parameter(
     name: &str,
     ty: &Type,
@@ -39,7 +39,7 @@ pub(crate) fn parameter(
             Some((quote!(#option<#owned>), PassingMode::LentOption(elem)))
         }
         Type::Path(TypePath { path, .. }) if path.is_ident("str") => {
-            // rustc reports that a `str` has no size; a second error would be noise.
+            // rustc itself reports that a `str` has no size, so a second error would not help.
             errors.leave_to_rustc();
             None
         }
@@ -61,7 +61,7 @@ fn is_option_of_reference(path: &Path) -> Option<&TypeReference> {
     }
 }
 
-/// The owned type behind a reference.
+/// The owned type for a parameter that is a reference.
 fn lent(
     name: &str,
     reference: &TypeReference,
@@ -98,8 +98,8 @@ fn lent(
         other => check_inside(name, other, errors),
     };
     let elem = owned_lifetimes(elem);
-    // If `T` is wrong, all of `&T` is underlined: the first token has the span of `&`, and the last
-    // one the span of the last token of `T`.
+    // If rustc refuses `T`, the error must underline all of `&T`. So the first token has the span of `&`, and the last
+    // token has the span of the last token of `T`.
     let first = reference.and_token.span();
     let last = elem.clone().into_iter().last().map_or(first, |token| token.span());
     let head = at(SpanRange(first, first), quote!(#krate::__private::OwnedForm<));
@@ -107,7 +107,7 @@ fn lent(
     ok.then(|| quote!(#head #elem #tail))
 }
 
-/// Reports a type that a model cannot fill in.
+/// Reports a type that a model cannot supply. Returns whether there was no error.
 fn check_inside(name: &str, ty: &Type, errors: &mut Errors) -> bool {
     let (what, way_out) = match ungroup(ty) {
         Type::Path(TypePath { qself: None, path, .. }) => {
@@ -162,14 +162,14 @@ fn check_inside(name: &str, ty: &Type, errors: &mut Errors) -> bool {
     false
 }
 
-/// Reports a trait object in an unknown type such as `State<T>`: it has no size, and rustc would say so
-/// at each use of the type.
+/// Reports a trait object inside an unknown type such as `State<T>`. Trait objects have no size, and rustc would
+/// otherwise report that at each use of the type.
 fn check_arguments_of_unknown(name: &str, path: &Path, errors: &mut Errors) -> bool {
     let mut ok = true;
     for argument in arguments(path) {
         let Type::TraitObject(object) = ungroup(argument) else { continue };
         let shown = show(object);
-        // Calls share the value, so it needs `Send + Sync`.
+        // Concurrent calls share the value, so it needs `Send + Sync`.
         let marks = ["Send", "Sync"].into_iter().filter(|mark| {
             let mark = format!("+ {mark}");
             !shown.contains(&mark)
@@ -188,7 +188,8 @@ fn check_arguments_of_unknown(name: &str, path: &Path, errors: &mut Errors) -> b
     ok
 }
 
-/// Reports a type that borrows. Whether it can be read only shows in an error about lifetimes, which no trait can explain.
+/// Reports a type that borrows. Without this report, rustc would only show an error about lifetimes, and traits cannot
+/// add an explanation to such errors.
 fn check_lifetimes(name: &str, path: &Path, errors: &mut Errors) -> bool {
     let Some(last) = path.segments.last() else { return true };
     let PathArguments::AngleBracketed(arguments) = &last.arguments else { return true };

@@ -1,4 +1,4 @@
-//! The limits of a text or a list: `#[param(length(1..=64))]` and `#[param(pattern = "^[a-z]+$")]`.
+//! The limits of texts and lists: `#[param(length(1..=64))]` and `#[param(pattern = "^[a-z]+$")]`.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -14,7 +14,7 @@ use crate::{
     values::RangeValue,
 };
 
-/// Checks a length, and returns the call that declares it.
+/// Checks a length, and returns the call that declares the length for the parameter.
 pub(crate) fn check_length(
     name: &str,
     ty: &Type,
@@ -53,7 +53,7 @@ pub(crate) fn check_length(
         }
     }
     let [least, most] = known;
-    // `..10` is `..=9`.
+    // `..10` equals `..=9`.
     let most = most.map(|most| if *inclusive { most } else { most - 1 });
     if let (true, Some(most)) = (ok, most)
         && most < least.unwrap_or(0)
@@ -92,7 +92,8 @@ pub(crate) fn check_length(
     Some(quote!(.long(#private::Length::of::<#owned>(#low, #high, #inclusive))))
 }
 
-/// Whether the spelling is that of a type without a length, and that of a number.
+/// `None` if values of the type may have a length. Otherwise whether the type is spelled as a
+/// number.
 fn has_no_length(ty: &Type) -> Option<bool> {
     match types::plain(ty)? {
         PlainType::Integer(..) | PlainType::Float(_) => Some(true),
@@ -101,7 +102,7 @@ fn has_no_length(ty: &Type) -> Option<bool> {
     }
 }
 
-/// Checks a pattern, and returns the call that declares it.
+/// Checks a pattern, and returns the call that declares the pattern for the parameter.
 pub(crate) fn check_pattern(
     name: &str,
     ty: &Type,

@@ -1,5 +1,5 @@
-//! The macros of `harness`, which documents what they accept. They read tokens and write tokens; traits
-//! in `harness` decide what a type can do.
+//! The macros of `harness`, which documents their syntax. The macros only transform tokens; traits in `harness` decide
+//! what a type can do.
 
 mod args;
 mod check;
@@ -31,7 +31,7 @@ mod values;
 
 use proc_macro::TokenStream;
 
-/// The attribute of a function: see `harness::tool`.
+/// Makes a tool of a function. See `harness::tool`.
 #[proc_macro_attribute]
 pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
     tool::expand(attribute.into(), item.into()).into()
@@ -49,8 +49,8 @@ pub fn tools(list: TokenStream) -> TokenStream {
     tools::expand(list.into()).into()
 }
 
-/// Adds items to the type beside a function. rustc names the macro that wrote a type whose name is taken, so this one is named
-/// after the way out, and the type is written anew.
+/// Adds items to the type beside a function. If the name of that type is already taken, rustc's error names the macro
+/// that wrote the type. Therefore this macro writes the type, and its own name is the remedy.
 #[doc(hidden)]
 #[proc_macro_attribute]
 pub fn a_taken_name_needs_handle_equals(items: TokenStream, ty: TokenStream) -> TokenStream {
@@ -59,7 +59,7 @@ pub fn a_taken_name_needs_handle_equals(items: TokenStream, ty: TokenStream) -> 
     written
 }
 
-/// Writes the expansion of `#[tool]` for a deprecated function.
+/// Writes the definition of a deprecated tool.
 #[doc(hidden)]
 #[proc_macro_derive(Declare, attributes(declare))]
 pub fn declare(item: TokenStream) -> TokenStream {

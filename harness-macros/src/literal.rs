@@ -1,10 +1,10 @@
-//! Literals: their kinds, and the suffix of a number.
+//! Recognizes literals, their kinds, and the suffixes of numbers.
 
 use syn::{Expr, ExprLit, Lit};
 
 use crate::values::ungroup;
 
-/// A literal number, with its sign.
+/// The kind of a literal; for numbers, with the signed value.
 pub(crate) enum Literal {
     Integer(i128),
     Float(f64),
@@ -14,7 +14,7 @@ pub(crate) enum Literal {
     Other,
 }
 
-/// The suffix of a literal number, such as `u8`.
+/// The suffix of a literal number, such as `u8`; `None` without a suffix.
 pub(crate) fn suffix(expr: &Expr) -> Option<String> {
     let suffix = match ungroup(expr) {
         Expr::Unary(unary) => return suffix(&unary.expr),
@@ -26,12 +26,12 @@ pub(crate) fn suffix(expr: &Expr) -> Option<String> {
     (!suffix.is_empty()).then(|| suffix.to_owned())
 }
 
-/// Reads an expression that is a literal.
+/// The literal, if the expression is one.
 pub(crate) fn literal(expr: &Expr) -> Option<Literal> {
     match ungroup(expr) {
         Expr::Lit(ExprLit { lit, .. }) => Some(match lit {
             Lit::Int(number) => match number.base10_parse::<i128>() {
-                // `1f64` is an integer to syn.
+                // syn parses `1f64` as an integer literal with a suffix.
                 Ok(number_value) if !number.suffix().starts_with('f') => {
                     Literal::Integer(number_value)
                 }

@@ -1,10 +1,10 @@
-//! The keys of maps: JSON writes them as strings, and not every type can be read from one.
+//! Checks the key types of maps. JSON keys are strings, and not every type can be read from a string.
 
 use syn::{Type, TypePath};
 
 use crate::types::{CONTAINERS, LISTS, MAPS, arguments, only_argument, plain, ungroup};
 
-/// The types of the keys of all maps in the spelling of a type.
+/// The key types of all maps in a type, as far as the spelling shows them.
 pub(crate) fn all_keys(ty: &Type) -> Vec<&Type> {
     match ungroup(ty) {
         Type::Reference(reference) => all_keys(&reference.elem),
@@ -18,7 +18,7 @@ pub(crate) fn all_keys(ty: &Type) -> Vec<&Type> {
     }
 }
 
-/// Whether JSON can write such a key: it cannot if the key is a list.
+/// Whether JSON can write such a key. Lists and maps cannot be keys.
 pub(crate) fn can_be_written_as_key(ty: &Type) -> bool {
     match ungroup(ty) {
         Type::Tuple(_) | Type::Array(_) | Type::Slice(_) => false,
@@ -31,8 +31,7 @@ pub(crate) fn can_be_written_as_key(ty: &Type) -> bool {
     }
 }
 
-/// The types of the keys of all maps in a type whose spelling does not show that they are read from a
-/// string.
+/// The key types of all maps in a type, without those whose spelling already shows that they can be read from a string.
 pub(crate) fn keys(ty: &Type) -> Vec<&Type> {
     match ungroup(ty) {
         Type::Reference(reference) => keys(&reference.elem),
@@ -55,14 +54,14 @@ pub(crate) fn keys(ty: &Type) -> Vec<&Type> {
     }
 }
 
-/// The type in a `Box` or a similar pointer.
+/// The type inside an `Option`, `Box` or `Arc`.
 pub(crate) fn wrapped(ty: &Type) -> &Type {
     let Type::Path(TypePath { path, .. }) = ungroup(ty) else { return ty };
     let wraps = ["Option", "Box", "Arc"];
     match (path.segments.last(), only_argument(path)) {
         (Some(last), Some(inside)) if wraps.iter().any(|name| last.ident == name) => {
             match ungroup(inside) {
-                // `Box<str>` is a key by itself.
+                // `Box<str>` itself is a valid key.
                 Type::Path(inner) if inner.path.is_ident("str") => ty,
                 _ => wrapped(inside),
             }
@@ -71,7 +70,7 @@ pub(crate) fn wrapped(ty: &Type) -> &Type {
     }
 }
 
-/// Whether the keys of a JSON object can be of this type: strings, and numbers and names in strings.
+/// Whether keys of a JSON object can have this type: strings, and numbers and names that are written as strings.
 pub(crate) fn can_be_key(ty: &Type) -> bool {
     match ungroup(ty) {
         Type::Path(TypePath { path, .. }) => {

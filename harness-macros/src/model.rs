@@ -1,4 +1,4 @@
-//! A checked tool: `check` makes it, and `expand` writes it.
+//! The data of a checked tool, which `check` makes and `expand` writes.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
@@ -6,23 +6,23 @@ use syn::Expr;
 
 use crate::docs::DocText;
 
-/// A tool.
+/// A checked tool.
 pub(crate) struct CheckedTool {
-    /// The function.
+    /// The name of the function.
     pub(crate) ident: Ident,
     pub(crate) name: String,
     pub(crate) description: ToolDescription,
-    /// The title that people read.
+    /// The title for people.
     pub(crate) title: Option<String>,
     pub(crate) side_effects: Vec<&'static str>,
     pub(crate) idempotent: bool,
     /// The time limit, in milliseconds.
     pub(crate) timeout: Option<u64>,
-    /// How many calls run at the same time.
+    /// The maximum number of concurrent calls.
     pub(crate) at_once: Option<Expr>,
-    /// The function that reviews calls.
+    /// The path of the review function.
     pub(crate) review: Option<TokenStream>,
-    /// The function that finds out what became of a call.
+    /// The path of the reconcile function.
     pub(crate) reconcile: Option<TokenStream>,
     pub(crate) params: Vec<CheckedParam>,
     pub(crate) output: ReturnSpans,
@@ -30,23 +30,23 @@ pub(crate) struct CheckedTool {
     pub(crate) is_method: bool,
 }
 
-/// The description for the model, and the place of the error if it is empty.
+/// The description for the model, and the place for the error if the description is empty.
 pub(crate) struct ToolDescription {
     pub(crate) text: DocText,
     pub(crate) span: Span,
 }
 
-/// A parameter.
+/// A checked parameter.
 pub(crate) struct CheckedParam {
     pub(crate) name: String,
-    /// The owned type that is read.
+    /// The owned type that the arguments are deserialized into.
     pub(crate) owned: TokenStream,
-    /// Whether the spelling shows all of the type.
+    /// Whether the spelling shows the type completely.
     pub(crate) is_known: bool,
     pub(crate) passed: PassingMode,
     pub(crate) description: DocText,
     pub(crate) default: Option<GivenValue>,
-    /// The limits of the values, as calls on the constant that declares the parameter.
+    /// The limits of the value, as method calls on the constant that declares the parameter.
     pub(crate) limits: Vec<TokenStream>,
     pub(crate) examples: Vec<GivenValue>,
     /// Rules that only rustc can check.
@@ -55,31 +55,31 @@ pub(crate) struct CheckedParam {
 
 /// How the value is passed to the function.
 pub(crate) enum PassingMode {
-    /// Moved.
+    /// The value is moved.
     Owned,
-    /// Lent, as this type.
+    /// A reference to this type is passed.
     Lent(TokenStream),
-    /// Lent, if it is there.
+    /// An optional reference to this type is passed.
     LentOption(TokenStream),
 }
 
-/// A value in the attribute.
+/// A default or an example in the attribute.
 pub(crate) enum GivenValue {
-    /// A literal, as an expression that makes JSON of it.
+    /// A literal, as an expression that builds its JSON.
     Json(TokenStream),
     /// An expression of the parameter's type.
     Typed(TokenStream),
 }
 
-/// A rule for a parameter that rustc checks when the types are known.
+/// A rule for a parameter, which rustc checks when the types are known.
 pub(crate) struct ParamRule {
-    /// The place of the error.
+    /// The place where an error is reported.
     pub(crate) place: SpanRange,
     pub(crate) condition: RuleCondition,
     pub(crate) message: String,
 }
 
-/// The first and the last wrong token.
+/// The spans of the first and the last token of a place.
 #[derive(Clone, Copy)]
 pub(crate) struct SpanRange(pub(crate) Span, pub(crate) Span);
 
@@ -91,24 +91,24 @@ impl SpanRange {
     }
 }
 
-/// The content of a rule.
+/// The condition of a rule.
 pub(crate) enum RuleCondition {
-    /// Whether the host supplies the parameter.
+    /// Whether the host, rather than the model, must supply the parameter.
     Supplied(bool),
-    /// The type accepts literals of this kind, with these integers in them.
+    /// The type must accept literals of this kind, with these integers in them.
     TakesLiteral { kind: TokenStream, integers: Vec<i128> },
-    /// The type of the parameter, or this part of it, has no shared mutable value.
+    /// The type of the parameter, or the given part of it, must not contain shared mutable values.
     IsNotShared(Option<TokenStream>),
-    /// An expression.
+    /// This constant expression must be true.
     Holds(TokenStream),
 }
 
-/// The return type, by the spans of its parts: the types themselves are inferred.
+/// The return type, as the spans of its parts. The types themselves are inferred.
 pub(crate) enum ReturnSpans {
-    /// A type that is not named `Result`.
+    /// A type whose name is not `Result`.
     Plain(SpanRange),
     /// `Result<T, E>`, spelled out.
     Result(SpanRange, SpanRange),
-    /// A type that traits have to examine.
+    /// A type that only traits can examine.
     Asked(SpanRange),
 }

@@ -1,12 +1,13 @@
-//! Which names a tool and its parameters can have, and what the companion of a function would shadow.
+//! Decides which names tools and parameters can have, and which names the companion of a function would shadow.
 
 use proc_macro2::Ident;
 use syn::ext::IdentExt as _;
 
-/// The longest name that vendors accept.
+/// The maximum length of a name that all vendors accept.
 const LONGEST: usize = 64;
 
-/// The fault of a name that some vendor refuses.
+/// The fault of a name that some vendor refuses; `None` if all accept the name. `also` has further characters that are
+/// allowed.
 pub(crate) fn fault_of_name(what: &str, name: &str, also: &str) -> Option<String> {
     let also_takes = |c: char| also.contains(c);
     let odd = |c: &char| !c.is_ascii_alphanumeric() && *c != '_' && *c != '-' && !also_takes(*c);
@@ -33,7 +34,7 @@ const PRIMITIVES: [&str; 18] = [
     "i128", "isize", "f32", "f64", "f16",
 ];
 
-/// What a type with this name would shadow in every package.
+/// What a type with this name would shadow in any package.
 fn what_it_always_hides(name: &str) -> Option<&'static str> {
     if PRIMITIVES.contains(&name) {
         Some("the primitive type")
@@ -48,7 +49,7 @@ fn what_it_always_hides(name: &str) -> Option<&'static str> {
     }
 }
 
-/// What a type with this name would shadow.
+/// What a type with this name would shadow in this package.
 pub(crate) fn what_it_hides(name: &str) -> Option<&'static str> {
     what_it_always_hides(name).or_else(|| is_crate(name).then_some("the crate"))
 }
@@ -63,12 +64,12 @@ pub(crate) fn is_shadowing(ident: &Ident) -> bool {
     what_it_hides(&ident.unraw().to_string()).is_some()
 }
 
-/// Whether a crate with this name can be named in the package.
+/// Whether this package can refer to a crate with this name.
 fn is_crate(name: &str) -> bool {
     use proc_macro_crate::{FoundCrate, crate_name};
     let is = |package: &str| match crate_name(package) {
         Ok(FoundCrate::Name(found)) => found == name,
-        // Not the package itself, because a program is often named after its only tool.
+        // The package itself does not count, because a program is often named after its only tool.
         Ok(FoundCrate::Itself) | Err(_) => false,
     };
     is(name) || is(&name.replace('_', "-"))

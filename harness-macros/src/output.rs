@@ -1,4 +1,4 @@
-//! What the spelling of the return type shows.
+//! Checks the return type as far as its spelling shows it.
 
 use proc_macro2::TokenStream;
 use syn::{ReturnType, Type, TypePath};
@@ -10,7 +10,7 @@ use crate::{
     types::{arguments, plain, show, ungroup},
 };
 
-/// What the spelling of the return type shows.
+/// Checks the spelling of the return type, and returns the spans of its parts.
 pub(crate) fn output(ty: &ReturnType, errors: &mut Errors) -> ReturnSpans {
     let ReturnType::Type(_, ty) = ty else {
         return ReturnSpans::Plain(SpanRange::of(TokenStream::new()));
@@ -79,7 +79,8 @@ pub(crate) fn output(ty: &ReturnType, errors: &mut Errors) -> ReturnSpans {
     ReturnSpans::Asked(SpanRange::of(ty))
 }
 
-/// The part of a return type that is spelled as bytes. An array of a fixed length is more often a list of small numbers.
+/// The part of a return type that is spelled as bytes. Arrays of a fixed length do not count, because they are more
+/// often lists of small numbers.
 fn bytes(ty: &Type) -> Option<&Type> {
     let is_byte = |ty: &Type| matches!(ungroup(ty), Type::Path(byte) if byte.path.is_ident("u8"));
     match ungroup(ty) {
@@ -98,7 +99,7 @@ fn bytes(ty: &Type) -> Option<&Type> {
     }
 }
 
-/// Whether it is spelled as a `Result`.
+/// Whether a type is spelled as a `Result`.
 fn is_result(ty: &Type) -> bool {
     match ungroup(ty) {
         Type::Path(TypePath { qself: None, path, .. }) => {

@@ -1,4 +1,4 @@
-//! The parameters of a function: their names, their descriptions and the attributes before them.
+//! Checks the parameters of a function: names, descriptions and attributes.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens as _, quote};
@@ -22,7 +22,7 @@ use crate::{
     types,
 };
 
-/// Checks the parameters and removes the attributes of the library and the comments from them.
+/// Checks the parameters, and removes comments and the library's attributes from them.
 pub(crate) fn check_params(
     signature: &mut Signature,
     docs: &FunctionDocs,
@@ -59,7 +59,7 @@ pub(crate) fn check_params(
     params
 }
 
-/// Reports a comment on `self`: the model does not get it.
+/// Reports a comment or `#[param]` on `self`, which the model does not see.
 fn check_receiver(attributes: &mut Vec<Attribute>, errors: &mut Errors) {
     attributes.retain(|attribute| {
         let is_param = attribute.path().is_ident("param");
@@ -188,7 +188,7 @@ fn check_param(
             let place = stray.map_or_else(|| SpanRange::of(&ident), |span| SpanRange(span, span));
             let message = undescribed(&own, stray.is_some(), docs.is_computed);
             if args.meant_description {
-                // The key in the wrong place is reported already.
+                // If the key is in the wrong place, that error is already reported.
             } else if plain.is_some() {
                 errors.push_at(place.0, message);
             } else {
@@ -214,7 +214,7 @@ fn check_param(
     })
 }
 
-/// The message about a parameter without a description.
+/// The error message about a parameter without a description.
 fn undescribed(name: &str, is_stray: bool, is_computed: bool) -> String {
     if is_stray {
         return format!(
@@ -232,7 +232,8 @@ fn undescribed(name: &str, is_stray: bool, is_computed: bool) -> String {
     )
 }
 
-/// The rule that an unknown type has no shared mutable value, because each call reads a new one.
+/// The rule that an unknown type contains no shared mutable value. Changes to such a value would be lost, because each
+/// call deserializes a new value.
 fn rule_of_held(name: &str, ty: &Type, held: &Type) -> ParamRule {
     let shown = types::show(held);
     let whole = match types::ungroup(ty) {
@@ -251,7 +252,7 @@ fn rule_of_held(name: &str, ty: &Type, held: &Type) -> ParamRule {
     }
 }
 
-/// The rule that the key of a map can be read from a string.
+/// The rule that the key type of a map can be read from a string.
 fn rule_of_key(name: &str, key: &Type, krate: &TokenStream) -> ParamRule {
     let private = quote!(#krate::__private);
     let shown = types::show(key);
@@ -271,7 +272,7 @@ fn rule_of_key(name: &str, key: &Type, krate: &TokenStream) -> ParamRule {
     }
 }
 
-/// Reads and removes the attributes of the library, and reports attributes that a parameter cannot have.
+/// Reads and removes the library's attributes, and reports attributes that are not allowed on a parameter.
 fn take_attributes(attributes: &mut Vec<Attribute>, args: &mut ParamArgs, errors: &mut Errors) {
     attributes.retain(|attribute| {
         let path = attribute.path();

@@ -22,7 +22,7 @@ fn number(value: &Literal) -> Option<f64> {
     }
 }
 
-/// Whether a literal is in a range, if the ends are literals too.
+/// Whether a literal is inside a range. Limits that are not literals are ignored.
 pub(crate) fn inside(value: &Literal, range: &RangeValue) -> bool {
     let Some(value) = number(value) else { return true };
     let end = |expr: &Option<Expr>| expr.as_ref().and_then(literal).as_ref().and_then(number);
@@ -105,7 +105,7 @@ pub(crate) fn check_range(
     Some(quote!(.within(|| #krate::__private::Range::of::<#owned, _>(#low, #high, #inclusive))))
 }
 
-/// A number as rustc has to read it: `1` is an integer for rustc, and the user may write `1` for a float
+/// A number in the form that rustc needs: `1` is an integer for rustc, but the user may write `1` for a float
 /// parameter.
 fn as_number(expr: &Expr, float: bool) -> TokenStream {
     match literal(expr) {
@@ -118,8 +118,8 @@ fn as_number(expr: &Expr, float: bool) -> TokenStream {
     }
 }
 
-/// The rule for a range and a default that are constants, if not all of them are literals: rustc knows
-/// their values, and checks it while compiling.
+/// Rules for a range and a default that are constants but not all literals. rustc knows their values and checks the
+/// rules at compile time.
 fn rules_of_constants(name: &str, ty: &syn::Type, args: &ParamArgs, float: bool) -> Vec<ParamRule> {
     let Some(RangeValue { low, high, inclusive, written }) = &args.range else { return Vec::new() };
     let shown = types::show(written);
@@ -137,7 +137,7 @@ fn rules_of_constants(name: &str, ty: &syn::Type, args: &ParamArgs, float: bool)
         let message = format!("the range {shown} is empty\nhelp: the smaller end comes first");
         rule(written, low, up_to.clone(), high, message);
     }
-    // This works only if the parameter is a plain number: a constant of an `Option` has another type.
+    // The rule about the default needs a plain number, because a constant of an `Option` has another type.
     let default =
         args.default.as_ref().filter(|default| literal(default).is_some() || types::is_number(ty));
     if let Some(default) = default {
@@ -152,7 +152,8 @@ fn rules_of_constants(name: &str, ty: &syn::Type, args: &ParamArgs, float: bool)
     rules
 }
 
-/// Whether rustc can evaluate it while compiling. A call may not be `const`.
+/// Whether rustc can evaluate the expression at compile time. Calls do not count, because the function may not be
+/// `const`.
 pub(crate) fn is_constant(expr: &Expr) -> bool {
     match ungroup(expr) {
         Expr::Lit(_) | Expr::Path(_) => true,

@@ -1,17 +1,17 @@
-//! Rewrites tokens: with another span, with other lifetimes, without `Self`.
+//! Rewrites tokens: changes their spans, makes lifetimes `'static`, or replaces `Self`.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 
 use crate::model::SpanRange;
 
-/// The same tokens with another span; tokens inside of groups keep theirs.
+/// The same tokens with new spans. Tokens inside groups keep their spans.
 pub(crate) fn at(SpanRange(first, last): SpanRange, tokens: TokenStream) -> TokenStream {
     let mut tokens: Vec<TokenTree> = tokens.into_iter().collect();
     for token in &mut tokens {
         token.set_span(first);
     }
-    // rustc underlines up to the last group, which has the arguments.
+    // rustc underlines up to the end of the last group, which contains the arguments.
     let is_group = |token: &&mut TokenTree| matches!(token, TokenTree::Group(_));
     if let Some(group) = tokens.iter_mut().rev().find(is_group) {
         group.set_span(last);
@@ -19,8 +19,8 @@ pub(crate) fn at(SpanRange(first, last): SpanRange, tokens: TokenStream) -> Toke
     tokens.into_iter().collect()
 }
 
-/// The same item, with the span of the running macro for all but its name: rustc then names this macro in an error about the
-/// item.
+/// The same item, in which all tokens except the name have the span of the running macro. If the name is already taken,
+/// rustc then names this macro in the error.
 pub(crate) fn written_here(item: TokenStream) -> TokenStream {
     let here = |token| match token {
         TokenTree::Group(group) if group.delimiter() == Delimiter::None => {
@@ -38,7 +38,7 @@ pub(crate) fn written_here(item: TokenStream) -> TokenStream {
     item.into_iter().map(here).collect()
 }
 
-/// The same type with `'static` for every lifetime, because a value that is read owns its data.
+/// The same type with `'static` for every lifetime, because deserialized values own their data.
 pub(crate) fn owned_lifetimes(ty: impl ToTokens) -> TokenStream {
     let tokens = ty.to_token_stream();
     let mut out = TokenStream::new();
@@ -65,7 +65,7 @@ pub(crate) fn owned_lifetimes(ty: impl ToTokens) -> TokenStream {
     out
 }
 
-/// The same tokens with the type in place of `Self`, which constants inside a method cannot name.
+/// The same tokens with the type in place of `Self`, because constants inside a method cannot use `Self`.
 pub(crate) fn replace_self(tokens: TokenStream, self_type: &TokenStream) -> TokenStream {
     let mut out = TokenStream::new();
     let mut tokens = tokens.into_iter().peekable();
@@ -74,7 +74,7 @@ pub(crate) fn replace_self(tokens: TokenStream, self_type: &TokenStream) -> Toke
             TokenTree::Ident(ident) if ident == "Self" => {
                 let begins_a_path =
                     matches!(tokens.peek(), Some(TokenTree::Punct(next)) if next.as_char() == ':');
-                // rustc's errors about the path are at `Self`.
+                // rustc reports errors about the path at the position of `Self`.
                 let here = |tokens| at(SpanRange::of(&ident), tokens);
                 out.extend(if !begins_a_path {
                     self_type.clone()
@@ -99,7 +99,7 @@ pub(crate) fn replace_self(tokens: TokenStream, self_type: &TokenStream) -> Toke
     out
 }
 
-/// Whether a type is a path without generic arguments, which `::` can follow directly.
+/// Whether a type is a path without generic arguments, after which `::` may follow directly.
 fn is_bare_path(ty: &TokenStream) -> bool {
     ty.clone().into_iter().all(|token| match token {
         TokenTree::Ident(word) => word != "dyn",

@@ -1,5 +1,5 @@
-//! Reads the item under the attribute: a function without parsing its body, so that the function stays
-//! while its body is half-typed; or another item, of which only the kind is reported.
+//! Parses the item under the attribute. The body of a function is not parsed, so that the function stays known while
+//! its body is incomplete in an editor. Of other items, only the kind is determined, for the error message.
 
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
@@ -8,7 +8,7 @@ use syn::{
     parse::{ParseStream, Parser as _},
 };
 
-/// A function. Its body is never parsed.
+/// A function, whose body is kept as tokens.
 pub(crate) struct ToolFunction {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) visibility: Visibility,
@@ -18,7 +18,7 @@ pub(crate) struct ToolFunction {
 }
 
 impl ToolFunction {
-    /// Reads a function, which is all of the input.
+    /// Reads a function from the whole input.
     pub(crate) fn read(input: ParseStream<'_>) -> syn::Result<Self> {
         let mut function = Self::read_head(input)?;
         function.body = input.parse()?;
@@ -36,9 +36,9 @@ impl ToolFunction {
         })
     }
 
-    /// Whether there is a body, and not only a `;` as in a trait.
+    /// Whether the function has a body, rather than only `;` as in a trait.
     pub(crate) fn has_body(&self) -> bool {
-        // A block may be in an invisible group, if `macro_rules!` passed it on.
+        // The body may be inside an invisible group that `macro_rules!` made.
         self.body.clone().into_iter().any(|token| matches!(token, TokenTree::Group(_)))
     }
 }
@@ -52,7 +52,7 @@ impl ToTokens for ToolFunction {
         let mut signature: Vec<TokenTree> = signature.into_token_stream().into_iter().collect();
         let is_fn = |token: &TokenTree| matches!(token, TokenTree::Ident(ident) if ident == "fn");
         if let Some(function) = signature.iter().position(is_fn) {
-            // After the name.
+            // The generics come after the name of the function.
             let after = (function + 2).min(signature.len());
             signature.splice(after..after, no_generics);
         }
@@ -60,9 +60,9 @@ impl ToTokens for ToolFunction {
     }
 }
 
-/// An empty list of generics if none is written. rustc reports an unknown type in the signature and in
-/// the generated code. Both reports have the same text, and are shown as one error, only if rustc sees
-/// no place where the type could be added as a parameter.
+/// Writes `<>` if the function has no generics. rustc reports an unknown type twice: in the signature and in the
+/// generated code. It merges the two errors only if their texts are equal, which requires that neither suggests a new
+/// type parameter. Generics from the macro leave rustc no place for such a suggestion.
 pub(crate) fn no_generics(generics: &Generics) -> TokenStream {
     if generics.params.is_empty() {
         let here = Span::mixed_site();
@@ -72,8 +72,8 @@ pub(crate) fn no_generics(generics: &Generics) -> TokenStream {
     }
 }
 
-/// The same if lifetimes are written: rustc would propose the parameter after the last of them, but not
-/// if that one comes from a macro.
+/// Marks the last lifetime as coming from the macro. Otherwise rustc would suggest a new type parameter after that
+/// lifetime, and would not merge its two errors about an unknown type.
 fn take_place_from_last_lifetime(generics: &mut Generics) {
     let Some(GenericParam::Lifetime(last)) = generics.params.last_mut() else { return };
     let lifetime = last.bounds.last_mut().unwrap_or(&mut last.lifetime);
@@ -83,13 +83,13 @@ fn take_place_from_last_lifetime(generics: &mut Generics) {
 /// The item under the attribute.
 pub(crate) enum AnnotatedItem {
     Function(Box<ToolFunction>),
-    /// Another item: its kind with an article, and the token that shows it.
+    /// Another item: its kind with an article, and the span of the token that shows the kind.
     Other(&'static str, Span),
-    /// A function that syn cannot read.
+    /// A function that syn cannot parse.
     Unread(syn::Error),
 }
 
-/// Reads the item.
+/// Parses the item under the attribute.
 pub(crate) fn read(item: &TokenStream) -> AnnotatedItem {
     if let Some((kind, span)) = other_kind(item) {
         return AnnotatedItem::Other(kind, span);
@@ -100,20 +100,20 @@ pub(crate) fn read(item: &TokenStream) -> AnnotatedItem {
     }
 }
 
-/// The kind of an item that is not a function.
+/// The kind of an item that is not a function, with the span that shows the kind. `None` for a function.
 fn other_kind(item: &TokenStream) -> Option<(&'static str, Span)> {
     let mut tokens = item.clone().into_iter().peekable();
     let mut first = None;
     while let Some(token) = tokens.next() {
         let next = tokens.peek().cloned();
         match &token {
-            // An attribute: `#` and a group; `#!` belongs to a file.
+            // An attribute consists of `#` and a group. `#!` occurs only at the beginning of a file.
             TokenTree::Punct(punct) if punct.as_char() == '#' => {
                 tokens.next();
                 continue;
             }
             TokenTree::Group(group) if group.delimiter() == Delimiter::None && first.is_none() => {
-                // A visibility or a whole item out of `macro_rules!`.
+                // The group is a visibility or a whole item that `macro_rules!` passed.
                 let inside = group.stream();
                 if inside.is_empty() || inside.to_string().starts_with("pub") {
                     continue;
@@ -172,7 +172,7 @@ fn other_kind(item: &TokenStream) -> Option<(&'static str, Span)> {
     Some(("this", Span::call_site()))
 }
 
-/// Whether `!` follows after the rest of a path.
+/// Whether a path that ends with `!` follows.
 fn is_macro_call(
     next: Option<&TokenTree>,
     rest: &std::iter::Peekable<proc_macro2::token_stream::IntoIter>,
@@ -183,7 +183,7 @@ fn is_macro_call(
         && rest.clone().find(|token| !is_path(token)).is_some_and(|token| is(&token, '!'))
 }
 
-/// Whether `extern "C" { .. }` follows; skips the ABI.
+/// Whether the body of `extern "C" { .. }` follows. Skips the ABI.
 fn is_extern_block(tokens: &mut std::iter::Peekable<proc_macro2::token_stream::IntoIter>) -> bool {
     if let Some(TokenTree::Literal(_)) = tokens.peek() {
         tokens.next();

@@ -1,10 +1,11 @@
-//! The expansion of a few functions, so that reviewers see each change of it.
+//! Snapshots of the expansions of some functions, so that reviewers see each change of an
+//! expansion.
 
 use insta::assert_snapshot;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::quote;
 
-/// Tokens with one statement on each line, which can be read without a formatter.
+/// Formats tokens with one statement per line, so that a snapshot is readable without a formatter.
 fn lay_out(tokens: TokenStream) -> String {
     fn write(tokens: TokenStream, indent: usize, out: &mut String) {
         for token in tokens {

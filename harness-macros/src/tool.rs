@@ -1,4 +1,5 @@
-//! `#[tool]`: reads, checks and writes. The function itself is written in any case.
+//! `#[tool]`: parses the function, checks it, and writes the expansion. The function itself is
+//! written even after errors.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens as _, quote};
@@ -16,7 +17,8 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     match signature::read(&item) {
         AnnotatedItem::Function(function) => expand_function(attribute, *function, errors),
-        // rustc refuses attributes on expressions itself, and more tokens would only confuse it.
+        // rustc itself refuses attributes on expressions. Further tokens would only cause further
+        // errors.
         AnnotatedItem::Other("an expression", _) => item,
         AnnotatedItem::Other(kind, span) => {
             let help = match kind {
@@ -34,7 +36,8 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-/// A function that cannot be read: rustc has reported why. Code that names it still compiles.
+/// Expands a function that syn cannot parse. rustc has already reported why. Code that refers to
+/// the tool still compiles.
 fn expand_unread(
     attribute: TokenStream,
     mut item: TokenStream,
@@ -67,7 +70,7 @@ fn expand_function(
     let written = args::tool_args(attribute, &mut errors);
     let handle = written.handle.clone().unwrap_or_else(|| function.signature.ident.clone());
     let found = expand::crate_path(written.krate.as_ref(), "tool");
-    // A wrong crate path is reported already; `::harness` is used for the rest.
+    // A wrong crate path is already reported. The checks continue with `::harness`.
     let krate = found.clone().unwrap_or_else(|_| quote!(::harness));
     if !function.has_body() && function.signature.receiver().is_none() {
         errors.push(
@@ -82,14 +85,14 @@ fn expand_function(
     let has_receiver = function.signature.receiver().is_some();
     let companion = match (tool, found) {
         (_, Err(message)) => {
-            // Without the crate nothing else can be written.
+            // Without the path of the crate, nothing else can be generated.
             errors.push_at(Span::call_site(), message);
             TokenStream::new()
         }
         (Some(tool), Ok(krate)) => {
             expand::companion(&handle, &visibility, &tool, deprecated, &krate)
         }
-        // In an `impl` block or a trait, a type would cause another error.
+        // In an `impl` block or a trait, a generated type would cause another error.
         (None, Ok(_)) if has_receiver || !function.has_body() => TokenStream::new(),
         (None, Ok(krate)) => expand::stub(&handle, &visibility, &krate),
     };

@@ -1,4 +1,4 @@
-//! `tools![a, module::b]`: a list of tools, no two with the same name.
+//! `tools![a, module::b]`: makes a list of tools, and checks that no two have the same name.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
@@ -14,7 +14,7 @@ pub(crate) fn expand(list: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let mut entries = entries(list, &mut errors);
     if entries.is_empty() {
-        // The path is needed only here: a listed tool determines the type itself.
+        // Only an empty list needs the crate's path: otherwise the listed tools determine the type.
         return match (errors.is_empty(), expand::crate_path(None, "tool")) {
             (true, Ok(krate)) => quote!(#krate::__private::Vec::<#krate::__private::Tool>::new()),
             (true, Err(_)) => quote!(::std::vec::Vec::new()),
@@ -35,14 +35,14 @@ pub(crate) fn expand(list: TokenStream) -> TokenStream {
         .iter()
         .map(|ListedTool { attributes, path }| (quote!(#(#attributes)*), path))
         .unzip();
-    // A type that is not a tool is underlined, and not the whole list.
+    // The spans make rustc underline only a type that is not a tool, instead of the whole list.
     let made = paths.iter().map(|path| {
         let method = crate::rewrite::at(crate::model::SpanRange::of(path), quote!(tool));
         quote!(<#path>::#method())
     });
     let unique = match paths.as_slice() {
         [first, _, ..] if attributes.iter().all(TokenStream::is_empty) => {
-            // The rule is a method of a definition, so that no path of `harness` is needed.
+            // The rule is a method of the definition, so that the expansion needs no path of `harness`.
             quote!(const _: () = <#first>::TOOL.unique_in(&[#(<#paths>::TOOL),*]);)
         }
         _ => TokenStream::new(),
@@ -59,7 +59,7 @@ struct ListedTool {
     path: Path,
 }
 
-/// Splits the list. An entry that is not a path is reported and skipped.
+/// Splits the list. Entries that are no paths are reported and skipped.
 fn entries(list: TokenStream, errors: &mut Errors) -> Vec<ListedTool> {
     let mut entries: Vec<ListedTool> = Vec::new();
     for tokens in split(list) {
@@ -80,7 +80,7 @@ fn entries(list: TokenStream, errors: &mut Errors) -> Vec<ListedTool> {
                         );
                     }
                 }
-                // The rest of the entry would cause another error.
+                // Other attributes are removed, because they would cause another error.
                 entry.attributes.retain(|attribute| attribute.path().is_ident("cfg"));
                 let twice = entry.attributes.is_empty()
                     && entries.iter().any(|other| crate::types::show(&other.path) == shown);
@@ -109,13 +109,14 @@ fn entries(list: TokenStream, errors: &mut Errors) -> Vec<ListedTool> {
     entries
 }
 
-/// The type whose method it is, judged by the upper-case name of types.
+/// The type to which a method belongs, if the path's second last name begins with an upper-case letter, as type names
+/// do.
 fn owner(path: &Path) -> Option<&syn::Ident> {
     let owner = &path.segments.iter().rev().nth(1)?.ident;
     owner.unraw().to_string().starts_with(char::is_uppercase).then_some(owner)
 }
 
-/// The fault of an entry that is not a path.
+/// The error message for an entry that is not a path.
 fn explain(tokens: &TokenStream) -> String {
     let all: Vec<TokenTree> = tokens.clone().into_iter().collect();
     let help = "help: list each tool by the path of its function: `tools![calc, files::read]`";
@@ -171,11 +172,11 @@ fn explain(tokens: &TokenStream) -> String {
 const A_VALUE: &str =
     "a tool that is made by hand is a value, and this is a list of functions with `#[tool]`";
 
-/// The most characters of an expression that a message repeats.
+/// The maximum number of characters of an expression that an error message quotes.
 const SHOWN_VALUE: usize = 60;
 
-/// Whether it is a call that makes a value and cannot be meant as a function with `#[tool]`: of a function of a type, of a method
-/// other than `tools`, of a macro.
+/// Whether an entry is an expression that makes a value and cannot be meant as a function with `#[tool]`: a call of a
+/// type's function, of a method other than `tools`, or of a macro.
 fn is_a_value(all: &[TokenTree]) -> bool {
     let [before @ .., TokenTree::Ident(name), TokenTree::Group(arguments)] = all else {
         return matches!(all, [.., TokenTree::Punct(mark), TokenTree::Group(_)] if mark.as_char() == '!');
@@ -191,7 +192,7 @@ fn is_a_value(all: &[TokenTree]) -> bool {
         }
 }
 
-/// Splits at commas. A comma with nothing before it stays as an entry of its own.
+/// Splits at commas. A comma without anything before it becomes an entry, so that it can be reported.
 fn split(list: TokenStream) -> Vec<TokenStream> {
     let mut parts = Vec::new();
     let mut part = TokenStream::new();

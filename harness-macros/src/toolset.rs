@@ -1,4 +1,5 @@
-//! `#[toolset]`: the methods of a value as tools. The block itself is written in any case.
+//! `#[toolset]`: makes tools of the methods of a value. The block itself is written even after
+//! errors.
 
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
@@ -98,7 +99,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     quote!(#original #errors #rest)
 }
 
-/// The kind of the item that is in place of an `impl` block.
+/// Reports an item that is not an `impl` block.
 fn not_a_block(item: &TokenStream, err: syn::Error, errors: &mut Errors) {
     match signature::read(item) {
         AnnotatedItem::Function(function) => errors.push(
@@ -107,7 +108,7 @@ fn not_a_block(item: &TokenStream, err: syn::Error, errors: &mut Errors) {
              the function",
         ),
         AnnotatedItem::Other("an `impl` block", _) | AnnotatedItem::Unread(_) => {
-            // rustc has reported the function that cannot be read.
+            // rustc has already reported a function that cannot be parsed.
             if unread::is_from_macro(item) {
                 errors.handle::<()>(Err(err));
             }
@@ -118,7 +119,7 @@ fn not_a_block(item: &TokenStream, err: syn::Error, errors: &mut Errors) {
     }
 }
 
-/// An `impl` block. The bodies of its methods are never parsed.
+/// An `impl` block. The bodies of its methods are not parsed.
 struct ImplBlock {
     attributes: Vec<Attribute>,
     unsafety: Option<Token![unsafe]>,
@@ -129,12 +130,12 @@ struct ImplBlock {
     members: Vec<BlockMember>,
 }
 
-/// A member of the block.
+/// A member of the `impl` block.
 enum BlockMember {
     Function(Box<ToolFunction>),
     /// A constant, a type or a macro call.
     Other(TokenStream),
-    /// A function that cannot be read, and whether it has `#[tool]`.
+    /// A function that syn cannot parse, and whether it has `#[tool]`.
     Unread(TokenStream, bool),
 }
 
@@ -169,7 +170,7 @@ impl ImplBlock {
         Ok(Self { attributes, unsafety, impl_token, generics, trait_for, self_type, members })
     }
 
-    /// Checks the head of the block.
+    /// Checks the block itself, without its methods.
     fn check(&self, errors: &mut Errors) {
         if let Some((path, _)) = &self.trait_for {
             errors.push(
@@ -192,7 +193,7 @@ impl ImplBlock {
         }
     }
 
-    /// The first lifetime in the type that is not declared by the block, and not `'static`.
+    /// The first lifetime in the type that is neither declared by the block nor `'static`.
     fn undeclared_lifetime(&self) -> Option<TokenStream> {
         fn find(tokens: TokenStream, declared: &[String]) -> Option<TokenStream> {
             let mut tokens = tokens.into_iter();
@@ -219,7 +220,7 @@ impl ImplBlock {
         find(self.self_type.to_token_stream(), &declared)
     }
 
-    /// The names of the functions in the block.
+    /// The names of all functions in the block.
     fn functions(&self) -> impl Iterator<Item = Ident> {
         self.members.iter().filter_map(|member| match member {
             BlockMember::Function(function) => Some(function.signature.ident.clone()),
@@ -228,7 +229,7 @@ impl ImplBlock {
         })
     }
 
-    /// Removes `#[tool]` from the methods and checks each.
+    /// Removes `#[tool]` from the methods and checks these methods.
     fn take_tools(
         &mut self,
         method: &Ident,
@@ -353,19 +354,19 @@ fn generic(ident: &Ident) -> String {
     )
 }
 
-/// Whether it is a `#[cfg_attr(.., tool(..))]`.
+/// Whether an attribute is `#[cfg_attr(.., tool(..))]`.
 fn is_hidden_tool(attribute: &Attribute) -> bool {
     let Meta::List(list) = &attribute.meta else { return false };
     let inside = |input: ParseStream<'_>| {
         let all = syn::punctuated::Punctuated::<Meta, Token![,]>::parse_terminated(input)?;
-        // The first is the condition.
+        // The first argument of `cfg_attr` is the condition.
         let path = |meta: &Meta| meta.path().segments.last().map(|last| last.ident.to_string());
         Ok(all.iter().skip(1).any(|meta| path(meta).is_some_and(|last| last == "tool")))
     };
     attribute.path().is_ident("cfg_attr") && inside.parse2(list.tokens.clone()).unwrap_or(false)
 }
 
-/// Reads one member: a function up to its body, or the tokens of anything else.
+/// Reads one member: a function whose body is kept as tokens, or the tokens of any other member.
 fn read_member(input: ParseStream<'_>) -> syn::Result<BlockMember> {
     let ahead = input.fork();
     if let Ok(mut function) = ToolFunction::read_head(&ahead) {
@@ -385,7 +386,7 @@ fn read_member(input: ParseStream<'_>) -> syn::Result<BlockMember> {
     }
 }
 
-/// All tokens up to a `;` or a block.
+/// All tokens up to and including a `;` or a block.
 fn rest_of_member(input: ParseStream<'_>) -> syn::Result<TokenStream> {
     let mut tokens = TokenStream::new();
     while !input.is_empty() {

@@ -1,11 +1,11 @@
-//! What the spelling of a type shows: known spellings, for which a better message is possible, and the
-//! parts of a type. Traits decide what a type can do.
+//! What the spelling of a type shows: well-known types, for which better error messages are possible, and the parts of
+//! a type. Traits decide what a type can do.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{GenericArgument, Path, PathArguments, Type, TypePath};
 
-/// Looks through the invisible group that `macro_rules!` puts around a type, and parentheses.
+/// Removes parentheses and the invisible groups that `macro_rules!` puts around a type.
 pub(crate) fn ungroup(ty: &Type) -> &Type {
     match ty {
         Type::Group(group) => ungroup(&group.elem),
@@ -14,7 +14,7 @@ pub(crate) fn ungroup(ty: &Type) -> &Type {
     }
 }
 
-/// The type as people write it, without the spaces between tokens.
+/// The type as a person would write it, without spaces between the tokens.
 pub(crate) fn show(ty: impl ToTokens) -> String {
     let text = ty.to_token_stream().to_string();
     let text = text.replace(" :: ", "::").replace(" < ", "<").replace(" >", ">");
@@ -24,7 +24,7 @@ pub(crate) fn show(ty: impl ToTokens) -> String {
         .replace("& ", "&")
         .replace(" (", "(")
         .replace(":: ", "::")
-        // This is the sign of a number.
+        // A minus directly after these characters is the sign of a number.
         .replace("[- ", "[-")
         .replace(", - ", ", -")
         .replace("..- ", "..-")
@@ -33,20 +33,20 @@ pub(crate) fn show(ty: impl ToTokens) -> String {
     text.strip_prefix("- ").map_or_else(|| text.clone(), |number| format!("-{number}"))
 }
 
-/// A known spelling.
+/// A well-known type, recognized by its spelling. `Integer` has the type's minimum and maximum.
 #[derive(Clone, Copy)]
 pub(crate) enum PlainType {
     Integer(i128, i128),
-    /// With its greatest number.
+    /// A float, with its greatest value.
     Float(f64),
     Text,
     Char,
     Bool,
-    /// A container: its default is unknown, but the model fills it in and not the host.
+    /// A container. The model supplies its value, so it is not a type that the host supplies.
     Other,
 }
 
-/// The known spelling of a type of the standard library, also inside of `Option`.
+/// The well-known type of the standard library, also inside an `Option` or a reference. `None` for other types.
 pub(crate) fn plain(ty: &Type) -> Option<PlainType> {
     Some(match ungroup(ty) {
         Type::Reference(reference) => plain(&reference.elem)?,
@@ -68,7 +68,7 @@ pub(crate) fn plain(ty: &Type) -> Option<PlainType> {
                 "u16" => PlainType::Integer(0, u16::MAX.into()),
                 "u32" => PlainType::Integer(0, u32::MAX.into()),
                 "u64" | "usize" => PlainType::Integer(0, u64::MAX.into()),
-                // A parameter cannot have this type; this is reported elsewhere.
+                // Parameters of these types are refused elsewhere.
                 "u128" | "i128" => PlainType::Integer(i128::MIN, i128::MAX),
                 "Vec" | "VecDeque" | "HashMap" | "BTreeMap" | "HashSet" | "BTreeSet" => {
                     PlainType::Other
@@ -80,7 +80,7 @@ pub(crate) fn plain(ty: &Type) -> Option<PlainType> {
     })
 }
 
-/// Whether the spelling shows all of a type: known types, and the containers of the standard library.
+/// Whether the spelling shows a type completely: well-known types, and containers of well-known types.
 pub(crate) fn is_known(ty: &Type) -> bool {
     match ungroup(ty) {
         Type::Reference(reference) => is_known(&reference.elem),
@@ -96,8 +96,8 @@ pub(crate) fn is_known(ty: &Type) -> bool {
     }
 }
 
-/// The parts of a type that the spelling does not fully show: tuples and the like are split, and only
-/// traits can examine the others.
+/// The parts of a type that the spelling does not fully show, which only traits can examine. Tuples, arrays and
+/// references are split into their parts.
 pub(crate) fn parts(ty: &Type) -> Vec<&Type> {
     match ungroup(ty) {
         Type::Reference(reference) => parts(&reference.elem),
@@ -110,13 +110,13 @@ pub(crate) fn parts(ty: &Type) -> Vec<&Type> {
     }
 }
 
-/// Whether it is spelled as a number, and not as an `Option` of one.
+/// Whether a type is spelled as a number, and not as an `Option` of a number.
 pub(crate) fn is_number(ty: &Type) -> bool {
     matches!(plain(ty), Some(PlainType::Integer(..) | PlainType::Float(_)))
         && !type_names(ty).any(|name| name == "Option")
 }
 
-/// The names in a type, such as `Option` and `u8`.
+/// All names in a type, such as `Option` and `u8`.
 pub(crate) fn type_names(ty: &Type) -> impl Iterator<Item = String> {
     fn all(tokens: TokenStream) -> Vec<String> {
         let names = tokens.into_iter().flat_map(|token| match token {
@@ -129,7 +129,7 @@ pub(crate) fn type_names(ty: &Type) -> impl Iterator<Item = String> {
     all(ty.to_token_stream()).into_iter()
 }
 
-/// The name and the only argument of `Option` or a list of the standard library.
+/// The name and the first type argument of an `Option` or a list of the standard library.
 pub(crate) fn container(path: &Path) -> Option<(&'static str, &Type)> {
     let last = path.segments.last()?;
     let lists = ["Option", "Vec", "VecDeque", "HashSet", "BTreeSet"];
@@ -155,8 +155,8 @@ pub(crate) fn only_argument(path: &Path) -> Option<&Type> {
     all.next().is_none().then_some(first)
 }
 
-/// Containers of the standard library, whose arguments the model fills in as well. Other generic types,
-/// such as `State<T>`, are unknown.
+/// Containers whose type arguments the model supplies as well. Other generic types, such as `State<T>`, are unknown
+/// types.
 pub(crate) const CONTAINERS: [&str; 13] = [
     "Option", "Vec", "Box", "Arc", "Rc", "Cow", "VecDeque", "HashSet", "BTreeSet", "HashMap",
     "BTreeMap", "IndexMap", "IndexSet",

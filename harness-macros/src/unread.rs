@@ -1,5 +1,5 @@
-//! An item that syn cannot read. The parser of rustc has read it before and has reported the error; this
-//! file only prevents further errors.
+//! Handles items that syn cannot parse. rustc's own parser has already reported the error, so this module only prevents
+//! further errors.
 
 use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use syn::{
@@ -7,7 +7,7 @@ use syn::{
     parse::{ParseStream, Parser as _},
 };
 
-/// Whether `macro_rules!` has written a part of it, which rustc can read and syn perhaps not.
+/// Whether a part of the item comes from `macro_rules!`. rustc may be able to parse such a part although syn is not.
 pub(crate) fn is_from_macro(item: &TokenStream) -> bool {
     item.clone().into_iter().any(|token| match token {
         TokenTree::Group(group) => {
@@ -17,7 +17,7 @@ pub(crate) fn is_from_macro(item: &TokenStream) -> bool {
     })
 }
 
-/// The name of a function, and whether it takes `self`.
+/// The name of a function, and whether the function takes `self`.
 pub(crate) fn name(item: &TokenStream) -> Option<(Ident, bool)> {
     let mut tokens = item.clone().into_iter();
     tokens.find(|token| is_word(token, "fn"))?;
@@ -30,8 +30,8 @@ pub(crate) fn name(item: &TokenStream) -> Option<(Ident, bool)> {
     Some((name, parameters.any(|token| is_word(&token, "self"))))
 }
 
-/// The comment behind the last parameter, which describes nothing, and the function without all comments on parameters: what
-/// is left can be read.
+/// A comment after the last parameter, which describes no parameter, and the function without any comments on
+/// parameters, which syn can parse.
 pub(crate) fn comment_behind(item: &TokenStream) -> Option<(TokenStream, TokenStream)> {
     let mut all: Vec<TokenTree> = item.clone().into_iter().collect();
     let function = all.iter().position(|token| is_word(token, "fn"))?;
@@ -56,11 +56,11 @@ pub(crate) fn comment_behind(item: &TokenStream) -> Option<(TokenStream, TokenSt
     Some((comment, all.into_iter().collect()))
 }
 
-/// What is said about such a comment.
+/// The error message about such a comment.
 pub(crate) const COMMENT_BEHIND: &str = "a comment describes the parameter below it, and below this one there is none\n\
     help: write each comment above its parameter";
 
-/// The visibility that is written before it.
+/// The visibility of the item.
 pub(crate) fn visibility(item: &TokenStream) -> Visibility {
     let read = |input: ParseStream<'_>| {
         input.call(syn::Attribute::parse_outer)?;
@@ -71,7 +71,7 @@ pub(crate) fn visibility(item: &TokenStream) -> Visibility {
     read.parse2(item.clone()).unwrap_or(Visibility::Inherited)
 }
 
-/// Whether a method in a block has `#[tool]`.
+/// Whether a method of the block has `#[tool]`.
 pub(crate) fn has_tool(item: &TokenStream) -> bool {
     let mut tokens = item.clone().into_iter().peekable();
     while let Some(token) = tokens.next() {
@@ -82,8 +82,8 @@ pub(crate) fn has_tool(item: &TokenStream) -> bool {
     false
 }
 
-/// Removes `#[tool]` from the methods of a block. Everything else stays the same with its spans, so that
-/// rustc reports each error once.
+/// Removes `#[tool]` from the methods of a block. All other tokens keep their spans, so that rustc reports each error
+/// once.
 pub(crate) fn without_tools(block: TokenStream) -> TokenStream {
     let is_block = block.clone().into_iter().any(|token| is_word(&token, "impl"));
     let take = |token| match token {
@@ -118,7 +118,7 @@ fn is_pound(token: &TokenTree) -> bool {
     matches!(token, TokenTree::Punct(punct) if punct.as_char() == '#')
 }
 
-/// Whether it is `[name ..]`, with any path.
+/// Whether a token is the bracket part `[name ..]` of an attribute, with any path before the name.
 fn is_attribute(token: &TokenTree, name: &str) -> bool {
     let TokenTree::Group(group) = token else { return false };
     let path = group.stream().into_iter().take_while(|token| match token {

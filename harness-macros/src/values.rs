@@ -1,7 +1,7 @@
-//! The values of keys: which are accepted, and the errors of the others.
+//! The values of keys: which values are accepted, and the errors for others.
 //!
-//! Each is a `FromMeta` of darling. `Errors` decides the place of an error, because darling's place is one
-//! token and a value may have several.
+//! Each value type implements darling's `FromMeta`. `Errors` decides where an error is reported, because darling
+//! reports at a single token and a value may have several.
 
 use darling::{Error, FromMeta, Result};
 use proc_macro2::{Ident, TokenStream};
@@ -15,12 +15,12 @@ use crate::{
     entries::EntryValue,
 };
 
-/// The words of `side_effects`.
+/// The allowed words of `side_effects`.
 pub(crate) const SIDE_EFFECTS: [&str; 5] = ["none", "read", "write", "network", "mutate"];
 
 const ALL_SIDE_EFFECTS: &str = r#""none", "read", "write", "network", "mutate""#;
 
-/// Looks through the invisible group that `macro_rules!` puts around a fragment.
+/// Removes parentheses and the invisible groups that `macro_rules!` puts around an expression.
 pub(crate) fn ungroup(expr: &Expr) -> &Expr {
     match expr {
         Expr::Group(group) => ungroup(&group.expr),
@@ -36,10 +36,10 @@ fn string(expr: &Expr) -> Option<&LitStr> {
     }
 }
 
-/// The side effects, without repetitions; `"none"` is the empty list.
+/// The words of `side_effects` without repetitions. `"none"` is the empty list.
 pub(crate) type SideEffectsValue = Vec<&'static str>;
 
-/// Reads the side effects: one, or a list of them.
+/// Reads `side_effects`: one word or a list of words.
 pub(crate) fn side_effects(meta: &Meta, errors: &mut Errors) -> Option<SideEffectsValue> {
     let list = match meta {
         Meta::NameValue(written) => match ungroup(&written.value) {
@@ -84,7 +84,7 @@ fn no_none(mut words: SideEffectsValue) -> SideEffectsValue {
     words
 }
 
-/// One of the words of `side_effects`.
+/// One word of `side_effects`.
 struct SideEffect(&'static str);
 
 impl FromMeta for SideEffect {
@@ -101,7 +101,7 @@ fn side_effect(expr: &Expr) -> std::result::Result<&'static str, String> {
         }
         let parts: Vec<&str> = word.split([',', '|', '+', ' ']).filter(|p| !p.is_empty()).collect();
         if parts.len() > 1 && parts.iter().all(|part| SIDE_EFFECTS.contains(part)) {
-            // The help must not suggest another mistake: a repetition, or "none" in a list.
+            // The suggestion must not contain another mistake, such as a repetition or "none" in a list.
             let meant = SIDE_EFFECTS.iter().filter(|word| **word != "none" && parts.contains(word));
             let meant: Vec<String> = meant.map(|word| format!("\"{word}\"")).collect();
             let way = match meant.as_slice() {
@@ -128,7 +128,7 @@ fn side_effect(expr: &Expr) -> std::result::Result<&'static str, String> {
     }
 }
 
-/// A name and its place. `check` decides which names are valid.
+/// A name as a string literal. `check` decides whether the name is valid.
 pub(crate) struct WrittenName(pub(crate) LitStr);
 
 impl FromMeta for WrittenName {
@@ -142,7 +142,7 @@ impl FromMeta for WrittenName {
     }
 }
 
-/// The most characters of a title, so that it fits on one line.
+/// The maximum number of characters of a title, which must fit on one line.
 const TITLE: usize = 100;
 
 /// The title of the tool for people.
@@ -172,8 +172,8 @@ impl FromMeta for TitleValue {
     }
 }
 
-/// Whether a character ends a line, changes the direction of text or is invisible. The title of a tool by hand
-/// refuses the same characters: see `message/safe_text.rs` of `harness`.
+/// Whether a character ends a line, changes the writing direction or is invisible. `message/safe_text.rs` of the core
+/// package has the same list for titles that are set at run time.
 fn is_unseen(letter: char) -> bool {
     matches!(
         letter,
@@ -201,7 +201,7 @@ fn is_unseen(letter: char) -> bool {
     ) || u32::from(letter) & 0xfffe == 0xfffe
 }
 
-/// Reads a description: a string, or an expression, of which rustc checks that it is a string.
+/// Reads a description: a string, or an expression. rustc checks that the expression is a string.
 pub(crate) fn description(meta: &Meta, errors: &mut Errors) -> Option<Expr> {
     let Meta::NameValue(written) = meta else { return None };
     match ungroup(&written.value) {
@@ -235,7 +235,7 @@ pub(crate) fn description(meta: &Meta, errors: &mut Errors) -> Option<Expr> {
     }
 }
 
-/// A key without a value; `= true` and `= false` are accepted as well.
+/// A key without a value. `= true` and `= false` are accepted, too.
 pub(crate) struct FlagValue(pub(crate) bool);
 
 impl FromMeta for FlagValue {
@@ -277,7 +277,7 @@ impl FromMeta for TimeoutValue {
     }
 }
 
-/// How many calls run at the same time: a number, or a constant that is one.
+/// The maximum number of concurrent calls: a number or a constant.
 pub(crate) struct AtOnceValue(pub(crate) Expr);
 
 impl FromMeta for AtOnceValue {
@@ -301,7 +301,7 @@ impl FromMeta for AtOnceValue {
     }
 }
 
-/// The time limit that was probably meant, in the accepted form.
+/// The time limit that was probably meant, in the accepted notation.
 fn meant_time(text: &str) -> Option<String> {
     let (mut meant, mut total) = (String::new(), 0.0);
     let mut last = "";
@@ -318,14 +318,14 @@ fn meant_time(text: &str) -> Option<String> {
             ("s" | "sec" | "secs" | "second" | "seconds", _) => "s",
             ("m" | "min" | "mins" | "minute" | "minutes", _) => "m",
             ("h" | "hr" | "hrs" | "hour" | "hours", _) => "h",
-            // After hours come minutes.
+            // A number without a unit means minutes after hours, and seconds otherwise.
             ("", "h") => "m",
             ("", "" | "m") => "s",
             _ => return None,
         };
         let number = number.replace('_', "");
         let number = match number.split_once(',') {
-            // This separates thousands.
+            // The comma separates thousands.
             Some((whole, part)) if part.len() == 3 && !whole.starts_with('0') => {
                 whole.to_owned() + part
             }
@@ -339,7 +339,7 @@ fn meant_time(text: &str) -> Option<String> {
     (1.0..=YEAR).contains(&total).then_some(meant)
 }
 
-/// The milliseconds of a unit.
+/// The number of milliseconds in a unit.
 fn factor(unit: &str) -> Option<f64> {
     Some(match unit {
         "ms" => 1.0,
@@ -350,10 +350,10 @@ fn factor(unit: &str) -> Option<f64> {
     })
 }
 
-/// The longest time limit, in milliseconds: longer than any call, and far from any overflow.
+/// The maximum time limit, in milliseconds: longer than any call, and small enough to avoid overflows.
 const YEAR: f64 = 31_536_000_000.0;
 
-/// Reads `30s`, `500ms`, `2m`, `1h`, and several of them in a row.
+/// Reads a time limit such as `30s`, `500ms`, `2m`, `1h`, or several of them in a row.
 fn milliseconds(text: &str) -> std::result::Result<u64, String> {
     let help = "\nhelp: write a number with a unit, such as \"500ms\", \"30s\", \"2m\" or \"1h\"";
     let text = text.trim();
@@ -385,7 +385,7 @@ fn milliseconds(text: &str) -> std::result::Result<u64, String> {
                 "" if after.is_empty() => {
                     format!("the time limit \"{text}\" has no unit{}{help}", near())
                 }
-                // Another sign is in the number.
+                // The number contains another character.
                 "" => no_limit(),
                 other => {
                     let near = near();
@@ -406,7 +406,7 @@ fn milliseconds(text: &str) -> std::result::Result<u64, String> {
     Ok(total as u64)
 }
 
-/// The value of the key `crate`: the path to `harness` for a program that reaches it only through another crate.
+/// The value of the key `crate`: the path of `harness`, for a program that depends on it only through another crate.
 pub(crate) struct CratePath(pub(crate) Path);
 
 impl FromMeta for CratePath {
@@ -422,7 +422,7 @@ impl FromMeta for CratePath {
     }
 }
 
-/// The value of the key `review`: the function that reviews calls. rustc checks its parameters and its return type.
+/// The value of the key `review`: the path of the review function. rustc checks its signature.
 pub(crate) struct ReviewValue(pub(crate) ExprPath);
 
 impl FromMeta for ReviewValue {
@@ -437,8 +437,8 @@ impl FromMeta for ReviewValue {
     }
 }
 
-/// The value of the key `reconcile`: the function that finds out whether a call in doubt has happened. rustc checks
-/// its parameters and its return type.
+/// The value of the key `reconcile`: the path of the function that finds out whether a call in doubt happened. rustc
+/// checks its signature.
 pub(crate) struct ReconcileValue(pub(crate) ExprPath);
 
 impl FromMeta for ReconcileValue {
@@ -453,11 +453,11 @@ impl FromMeta for ReconcileValue {
     }
 }
 
-/// A key that names a function.
+/// A key whose value is the path of a function.
 struct FunctionKey {
     key: &'static str,
     example: &'static str,
-    /// What to write in place of a closure.
+    /// What the user should write in place of a closure.
     write: &'static str,
     /// When the function is called.
     called: &'static str,
@@ -492,8 +492,8 @@ impl FunctionKey {
     }
 }
 
-/// The value of the key `handle`: the name of the type that the macro writes beside the function. It is needed if that
-/// type cannot have the name of the function.
+/// The value of the key `handle`: the name of the type that the macro writes beside the function. The key is needed if
+/// that type cannot have the name of the function.
 pub(crate) struct HandleValue(pub(crate) Ident);
 
 impl FromMeta for HandleValue {
@@ -502,7 +502,7 @@ impl FromMeta for HandleValue {
     }
 }
 
-/// The name of the method that returns the tools of a toolset.
+/// The value of the key `method`: the name of the method that returns the tools of a toolset.
 pub(crate) struct MethodValue(pub(crate) Ident);
 
 impl FromMeta for MethodValue {
@@ -524,7 +524,8 @@ fn one_name(expr: &Expr, whose: &str, key: &str, example: &str) -> Result<Ident>
     .ok_or_else(|| Error::custom(format!("`{key}` must be one name: `{key} = {example}`")))
 }
 
-/// A regular expression. Errors other than wrong brackets are found when an agent is built.
+/// A regular expression. Common mistakes, such as wrong brackets, backreferences and lookaround, are reported here. All
+/// other errors are found when an agent is built.
 pub(crate) struct PatternValue(pub(crate) LitStr);
 
 impl FromMeta for PatternValue {
@@ -540,7 +541,7 @@ impl FromMeta for PatternValue {
     }
 }
 
-/// The error of a pattern with a backreference, which cannot be matched in linear time.
+/// The error message for a pattern with a backreference, which cannot be matched in linear time.
 fn refers_back() -> String {
     "the pattern refers back to what it has matched, which is not checked\nhelp: say it without `\\1`, \
      and check the rest in the function"
@@ -626,12 +627,12 @@ fn fault_of_pattern(pattern: &str) -> Option<String> {
     ))
 }
 
-/// The ends of a range as written, of numbers or of lengths.
+/// The limits of a range or a length, as written.
 pub(crate) struct RangeValue {
     pub(crate) low: Option<Expr>,
     pub(crate) high: Option<Expr>,
     pub(crate) inclusive: bool,
-    /// The whole range, for messages.
+    /// The whole range as tokens, for messages.
     pub(crate) written: TokenStream,
 }
 

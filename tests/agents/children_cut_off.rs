@@ -139,7 +139,7 @@ impl FailsBelow {
         match &mut *left {
             Some(0) if conversation.contains('/') => {
                 *left = None;
-                Err(Error::new(ErrorKind::Journal, "the disk is full"))
+                Err(Error::new(ErrorKind::Journal, "the disk\nis full"))
             }
             Some(left) if conversation.contains('/') => {
                 *left -= 1;
@@ -210,7 +210,10 @@ async fn to_the_end(lead: &Agent, journal: &FailsBelow, mut chat: Chat, lives: b
                 let error = stopped.error().map(ToString::to_string);
                 let kind = stopped.error().map(Error::kind);
                 assert_eq!(kind, Some(ErrorKind::Journal), "{stopped}");
-                assert!(error.is_some_and(|error| error.contains("the disk is full")), "{stopped}");
+                assert!(
+                    error.is_some_and(|error| error.contains("the disk\nis full")),
+                    "{stopped}"
+                );
             }
         }
     }

@@ -6,6 +6,7 @@ mod created;
 mod decisions;
 mod forks;
 mod inside;
+mod siblings;
 mod spent;
 mod turns;
 mod words;

@@ -48,3 +48,10 @@ macro_rules! cases {
     };
 }
 pub(crate) use cases;
+
+#[test]
+fn ready_tools_are_not_collected() {
+    let tools = harness::collected_tools();
+    let ready: Vec<&str> = tools.iter().map(harness::Tool::name).collect();
+    assert!(!ready.contains(&"bash") && !ready.contains(&"calc"), "{ready:?}");
+}

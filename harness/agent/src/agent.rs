@@ -28,8 +28,8 @@ use harness_core::{
     unwind::caught,
 };
 
-/// A provider, a system prompt and tools, ready to run. A clone is one pointer; any number of
-/// conversations can run at the same time.
+/// A provider, a system prompt and tools, ready to run. Clones are cheap and share everything. An agent can
+/// have any number of conversations at the same time.
 ///
 /// ```
 /// use harness::{Agent, testing::{ScriptedProvider, reply}, tool, tools};
@@ -55,7 +55,7 @@ use harness_core::{
 #[derive(Clone)]
 pub struct Agent(Arc<AgentInner>);
 
-/// The type of the hook that gets each waiting call, together with the name of its conversation.
+/// The type of the hook [`AgentBuilder::on_waiting`]. It gets the name of a conversation and a call that waits.
 pub(super) type OnWaiting = dyn Fn(&str, &OpenCall) + Send + Sync;
 
 #[derive(Clone)]
@@ -64,37 +64,38 @@ struct AgentInner {
     system: Option<String>,
     tools: ToolRegistry,
     context: ToolContext,
-    /// The types of the values that each run has to bring.
+    /// The types of the state values that every run must set.
     per_run: Vec<StateType>,
     permissions: Arc<Permissions>,
     approver: Option<Arc<dyn Approver>>,
     on_waiting: Option<Arc<OnWaiting>>,
     starts_early: bool,
-    /// Shared with every conversation.
+    /// The guardrails, shared with every conversation.
     guardrails: Arc<Guardrails>,
     models: Arc<Models>,
-    /// What each run may spend, unless the run sets limits of its own.
+    /// What each run may spend. A run can set its own limits instead.
     run_limits: Limits,
     prefix_policy: PrefixPolicy,
-    /// What all conversations of the agent together have spent and may spend.
+    /// What all conversations of the agent together have spent and may still spend.
     budget: Budget,
     trace: Trace,
     secrets: Secrets,
-    /// Holds the size of what every request begins with: the system prompt and the tools.
+    /// The token count of the system prompt and the tools, which are part of every request.
     meter: ContextMeter,
-    /// When the context is cleared and summarized.
+    /// The context sizes at which results are cleared and the conversation is summarized.
     window: Window,
-    /// How many tokens the model's window has. Empty until it is looked up.
+    /// The size of the model's window in tokens. Empty until the first lookup. `None` if the table of models
+    /// has no size.
     known_window: OnceLock<Option<u64>>,
-    /// Whether large results are kept whole where a journal or a folder can keep them.
+    /// Whether large results are kept in full, if a journal or a folder can keep them.
     spills: bool,
     spill_folder: Option<PathBuf>,
-    /// The same agent with the tool `read_result`. It is made at the first use.
+    /// A copy of this agent that also has the tool `read_result`. It is made at the first use.
     reading: OnceLock<Agent>,
 }
 
 impl Agent {
-    /// Begins the builder of an agent that asks this provider.
+    /// Begins to build an agent whose requests go to this provider.
     pub fn builder(provider: impl Provider + 'static) -> AgentBuilder {
         AgentBuilder::new(Arc::new(provider))
     }
@@ -105,17 +106,18 @@ impl Agent {
     }
 
     /// What all conversations of this agent have spent so far and what is left of [its
-    /// limits](AgentBuilder::limits). Agents that its tools call are included.
+    /// limits](AgentBuilder::limits). The spending of agents that its tools run is included.
     pub fn budget(&self) -> Budget {
         self.0.budget.clone()
     }
 
-    /// The provider that the agent asks.
+    /// The provider that gets the agent's requests.
     pub fn provider(&self) -> &dyn Provider {
         &*self.0.provider
     }
 
-    /// The provider's name and its model. Both come from the provider's own code, which may panic.
+    /// The provider's name and its model. Both come from the provider's own code. If that code panics, both are
+    /// `unnamed`.
     pub(super) fn provider_and_model(&self) -> (&str, &str) {
         let told = caught(|| (self.provider().name(), self.provider().model()));
         told.unwrap_or(("unnamed", "unnamed"))
@@ -138,7 +140,7 @@ impl Agent {
         self.0.on_waiting.as_ref()
     }
 
-    /// The types of the values that each run has to bring.
+    /// The types of the state values that every run must set.
     pub(super) fn per_run(&self) -> &[StateType] {
         &self.0.per_run
     }
@@ -163,24 +165,23 @@ impl Agent {
         &self.0.trace
     }
 
-    /// The values that must not be shown: those of the provider and those that the program has
-    /// added.
+    /// The secret values to hide in texts: those of the provider and those that the program has added.
     pub(super) fn secrets(&self) -> &Secrets {
         &self.0.secrets
     }
 
-    /// Whether large results are kept whole where a journal or a folder can keep them.
+    /// Whether large results are kept in full, if a journal or a folder can keep them.
     pub(super) fn spills(&self) -> bool {
         self.0.spills
     }
 
-    /// The folder for large results of conversations whose journal does not keep them.
+    /// The folder that keeps large results if the conversation's journal cannot.
     pub(super) fn spill_folder(&self) -> Option<&PathBuf> {
         self.0.spill_folder.as_ref()
     }
 
-    /// The same agent with the tool `read_result`. An agent that has this tool, or no tools, is
-    /// returned unchanged.
+    /// A copy of this agent that also has the tool `read_result`. An agent that already has this tool, or has
+    /// no tools, is returned unchanged.
     pub(super) fn reading_results(&self) -> Self {
         let tools = &self.0.tools;
         if tools.tools().is_empty() || tools.get(READ_RESULT).is_some() {
@@ -188,7 +189,7 @@ impl Agent {
         }
         let made = || {
             let mut inner = AgentInner::clone(&self.0);
-            // The check above has ruled out that another tool has this name.
+            // Adding the tool fails only if its name is taken. The check above has ruled that out.
             inner.tools = inner.tools.reading_results().unwrap_or_else(|_| self.0.tools.clone());
             inner.meter = ContextMeter::new(inner.system.as_deref(), inner.tools.schemas());
             Self(Arc::new(inner))
@@ -196,12 +197,12 @@ impl Agent {
         self.0.reading.get_or_init(made).clone()
     }
 
-    /// When the context is cleared and summarized.
+    /// The context sizes at which results are cleared and the conversation is summarized.
     pub(super) fn window(&self) -> &Window {
         &self.0.window
     }
 
-    /// How many tokens the model's window has. Empty until it is looked up.
+    /// The size of the model's window in tokens. Empty until the first lookup.
     pub(super) fn known_window(&self) -> &OnceLock<Option<u64>> {
         &self.0.known_window
     }
@@ -218,8 +219,8 @@ impl Agent {
         &self.0.context
     }
 
-    /// The same agent with another provider and with each tool replaced. The checks of `build` are
-    /// not repeated, so each new tool must declare the same as the one that it replaces.
+    /// A copy of this agent with another provider, and with each tool replaced. The checks of `build` are not
+    /// repeated, so each new tool must have the same declaration as the tool that it replaces.
     #[doc(hidden)]
     pub fn with_others_in_place(
         mut self,
@@ -237,7 +238,7 @@ impl Agent {
         Ok(self)
     }
 
-    /// Fails if a value that was announced by `state_per_run` is missing.
+    /// Fails if `has` returns false for a type that `state_per_run` has announced.
     pub(super) fn check_state(&self, has: impl Fn(TypeId) -> bool) -> Result<(), Error> {
         let missing = self.0.per_run.iter().filter(|needed| !has(needed.id()));
         let missing: Vec<String> = missing.map(|needed| format!("`{}`", needed.name())).collect();
@@ -255,7 +256,8 @@ impl Agent {
         ))
     }
 
-    /// How many tokens the window has by the program's setting or by the table of models.
+    /// The size of the model's window in tokens: as the program has set it, or else as the table of models has
+    /// it.
     pub(crate) fn window_tokens(&self) -> Option<u64> {
         let look_up = || {
             let (name, model) = self.provider_and_model();
@@ -264,8 +266,8 @@ impl Agent {
         self.window().set_tokens().or_else(|| *self.known_window().get_or_init(look_up))
     }
 
-    /// The window in tokens for a conversation: the smaller one of what is known of the model and what its vendor has stated
-    /// in this conversation.
+    /// The size of the window in tokens for this conversation: the smaller of the known size and the size that
+    /// the vendor has stated in the conversation.
     pub(crate) fn window_in(&self, machine: &Machine) -> Option<u64> {
         let (provider, model) = self.provider_and_model();
         let told = machine.stated_window(provider, model);
@@ -337,37 +339,39 @@ impl AgentBuilder {
         }
     }
 
-    /// Sets the system prompt. It stays the same in all conversations, since models bind their
-    /// thinking to it and vendors cache it.
+    /// Sets the system prompt. All conversations of the agent send this same text: vendors cache it, and models
+    /// bind their reasoning to it.
     pub fn system(mut self, system: impl Into<String>) -> Self {
         self.system = Some(system.into());
         self
     }
 
-    /// Adds tools. The model gets them in this order.
+    /// Adds tools. The model gets them in the order in which they are added.
     pub fn tools(mut self, tools: impl ToolList) -> Self {
         self.tools.extend(tools.into_tools());
         self
     }
 
-    /// Sets how long a call may take, how often it is tried, and how long its result may be.
+    /// Sets for each tool call the longest duration, the number of attempts, and the size above which its
+    /// result is cut.
     pub fn tool_limits(mut self, limits: ToolLimits) -> Self {
         self.tool_limits = limits;
         self
     }
 
     /// Shares a value with the tools in all runs. A tool takes it as a parameter
-    /// [`State<T>`](harness_core::tool::State). There is one value of each type: a second one replaces the
-    /// first. A conversation can replace it by [`Chat::state`](crate::Chat::state), and a run by [`Run::state`](crate::Run::state).
+    /// [`State<T>`](harness_core::tool::State). The agent has one value per type: a second value of the same
+    /// type replaces the first. [`Chat::state`](crate::Chat::state) replaces the value for one conversation,
+    /// and [`Run::state`](crate::Run::state) for one run.
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.context = self.context.with(value);
         self
     }
 
-    /// Announces that each run brings a value of this type, such as the user whom the run serves.
-    /// The value comes from [`Run::state`](crate::Run::state) or, for a whole conversation, from [`Chat::state`](crate::Chat::state),
-    /// and tools take it as a parameter [`State<T>`](harness_core::tool::State). A run without it fails before
-    /// anything is sent.
+    /// Announces that each run sets a value of this type, such as the user whom the run serves. The run sets
+    /// the value by [`Run::state`](crate::Run::state), or the program sets it for a whole conversation by
+    /// [`Chat::state`](crate::Chat::state). Tools take the value as a parameter
+    /// [`State<T>`](harness_core::tool::State). A run without the value fails before any request is sent.
     ///
     /// ```
     /// use harness::{Agent, State, testing::{ScriptedProvider, reply}, tool, tools};
@@ -401,27 +405,26 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets which calls may run. Unless this is set, the declared side effects of each tool decide:
-    /// see [`Permissions`].
+    /// Sets which calls may run. By default, the declared side effects of a tool decide: see [`Permissions`].
     pub fn permissions(mut self, permissions: Permissions) -> Self {
         self.permissions = permissions;
         self
     }
 
-    /// Sets who is asked before a call runs that needs a person's approval. Without an approver,
-    /// such a call is denied.
+    /// Sets the approver. It gets an approval request before a call runs that needs a person's approval.
+    /// Without an approver, such a call is denied.
     pub fn approver(mut self, approver: impl Approver + 'static) -> Self {
         self.approver = Some(Arc::new(approver));
         self
     }
 
-    /// Sets a hook that is told of waiting calls, for example to put them into a queue. When a run
-    /// of a conversation in a journal has ended as [`Outcome::Waiting`](crate::Outcome::Waiting)
-    /// and its end is written, `hook` gets the name of the conversation and each call that waits. A
-    /// call that still waits after a [`Chat::resume`](crate::Chat::resume) is passed to `hook` again, with the same
-    /// [`idempotency_key`](super::OpenCall::idempotency_key). If the process ends right after the
-    /// write, the next `resume` passes the call to `hook`. The run waits for `hook`, so it must not
-    /// block. A panic in it is ignored.
+    /// Sets a hook that gets waiting calls, for example to put them into a queue. When a run of a conversation
+    /// in a journal has ended as [`Outcome::Waiting`](crate::Outcome::Waiting), the library first writes the
+    /// end of the run, and then passes the name of the conversation and each waiting call to `hook`. A call
+    /// that still waits after a [`Chat::resume`](crate::Chat::resume) is passed to `hook` again, with the same
+    /// [`idempotency_key`](super::OpenCall::idempotency_key). If the process ends between the write and the
+    /// call of `hook`, the next `resume` passes the waiting calls to `hook`. The run waits until `hook`
+    /// returns, so `hook` must not block. A panic in `hook` is ignored.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -455,64 +458,63 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets whether calls that only read may start while the model is still answering. The default
-    /// is `true`. A call without arguments, of a tool that takes some, always waits for the end of
-    /// the answer, since some servers send `{}` first and the arguments later.
+    /// Sets whether calls of read-only tools may start while the model is still answering. The default is
+    /// `true`. A call whose arguments are still empty, of a tool that takes arguments, always waits for the end
+    /// of the answer: some servers send `{}` first and the arguments later.
     pub fn early_start(mut self, on: bool) -> Self {
         self.starts_early = on;
         self
     }
 
-    /// Sets how many turns a run may have, how long it may take and whether it may repeat itself:
-    /// see [`Guardrails`].
+    /// Sets how many turns a run may have, how long a run may take, and how often a run may repeat the same
+    /// calls: see [`Guardrails`].
     pub fn guardrails(mut self, guardrails: Guardrails) -> Self {
         self.guardrails = guardrails;
         self
     }
 
-    /// Sets what all conversations of this agent may spend together, including the agents that its
-    /// tools call: see [`Limits`]. There is no such limit unless this is set. What each run may
-    /// spend is set by [`run_limits`](Self::run_limits).
+    /// Sets what all conversations of this agent may spend together, including the agents that its tools run:
+    /// see [`Limits`]. By default there is no such limit. To limit each run, use
+    /// [`run_limits`](Self::run_limits).
     ///
-    /// The sum is kept in memory. It begins at zero in each process, also for conversations that
-    /// are opened in a [journal](harness_core::journal).
+    /// The sum is kept in memory. It begins at zero in each process, even if the conversations are in a
+    /// [journal](harness_core::journal).
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits.over(&self.limits);
         self
     }
 
-    /// Sets what each run may spend, unless the run sets its own limits by [`Run::limits`](crate::Run::limits): see
-    /// [`Limits`]. A limit that is left open keeps its value. The defaults are 100 tool calls,
-    /// 5,000,000 tokens of input and 500,000 tokens of output.
+    /// Sets what each run may spend: see [`Limits`]. A run can set its own limits by
+    /// [`Run::limits`](crate::Run::limits). A limit that `limits` leaves open keeps its earlier value. The
+    /// defaults are 100 tool calls, 5,000,000 input tokens and 500,000 output tokens.
     pub fn run_limits(mut self, limits: Limits) -> Self {
         self.run_limits = limits.over(&self.run_limits);
         self
     }
 
-    /// Sets the table of models. Unless this is set, it is the library's own table. The agent takes
-    /// from it what tokens cost and how many tokens a model's window has. Other parts of an entry
-    /// are for the program's use. Providers write their requests by the library's own table.
+    /// Sets the table of models. The default is the library's own table. From this table the agent takes
+    /// prices, the sizes of windows, the longest answers, and the limits on tools and files in one request.
+    /// Providers do not use this table: they encode requests by the library's own table.
     pub fn models(mut self, models: Models) -> Self {
         self.models = models;
         self
     }
 
-    /// Sets where traces of the runs go and what they must not contain. Unless this is set, each
-    /// trace is kept in memory with the reply.
+    /// Sets where the traces of runs are written and what is left out of them. By default, each trace is kept
+    /// in memory with the reply.
     pub fn trace(mut self, trace: Trace) -> Self {
         self.trace = trace;
         self
     }
 
-    /// Adds a value that must not be shown, such as a password that the tools use. Where a tool
-    /// puts it into a result or an error, `[secret]` takes its place for the model and in errors,
-    /// events and traces. The provider's own keys are hidden without this. An empty value is
-    /// ignored. With a value of fewer than four bytes, or one that is part of the text `[secret]`,
-    /// [`build`](Self::build) fails.
+    /// Adds a secret value, such as a password that the tools use. If a tool returns the value in a result or
+    /// an error, the model, errors, events and traces get `[secret]` in its place. The provider's own keys are
+    /// always hidden. An empty value is ignored. If a value has fewer than four bytes, or is part of the text
+    /// `[secret]`, [`build`](Self::build) fails.
     ///
-    /// What the user or the model writes is not changed: if the model puts the value into the
-    /// arguments of a call or into its answer, then the conversation, the events and the text of
-    /// the reply contain it, and only the trace hides it.
+    /// Text of the user or of the model is not changed. If the model writes the value into the arguments of a
+    /// call or into its answer, then the conversation, the events and the text of the reply contain the value,
+    /// and only the trace hides it.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}, tool, tools};
@@ -540,12 +542,12 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets whether results that are larger than [`ToolLimits::output`] are kept whole. The default
-    /// is `true`. They are kept in the conversation's [journal](harness_core::journal) if it [keeps
-    /// them](harness_core::journal::Journal::can_keep_spills), else in the [folder](Self::spill_folder) that
-    /// is set. If there is neither, what is cut off is lost. The model reads the beginning and the
-    /// end of such a result and the name under which the whole is kept. It reads the rest by the
-    /// tool `read_result`, which each request then offers if the agent has other tools.
+    /// Sets whether results larger than [`ToolLimits::output`] are kept in full. The default is `true`. The
+    /// conversation's [journal](harness_core::journal) keeps them if it
+    /// [can](harness_core::journal::Journal::can_keep_spills), else the [folder](Self::spill_folder) does.
+    /// Without either, the part that is cut off is lost. The model gets the beginning and the end of such a
+    /// result, and the name of the full result. The model reads the rest with the tool `read_result`, which
+    /// each request then offers if the agent has other tools.
     ///
     /// ```
     /// use harness::{Agent, journal::MemoryJournal, testing::{ScriptedProvider, reply}, tool, tools};
@@ -580,36 +582,35 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets the folder for large results of conversations whose journal does not keep them: see
-    /// [`spills`](Self::spills). [`build`](Self::build) creates the folder and checks that it can
-    /// be written. Each conversation has a subfolder that only the program's user can read, with
-    /// one file for each result. A conversation that continues the same transcript finds it again.
-    /// The library never deletes anything there; the program may do so at any time.
+    /// Sets the folder that keeps large results if the conversation's journal cannot: see
+    /// [`spills`](Self::spills). [`build`](Self::build) creates the folder and checks that it is writable. Each
+    /// conversation has a subfolder that only the program's user can read, with one file for each result. A
+    /// conversation that continues the same transcript uses the same subfolder. The library never deletes
+    /// anything in the folder; the program may do so at any time.
     pub fn spill_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.spill_folder = Some(folder.into());
         self
     }
 
-    /// Sets when the context is made smaller: first, old results of tools that only read are
-    /// cleared, then the oldest part of the conversation is summarized. By default this is done if
-    /// the size of the model's window is known. See [`Window`] and the module
-    /// [`context`](harness_core::context).
+    /// Sets the context sizes at which the context is made smaller. First, old results of read-only tools are
+    /// cleared. Then the oldest part of the conversation is summarized. By default both are done if the size of
+    /// the model's window is known. See [`Window`] and the module [`context`](harness_core::context).
     pub fn window(mut self, window: Window) -> Self {
         self.window = window;
         self
     }
 
-    /// Sets when the model has to search for tools. By default it has to if the tools need more
-    /// than a tenth of the model's window (of 128,000 tokens if its size is not known), or are more
-    /// than a request [may have](harness_core::models::Model::request_tools). The model
-    /// then has the tool `tool_search`, and gets the tools that it finds from its next turn on. See
+    /// Sets when the model has to search for tools. By default the model has to search if the tools need more
+    /// than a tenth of the model's window (of 128,000 tokens if the size is not known), or if there are more
+    /// tools than a request [may have](harness_core::models::Model::request_tools). The model then gets the
+    /// tool `tool_search`. From its next turn on, the model also gets the tools that the search has found. See
     /// `guide/mcp.md`, "Many tools".
     pub fn tool_search(mut self, search: ToolSearch) -> Self {
         self.tool_search = search;
         self
     }
 
-    /// Sets what conversations do that began with other definitions of tools: see [`PrefixPolicy`].
+    /// Sets what happens in a conversation that began with other tool definitions: see [`PrefixPolicy`].
     pub fn prefix_policy(mut self, policy: PrefixPolicy) -> Self {
         self.prefix_policy = policy;
         self
@@ -624,12 +625,12 @@ impl AgentBuilder {
     /// - a tool has the name `read_result` and large results are [kept](Self::spills), or the name
     ///   `tool_search` and the model has to [search](Self::tool_search) for tools,
     /// - the folder for large results cannot be written,
-    /// - a tool takes a [`State<T>`](harness_core::tool::State) that is neither given nor announced, or a value
-    ///   is both given and announced,
+    /// - a tool takes a [`State<T>`](harness_core::tool::State) that is neither set by [`state`](Self::state)
+    ///   nor announced by [`state_per_run`](Self::state_per_run), or a value is both set and announced,
     /// - the permissions name a tool with a misspelled or impossible name,
-    /// - the guardrails allow no turn, or a limit, a share of the [window](Self::window) or of the
-    ///   tool search is out of range, or the tool search always offers a tool that the agent does
-    ///   not have,
+    /// - the guardrails allow no turn,
+    /// - a limit, or a share of the [window](Self::window) or of the tool search, is out of range,
+    /// - the tool search always offers a tool that the agent does not have,
     /// - a secret is too short or too common to be hidden.
     pub fn build(self) -> Result<Agent, Error> {
         let Self {
@@ -679,7 +680,7 @@ impl AgentBuilder {
                 tools = tools.reading_results()?;
             }
         }
-        // Schemas are made by the program's own types, whose code may panic.
+        // The program's own types make the schemas, and their code may panic.
         caught(|| tools.check()).unwrap_or_else(|panicked| {
             let text = format!("the schema of a tool's parameter {panicked}");
             Err(Error::new(ErrorKind::Configuration, text))
@@ -719,8 +720,8 @@ impl AgentBuilder {
     }
 }
 
-/// Fails if a tool takes a value that the agent does not have and that no run has to bring, and if a value is announced that
-/// the agent has.
+/// Fails if a tool takes a value that the agent does not have and that was not announced for each run. Also
+/// fails if the agent has a value that was announced.
 fn check_values(
     tools: &ToolRegistry,
     context: &ToolContext,
@@ -734,7 +735,7 @@ fn check_values(
         );
         return Err(Error::new(ErrorKind::Configuration, text));
     }
-    // The library puts values of both types into every run.
+    // The library sets a value of each of these types in every run.
     let own = [TypeId::of::<Budget>(), TypeId::of::<Transcript>()];
     let announced = |needed: &StateType| {
         own.contains(&needed.id()) || per_run.iter().any(|announced| announced.id() == needed.id())
@@ -742,7 +743,7 @@ fn check_values(
     tools.check_state(context.values(), announced)
 }
 
-/// The tools, of which those with these names have to be searched for.
+/// Returns the same tools. The model has to search for the tools in `names` before it gets them.
 fn searching(tools: ToolRegistry, names: &HashSet<String>) -> Result<ToolRegistry, Error> {
     if names.is_empty() {
         return Ok(tools);
@@ -757,7 +758,8 @@ fn searching(tools: ToolRegistry, names: &HashSet<String>) -> Result<ToolRegistr
     tools.searching(names)
 }
 
-/// The secrets of the provider together with those that the program has added.
+/// The secrets of the provider and those that the program has added. Fails if an added secret is too short or
+/// too common.
 fn known(of_provider: &Secrets, own: &[String]) -> Result<Secrets, Error> {
     let mut own = own.iter().filter(|value| !value.trim().is_empty());
     own.try_fold(of_provider.clone(), |secrets, value| match is_findable(value) {

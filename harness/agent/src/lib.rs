@@ -1,4 +1,4 @@
-//! The loop: a pure machine says what comes next, a thin driver does it and writes down what
+//! The agent loop: a pure machine decides the next action, and a thin driver does the action and records what
 //! happened.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(

@@ -1,5 +1,6 @@
-//! All texts that the loop itself says to a model: about replies that broke off, answers that were rejected, calls that did
-//! not run or did not end, agents in calls, and what was left out. `harness-core` has those of tools and summaries.
+//! All texts that the loop itself sends to a model: about replies that broke off, rejected answers, calls that
+//! did not run or did not end, agents in calls, and parts that were left out. `harness-core` has the texts of
+//! tools and summaries.
 
 use crate::{Outcome, machine::call_states::AfterCalls};
 use harness_core::{
@@ -40,8 +41,8 @@ pub(super) fn lost_notice(effects: SideEffects) -> (CallOutcome, String) {
     }
 }
 
-/// The text for the model about a call that was handed to the program or has asked a question, and
-/// was not answered.
+/// The text for the model about a call without an answer: the call was handed to the program, or its tool has
+/// asked a question.
 pub(super) fn unanswered_notice(awaited: &Awaited) -> (CallOutcome, String) {
     let how = match awaited {
         Awaited::Answer { .. } => "This call has asked something, and was not answered",
@@ -51,7 +52,7 @@ pub(super) fn unanswered_notice(awaited: &Awaited) -> (CallOutcome, String) {
     (CallOutcome::InDoubt, text)
 }
 
-/// The text for the model about a call that waited for somebody who has not answered in time.
+/// The text for the model about a call that waited, and whose deadline has passed.
 pub(super) fn nobody_answered() -> (CallOutcome, String) {
     let text = "Nobody has answered this call in the time that there was: it may have partly run. Check what it did \
                 before you repeat it.";
@@ -63,7 +64,7 @@ pub(super) fn denial_notice(reason: &str) -> String {
     format!("This call was not allowed, so it did not run: {reason}")
 }
 
-/// The text for the model about a call that has ended after it had been stopped.
+/// The text for the model about the late end of a call that had been stopped.
 pub(super) fn late_end(tool: &str, result: &ToolResult) -> String {
     let id = result.call_id();
     let how = match result.outcome() {
@@ -74,10 +75,10 @@ pub(super) fn late_end(tool: &str, result: &ToolResult) -> String {
     format!("[{}. {how}\n{}]", ended_call(tool, id), result.as_text())
 }
 
-/// How each text about a late end begins.
+/// The beginning of each text about a late end.
 pub(super) const NEWS: &str = "[From the program: the call `";
 
-/// The same for one call, without the bracket.
+/// The beginning of the text about the late end of this call, without the bracket.
 pub(super) fn ended_call(tool: &str, call: &str) -> String {
     format!("From the program: the call `{call}` of `{tool}`, which was still running, has ended")
 }
@@ -102,7 +103,7 @@ pub(super) fn unrun_reason(then: AfterCalls) -> String {
     why.to_owned()
 }
 
-/// How many faults of one answer the model is told.
+/// How many faults of one answer are listed for the model.
 pub(super) const FAULTS_TOLD: usize = 20;
 
 /// The text for the model about an answer that was rejected.
@@ -121,7 +122,7 @@ pub(super) fn not_accepted(faults: &[String]) -> String {
     words
 }
 
-/// Instructions that came when the conversation was going on.
+/// The text for the model with instructions that have changed during the conversation.
 pub(super) fn new_instructions(system: &str) -> String {
     format!("From here on, these instructions hold in place of all earlier ones:\n\n{system}")
 }
@@ -138,7 +139,7 @@ pub(super) fn not_started_notice(why: &str) -> String {
     format!("This call was not started: {why}. Nothing of it has happened.")
 }
 
-/// The text for the model about a call beyond those that may run of one answer.
+/// The text for the model about a call beyond the number that one answer may have.
 pub(super) fn surplus_notice(most: usize) -> String {
     format!(
         "This call was not started: your answer asked for more than the {most} calls that run \
@@ -147,7 +148,7 @@ pub(super) fn surplus_notice(most: usize) -> String {
     )
 }
 
-/// The text for the model about a call that does the same as one that was told to stop and still runs.
+/// The text for the model about a call that equals another one, which was told to stop and still runs.
 pub(super) fn repeated_notice(other: &str) -> String {
     format!(
         "This call was not started: the call `{other}` does the same, was told to stop and may \
@@ -161,25 +162,25 @@ pub(super) fn still_running_notice() -> String {
     format!("This call was told to stop. {RUNS_ON}")
 }
 
-/// The text for the model about a call in doubt whose tool could not find out what became of it.
+/// The text for the model about a call in doubt whose tool could not find out the outcome.
 pub(super) fn unfound_notice(effects: SideEffects, why: &str) -> (CallOutcome, String) {
     let (outcome, text) = lost_notice(effects);
     (outcome, format!("{text} Its tool could not find out what became of it: {why}"))
 }
 
-/// What comes before the result of a call that may have run before, in a process that is gone.
+/// The text before the result of a call that may have run before, in a process that is gone.
 pub(super) fn run_again_notice(effects: SideEffects) -> (CallOutcome, String) {
     let (outcome, text) = lost_notice(effects);
     (outcome, format!("{text} It was to run again, and this came of it:"))
 }
 
-/// The text for the model about what a call that was stopped had printed.
+/// The text for the model with the output of a call until it was stopped.
 pub(super) fn output_notice(output: &str) -> String {
     format!("Its output until then:\n{output}")
 }
 
-/// The text for the model about a call that repeats the line for an argument that was cleared. `name` is that under which
-/// the arguments of the earlier call can be read.
+/// The text for the model about a call that has copied the placeholder line of a cleared argument. `name` is
+/// the name under which the arguments of the earlier call can be read.
 pub(super) fn copied_line_notice(argument: &str, name: Option<&str>) -> String {
     let reads = match name {
         Some(name) => format!("; `{READ_RESULT}` reads those of the earlier call as `{name}`"),
@@ -192,17 +193,18 @@ pub(super) fn copied_line_notice(argument: &str, name: Option<&str>) -> String {
     )
 }
 
-/// Why files are left out.
+/// The reason for leaving out files of which a request may not have so many.
 pub(super) const TOO_MANY: &str = "a request takes no more of them";
 
 pub(super) const TOO_LARGE: &str = "the server takes none of this size or form";
 
-/// The line in the place of files of the user.
+/// The line in the place of files of the user that were left out.
 pub(super) fn left_out_of_user(why: &str) -> String {
     format!("[A file of the user was left out here, because {why}. Ask for it if you need it.]")
 }
 
-/// The line in the place of files of a result. `tool` is named if it can be called again.
+/// The line in the place of files of a result that were left out. `tool` is the tool that can be called again,
+/// if any.
 pub(super) fn left_out_of_result(count: usize, why: &str, tool: Option<&str>) -> String {
     let them = if count == 1 { "1 file".to_owned() } else { format!("{count} files") };
     let again = tool
@@ -211,19 +213,19 @@ pub(super) fn left_out_of_result(count: usize, why: &str, tool: Option<&str>) ->
     format!("[{them} of this result were left out, because {why}.{again}]")
 }
 
-/// Why a call was denied about which nobody has decided in time.
+/// The reason of a denial if nobody has decided about the call before the deadline.
 pub(super) const NOBODY_DECIDED: &str = "nobody has decided about it in the time that there was";
 
-/// Why a call was denied whose approval was for another one.
+/// The reason of a denial if the approval was for another call.
 pub(super) const OTHER_APPROVAL: &str =
     "the approval was given for another call, so it does not count";
 
-/// Why a call was denied whose approver has panicked.
+/// The reason of a denial if the approver has panicked.
 pub(super) fn approver_panicked(panicked: &Panicked) -> String {
     format!("who was to be asked about it {panicked}")
 }
 
-/// Why a call was denied about which a person would have to decide. What the program can do about it is in the trace.
+/// The reason of a denial if there is no approver. The trace says what the program can do about it.
 pub(super) fn nobody_to_ask(question: &ApprovalRequest) -> String {
     let reasons = question.reasons.iter().map(|reason| reason.text.as_str());
     let changes = question.changes.iter().map(String::as_str);
@@ -235,10 +237,10 @@ pub(super) fn nobody_to_ask(question: &ApprovalRequest) -> String {
     )
 }
 
-/// Why an answer was rejected by a check that gives no reason.
+/// The fault of an answer whose check gives no reason.
 pub(super) const OBJECTION: &str = "the program does not accept it";
 
-/// Why an answer was rejected whose check has asked a person.
+/// The fault of an answer whose check has asked a person a question.
 pub(super) fn question_in_check(tool: &str) -> String {
     format!(
         "the tool `{tool}` asks a person a question, which it cannot do while it checks an answer"
@@ -248,7 +250,7 @@ pub(super) fn question_in_check(tool: &str) -> String {
 /// The description of the one argument of an agent that is a tool.
 pub(super) const AGENT_TASK: &str = "What the agent is to do, with all that it must know for it: it sees nothing of this conversation.";
 
-/// The text for the model about an agent in a call that has come to no answer.
+/// The text for the model about an agent in a call that has given no answer.
 pub(super) fn agent_stopped(stopped: &str, outcome: Outcome, last_words: &str) -> String {
     let mut text = format!("the agent came to no answer: {stopped}");
     if outcome == Outcome::Waiting {
@@ -263,7 +265,7 @@ pub(super) fn agent_stopped(stopped: &str, outcome: Outcome, last_words: &str) -
     text
 }
 
-/// The text for the model about a call whose agent waited, and whose conversation was deleted meanwhile.
+/// The text for the model about a call whose agent waited and whose conversation was deleted meanwhile.
 pub(super) fn deleted_agent_notice(
     conversation: &str,
     effects: SideEffects,

@@ -1,5 +1,5 @@
-//! Tests of what programs bring along: whether a journal keeps what it promises ([`journal_conformance`]), and whether an
-//! agent survives a crash at each point of a run ([`Crashtest`]).
+//! Tests for parts of a program: whether a journal keeps its promises ([`journal_conformance`]), and whether an agent
+//! survives a crash at each point of a run ([`Crashtest`]).
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(
     clippy::unwrap_used,

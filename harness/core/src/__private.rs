@@ -1,4 +1,4 @@
-//! The names that the expansions of `#[tool]`, `#[toolset]` and `tools![]` use. Nothing here is
+//! The names that the expansions of `#[tool]`, `#[toolset]` and `tools![]` use. This module is not
 //! part of the public API.
 
 pub use std::{

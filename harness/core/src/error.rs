@@ -1,6 +1,5 @@
-//! The error type of the library: opaque, with predicates for the decisions of a program. It
-//! depends on no message, tool or vendor. The error of a failed call that a model may read is
-//! `ToolError`.
+//! The error type of the library: opaque, with predicates for the decisions of a program. This module depends on no
+//! message, tool or vendor. The error of a failed call that a model may read is `ToolError`.
 
 use std::{borrow::Cow, error::Error as StdError, fmt, sync::Arc, time::Duration};
 
@@ -15,48 +14,45 @@ pub enum ErrorKind {
     /// The program's setup is wrong: a missing key, two tools with one name, a blocking call inside
     /// a running runtime.
     Configuration,
-    /// The transcript cannot be sent, or cannot take this fact.
+    /// The transcript cannot be sent, or the fact is not allowed at this point of the transcript.
     Transcript,
-    /// There was no connection, or it broke before the answer began.
+    /// No connection was made, or the connection broke before the response began.
     Connect,
     /// A timeout: for connecting, for the first event, between events, or for the whole call.
     Timeout,
     /// The provider answered with an unsuccessful status, or with an error inside a stream.
     Api,
-    /// The conversation does not fit into the model's context window. A retry cannot help; a
-    /// shorter conversation or a model with a larger window can.
+    /// The conversation does not fit into the model's context window. A retry of the same request cannot help. Shorten
+    /// the conversation, or use a model with a larger window.
     ContextFull,
-    /// The answer was cut off before it was complete, by the connection or by the vendor.
+    /// The response ended before it was complete, because of the connection or the vendor.
     CutOff,
-    /// The answer could not be understood.
+    /// The response does not follow the protocol.
     Protocol,
-    /// The model, the protocol or the vendor cannot take a file in the user's message. Nothing was
-    /// sent.
+    /// The model, the protocol or the vendor does not accept a file in the user's message. Nothing was sent.
     Content,
-    /// The answer exceeds a size limit.
+    /// The response exceeds a size limit.
     TooLarge,
-    /// A limit of money, tokens or calls is reached, so the model was not asked.
+    /// A limit on money, tokens or calls is reached, so no request was sent to the model.
     Limit,
     /// A journal could not be read or written.
     Journal,
-    /// Somebody else has continued the conversation, so the new entries do not follow the stored
-    /// ones.
+    /// Another process or handle has appended to the conversation, so the new entries do not follow the stored ones.
     Conflict,
     /// The conversation is open elsewhere, in this process or in another one.
     Busy,
-    /// The call does not wait for this answer: it was answered before, the answer comes too late,
-    /// or it answers another question. Nothing has changed.
+    /// The call does not wait for this answer, because the call is already answered, the answer is too late, or the
+    /// answer belongs to another request. Nothing has changed.
     NotWaiting,
-    /// Code of the program that the library called panicked, such as an event handler or a
-    /// provider.
+    /// Code of the program, such as an event handler or a provider, panicked when the library called it.
     Panicked,
-    /// The object was closed before, such as `Chats`.
+    /// An object, such as `Chats`, was closed before this call.
     Closed,
 }
 
 /// Why a call into the library failed.
 ///
-/// Use its predicates; do not match on its text:
+/// Use the predicates of the error; do not match on its text:
 ///
 /// ```
 /// fn advise(err: &harness::Error) -> String {
@@ -71,8 +67,8 @@ pub enum ErrorKind {
 /// # let _ = advise(&harness::Error::new(harness::ErrorKind::Connect, "no connection"));
 /// ```
 ///
-/// It is one pointer wide. An error of a provider contains no secret that the provider knows,
-/// whatever the server answered: neither in its message nor in its sources (see [`Secrets`]).
+/// The value is one pointer wide. The message and the sources of a provider's error never contain a secret that the
+/// provider holds, whatever the server sent (see [`Secrets`]).
 pub struct Error(Box<Repr>);
 
 struct Repr {
@@ -81,13 +77,13 @@ struct Repr {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
     api: ApiDetail,
     provider: Option<String>,
-    /// Whether a provider made it that was asked in the place of the first one.
+    /// Whether a fallback provider, rather than the first provider, produced this error.
     by_fallback: bool,
     url: Option<Arc<str>>,
-    /// The words for the proxy on the way to the URL.
+    /// The phrase about the proxy between the program and the URL, for the error text.
     proxy: Option<Arc<str>>,
     note: Option<String>,
-    /// Whether it was retried until the attempts or the time for that were used up.
+    /// Whether the request was retried until the allowed attempts or the allowed time were used up.
     retry_budget_exhausted: bool,
     later: Vec<Error>,
 }
@@ -96,7 +92,7 @@ struct Repr {
 struct ApiDetail {
     status: Option<u16>,
     code: Option<String>,
-    /// The member of the request that the vendor names as the cause.
+    /// The member of the request that the vendor names as the cause of the error.
     param: Option<String>,
     request_id: Option<String>,
     retry_after: Option<Duration>,
@@ -142,7 +138,7 @@ impl Error {
         self
     }
 
-    /// Adds the member of the request that the vendor names as the cause.
+    /// Adds the member of the request that the vendor names as the cause of the error.
     #[must_use]
     pub fn with_param(mut self, param: impl Into<String>) -> Self {
         self.0.api.param = Some(param.into());
@@ -156,7 +152,7 @@ impl Error {
         self
     }
 
-    /// Adds the time that the vendor asks to wait before a retry.
+    /// Adds the time that the vendor asks the client to wait before a retry.
     #[must_use]
     pub fn with_retry_after(mut self, wait: Duration) -> Self {
         self.0.api.retry_after = Some(wait);
@@ -170,8 +166,8 @@ impl Error {
         self
     }
 
-    /// Adds the name of the provider that failed, to this error and to the later ones, except to
-    /// those that already name a provider.
+    /// Adds the name of the provider that failed to this error and to its later errors. An error that already names a
+    /// provider keeps that name.
     #[must_use]
     pub fn with_provider(mut self, name: impl Into<String>) -> Self {
         let name = name.into();
@@ -182,7 +178,7 @@ impl Error {
         self
     }
 
-    /// Marks an error of a provider that was asked in the place of the first one.
+    /// Marks this error as the error of a fallback provider.
     #[must_use]
     pub(crate) fn by_fallback(mut self) -> Self {
         self.0.by_fallback = true;
@@ -194,7 +190,8 @@ impl Error {
         self.0.by_fallback
     }
 
-    /// Adds the displayable URL of the request, and the words for the proxy on the way, if none is known yet.
+    /// Adds the displayable URL of the request, and the phrase for the proxy in front of that URL. Values that are
+    /// already set stay.
     #[must_use]
     pub fn with_url(mut self, url: &Arc<str>, proxy: Option<&Arc<str>>) -> Self {
         self.0.url.get_or_insert_with(|| Arc::clone(url));
@@ -202,23 +199,23 @@ impl Error {
         self
     }
 
-    /// Adds a note, such as why there was no further try or what the program can set. It is
-    /// displayed after the error itself.
+    /// Adds a note, for example why there was no further attempt, or which setting helps. The note is displayed after
+    /// the error itself.
     #[must_use]
     pub fn with_note(mut self, note: impl Into<String>) -> Self {
         self.0.note = Some(note.into());
         self
     }
 
-    /// Marks the error of a call that was given up because attempts or time for retries are used up.
+    /// Marks this error as final because the attempts or the time for retries are used up.
     #[must_use]
     pub(crate) fn with_retry_budget_exhausted(mut self) -> Self {
         self.0.retry_budget_exhausted = true;
         self
     }
 
-    /// Adds a later failure, of another try or of another provider. This error stays the first
-    /// cause: kind, status, code and message remain its own.
+    /// Adds a later failure, from a retry or from another provider. The kind, status, code and message of this error
+    /// stay those of the first failure.
     #[must_use]
     pub fn followed_by(mut self, mut later: Self) -> Self {
         let after = std::mem::take(&mut later.0.later);
@@ -233,8 +230,8 @@ impl Error {
         self
     }
 
-    /// The same error with these secrets removed from all its texts and those of its sources.
-    /// Longer foreign texts are cut at a few thousand bytes.
+    /// The same error with these secrets removed from its texts and from the texts of its sources. Texts from outside
+    /// are cut to 8 KiB.
     #[must_use]
     pub fn cleaned(mut self, secrets: &Secrets) -> Self {
         self.clean(secrets);
@@ -259,12 +256,12 @@ impl Error {
         later.iter_mut().for_each(|error| error.clean(secrets));
     }
 
-    /// The kind of the error.
+    /// The kind of the error. An API error that reports a full context window has the kind `ContextFull`.
     pub fn kind(&self) -> ErrorKind {
         if self.is_context_full() { ErrorKind::ContextFull } else { self.0.kind }
     }
 
-    /// The message without its causes. For a vendor's error, this is the vendor's message.
+    /// The message without causes. For a vendor's error, the vendor's message.
     pub fn message(&self) -> &str {
         &self.0.message
     }
@@ -279,7 +276,7 @@ impl Error {
         self.0.api.code.as_deref()
     }
 
-    /// The member of the request that the server has refused, if it names one.
+    /// The member of the request that the server refused, if the server named one.
     pub fn param(&self) -> Option<&str> {
         self.0.api.param.as_deref()
     }
@@ -294,24 +291,23 @@ impl Error {
         self.0.provider.as_deref()
     }
 
-    /// The URL of the request, if there was one, without user, password and query, which may be
-    /// secret. Network errors display it.
+    /// The URL of the request, if there was one, without user, password and query, which may be secret. The text of a
+    /// network error contains this URL.
     pub fn url(&self) -> Option<&str> {
         self.0.url.as_deref()
     }
 
-    /// The failures after this one, in order: those of later tries and of other providers.
+    /// The failures after this one, in order, from retries and from other providers.
     pub fn later(&self) -> &[Self] {
         &self.0.later
     }
 
-    /// The last failure: that of the last try, or this error if there was only one try.
+    /// The last failure. This error itself if no later failure was added.
     pub fn last(&self) -> &Self {
         self.0.later.last().unwrap_or(self)
     }
 
-    /// The time that the vendor asks to wait before the next try. After several tries, that of the
-    /// last one.
+    /// The wait before a retry that the vendor requested with the last failure.
     pub fn retry_after(&self) -> Option<Duration> {
         self.last().0.api.retry_after
     }
@@ -321,8 +317,8 @@ impl Error {
         self.0.kind == ErrorKind::Timeout
     }
 
-    /// Whether the conversation does not fit into the model's context window. Some vendors report
-    /// this with a code of its own, others with a general code and a message.
+    /// Whether the conversation does not fit into the model's context window. Some vendors report a full window with a
+    /// special error code, others only in the message.
     pub fn is_context_full(&self) -> bool {
         match self.0.kind {
             ErrorKind::ContextFull => true,
@@ -333,24 +329,24 @@ impl Error {
         }
     }
 
-    /// Whether somebody else has continued the conversation. Open it again.
+    /// Whether another process or handle has appended to the conversation. Open the conversation again.
     pub fn is_conflict(&self) -> bool {
         self.0.kind == ErrorKind::Conflict
     }
 
-    /// Whether the conversation is open elsewhere. It can be opened once it is closed there.
+    /// Whether the conversation is open elsewhere. Opening succeeds after the other holder has closed the conversation.
     pub fn is_busy(&self) -> bool {
         self.0.kind == ErrorKind::Busy
     }
 
-    /// Whether the call does not wait for the answer that was given: it was answered before, the
-    /// answer comes too late, or it answers another question.
+    /// Whether the call does not wait for this answer, because the call is already answered, the answer is too late, or
+    /// the answer belongs to another request.
     pub fn is_not_waiting(&self) -> bool {
         self.0.kind == ErrorKind::NotWaiting
     }
 
-    /// Whether the model, the protocol or the vendor cannot take a file in the user's message.
-    /// Nothing was sent; later requests contain a line of text in place of the file.
+    /// Whether the model, the protocol or the vendor does not accept a file in the user's message. Nothing was sent;
+    /// later requests contain a line of text in place of the file.
     pub fn is_content(&self) -> bool {
         self.0.kind == ErrorKind::Content
     }
@@ -366,21 +362,20 @@ impl Error {
         self.status() == Some(402) || SPENT.iter().any(|spent| code.contains(spent))
     }
 
-    /// Whether the same request may succeed later. After several tries, the last one decides. The
-    /// vendor's own decision has precedence. Used-up credit or quota is not retryable, whatever the
-    /// status.
+    /// Whether the same request may succeed later, judged by the last failure. The vendor's own retry header has
+    /// precedence. Used-up credit or quota is never retryable, whatever the status.
     pub fn is_retryable(&self) -> bool {
         self.last().passes_with(is_transient_status)
     }
 
-    /// Whether the library has given up on the request although another try might have helped: the attempts or the
-    /// time that the [`RetryPolicy`](crate::policy::RetryPolicy) allows, for the call or for the whole run, are used up. If
-    /// another provider was asked after that, its failure decides.
+    /// Whether the library stopped retrying although another attempt might have helped, because the attempts or the
+    /// time of the [`RetryPolicy`](crate::policy::RetryPolicy), for the call or for the whole run, are used up. If a
+    /// fallback provider failed after that, only the fallback's failure counts.
     pub fn is_retry_budget_exhausted(&self) -> bool {
         self.0.retry_budget_exhausted
     }
 
-    /// Whether the same request may succeed later, if these statuses are retried.
+    /// Whether the same request may succeed later, if the statuses that `is_retried` accepts are retried.
     pub(crate) fn passes_with(&self, is_retried: impl Fn(u16) -> bool) -> bool {
         if let Some(verdict) = self.0.api.should_retry {
             return verdict;
@@ -415,18 +410,18 @@ impl Error {
     }
 }
 
-/// Whether a request may succeed later that was answered with this status. 501 and 505: the server
-/// does not support the request, now or later. The others, including non-standard ones, are the
-/// statuses that vendors' own clients retry.
+/// Whether a request that was answered with this status may succeed later. 501 and 505 mean that the server does not
+/// support the request. The accepted statuses, some of them non-standard, are those that the vendors' own clients
+/// retry.
 pub(crate) fn is_transient_status(status: u16) -> bool {
     matches!(status, 408 | 409 | 429 | 500..) && !matches!(status, 501 | 505)
 }
 
-/// Codes for used-up credit or quota.
+/// Parts of vendors' codes for used-up credit or quota.
 const SPENT: [&str; 6] =
     ["quota", "billing", "credit_balance", "spend_limit", "usage_limit", "ramp_limit"];
 
-/// Codes of temporary errors inside a stream, which have no status.
+/// Parts of the codes of temporary errors inside a stream, where there is no HTTP status.
 const TRANSIENT: [&str; 7] = [
     "overloaded",
     "api_error",
@@ -439,7 +434,7 @@ const TRANSIENT: [&str; 7] = [
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Equal failures in a row are displayed once, with their number.
+        // Equal consecutive failures are displayed once, with their count.
         let all = std::iter::once(self).chain(&self.0.later);
         let mut all = all.map(|error| Told(error).to_string()).peekable();
         let mut then = "";
@@ -461,7 +456,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// An error without the later ones.
+/// Displays one error without its later failures.
 struct Told<'a>(&'a Error);
 
 impl fmt::Display for Told<'_> {
@@ -470,10 +465,11 @@ impl fmt::Display for Told<'_> {
     }
 }
 
-/// The longest foreign text in an error, in bytes.
+/// The longest text from outside that an error keeps, in bytes.
 const LONGEST: usize = 8 * 1024;
 
-/// The number of nested sources that are read. An error that is its own source would never end.
+/// The maximum number of nested sources that are read. Without a limit, an error that is its own source would never
+/// end.
 const DEEPEST: usize = 32;
 
 /// The text without these secrets, cut to [`LONGEST`] bytes.
@@ -484,7 +480,7 @@ fn clean<'a>(text: &'a str, secrets: &Secrets) -> Cow<'a, str> {
     }
 }
 
-/// The texts of a source that contained a secret or was too long, and of its own sources.
+/// The cleaned texts of a source that contained a secret or was too long. `source` holds the next cause.
 struct Quoted {
     shown: String,
     debug: String,
@@ -492,7 +488,7 @@ struct Quoted {
 }
 
 impl Quoted {
-    /// `None` if this source can stay as it is.
+    /// `None` if no text in the chain of sources has to change.
     fn of(source: &(dyn StdError + 'static), secrets: &Secrets) -> Option<Self> {
         let mut chain = Vec::new();
         let mut next = Some(source);
@@ -556,12 +552,13 @@ impl Error {
         }
     }
 
-    /// Whether the cause may be the URL or the network. A refusal by the vendor has nothing to do
-    /// with the URL; an error without status and code may come from anywhere on the way.
+    /// Whether the error text should show the URL, because the URL or the network may be the cause. If the vendor
+    /// refused the request, the URL does not matter. An API error without status and code may come from a server
+    /// between the program and the vendor.
     fn is_of_the_way(&self) -> bool {
         match self.0.kind {
             ErrorKind::Api => match (self.0.api.status, &self.0.api.code) {
-                // A proxy may have answered in place of the server.
+                // With these statuses, the proxy may have answered instead of the server.
                 (Some(407 | 502..=504), _) if self.0.proxy.is_some() => true,
                 (Some(status), _) => matches!(status, 300..400 | 404 | 405),
                 (None, code) => code.is_none(),

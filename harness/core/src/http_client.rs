@@ -1,4 +1,4 @@
-//! The HTTP client of all requests, and the proxy of the system that it sends them through.
+//! The HTTP client for all requests, and the system proxy through which the client sends them.
 
 use std::{env, net::IpAddr, time::Duration};
 
@@ -8,7 +8,8 @@ use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use reqwest::{Client, ClientBuilder, Proxy, Url, redirect, retry};
 use rustls::ClientConfig;
 
-/// A client that sends nothing twice and follows no redirect, since a key is not sent to another address.
+/// A client that never retries a request by itself and follows no redirect, because a redirect would send the API key
+/// to another address.
 pub fn builder(connect: Duration, tls: ClientConfig) -> ClientBuilder {
     let proxies = SystemProxy::read();
     Client::builder()
@@ -19,8 +20,7 @@ pub fn builder(connect: Duration, tls: ClientConfig) -> ClientBuilder {
         .proxy(Proxy::custom(move |url| proxies.address(url)))
 }
 
-/// The words for errors that name the proxy, by host and port, which requests to this address go through; empty if
-/// there is none.
+/// A phrase for error messages that names the proxy for this URL by host and port. Empty if the URL needs no proxy.
 pub fn through_proxy(url: &Url) -> String {
     let Some(proxy) = SystemProxy::read().of(url) else { return String::new() };
     let host = proxy.uri().host().unwrap_or_default();
@@ -28,7 +28,7 @@ pub fn through_proxy(url: &Url) -> String {
     format!(" through the proxy `{host}{port}`")
 }
 
-/// Whether an address is on this machine.
+/// Whether a URL points to this machine: `localhost` or a loopback address.
 pub fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     host.eq_ignore_ascii_case("localhost") || ip(host).is_some_and(|ip| ip.is_loopback())
@@ -39,8 +39,8 @@ fn ip(host: &str) -> Option<IpAddr> {
     Some(ip.to_canonical())
 }
 
-/// Whether no proxy can reach what the program means by this address: it is on this machine, whatever the resolver
-/// says. A server that listens at all addresses is often written as `0.0.0.0`.
+/// Whether the URL can only mean this machine, so that no proxy can reach the target. `0.0.0.0` counts, because
+/// programs often write that address for a server that listens on all addresses.
 fn is_only_here(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let name = host.trim_end_matches('.').to_ascii_lowercase();
@@ -50,11 +50,11 @@ fn is_only_here(url: &Url) -> bool {
         || ip(host).is_some_and(|ip| ip.is_unspecified())
 }
 
-/// The proxies that the environment or the settings of the system name.
+/// The proxies from the environment and from the system's settings.
 struct SystemProxy {
     matcher: Matcher,
-    /// The entries of `NO_PROXY` with a port, which the matcher does not know: each port, with a matcher that sends
-    /// all hosts but those of the entry through a proxy.
+    /// The `NO_PROXY` entries with a port, which `Matcher` does not support. Each entry has its port and a matcher that
+    /// sends every host except the entry's host through a proxy.
     excepted: Vec<(u16, Matcher)>,
 }
 
@@ -68,7 +68,7 @@ impl SystemProxy {
         let entries = excepted.split(',').filter_map(|entry| {
             let (host, port) = entry.trim().rsplit_once(':')?;
             let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-            // Without brackets, the end of an IPv6 address is no port.
+            // An IPv6 address without brackets has no port: the text after the last colon belongs to the address.
             let host = inner.or_else(|| (!host.contains(':')).then_some(host))?;
             let matcher = Matcher::builder().all("http://proxy").no(host.to_owned()).build();
             Some((port.parse().ok()?, matcher))
@@ -76,7 +76,7 @@ impl SystemProxy {
         Self { matcher, excepted: entries.collect() }
     }
 
-    /// The proxy for requests to this address.
+    /// The proxy for requests to this URL; `None` means a direct connection.
     fn of(&self, url: &Url) -> Option<Intercept> {
         let uri: Uri = url.as_str().parse().ok()?;
         let port = url.port_or_known_default();
@@ -87,7 +87,7 @@ impl SystemProxy {
         self.matcher.intercept(&uri)
     }
 
-    /// The address of this proxy, with its user and password.
+    /// The address of the proxy for requests to this URL, with user and password.
     fn address(&self, url: &Url) -> Option<Url> {
         let proxy = self.of(url)?;
         let mut address = Url::parse(&proxy.uri().to_string()).ok()?;
@@ -98,7 +98,8 @@ impl SystemProxy {
         };
         let raw = proxy.raw_auth().map(|(user, password)| (user.to_owned(), password.to_owned()));
         if let Some((user, password)) = raw.or_else(basic) {
-            // They are decoded here, and the client decodes those of an address once more.
+            // User and password are already decoded here, and the client decodes them once more from the URL. `%` is
+            // escaped so that the second decoding changes nothing.
             let [user, password] = [user, password].map(|text| text.replace('%', "%25"));
             address.set_username(&user).ok()?;
             address.set_password(Some(&password)).ok()?;

@@ -1,11 +1,12 @@
-//! What an agent is made of: messages, tools, the trait of a model's provider, the facts of a conversation and the trait of
-//! its journal, and the rules for calls. Who writes a provider, a journal or a kit of tools needs this package alone.
+//! The building blocks of an agent: messages, tools, the provider trait, the facts of a conversation, the journal
+//! trait, and the rules for calls. A crate that implements a provider, a journal or a set of tools needs only this
+//! crate.
 //!
-//! [`message`]: messages and transcripts · [`mod@tool`]: tools · [`provider`]: the trait of a model's provider ·
-//! [`models`]: known models · [`policy`]: retries, limits and permissions · [`journal`]: facts, and the trait of what keeps
-//! them · [`context`]: how much of a conversation is sent · [`trace`]: traces · [`error`]: errors · [`secret`]: secrets
+//! [`message`]: messages and transcripts · [`mod@tool`]: tools · [`provider`]: the provider trait · [`models`]: known
+//! models · [`policy`]: retries, limits and permissions · [`journal`]: facts, and the journal trait · [`context`]: how
+//! much of a conversation is sent · [`trace`]: traces · [`error`]: errors · [`secret`]: secrets
 //!
-//! What is hidden in these docs is for the loop alone (`harness-agent`), and can change in each version.
+//! Items that are hidden from these docs are for the crate `harness-agent` alone and may change in any version.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(
     clippy::unwrap_used,
@@ -41,10 +42,9 @@ pub mod watchdog;
 
 pub use harness_macros::{tool, tools, toolset};
 
-/// The name is part of the message that rustc shows when `#[tool]` stands on a function of an
-/// `impl` block without `#[toolset]`. The macro writes only one item, because each item that is not
-/// allowed there would be one more error; the attribute adds the others. Its name is part of the message about an item that
-/// has the name already.
+/// rustc shows this macro's name in the error message when `#[tool]` stands on a function of an `impl` block without
+/// `#[toolset]`, and the attribute's name when another item already has the name. `#[tool]` expands to this one macro
+/// call, because each further item inside an `impl` block would be a further error; the attribute adds the other items.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! methods_need_toolset_on_the_impl_block {
@@ -63,8 +63,8 @@ macro_rules! methods_need_toolset_on_the_impl_block {
     };
 }
 
-/// The name is part of the message that rustc shows when two `#[toolset]` blocks of one type add a
-/// method with the same name.
+/// rustc shows this macro's name in the error message when two `#[toolset]` blocks of one type add a method with the
+/// same name.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! name_a_second_toolset_of_a_type_with_toolset_method_equals {
@@ -79,7 +79,7 @@ macro_rules! name_a_second_toolset_of_a_type_with_toolset_method_equals {
     };
 }
 
-/// Adds a tool to the collected tools of the program.
+/// Registers a tool in the list that the feature `collect` gathers over the whole program.
 #[cfg(feature = "collect")]
 #[doc(hidden)]
 #[macro_export]
@@ -92,7 +92,7 @@ macro_rules! __collect {
     };
 }
 
-/// Does nothing: the feature `collect`, with which it would collect the tool, is off.
+/// Expands to nothing, because the feature `collect` is off.
 #[cfg(not(feature = "collect"))]
 #[doc(hidden)]
 #[macro_export]

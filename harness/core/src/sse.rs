@@ -1,5 +1,5 @@
-//! Splits a byte stream into server-sent events. This module depends on no JSON and no vendor: the wires and the client of MCP
-//! interpret the events.
+//! Splits a byte stream into server-sent events. This module depends on no JSON and no vendor: the wires and the MCP
+//! client interpret the events.
 //!
 //! Source: <https://html.spec.whatwg.org/multipage/server-sent-events.html>, section 9.2.6.
 
@@ -7,18 +7,18 @@ use memchr::memchr2;
 
 use crate::error::{Error, ErrorKind};
 
-/// The byte order mark that may stand before a stream.
+/// The byte order mark that may precede the first event.
 const MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// One event: its name, if any, and its data. Several lines of data are joined by line feeds.
+/// One event: an optional name, and the data. Several `data` lines are joined by line feeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// The value of the `event` field; empty if there is none.
     pub event: &'a [u8],
     /// The value of the `data` fields.
     pub data: &'a [u8],
-    /// The id of this event or, if it has none, of the last one before it that had one. A stream that broke off goes on after
-    /// this event if the request names it.
+    /// The id of this event, or of the last earlier event with an id if this event has none. After a broken stream, a
+    /// new request that names this id continues behind this event.
     pub id: Option<&'a [u8]>,
 }
 
@@ -28,8 +28,8 @@ pub struct Record<'a> {
 /// the blank line after the last event may be missing. Data that arrives in one piece is not
 /// copied.
 ///
-/// Some old servers report a failure on a line `error: ..`, which is not a data field. It becomes a
-/// record named `error`.
+/// Some old servers report a failure on a line `error: ..` instead of a `data` field. Such a line becomes a record
+/// named `error`.
 ///
 /// ```
 /// use harness::wire::SseParser;
@@ -52,13 +52,13 @@ pub struct SseParser {
     event: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
-    /// The `id` of the event that is being read. It counts when the event is complete.
+    /// The `id` of the event that is being read. It becomes the last id when the event is complete.
     new_id: Option<Vec<u8>>,
     id: Option<Vec<u8>>,
     retry: Option<u64>,
-    /// Whether the last byte was a carriage return, so that a line feed would belong to it.
+    /// Whether the last byte was a carriage return, so that a following line feed belongs to the same line end.
     after_cr: bool,
-    /// Whether a byte order mark may still follow.
+    /// Whether no line has been read yet, so that a byte order mark may still come.
     at_start: bool,
     /// The number of complete comments.
     comments: u64,
@@ -83,22 +83,22 @@ impl SseParser {
         }
     }
 
-    /// The id of the last complete event that had one, also if it had no data and so was no record.
+    /// The id of the last complete event with an id, even if that event had no data and therefore produced no record.
     pub fn last_id(&self) -> Option<&[u8]> {
         self.id.as_deref()
     }
 
-    /// How many milliseconds the server asks to wait before the stream is requested again.
+    /// The number of milliseconds that the server asks the client to wait before it reconnects.
     pub fn retry(&self) -> Option<u64> {
         self.retry
     }
 
-    /// The number of comments so far. Servers send them as a sign of life.
+    /// The number of comments so far. Servers send comments to keep the connection alive.
     pub fn comments(&self) -> u64 {
         self.comments
     }
 
-    /// Parses the next bytes and calls `each` for every record that they complete.
+    /// Parses the next bytes and calls `each` for every record that these bytes complete.
     ///
     /// # Errors
     /// The error of `each`, or [`ErrorKind::TooLarge`] if an event exceeds the limit. After an
@@ -115,7 +115,7 @@ impl SseParser {
         Ok(())
     }
 
-    /// Whether the parser is between two events and keeps nothing of an event.
+    /// Whether the parser is between two events and holds no part of an event.
     pub fn is_between(&self) -> bool {
         !self.at_start
             && !self.after_cr
@@ -125,12 +125,12 @@ impl SseParser {
             && self.event.is_empty()
     }
 
-    /// Takes the first record if it is complete and has one line of data, at most preceded by its
-    /// name, like nearly all records. It is handed on without a copy. Otherwise takes one or two
-    /// lines, and hands on the record that they complete. Returns the bytes after them.
+    /// Handles the most common record without a copy: a complete record with one `data` line and at most an `event`
+    /// line before it. For other input, takes one or two lines, and passes on a record if the lines complete one.
+    /// Returns the remaining bytes.
     ///
     /// # Errors
-    /// Fails with the error of `each`, and if a record is too long.
+    /// Fails with the error of `each`, or if a record exceeds the limit.
     pub fn take_first<'a>(
         &mut self,
         bytes: &'a [u8],
@@ -168,7 +168,7 @@ impl SseParser {
         self.take_line(line, rest, each)
     }
 
-    /// The first byte of the current line, whose next bytes are these.
+    /// The first byte of the current line. `bytes` continue the part of the line that is already kept.
     fn first(&self, bytes: &[u8]) -> Option<u8> {
         let mut line = self.line.iter().chain(bytes);
         if self.at_start && line.clone().take(MARK.len()).eq(MARK) {
@@ -177,8 +177,8 @@ impl SseParser {
         line.next().copied()
     }
 
-    /// Takes the next line, and hands on the record that it completes. Returns the bytes after it.
-    /// A line without an end is kept.
+    /// Takes the next line and passes on a record if the line completes one. Returns the bytes after the line. An
+    /// incomplete line is kept for the next call.
     fn take_next<'a>(
         &mut self,
         bytes: &'a [u8],
@@ -194,7 +194,7 @@ impl SseParser {
             Some(b'\n') => Some(0),
             _ => memchr2(b'\r', b'\n', bytes),
         };
-        // Of a comment, nothing is kept.
+        // The text of a comment is not kept, so that comments of any length are within the limit.
         let is_comment = self.first(bytes) == Some(b':');
         let Some(at) = end else {
             if is_comment {
@@ -226,7 +226,7 @@ impl SseParser {
         Ok(rest)
     }
 
-    /// Hands on a last event without a blank line after it, at the end of the stream.
+    /// Ends the stream, and passes on a last event that no blank line follows.
     ///
     /// # Errors
     /// The same as [`push`](Self::push).
@@ -242,8 +242,8 @@ impl SseParser {
         Ok(())
     }
 
-    /// Takes one complete line and returns the bytes after it. The blank line after a single line
-    /// of data is also taken, so that the data need not be kept.
+    /// Takes one complete line and returns the bytes after it. After a single `data` line, a directly following blank
+    /// line is taken too, so that the data is passed on without a copy.
     fn take_line<'a>(
         &mut self,
         line: &[u8],
@@ -264,7 +264,7 @@ impl SseParser {
             self.event.clear();
             return Ok(rest);
         }
-        // Nearly all lines are data.
+        // Most lines are `data` lines, so those need no search for the colon.
         let colon = match line.starts_with(b"data:") {
             true => Some(4),
             false => memchr::memchr(b':', line),
@@ -309,14 +309,15 @@ impl SseParser {
         Ok(rest)
     }
 
-    /// The event is complete, so its id counts.
+    /// Makes the id of the event that is now complete the last id.
     fn take_id(&mut self) {
         if self.new_id.is_some() {
             self.id = self.new_id.take();
         }
     }
 
-    /// Skips one line end. Its line feed may come with later bytes.
+    /// Skips one line end. If the bytes end in a carriage return, a line feed at the start of the next bytes is skipped
+    /// as well.
     fn skip_line_end<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         match bytes {
             [b'\r', b'\n', rest @ ..] | [b'\n', rest @ ..] => rest,
@@ -350,15 +351,15 @@ impl SseParser {
     }
 }
 
-/// The first line, and the bytes after its end; `None` if the line may be incomplete or end in a
-/// single carriage return.
+/// The first line and the bytes after its line end. `None` if the line is incomplete, or ends in a carriage return
+/// without a line feed.
 fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (line, rest) = bytes.split_at(memchr2(b'\r', b'\n', bytes)?);
     let rest = rest.strip_prefix(b"\n").or_else(|| rest.strip_prefix(b"\r\n"))?;
     Some((line, rest))
 }
 
-/// The bytes after the end of a line, if the next line is blank.
+/// The bytes after a line end and a blank line. `None` if the next line is not blank.
 fn blank(bytes: &[u8]) -> Option<&[u8]> {
     match bytes {
         [b'\n', b'\n', rest @ ..] | [b'\r', b'\n', b'\r', b'\n', rest @ ..] => Some(rest),

@@ -1,5 +1,5 @@
-//! An action that runs inside the call that cancels a token, on the cancelling thread. A task that
-//! waits for the token does nothing before it is polled, which is later.
+//! Runs an action inside the call that cancels a token, on the cancelling thread. A task that waits
+//! for the token runs only when the runtime polls it, which is later.
 
 use std::{
     pin::{Pin, pin},
@@ -10,27 +10,27 @@ use std::{
 use tokio::task::coop::unconstrained;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// Runs an action at the moment when a token is cancelled, until this value is dropped.
+/// Runs an action at the moment when a token is cancelled. Dropping this value removes the action.
 #[must_use = "nothing is done once it is dropped"]
 #[derive(Debug)]
 pub struct OnCancel {
-    /// Holds the action, as the waker that the token wakes.
+    /// The future holds the action as its waker, which the token wakes on cancellation.
     _told: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 impl OnCancel {
-    /// Calls `act` when `token` is cancelled, on the cancelling thread, or at once if it is already
-    /// cancelled. A thread that cancels the token while this value is dropped may call it a moment
-    /// later.
+    /// Calls `act` on the cancelling thread when `token` is cancelled, or at once if `token` is
+    /// already cancelled. If this value is dropped while another thread cancels the token, `act`
+    /// may still run a moment later.
     pub fn new(token: &CancellationToken, act: impl Fn() + Send + Sync + 'static) -> Self {
-        // A token notifies its children before its own waiters, so the action runs before most
-        // tasks are woken.
+        // A token notifies its child tokens before its own waiters. So an action on a child token
+        // runs before most tasks are woken.
         let token = token.child_token();
         let act = Arc::new(Act { token: token.clone(), act });
         let waker = Waker::from(Arc::clone(&act));
         let mut told = Box::pin(token.cancelled_owned());
-        // One poll is enough: only the cancelled token wakes the waker, and nothing else polls this
-        // future.
+        // One poll registers the waker. Only the cancellation wakes the waker, and nothing else
+        // polls this future.
         if pin!(unconstrained(told.as_mut())).poll(&mut Context::from_waker(&waker)).is_ready() {
             (act.act)();
         }

@@ -1,5 +1,5 @@
 //! The TLS configuration for all connections of the program. Reading the system's certificates
-//! takes milliseconds, so they are read once and shared.
+//! takes milliseconds, so the configuration is made once and shared.
 
 use std::{
     io,
@@ -11,7 +11,7 @@ use rustls_platform_verifier::BuilderVerifierExt as _;
 
 use crate::error::{Error, ErrorKind};
 
-/// The configuration. A clone shares the certificates and the sessions.
+/// The shared configuration. Clones share the certificates and the TLS sessions.
 ///
 /// # Errors
 /// Fails if the certificates of the system cannot be read.
@@ -33,10 +33,10 @@ fn make() -> Result<ClientConfig, rustls::Error> {
         .with_no_client_auth())
 }
 
-/// A configuration that also trusts these certificates, in PEM.
+/// A configuration that trusts these certificates (in PEM) in addition to the system's.
 ///
 /// # Errors
-/// Fails if the text has no certificate, or one that cannot be read.
+/// Fails if the text contains no certificate, or a certificate that cannot be read.
 pub fn trusting(pem: &[u8]) -> Result<ClientConfig, Error> {
     use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 
@@ -66,8 +66,8 @@ fn also(
         .with_no_client_auth())
 }
 
-/// The provider that the program has chosen, or `ring`. None is installed here, so the program can
-/// still choose.
+/// The crypto provider that the program has installed, or `ring`. The library installs none
+/// globally, so that the program can still choose.
 fn provider() -> Arc<CryptoProvider> {
     CryptoProvider::get_default()
         .map_or_else(|| Arc::new(rustls::crypto::ring::default_provider()), Arc::clone)
@@ -86,7 +86,8 @@ pub fn has_refused_certificate(err: &(dyn std::error::Error + 'static)) -> bool 
     causes(err).any(|err| matches!(err.downcast_ref(), Some(rustls::Error::InvalidCertificate(_))))
 }
 
-/// The error and its causes, also those that an I/O error wraps: its own source leaves them out.
+/// The error and all its causes. For an I/O error that wraps another error, the wrapped error is
+/// the next cause, because `io::Error::source` skips it.
 pub fn causes<'a>(
     err: &'a (dyn std::error::Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {

@@ -1,5 +1,5 @@
-//! Catches panics of the program's own code (a rule, an approver, a tool, an event handler), so
-//! that they do not leave the library but become values.
+//! Catches panics of the program's own code (a rule, an approver, a tool, an event handler) and
+//! returns them as errors, so that a panic does not unwind out of the library.
 
 use std::{
     any::Any,
@@ -20,12 +20,12 @@ impl fmt::Display for Panicked {
 }
 
 impl Panicked {
-    /// The message of the panic.
     pub(crate) fn into_words(self) -> String {
         self.0
     }
 
-    /// Takes the message out of a panic's payload, and drops the payload, which may panic again.
+    /// Takes the message out of a panic's payload and drops the payload. A panic in the payload's
+    /// `drop` is caught too.
     pub fn of(payload: Box<dyn Any + Send>) -> Self {
         let words = if let Some(words) = payload.downcast_ref::<&str>() {
             (*words).to_owned()
@@ -43,27 +43,26 @@ impl Panicked {
 
 /// Runs the program's code and catches its panic.
 ///
-/// The code is assumed to be unwind-safe: everything that it shares belongs to the program, and the
-/// library does not read it afterwards.
+/// The code is assumed to be unwind-safe: the library does not read the code's shared data after a
+/// panic.
 ///
 /// # Errors
-/// Fails with the panic.
+/// Fails if the code panics. The error carries the panic's message.
 pub fn caught<T>(run: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(run)).map_err(Panicked::of)
 }
 
-/// Drops a value of the program, and ignores a panic of its `drop`.
+/// Drops a value of the program and ignores a panic in the value's `drop`.
 pub fn dropped<T>(value: T) {
     let _ = caught(|| drop(value));
 }
 
-/// A future of the program. A panic while it is polled becomes an error, and a panic while it is
-/// dropped is ignored.
+/// Wraps a future of the program. A panic in `poll` becomes an error; a panic in `drop` is ignored.
 #[derive(Debug)]
 pub struct Shielded<F>(Option<Pin<Box<F>>>);
 
 impl<F: Future> Shielded<F> {
-    /// Shields this future.
+    /// Wraps a future of the program.
     pub fn new(future: F) -> Self {
         Self(Some(Box::pin(future)))
     }

@@ -1,5 +1,5 @@
-//! A small shell process that kills a child process when the program dies for any reason: the end
-//! of its standard input then shows that the program is gone.
+//! A small shell process that kills a child process when the program ends for any reason. The watchdog notices the end
+//! of the program because its standard input is closed then.
 
 use std::{
     io::{self, Write as _},
@@ -9,9 +9,8 @@ use std::{
 
 use rustix::process::Pid;
 
-/// `$1` is the mark, if there is one. The first line of the input is the process group. The script
-/// searches for processes with the mark until there are none; without `/proc`, `grep` finds no file
-/// and the search ends.
+/// `$1` is the mark, or missing. The first line of standard input is the process group. The script kills processes with
+/// the mark until it finds none. Without `/proc`, `grep` finds no file and the search ends.
 const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM
 read -r group
@@ -30,13 +29,13 @@ while [ $rounds -lt 20 ]; do
 done
 "#;
 
-/// Killed when it is dropped, because there is nothing left to watch then.
+/// The watchdog process. Dropping this value kills the process, because nothing is left to watch.
 #[derive(Debug)]
 pub struct Watchdog(Child);
 
 impl Watchdog {
-    /// Starts watching all processes with the mark in their environment, and later the process
-    /// group that [`watch`](Self::watch) names.
+    /// Starts a watchdog for all processes that have the mark in their environment. [`watch`](Self::watch) adds a
+    /// process group later.
     ///
     /// # Errors
     /// Fails if `/bin/sh` cannot be started.
@@ -44,8 +43,8 @@ impl Watchdog {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", SCRIPT, "sh"]).args(mark);
         shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        // It must not be found by the mark, nor be stopped together with the program's process
-        // group.
+        // The watchdog must not carry the mark itself, and must not receive signals that are sent to the program's
+        // process group. So the environment is cleared and the watchdog gets its own process group.
         let path = std::env::var_os("PATH");
         shell.env_clear().envs(path.map(|path| ("PATH", path))).current_dir("/").process_group(0);
         shell.spawn().map(Self).map_err(|err| {
@@ -53,20 +52,21 @@ impl Watchdog {
         })
     }
 
-    /// Kills this group of processes when the program dies.
+    /// Kills this process group when the program ends.
     ///
     /// # Errors
-    /// Fails if the watchdog takes no more lines, for another reason than that somebody has killed it.
+    /// Fails if the line cannot be written to the watchdog, except if the watchdog was killed.
     pub fn watch(&mut self, group: Pid) -> io::Result<()> {
         let Some(line) = &mut self.0.stdin else { return Ok(()) };
-        // A broken pipe means that somebody has killed it.
+        // A broken pipe means that the watchdog was killed.
         writeln!(line, "{group}")
     }
 }
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        // Killed before its input is closed, which it would take for the death of the program.
+        // Kill the watchdog before its standard input is closed, because it takes closed input for the end of the
+        // program.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

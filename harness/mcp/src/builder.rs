@@ -27,7 +27,7 @@ pub struct McpServerBuilder {
     version: Option<McpVersion>,
     #[cfg(feature = "oauth")]
     auth: Option<super::McpAuth>,
-    /// The error of a setting that is not for this kind of server, such as a header for a command.
+    /// The error of a setting for the other kind of server, such as a header for a command.
     fault: Option<String>,
 }
 
@@ -70,21 +70,21 @@ impl McpServerBuilder {
         }
     }
 
-    /// The name of the server.
+    /// The name of the server, as set by [`named`](Self::named).
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Sets the name that precedes the names of the server's tools: a tool `read` of the server `files` is called
-    /// `files__read`. It has at most 32 characters of `A-Z`, `a-z`, `0-9`, `_` and `-`, without `__` and without
-    /// `_` at its end. Unless set, it is `mcp`.
+    /// Sets the prefix of the names of the server's tools: the tool `read` of the server `files` is called
+    /// `files__read`. The name has at most 32 characters of `A-Z`, `a-z`, `0-9`, `_` and `-`, contains no `__` and does
+    /// not end with `_`. Default: `mcp`.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Adds a variable to the environment of the process. Of the program's own variables the process has `HOME`,
-    /// `LOGNAME`, `PATH`, `SHELL`, `TERM` and `USER`. No error shows the value.
+    /// Adds a variable to the environment of the process. From the program's own environment, the process gets only
+    /// `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM` and `USER`. Errors never show the value.
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         if let Some(command) = self.command("env") {
             command.variables.insert(name.into(), value.into());
@@ -92,7 +92,7 @@ impl McpServerBuilder {
         self
     }
 
-    /// Sets the folder in which the process starts. Unless set, it is the program's.
+    /// Sets the folder in which the process starts. Default: the program's current folder.
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
         if let Some(command) = self.command("folder") {
             command.folder = Some(folder.into());
@@ -100,7 +100,7 @@ impl McpServerBuilder {
         self
     }
 
-    /// Adds a header to each request. No error shows the value.
+    /// Adds a header to each request. Errors never show the value.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         match &mut self.endpoint {
             ServerEndpoint::Address(address) => address.headers.push((name.into(), value.into())),
@@ -113,15 +113,15 @@ impl McpServerBuilder {
         self
     }
 
-    /// Sets how the program is authorized to use the server, if the server asks for it. `connect` then waits for
-    /// the person, and so does a call if the authorization has ended.
+    /// Sets how the program obtains a token if the server requires authorization. `connect` then waits until the person
+    /// has agreed. A call also waits if the authorization has ended.
     #[cfg(feature = "oauth")]
     pub fn oauth(mut self, auth: super::McpAuth) -> Self {
         self.auth = Some(auth);
         self
     }
 
-    /// Sets up the authorization, once everything else about the server is known.
+    /// Creates the authorization from the settings. Called by `connect`, when the name and the URL are known.
     #[cfg(feature = "oauth")]
     fn authorization(&mut self) -> Result<(), Error> {
         let Some(auth) = self.auth.take() else { return Ok(()) };
@@ -141,17 +141,17 @@ impl McpServerBuilder {
         Ok(())
     }
 
-    /// Trusts what the server says about its tools (`readOnlyHint` and the other
-    /// [annotations](https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations)): a tool that
-    /// the server calls read-only may then run without a question. Without this, every tool is assumed to have all
-    /// side effects.
+    /// Trusts the server's hints about its tools (`readOnlyHint` and the other
+    /// [annotations](https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations)): a tool that the
+    /// server calls read-only may then run without an approval. Default: hints are ignored, and every tool is assumed
+    /// to have all side effects.
     pub fn trust_hints(mut self) -> Self {
         self.trust.hints = true;
         self
     }
 
-    /// Sets the side effects of the tool with this name, the server's own, whatever the server says about it: one
-    /// [`SideEffect`](harness_core::tool::SideEffect), an array of them, or [`SideEffects`].
+    /// Sets the side effects of one tool, whatever the server's hints say. `tool` is the server's own name for the
+    /// tool. `effects` is one [`SideEffect`](harness_core::tool::SideEffect), an array of them, or [`SideEffects`].
     ///
     /// ```
     /// use harness::{SideEffect, mcp::McpServer};
@@ -166,15 +166,16 @@ impl McpServerBuilder {
         self
     }
 
-    /// Sets the time limit of a call, in place of the agent's limit.
+    /// Sets the time limit of each call, in place of the agent's limit.
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = Some(limit);
         self
     }
 
-    /// Sets the version of the protocol. Unless set, `initialize` of 2025-11-25 is sent first, since nearly all
-    /// servers answer it at once; only a server that refuses it is asked again in 2026-07-28, and its version is
-    /// kept for later sessions. The other order would cost a wait with each server that ignores unknown methods.
+    /// Sets the version of the protocol. Default: the connection begins with `initialize` of 2025-11-25, because nearly
+    /// all servers answer it at once. If the server refuses that version, the connection tries 2026-07-28 and keeps the
+    /// accepted version for later sessions. The opposite order would wait in vain for each server that ignores unknown
+    /// methods.
     ///
     /// ```
     /// use harness::mcp::{McpServer, McpVersion};
@@ -187,11 +188,12 @@ impl McpServerBuilder {
         self
     }
 
-    /// Sets a function that asks a person for the server while a call runs (elicitation). Without it the server is
-    /// told that nobody can be asked. The time that the person takes counts toward the time limit of the call. The
-    /// person gets one question of this server at a time and at most eight for each call; further questions, and
-    /// questions while no call of the server's tools runs, are declined. In 2025-11-25 a server does not say for which
-    /// call it asks: the question counts for one of the running calls. A question whose calls have ended is dropped.
+    /// Sets a function that passes questions of the server to a person while a call runs (elicitation). Without a
+    /// function, the server is told that no person can be asked. The time that the person takes counts toward the time
+    /// limit of the call. The person gets one question of this server at a time, and at most eight for each call.
+    /// Further questions are declined, and so are questions while no call of the server's tools runs. In 2025-11-25, a
+    /// question does not name its call, so it is counted for one of the running calls. A question is cancelled when its
+    /// calls have ended.
     ///
     /// ```
     /// use harness::mcp::{McpElicitationAnswer, McpServer};
@@ -215,9 +217,9 @@ impl McpServerBuilder {
         self
     }
 
-    /// Lets the person at the terminal of this program fill in the forms of the server, as
-    /// [`TerminalForm`](harness_terminal::TerminalForm) shows them. If there is no terminal, the server is told that
-    /// the question was cancelled. It replaces [`on_elicitation`](Self::on_elicitation).
+    /// Shows the server's forms to the person at the terminal of this program, with
+    /// [`TerminalForm`](harness_terminal::TerminalForm). If there is no terminal, each question is cancelled. Replaces
+    /// [`on_elicitation`](Self::on_elicitation).
     ///
     /// ```no_run
     /// use harness::{mcp::McpServer, policy::TerminalForm};
@@ -242,13 +244,13 @@ impl McpServerBuilder {
         })
     }
 
-    /// Starts the server, or connects to it, and lists its tools.
+    /// Starts the server's process, or connects to its URL, and lists the server's tools.
     ///
     /// # Errors
-    /// Fails if a setting is not valid, if the server does not begin a session within 30 seconds or does not list
-    /// its tools within 30 more, if an authorization is needed and cannot be obtained, and if
-    /// [`effects`](Self::effects) names a tool that the server does not have. The error shows the last lines that
-    /// the process has written to its standard error, at most twenty.
+    /// Fails if a setting is not valid, if the server does not begin a session within 30 seconds or does not list its
+    /// tools within 30 more, if a required authorization cannot be obtained, and if [`effects`](Self::effects) names a
+    /// tool that the server does not have. The error shows the last lines of the process's standard error, at most
+    /// twenty.
     #[cfg_attr(
         not(feature = "oauth"),
         allow(unused_mut, reason = "only the authorization is added")

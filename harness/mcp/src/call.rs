@@ -1,4 +1,4 @@
-//! A call of a server's tool: it is sent at most once, it can be stopped, and if its answer is lost, it is in
+//! One call of a server's tool. The call is sent at most once and can be stopped. If its result is lost, the call is in
 //! doubt.
 
 use std::sync::Arc;
@@ -26,22 +26,22 @@ use harness_core::{
     tool::{ToolContext, ToolError, ToolOutput},
 };
 
-/// How often a server may ask before it runs a call.
+/// The maximum number of times that a server may ask for input before it runs a call.
 const ROUNDS: usize = 8;
 
-/// A tool of a server.
+/// A tool of a server, as the agent calls it.
 #[derive(Debug)]
 pub(super) struct RemoteTool {
     pub(super) connection: Arc<ServerConnection>,
     /// The server's own name for the tool.
     pub(super) name: String,
-    /// A hash of the server's description of the tool.
+    /// A hash of the server's definition of the tool.
     pub(super) definition: String,
-    /// The checker of the tool's structured content.
+    /// Checks the structured content of results, if the tool declares a schema for it.
     pub(super) output: Option<Arc<SchemaChecker>>,
 }
 
-/// The type of a result without a type that says that a task was begun, as the version 2025-11-25 has it.
+/// The type of a result that has no type but announces a task, as version 2025-11-25 sends it; otherwise `None`.
 ///
 /// Source: <https://modelcontextprotocol.io/specification/2025-11-25/schema#createtaskresult>.
 fn task_result_type(result: &Value) -> Option<String> {
@@ -76,7 +76,8 @@ impl RemoteTool {
             (params.input_responses, params.request_state) =
                 wanted.ask(&connection.elicitation, &running).await?;
         }
-        // The call is sent again only after the server has said that it has not run it.
+        // The call is sent again only if the server has asked for input, which means that the server has not run the
+        // call.
         loop {
             let answer = self.send(&session, context, params.clone()).await?;
             connection.answered();
@@ -98,8 +99,8 @@ impl RemoteTool {
         }
     }
 
-    /// Checks that the session still has the tool and describes it in the same way: a server that was started again
-    /// may have other tools.
+    /// Checks that the session still has the tool with the same definition, because a restarted server may have other
+    /// tools.
     fn check(&self, session: &ClientSession) -> Result<(), ToolError> {
         let why = match session.describes(&self.name, &self.definition) {
             Some(true) => return Ok(()),
@@ -112,7 +113,7 @@ impl RemoteTool {
         )))
     }
 
-    /// Sends the call once and waits for the server's answer.
+    /// Sends the call once, and waits for the server's response.
     async fn send(
         &self,
         session: &ClientSession,
@@ -148,16 +149,17 @@ impl RemoteTool {
         }
     }
 
-    /// The error of a call that has no answer.
+    /// The error of a call without a result. Only if it is certain that the call has not run, the error is not in
+    /// doubt.
     async fn lost(&self, session: &ClientSession, err: &ServiceError) -> ToolError {
         let connection = &self.connection;
         let server = &connection.name;
         let words = connection.shown(&failure_reason(err));
         match err {
-            // The server has answered, and the answer cannot be read.
+            // The server has answered, but the answer cannot be read.
             ServiceError::McpError(err) if err.code == UNREAD => connection.answered(),
             ServiceError::McpError(err) if err.code == LOST => {}
-            // The server has answered that the call failed.
+            // The server has answered with an error, so the call has failed.
             ServiceError::McpError(_) => {
                 connection.answered();
                 return ToolError::new(words);
@@ -182,7 +184,7 @@ impl RemoteTool {
                 }
                 Some(StreamableHttpError::SessionExpired) => session.lose(),
                 Some(_) => {}
-                // A broken pipe stays broken.
+                // A broken pipe cannot be used again.
                 None => session.lose(),
             },
             _ => {}
@@ -196,8 +198,7 @@ impl RemoteTool {
         ToolError::in_doubt(why)
     }
 
-    /// The error of a call that the server has refused (RFC 6750); `may_help` says whether the program asks for a
-    /// new token.
+    /// The error of a call that the server has refused (RFC 6750). `may_help`: the program will request a new token.
     fn unauthorized(&self, may_help: bool) -> ToolError {
         let server = &self.connection.name;
         let mut why = format!(
@@ -212,8 +213,7 @@ impl RemoteTool {
         ToolError::new(why)
     }
 
-    /// The output of a call that was answered. Only a result of the type `complete`, or without a type, says that the call
-    /// has run.
+    /// The output of an answered call. The call has run only if the result has the type `complete` or no type.
     fn read(&self, answer: ServerResult) -> Result<ToolOutput, ToolError> {
         let server = &self.connection.name;
         let is_of_a_call = matches!(
@@ -244,7 +244,8 @@ impl RemoteTool {
             });
         }
         if !is_of_a_call {
-            // Only the members of that result were read, so the answer may also say that the call has failed.
+            // The answer was parsed as a result of another request, so its other members are lost. It could also have
+            // been a failed call.
             let said = self.connection.shown(&value.to_string());
             return Err(ToolError::in_doubt(format!(
                 "the MCP server `{server}` has answered the call with the result of another request: `{said}`"
@@ -256,7 +257,7 @@ impl RemoteTool {
         });
         match is_result {
             true => content::output(&value, self.output.as_deref()),
-            // It may mean something that only the model can understand.
+            // The value may mean something that only the model can understand.
             false => Ok(ToolContent::Json(value).into()),
         }
     }

@@ -1,4 +1,4 @@
-//! Files in which people list their servers: under `mcpServers`, as several programs write it, or under `servers`.
+//! Reads files in which users list their servers: under `mcpServers`, as several programs write it, or under `servers`.
 
 use std::{cell::RefCell, fmt, path::Path};
 
@@ -9,15 +9,17 @@ use super::{McpServer, McpServerBuilder, tool_name};
 use harness_core::error::{Error, ErrorKind};
 
 impl McpServer {
-    /// Reads the servers that a JSON text lists, in its order: under `mcpServers`, or `servers`. Each has
-    /// `command`, `args`, `env` and `cwd`, or `url` and `headers`; `type` may be `stdio` or `http`, also written
-    /// `streamable-http` and `streamableHttp`. In texts, `${VAR}` and `${env:VAR}` are replaced by the program's variable
-    /// of this name, and `${VAR:-word}` by `word` if the variable is not set. Only `variables` may be named: whoever
-    /// writes the text could otherwise send each key of the program to an address of their own. Servers with `"disabled": true` or
-    /// `"enabled": false` are left out. `envFile` is an error; all other members are ignored.
+    /// Reads the servers that a JSON text lists under `mcpServers` or `servers`, in the order of the text. Each server
+    /// has `command`, `args`, `env` and `cwd`, or `url` and `headers`. `type` may be `stdio`, or `http`,
+    /// `streamable-http` or `streamableHttp`. In texts, `${VAR}` and `${env:VAR}` are replaced by the program's
+    /// environment variable with this name, and `${VAR:-word}` by `word` if the variable is not set. Only names in
+    /// `variables` are allowed: the author of the text could otherwise send every key of the program to a server of
+    /// their own. Servers with `"disabled": true` or `"enabled": false` are left out. `envFile` is an error. All other
+    /// members are ignored.
     ///
-    /// Nothing is started. The text cannot grant any trust: set on the returned builders what tools may do. But a server
-    /// with a `command` runs any program as the user of this one, so start only what this user has written or seen.
+    /// Reading starts no server. The text cannot grant any trust: set on the returned builders what the tools may do.
+    /// But a server with a `command` runs any program as the user of this program, so start only what this user has
+    /// written or seen.
     ///
     /// ```
     /// use harness::mcp::McpServer;
@@ -30,16 +32,16 @@ impl McpServer {
     ///
     /// # Errors
     /// Fails if the text is not JSON or has no object of servers, if a server or a member is listed twice, if a server
-    /// has neither `command` nor `url` or has both, if a name or a member is not valid, and if a variable is missing or may not be named.
-    /// The error names the server and the member.
+    /// has neither `command` nor `url` or has both, if a name or a member is not valid, and if a variable is missing or
+    /// not allowed. The error names the server and the member.
     pub fn from_json(text: &str, variables: &[&str]) -> Result<Vec<McpServerBuilder>, Error> {
         listed(text, variables, "the list of MCP servers")
     }
 
-    /// Reads the servers that a file lists: see [`from_json`](Self::from_json).
+    /// Reads the servers that a file lists, as [`from_json`](Self::from_json) does.
     ///
     /// # Errors
-    /// Fails if the file cannot be read, and as `from_json` does.
+    /// Fails if the file cannot be read, and for the reasons of `from_json`.
     pub fn from_file(
         path: impl AsRef<Path>,
         variables: &[&str],
@@ -71,7 +73,7 @@ fn listed(text: &str, allowed: &[&str], what: &str) -> Result<Vec<McpServerBuild
     })
 }
 
-/// The value of a variable, if it is set. It is an error if it may not be named.
+/// The value of a variable; `None` if it is not set. Fails if the name is not allowed.
 type VariableLookup<'a> = &'a dyn Fn(&str) -> Result<Option<String>, String>;
 
 fn read(text: &str, variables: VariableLookup<'_>) -> Result<Vec<McpServerBuilder>, String> {
@@ -102,14 +104,14 @@ fn read(text: &str, variables: VariableLookup<'_>) -> Result<Vec<McpServerBuilde
     listed.iter().filter_map(|listed| one(listed).transpose()).collect()
 }
 
-/// The entry of one server.
+/// One server in the list.
 struct ServerEntry<'a> {
     server: &'a Map<String, Value>,
     variables: VariableLookup<'a>,
 }
 
 impl ServerEntry<'_> {
-    /// Whether the file has not turned the server off.
+    /// Whether the server is to be used: the file has not turned it off.
     fn is_enabled(&self) -> Result<bool, String> {
         let says = |member: &str| match self.server.get(member) {
             None => Ok(None),
@@ -156,7 +158,7 @@ impl ServerEntry<'_> {
         }
         let headers = self.texts("headers")?;
         for (at, (key, value)) in headers.iter().enumerate() {
-            // The case of a header's name has no meaning.
+            // The names of headers are compared without regard to case.
             let others = headers.iter().take(at).map(|(other, _)| other);
             if let Some(other) = others.into_iter().find(|other| other.eq_ignore_ascii_case(key)) {
                 let (other, key) = (other.escape_debug(), key.escape_debug());
@@ -199,7 +201,7 @@ impl ServerEntry<'_> {
         }
     }
 
-    /// The text with its variables replaced.
+    /// Replaces the variables in a text.
     fn filled(&self, member: &str, value: &Value) -> Result<String, String> {
         let mut rest =
             value.as_str().ok_or_else(|| format!("`{member}` has a value that is not a text"))?;
@@ -240,7 +242,7 @@ impl ServerEntry<'_> {
                 format!("`{member}` names the variable `{shown}`, which is not set{other}; set it, or write `${{{shown}:-word}}`")
             })?;
             filled.push_str(before);
-            // The value of a variable is not searched for variables.
+            // The value of a variable is not searched for further variables.
             filled.push_str(&value);
             rest = after;
         }
@@ -249,11 +251,11 @@ impl ServerEntry<'_> {
     }
 }
 
-/// Names that look like variables and that editors replace.
+/// Variables that editors replace, and that this library does not.
 const EDITORS: [&str; 5] =
     ["workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator", "cwd"];
 
-/// Reads a JSON text. It is an error if an object has a name twice.
+/// Parses JSON. Fails if an object has a name twice.
 fn read_with_unique_names(text: &str) -> Result<Value, String> {
     let twice = RefCell::default();
     // Some editors begin a file with a byte order mark.
@@ -270,7 +272,7 @@ fn read_with_unique_names(text: &str) -> Result<Value, String> {
     }
 }
 
-/// Reads the value at this path, and notes names that occur twice.
+/// Parses the value at this path, and collects names that occur twice.
 #[derive(Clone, Copy)]
 struct UniqueNames<'a> {
     path: &'a [String],
@@ -363,7 +365,7 @@ mod tests {
 
     #[test]
     fn only_variables_that_the_program_allows_are_filled_in() {
-        // Set by cargo for each test.
+        // Cargo sets this variable for each test.
         let name = "CARGO_PKG_NAME";
         for text in [
             r#"{"servers": {"a": {"url": "https://h.example/?k=${CARGO_PKG_NAME}"}}}"#,
@@ -399,7 +401,7 @@ mod tests {
         assert!(shown.contains("hints: false, tools: {}"), "{shown}");
         let one = r#"{"servers": {"a": {"command": "b"}}}"#;
         assert_eq!(read(one, &variables).expect("one").len(), 1);
-        // An editor has begun the file with a byte order mark.
+        // An editor has written a byte order mark at the beginning of the file.
         assert_eq!(read(&format!("\u{feff}{one}"), &variables).expect("one").len(), 1);
     }
 

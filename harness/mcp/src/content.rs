@@ -1,5 +1,5 @@
-//! Turns the result of a server into a tool's output. It is read from JSON, so that one unknown part does not spoil
-//! the others.
+//! Turns the result of a server into a tool's output. The parts are read from JSON one by one, so that an unknown part
+//! does not affect the others.
 
 use std::collections::HashMap;
 
@@ -13,19 +13,19 @@ use harness_core::{
     tool::{ToolError, ToolOutput},
 };
 
-/// The largest picture, in bytes, that vendors accept.
+/// The maximum size of a picture, in bytes, that vendors accept.
 const PICTURE: usize = 5 << 20;
 
-/// The number of parts of one result that are read.
+/// The maximum number of parts that are read of one result.
 pub(super) const PARTS: usize = 256;
 
-/// The longest address, in bytes. A longer one is left out and not cut, since a cut address would be another one.
+/// The maximum length of a URI, in bytes. A longer URI is left out, because a cut URI would name something else.
 const ADDRESS: usize = 8 << 10;
 
-/// The output of a call of a tool that declares this schema of its structured content.
+/// The output of a call. `declared` checks the structured content against the schema that the tool declares.
 ///
 /// # Errors
-/// Fails with the server's text if the server says that the call has failed.
+/// Fails with the server's text if the result says that the call has failed.
 pub(super) fn output(
     result: &Value,
     declared: Option<&SchemaChecker>,
@@ -39,12 +39,12 @@ pub(super) fn output(
             parts
         }
         None | Some(Value::Null) => Vec::new(),
-        // Some servers write one part in place of a list.
+        // Some servers send one part instead of a list.
         Some(block) => vec![part(block)],
     };
     let silent = parts.iter().all(|part| part.to_text().is_some_and(|text| text.trim().is_empty()));
     let structure = result.get("structuredContent").filter(|value| !value.is_null());
-    // Any value other than `false` is read as a failure.
+    // Any value other than `false` means a failure.
     let failed = result.get("isError").unwrap_or(&Value::Null);
     if !matches!(failed, Value::Null | Value::Bool(false)) {
         if let Some(value) = structure.filter(|_| silent) {
@@ -63,7 +63,7 @@ pub(super) fn output(
         });
     }
     let Some(value) = structure else { return Ok(parts.into()) };
-    // Servers return the same value as text and as a structure: one of the two is kept.
+    // Some servers return the same value as text and as structured content. Only one of the two is kept.
     let repeats = silent || matches!(&*parts, [only] if says(only, value));
     if repeats {
         parts = vec![ToolContent::Json(value.clone())];
@@ -90,15 +90,15 @@ pub(super) fn output(
     }
 }
 
-/// The note about parts that are not read.
+/// The note that replaces the parts above the maximum number.
 pub(super) fn more(parts: usize) -> ToolContent {
     format!("[{parts} more parts, which were not read]").into()
 }
 
-/// Whether a part is a text that is the JSON of this value.
+/// Whether the part is a text with the JSON of this value.
 fn says(part: &ToolContent, value: &Value) -> bool {
     let ToolContent::Text(text) = part else { return false };
-    // In a text of the message, values were not counted.
+    // Values inside a text were not counted when the message was read, so they are counted here.
     if count_values(text.as_bytes()) > VALUES {
         return false;
     }
@@ -106,18 +106,18 @@ fn says(part: &ToolContent, value: &Value) -> bool {
     said == *value
 }
 
-/// The work of [`has_data`], in bytes of the text times values inside of the value. More takes too long.
+/// The maximum work of [`has_data`]: bytes of text times the number of values. More would take too long.
 const WORK: usize = 1 << 28;
 
-/// Whether a text surely has all data of this value, each as often as the value has it. Many servers write a summary, and
-/// leave the data to the structure.
+/// Whether a text certainly contains all data of this value, as often as the value does. Many servers write only a
+/// summary as text, and put the data into the structured content.
 fn has_data(text: &str, value: &Value) -> bool {
     let mut data = HashMap::new();
     leaves(value, &mut data);
     let is_small = text.len().saturating_mul(data.len()) <= WORK;
     is_small
         && data.into_iter().all(|(written, times)| {
-            // A text of the message may be JSON itself, or plain.
+            // The text may contain the data as JSON or in plain form.
             let escaped = written.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
             let plain: Option<String> = escaped.and_then(|_| serde_json::from_str(&written).ok());
             let has = |words: &str| has_word(text, words).take(times).count() == times;
@@ -125,7 +125,7 @@ fn has_data(text: &str, value: &Value) -> bool {
         })
 }
 
-/// The JSON of what has no others inside of it, and how often a value has it.
+/// Collects the JSON of each value without inner values, and counts how often it occurs.
 fn leaves(value: &Value, found: &mut HashMap<String, usize>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| leaves(item, found)),
@@ -136,7 +136,7 @@ fn leaves(value: &Value, found: &mut HashMap<String, usize>) {
     }
 }
 
-/// The places of a text in which these words are no part of other words or numbers.
+/// The places in a text at which `words` stand alone, and not inside a longer word or number.
 fn has_word<'t>(text: &'t str, words: &'t str) -> impl Iterator<Item = usize> + 't {
     let joins = |letter: char| letter.is_alphanumeric() || letter == '_';
     let begins = words.chars().next().is_some_and(joins);
@@ -156,7 +156,7 @@ fn has_word<'t>(text: &'t str, words: &'t str) -> impl Iterator<Item = usize> + 
     })
 }
 
-/// Reads one part.
+/// Reads one part of a result.
 pub(super) fn part(block: &Value) -> ToolContent {
     if let Value::String(text) = block {
         return text.as_str().into();
@@ -177,14 +177,14 @@ pub(super) fn part(block: &Value) -> ToolContent {
         _ => match block.get("text") {
             Some(Value::String(text)) => text.as_str().into(),
             Some(Value::Null) => "".into(),
-            // Some servers put JSON in place of text.
+            // Some servers send JSON instead of text.
             Some(value) => ToolContent::Json(value.clone()),
             None => unknown(kind),
         },
     }
 }
 
-/// Reads a link to content that is not included. The title that people read is put before its description.
+/// Reads a link to content that the result does not include. The title is put before the description.
 fn link(block: &Value) -> Option<ToolContent> {
     let text = |name: &str| block.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     let uri = text("uri").filter(|uri| uri.len() <= ADDRESS)?;
@@ -202,7 +202,7 @@ fn link(block: &Value) -> Option<ToolContent> {
     Some(ToolContent::Link(link))
 }
 
-/// Reads the contents of a resource: text, or bytes in base64.
+/// Reads the content of a resource: text, or bytes in base64.
 pub(super) fn resource(resource: &Value) -> ToolContent {
     let text = |name: &str| resource.get(name).and_then(Value::as_str);
     let uri = text("uri").filter(|uri| !uri.is_empty() && uri.len() <= ADDRESS);
@@ -237,8 +237,7 @@ fn picture_at(mime: &str, data: &str, uri: Option<&str>) -> ToolContent {
     file("a picture", mime, data, uri)
 }
 
-/// Reads a file from its base64; its media type decides what kind of part it becomes. Some servers break the base64
-/// into lines.
+/// Reads a file in base64. Its media type decides what kind of part it becomes. Some servers break base64 into lines.
 fn file(what: &str, mime: &str, data: &str, uri: Option<&str>) -> ToolContent {
     let data: String = match data.contains(|c: char| c.is_ascii_whitespace()) {
         true => data.chars().filter(|c| !c.is_ascii_whitespace()).collect(),

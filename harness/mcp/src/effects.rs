@@ -1,5 +1,5 @@
-//! The side effects of a server's tools: those that the program sets, and those that the server's hints mean if the
-//! program trusts them.
+//! The side effects of a server's tools: set by the program, or taken from the server's hints if the program trusts
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,17 @@ use serde_json::Value;
 
 use harness_core::tool::{SideEffect, SideEffects};
 
-/// What the program has decided about a server's tools.
+/// The program's decisions about a server's tools.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EffectsTrust {
     /// Whether the server's hints are trusted.
     pub(super) hints: bool,
-    /// The side effects of single tools, by the server's names.
+    /// The side effects that the program has set, by the server's names of the tools.
     pub(super) tools: BTreeMap<String, SideEffects>,
 }
 
 impl EffectsTrust {
-    /// The side effects of a tool with this name and these annotations, and whether a call of it may be repeated.
+    /// The side effects of a tool with these annotations, and whether its calls may be repeated.
     pub(super) fn of(&self, tool: &str, annotations: Option<&Value>) -> (SideEffects, bool) {
         if let Some(effects) = self.tools.get(tool) {
             return (*effects, false);
@@ -29,8 +29,8 @@ impl EffectsTrust {
     }
 }
 
-/// The hints as side effects. For hints that are absent or not a boolean the defaults of the specification apply:
-/// not read-only, destructive, open to the world, not idempotent
+/// Reads hints as side effects, and whether calls may be repeated. A missing or invalid hint has the default of the
+/// specification: not read-only, destructive, open to the world, not idempotent
 /// (<https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations>).
 fn hinted(annotations: Option<&Value>) -> (SideEffects, bool) {
     let hint = |name| annotations?.get(name)?.as_bool();

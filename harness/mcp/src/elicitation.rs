@@ -1,4 +1,5 @@
-//! Lets a server ask a person: one question at a time, while a call runs, and only a limited number of times.
+//! Passes questions of a server to a person: one at a time, only while a call runs, and only a limited number for each
+//! call.
 
 use std::{collections::BTreeMap, fmt, pin::Pin, sync::Arc};
 
@@ -8,16 +9,16 @@ use tokio::sync::{Mutex, watch};
 
 use harness_core::unwind::Shielded;
 
-/// The highest number of questions to a person for one call.
+/// The maximum number of questions to a person for one call.
 pub(super) const QUESTIONS: usize = 8;
 
-/// A form that a server wants a person to fill in: see [`on_elicitation`](super::McpServerBuilder::on_elicitation).
+/// A form that a server asks a person to fill in: see [`on_elicitation`](super::McpServerBuilder::on_elicitation).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct McpElicitation {
     /// The name that the program gave to the server.
     pub server: String,
-    /// The question, in the server's own words.
+    /// The server's text for the person.
     pub message: String,
     /// JSON Schema of the values to fill in: an object whose properties are strings, numbers, booleans and choices.
     pub schema: Value,
@@ -27,32 +28,32 @@ pub struct McpElicitation {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum McpElicitationAnswer {
-    /// The form, filled in.
+    /// The values of the filled-in form.
     Accept(Map<String, Value>),
-    /// The person declined to give the values.
+    /// The person does not give the values.
     Decline,
-    /// The person cancelled the question.
+    /// The person closed the form without an answer.
     Cancel,
-    /// The answer is given later, perhaps to another process. If the server has ended the call with its question
-    /// (`input_required`), the call waits and the run ends as `Outcome::Waiting`; give
-    /// the object that the form describes by `OpenCall::answered`, or `null` to
-    /// decline. A server that waits for the answer while the call runs is told that the question was cancelled.
+    /// The answer will be given later, perhaps in another process. If the server has ended the call with the question
+    /// (`input_required`), the call waits, and the run ends as `Outcome::Waiting`. Give the answer with
+    /// `OpenCall::answered`: the object that the form describes, or `null` to decline. If the server waits for the
+    /// answer while the call runs, the question is cancelled.
     Later,
 }
 
-/// The outcome of a question.
+/// The outcome of a question to a person.
 pub(super) enum ElicitationOutcome {
     Now(ElicitResult),
-    /// The answer to this form is given later.
+    /// The answer to this form will be given later.
     Later(McpElicitation),
 }
 
-/// The program's function that asks a person.
+/// The function of the program that asks a person.
 pub(super) type OnElicitation = dyn Fn(McpElicitation) -> Pin<Box<dyn Future<Output = McpElicitationAnswer> + Send>>
     + Send
     + Sync;
 
-/// The person that a server may ask, if the program has given a function for it.
+/// Passes a server's questions to the program's function, if there is one.
 #[derive(Clone)]
 pub(super) struct ElicitationHandler {
     server: String,
@@ -61,12 +62,12 @@ pub(super) struct ElicitationHandler {
 }
 
 struct ElicitationState {
-    /// Held while the person is asked.
+    /// Locked while a person is asked.
     turn: Mutex<()>,
     calls: watch::Sender<ElicitationCounts>,
 }
 
-/// The running calls of one server, each with the number of its questions.
+/// The running calls of one server, each with the number of its questions so far.
 #[derive(Default)]
 struct ElicitationCounts {
     running: BTreeMap<u64, usize>,
@@ -74,8 +75,8 @@ struct ElicitationCounts {
 }
 
 impl ElicitationCounts {
-    /// Counts a question for this call, or for the call with the fewest questions if the server does not say for which call
-    /// it asks. Returns whether the question may be asked.
+    /// Counts a question for this call. Without a call, it counts for the running call with the fewest questions.
+    /// Returns whether the question may be asked.
     fn count(&mut self, call: Option<u64>) -> bool {
         let asked = match call {
             Some(call) => self.running.get_mut(&call),
@@ -101,12 +102,12 @@ impl ElicitationHandler {
         Self { server: server.to_owned(), on_elicitation, asked: Arc::new(asked) }
     }
 
-    /// Whether a person can be asked.
+    /// Whether the program has a function for questions.
     pub(super) fn is_available(&self) -> bool {
         self.on_elicitation.is_some()
     }
 
-    /// Lets the server ask until the returned value is dropped.
+    /// Registers a running call. The server may ask until the returned value is dropped.
     pub(super) fn enter_call(&self) -> ElicitingCall {
         let mut call = 0;
         self.asked.calls.send_modify(|calls| {
@@ -117,7 +118,7 @@ impl ElicitationHandler {
         ElicitingCall { asked: Arc::clone(&self.asked), call }
     }
 
-    /// The answer of the person while a call runs: an answer that would come later is a cancellation.
+    /// The answer to a question for a call that goes on running. An answer that would come later is a cancellation.
     pub(super) async fn answer(&self, request: ElicitRequestParams) -> ElicitResult {
         match self.ask(request, None).await {
             ElicitationOutcome::Now(answer) => answer,
@@ -125,9 +126,9 @@ impl ElicitationHandler {
         }
     }
 
-    /// The answer of the person to a question of this call, if the call is known. It is a refusal if no person can be
-    /// asked or the person has been asked often enough. It is a cancellation if the calls of the question have ended,
-    /// or if the program's function panics.
+    /// Asks the person, for the call `running` if it is known. The result is a refusal if no person can be asked, or if
+    /// the call already had the maximum number of questions. It is a cancellation if the calls have ended meanwhile, or
+    /// if the program's function panics.
     pub(super) async fn ask(
         &self,
         request: ElicitRequestParams,
@@ -160,7 +161,7 @@ impl ElicitationHandler {
         };
         let answer = tokio::select! {
             answer = asking => answer,
-            // It fails only without a sender, and this value holds one.
+            // `wait_for` fails only without a sender, and this value holds the sender.
             _ = calls.wait_for(|calls| calls.running.is_empty()) => Ok(McpElicitationAnswer::Cancel),
         };
         ElicitationOutcome::Now(match answer {
@@ -174,24 +175,24 @@ impl ElicitationHandler {
     }
 }
 
-/// The message to the server for a form that was filled in.
+/// The response to the server for a filled-in form.
 pub(super) fn accepted(filled: Map<String, Value>) -> ElicitResult {
     ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(filled))
 }
 
-/// A running call, for which the server may ask as long as this value exists.
+/// A running call. The server may ask questions for it until this value is dropped.
 pub(super) struct ElicitingCall {
     asked: Arc<ElicitationState>,
     call: u64,
 }
 
 impl ElicitingCall {
-    /// How many questions were asked for the call.
+    /// The number of questions asked for the call.
     pub(super) fn questions(&self) -> usize {
         self.asked.calls.borrow().running.get(&self.call).copied().unwrap_or_default()
     }
 
-    /// Sets how many questions were asked for the call before it went on.
+    /// Sets the number of questions that were asked for the call before it was continued.
     pub(super) fn set_questions(&self, questions: usize) {
         self.asked.calls.send_modify(|calls| {
             calls.running.insert(self.call, questions);

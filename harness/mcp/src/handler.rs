@@ -1,4 +1,4 @@
-//! Handles what a server may send by itself: progress, changes of its tools, and questions to a person.
+//! Handles the messages that a server sends by itself: progress, changes of its tools, and questions to a person.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -23,10 +23,10 @@ use rmcp::{
     service::{NotificationContext, RequestContext},
 };
 
-/// The number of reports that are kept for calls that do not know their own token yet.
+/// The maximum number of progress reports kept for calls that are not yet registered with their token.
 const EARLY: usize = 64;
 
-/// The longest message, in bytes, of such a report; a longer one is left out.
+/// The maximum length, in bytes, of the message of a kept report. A longer message is left out.
 const EARLY_BYTES: usize = 4096;
 
 /// The calls that receive progress reports.
@@ -36,7 +36,7 @@ pub(super) struct ProgressListeners(Arc<Mutex<ProgressState>>);
 #[derive(Default)]
 struct ProgressState {
     calls: HashMap<ProgressToken, (f64, Progress)>,
-    /// Reports that came before their calls knew their tokens.
+    /// Reports that arrived before their calls were registered.
     early: VecDeque<ProgressNotificationParam>,
 }
 
@@ -60,18 +60,18 @@ impl ProgressListeners {
             if all.early.len() == EARLY {
                 all.early.pop_front();
             }
-            // It is not cut, since half a secret would not be recognized.
+            // A long message is left out and not cut, because half a secret would not be recognized.
             let small = |message: &String| message.len() <= EARLY_BYTES;
             report.message = report.message.filter(small);
             all.early.push_back(report);
             return;
         };
-        // Each report is handled in a task of its own, so an older one can come later and is ignored. NaN is
-        // ignored too.
+        // Each report is handled in a task of its own, so an older report may arrive later. Older reports and NaN are
+        // ignored.
         if report.progress > *last {
             *last = report.progress;
             let progress = progress.clone();
-            // The program's watcher is called without the lock.
+            // The program's function is called without the lock.
             drop(all);
             progress.report(words(&report));
         }
@@ -85,7 +85,7 @@ fn words(report: &ProgressNotificationParam) -> String {
     format!("{progress}{total}{message}")
 }
 
-/// A call receives reports as long as this value exists.
+/// The call receives progress reports until this value is dropped.
 pub(super) struct ProgressSubscription {
     reports: ProgressListeners,
     token: ProgressToken,
@@ -100,17 +100,17 @@ impl Drop for ProgressSubscription {
     }
 }
 
-/// Receives what one server sends by itself.
+/// Handles the messages that one server sends by itself.
 #[derive(Clone)]
 pub(super) struct ServerEventHandler {
     pub(super) server: String,
     pub(super) reports: ProgressListeners,
-    /// Whether the server has said that its tools have changed. `changed` is for the program, which can list them
-    /// again; `stale` is for this session, which does so before the next call.
+    /// Whether the server has announced a change of its tools. `changed` is for the program, which can list the tools
+    /// again. `stale` is for this session, which lists them again before the next call.
     pub(super) changed: Arc<AtomicBool>,
     pub(super) stale: Arc<AtomicBool>,
     pub(super) elicitation: ElicitationHandler,
-    /// What the model must not read in what the server says.
+    /// The secrets to remove from the server's messages before the model reads them.
     pub(super) secrets: KnownSecrets,
 }
 
@@ -121,7 +121,7 @@ impl fmt::Debug for ServerEventHandler {
 }
 
 impl ServerEventHandler {
-    /// Notes that the server has said that its tools have changed.
+    /// Records that the server has announced a change of its tools.
     pub(super) fn tools_changed(&self) {
         self.changed.store(true, Ordering::Relaxed);
         self.stale.store(true, Ordering::Relaxed);
@@ -151,7 +151,7 @@ impl ClientHandler for ServerEventHandler {
         self.tools_changed();
     }
 
-    // A capability that was not declared must be refused: without this, the answer would be an empty list.
+    // A capability that was not declared must be refused. The default implementation would return an empty list.
     #[expect(deprecated, reason = "servers ask for it still")]
     async fn list_roots(
         &self,

@@ -1,4 +1,4 @@
-//! A server at an address: an HTTP client that sends nothing twice and follows no redirect.
+//! A server at a URL: the HTTP client sends each request once and follows no redirect.
 
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
@@ -21,17 +21,18 @@ use harness_core::{
     http_client, tls,
 };
 
-/// The time limit for connecting.
+/// The time limit for opening a connection.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// How often a broken stream is resumed, by asking for the events after the last one, never by sending a call
-/// again.
+/// The maximum number of times that a broken stream is resumed, by requesting the events after the last one. The call
+/// itself is never sent again.
 const STREAMS: usize = 5;
 
-/// How many requests wait for the beginning of their answers at the same time. Further ones wait before they are sent.
+/// The maximum number of requests that wait for the headers of their responses. Further requests wait before they are
+/// sent.
 const REQUESTS: usize = 256;
 
-/// The address of a server, and the headers of each request.
+/// The URL of a server, and the headers of each request.
 #[derive(Clone)]
 pub(super) struct ServerAddress {
     pub(super) url: String,
@@ -39,7 +40,7 @@ pub(super) struct ServerAddress {
     pub(super) authorization: Option<Arc<Authorization>>,
 }
 
-/// Without the values of headers, and without secret parts of the address.
+/// Omits the values of headers and the secret parts of the URL.
 impl fmt::Debug for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
@@ -51,7 +52,7 @@ impl fmt::Debug for ServerAddress {
 }
 
 impl ServerAddress {
-    /// The address without user, password and query.
+    /// The URL without user, password, query and fragment, for errors.
     pub(super) fn shown(&self) -> String {
         let Ok(mut url) = Url::parse(&self.url) else { return "the address".to_owned() };
         let _ = url.set_username("");
@@ -61,23 +62,23 @@ impl ServerAddress {
         url.into()
     }
 
-    /// The proxy that requests to it go through, for errors.
+    /// Names the proxy for requests to this server, for errors; empty without a proxy.
     pub(super) fn through_proxy(&self) -> String {
         Url::parse(&self.url).map(|url| http_client::through_proxy(&url)).unwrap_or_default()
     }
 
-    /// What no error may show: the values of headers, and secret parts of the address.
+    /// The secrets to remove from errors: the values of headers, and the secret parts of the URL.
     pub(super) fn secrets(&self) -> Vec<String> {
         let mut secrets: Vec<String> =
             self.headers.iter().map(|(_, value)| value.clone()).collect();
         if let Ok(url) = Url::parse(&self.url) {
             let written = [url.username(), url.password().unwrap_or_default()];
             let decoded = written.map(decoded);
-            // They are sent as a header.
+            // User and password are sent as a header in this form.
             let both = decoded.join(":");
             secrets.extend([STANDARD.encode(&both), both]);
             secrets.extend(written.map(str::to_owned).into_iter().chain(decoded));
-            // Both as they are written, which is how errors show them, and decoded.
+            // Each value is added as it is written, which is how errors show it, and decoded.
             let written = url.query().into_iter().flat_map(|query| query.split('&'));
             secrets.extend(
                 written
@@ -105,11 +106,10 @@ impl ServerAddress {
         Ok(headers)
     }
 
-    /// Sets up the transport to the server, with what is seen in the answers.
-    /// Nothing is sent yet.
+    /// Sets up the transport to the server, and the state that is learned from its responses. Nothing is sent yet.
     ///
     /// # Errors
-    /// Fails if the address or a header cannot be used.
+    /// Fails if the URL or a header is not valid.
     pub(super) fn transport(
         &self,
     ) -> Result<(StreamableHttpClientTransport<McpHttpClient>, Arc<SessionState>), Error> {
@@ -134,7 +134,7 @@ impl ServerAddress {
     }
 }
 
-/// A part of an address, percent-decoded.
+/// Decodes percent-encoding.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -149,14 +149,14 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Creates a client whose requests are never sent twice.
+/// An HTTP client that never repeats a request.
 pub(super) fn client() -> Result<Client, Error> {
     let unusable =
         |err| Error::new(ErrorKind::Configuration, "the HTTP client cannot be set up").because(err);
     let mut tls = tls::shared()?;
     tls.alpn_protocols = vec!["http/1.1".into()];
     http_client::builder(CONNECT, tls)
-        // A kept-alive connection may end at the moment in which a call is written to it.
+        // An idle connection may be closed by the server at the moment at which a call is written to it.
         .pool_max_idle_per_host(0)
         .build()
         .map_err(unusable)

@@ -1,5 +1,5 @@
-//! The HTTP client below the protocol: it adds the token to each request, sends each request once, and decides which HTTP
-//! answers end a request or the session.
+//! The HTTP client below the protocol: it adds the token to each request, sends each request once, and decides which
+//! HTTP responses end a request or the session.
 
 use std::{
     collections::VecDeque,
@@ -45,62 +45,62 @@ use super::{
     stdout_filter::{self, VALUES},
 };
 
-/// The shortest wait, in milliseconds, before a stream that has ended is requested again, even if the server asks for a
-/// shorter one.
+/// The minimum wait, in milliseconds, before an ended stream is requested again, even if the server asks for a shorter
+/// wait.
 const REST: u64 = 500;
 
-/// The time from which on a stream counts as one that did not end at once. Each stream in a row that ends sooner makes
-/// the wait before the next request longer.
+/// A stream that was open for this time did not end at once. Each stream in a row that ended sooner increases the wait
+/// before the next one.
 const LONG_LIVED: Duration = Duration::from_secs(30);
 
-/// The number of names that are kept of a list of tools.
+/// The maximum number of tool names that are kept of one list.
 const LISTED: usize = 4096;
 
-/// The number of answers to requests of the server that are sent at the same time. Others are dropped, since a server may
-/// ask without end.
+/// The maximum number of responses to the server's requests that are sent at the same time. Further responses are
+/// dropped, because a server may send requests without end.
 const ANSWERS: usize = 64;
 
-/// How long such an answer, or a message that a call is stopped, is sent.
+/// The time limit for sending such a response, or the notification that a call is cancelled.
 const TELLING: Duration = Duration::from_secs(10);
 
-/// How many streams remember the id of their last event, and the maximum length of such an id in bytes.
+/// The maximum number of streams whose last event id is kept, and (`EVENT`) the maximum length of such an id in bytes.
 const LAST: usize = 256;
 const EVENT: usize = 4096;
 
-/// A client whose requests are authorized, if the program has set an authorization.
+/// An HTTP client that adds the token to its requests, if the program has set an authorization.
 #[derive(Clone)]
 pub(super) struct McpHttpClient {
     client: Client,
     authorization: Option<Arc<Authorization>>,
     session_state: Arc<SessionState>,
-    /// The places of answers to the server that are sent.
+    /// Limits the responses to the server that are being sent.
     answers: Arc<Semaphore>,
 }
 
-/// What the answers of a server have shown: whether its session has expired, the tools that it has listed, and the events
-/// after which its streams can be resumed.
+/// What was learned from a server's responses: whether its session has expired, the tools that it has listed, and the
+/// events after which its streams can be resumed.
 #[derive(Default)]
 pub(super) struct SessionState {
-    /// Whether the server does not know the session any more.
+    /// Whether the server no longer knows the session.
     is_expired: AtomicBool,
-    /// The number of requests that run.
+    /// The number of running requests.
     running: AtomicUsize,
-    /// The names of the tools that it has listed. The protocol's own code drops some of them.
+    /// The names of the listed tools. The SDK drops some tools from a list.
     listed: Mutex<Vec<String>>,
-    /// Of each stream that may be resumed, the last event with an id.
+    /// For each stream that may be resumed, the last event with an id.
     last: Mutex<VecDeque<LastEvent>>,
     empty: Mutex<VecDeque<EmptyStreams>>,
-    /// Why the server has refused the message that ends the beginning of a session.
+    /// Why the server has refused the message that completes the start of a session.
     refusal: Mutex<Option<String>>,
     /// Cancelled when the session ends.
     ended: CancellationToken,
 }
 
-/// The streams for one request, or for none, that have ended without a message.
+/// Counts the streams in a row that ended without a message, for one request or for the general stream.
 struct EmptyStreams {
     request: Option<RequestId>,
     times: u32,
-    /// When the last one began.
+    /// When the last of these streams began.
     begun: Instant,
 }
 
@@ -114,7 +114,7 @@ impl SessionState {
         self.is_expired.load(Ordering::Relaxed)
     }
 
-    /// The names of the tools that were listed since this was asked last.
+    /// The names of the tools listed since the last call of this function.
     pub(super) fn take_listed(&self) -> Vec<String> {
         std::mem::take(&mut *self.listed.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -124,23 +124,23 @@ impl SessionState {
         self.refusal.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The session has ended: nothing more is told.
+    /// Marks the session as ended. Nothing more is sent for it.
     pub(super) fn stop(&self) {
         self.ended.cancel();
     }
 
-    /// A request is sent.
+    /// Counts a request that is being sent.
     pub(super) fn begin(&self) {
         self.running.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A request is not waited for any more.
+    /// Counts a request as ended, because its answer came or nobody waits for it.
     pub(super) fn end(&self) {
         self.running.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Notes that the server may not know the session any more, which the refusal of one request does not say for sure: not
-    /// while others run in it.
+    /// Records that the session may have expired. The refusal of one request is no proof, so nothing is recorded while
+    /// other requests run in the session.
     fn expire(&self, request: &RequestInfo) {
         if self.running.load(Ordering::Relaxed) <= usize::from(request.id.is_some()) {
             self.is_expired.store(true, Ordering::Relaxed);
@@ -151,7 +151,7 @@ impl SessionState {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the last event of the stream that answers this request.
+    /// Records the last event of the stream that answers this request.
     fn note_event(&self, request: &RequestInfo, event: &str) {
         let mut last = self.last();
         last.retain(|last| last.request.id != request.id);
@@ -167,8 +167,8 @@ impl SessionState {
         self.empty.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A stream for this request is requested: how long to wait before, beside the time that the SDK waits. A server
-    /// that ends each stream at once would be asked each second for as long as the session or the call lasts.
+    /// The wait before the next stream for this request, in addition to the SDK's wait. Without it, a server that ends
+    /// each stream at once would get a request each second for as long as the session or the call lasts.
     fn rest(&self, request: Option<&RequestId>) -> Duration {
         let mut empty = self.empty();
         let now = Instant::now();
@@ -177,7 +177,7 @@ impl SessionState {
             Some(before) if now - before.begun < LONG_LIVED => before.times.saturating_add(1),
             _ => 0,
         };
-        // A call waits for its answer, so the rest of its stream is asked for more often.
+        // A call waits for its answer, so its stream is requested again sooner than the general stream.
         let most = if request.is_some() { 3 } else { 5 };
         let wait = Duration::from_secs((1 << times.min(most)) - 1);
         if empty.len() == LAST {
@@ -187,18 +187,19 @@ impl SessionState {
         wait
     }
 
-    /// A message has come on a stream for this request.
+    /// Records that a stream for this request has brought a message.
     fn spoke(&self, request: Option<&RequestId>) {
         self.empty().retain(|it| it.request.as_ref() != request);
     }
 
-    /// Notes that no stream answers this request any more.
+    /// Forgets the streams of this request.
     pub(super) fn is_over(&self, request: &RequestId) {
         self.spoke(Some(request));
         self.last().retain(|last| last.request.id.as_ref() != Some(request));
     }
 
-    /// The request that is answered by the stream with this event: none if several streams have such an event.
+    /// The request that is answered by the stream with this event; `None` if several streams have an event with this
+    /// id.
     fn resumed(&self, event: &str) -> Option<RequestInfo> {
         let last = self.last();
         let mut found = last.iter().filter(|last| last.event == event);
@@ -227,7 +228,7 @@ impl McpHttpClient {
         Arc::clone(&self.session_state)
     }
 
-    /// The answer to a request. It is an error if the HTTP exchange has ended without an answer to this request.
+    /// The answer to a request. Fails if the HTTP response ended without an answer to this request.
     fn answer(
         &self,
         request: &RequestInfo,
@@ -242,7 +243,7 @@ impl McpHttpClient {
             }
         };
         match answer {
-            // The HTTP answer to this request is an error with another id, or without one.
+            // The response is an error with another id, or without an id.
             Ok(Json(Error(err), session)) if !request.is(err.id.as_ref()) => {
                 if request.begins {
                     return Ok(Json(
@@ -265,7 +266,7 @@ impl McpHttpClient {
             Ok(Json(Response(other), _)) if !request.is(Some(&other.id)) => {
                 Err(HttpError::UnexpectedServerResponse("the answer to another request".into()))
             }
-            // The HTTP answer is over, so the answer to the request does not come.
+            // The response is complete, so the answer to the request will not come.
             Ok(Json(other, _)) if request.id.is_some() && !is_answer(&other) => {
                 Err(HttpError::UnexpectedServerResponse("no answer, but another message".into()))
             }
@@ -293,7 +294,7 @@ impl McpHttpClient {
         }
     }
 
-    /// The events that answer a request, as the protocol can read them.
+    /// The events that answer a request, in a form that the protocol's code can read.
     fn readable_events(&self, request: &RequestInfo, stream: BoxedSseResponse) -> BoxedSseResponse {
         let kind = match request {
             RequestInfo { begins: true, .. } => RequestKind::Session,
@@ -337,7 +338,7 @@ impl McpHttpClient {
                             seen.is_over(id);
                         }
                         let read = read.map(|data| event.clone().data(data));
-                        // An event without data still carries the id from which the stream can be resumed.
+                        // An event without data still has the id from which the stream can be resumed.
                         [event.clone()].into_iter().chain(read).map(Ok).collect()
                     }
                     None => vec![Ok(event)],
@@ -349,7 +350,7 @@ impl McpHttpClient {
         events.boxed()
     }
 
-    /// Sends a message that needs no answer, and does not wait for the server: a slow one does not delay other messages.
+    /// Sends a message that gets no answer, in a task of its own, so that a slow server does not delay other messages.
     fn tell(&self, post: PostRequest) {
         let is_cancelled = is_cancellation(&post.message);
         let place = Arc::clone(&self.answers).try_acquire_owned();
@@ -389,7 +390,7 @@ impl McpHttpClient {
         self.noted(token, answer)
     }
 
-    /// The answer, after the authorization was told if the server has refused this token.
+    /// Passes the result on. If the server has refused this token, the authorization is notified first.
     fn noted<T>(
         &self,
         token: Option<String>,
@@ -405,7 +406,7 @@ impl McpHttpClient {
                 authorization.refused(403, &err.www_authenticate_header, token.as_deref());
                 Err(HttpError::InsufficientScope(err))
             }
-            // Without the header that says what is wanted.
+            // The refusal has no header that says what is required.
             Err(HttpError::UnexpectedServerResponse(text)) if text.starts_with("HTTP 401") => {
                 authorization.refused(401, "", token.as_deref());
                 Err(HttpError::AuthRequired(AuthRequiredError::new(String::new())))
@@ -414,21 +415,21 @@ impl McpHttpClient {
         }
     }
 
-    /// The token of this server, renewed if it is old.
+    /// The token for this server, renewed before if it is about to expire.
     async fn token(&self, uri: &str) -> Option<String> {
         self.authorization.as_ref()?.token(uri).await
     }
 }
 
-/// The parts of a request that its answer is compared with.
+/// The parts of a request with which its answer is compared.
 #[derive(Clone)]
 struct RequestInfo {
-    /// `None` for a message that has no answer.
+    /// `None` for a message that gets no answer.
     id: Option<RequestId>,
-    /// Whether it is the first request of a session, or of a connection without sessions.
+    /// Whether this is the first request of a session, or of a connection without sessions.
     begins: bool,
     has_session: bool,
-    /// Whether it asks for the tools.
+    /// Whether the request lists the tools.
     lists: bool,
 }
 
@@ -445,14 +446,14 @@ impl RequestInfo {
         Self { id: Some(request.id.clone()), begins, has_session, lists }
     }
 
-    /// Whether an answer with this id belongs to the request. Some servers return a number as a text.
+    /// Whether an answer with this id belongs to the request. Some servers return a numeric id as text.
     fn is(&self, id: Option<&RequestId>) -> bool {
         let Some(own) = &self.id else { return true };
         id.is_some_and(|id| id.to_string() == own.to_string())
     }
 }
 
-/// Takes the words of an event out of it, if they are meant as a message.
+/// Takes the data out of an event, if the event is a message and not blank.
 fn words(event: &mut Sse) -> Option<String> {
     let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
     let is_blank = event.data.as_ref().is_none_or(|data| data.trim().is_empty());
@@ -468,7 +469,8 @@ fn is_answer(message: &ServerJsonRpcMessage) -> bool {
     matches!(message, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))
 }
 
-/// Whether an error with the id of the request says that the session is unknown. No code means only this.
+/// Whether an error with the id of the request means that the session is unknown. The code alone is ambiguous, so the
+/// text counts too.
 fn is_session_unknown(err: &ErrorData) -> bool {
     let codes = [ErrorCode(-32_000), ErrorCode(-32_001), ErrorCode::INVALID_REQUEST];
     codes.contains(&err.code) && err.message.to_ascii_lowercase().contains("session")
@@ -588,7 +590,8 @@ impl StreamableHttpClient for McpHttpClient {
 }
 
 impl McpHttpClient {
-    /// The end of a request whose stream the server does not continue. Other failures are tried again.
+    /// Ends a request whose stream the server refuses to continue. Other failures are returned, and the SDK tries
+    /// again.
     fn refused(&self, id: &RequestId, failed: HttpError) -> Result<BoxedSseResponse, HttpError> {
         let why = match &failed {
             HttpError::AuthRequired(_) => "HTTP 401",
@@ -596,7 +599,7 @@ impl McpHttpClient {
             HttpError::UnexpectedServerResponse(text) if text.starts_with("HTTP 4") => text,
             _ => return Err(failed),
         };
-        // The stream before this one may still be open there.
+        // With these statuses, the server may still hold the previous stream, so the SDK tries again.
         if ["HTTP 408", "HTTP 409", "HTTP 425"].iter().any(|again| why.starts_with(again)) {
             return Err(failed);
         }
@@ -608,7 +611,7 @@ impl McpHttpClient {
     }
 }
 
-/// Whether the request is of a version without GET, in which no stream is resumed.
+/// Whether the request uses a version without GET, in which no stream can be resumed.
 ///
 /// Source: <https://modelcontextprotocol.io/specification/2026-07-28/changelog>.
 fn is_newer(headers: &RequestHeaders) -> bool {
@@ -616,8 +619,8 @@ fn is_newer(headers: &RequestHeaders) -> bool {
     version.is_some_and(|version| version == ProtocolVersion::V_2026_07_28.as_str())
 }
 
-/// A stream that is not resumed too early. In the newer version it is not resumed at all, because a stream is only resumed
-/// after an event with an id.
+/// A stream that is resumed only after a minimum wait. In the newer version no stream is resumed: the ids are removed,
+/// and without an id the SDK does not resume.
 fn rested(stream: BoxedSseResponse, is_newer: bool) -> BoxedSseResponse {
     let rested = stream.map(move |event| {
         event.map(|mut event| {
@@ -636,7 +639,7 @@ mod tests {
 
     use super::{super::http::client, *};
 
-    /// Status 404 says that the session is unknown, also while other requests run in it.
+    /// Status 404 means that the session is unknown, even while other requests run in the session.
     #[tokio::test]
     async fn a_stream_that_is_not_found_ends_its_session() {
         for (status, is_expired) in [("404 Not Found", true), ("400 Bad Request", false)] {
@@ -651,7 +654,7 @@ mod tests {
         }
     }
 
-    /// The id and the wait that are left of an event.
+    /// The id and the wait that remain of an event.
     async fn read(id: &str, retry: Option<u64>, is_newer: bool) -> (Option<String>, Option<u64>) {
         let stream: BoxedSseResponse = stream::iter([Ok(Default::default())]).boxed();
         let id = id.to_owned();
@@ -692,7 +695,7 @@ mod tests {
         let short = Duration::from_secs(1);
         assert_eq!(waits(&session_state, None, short).await, [0, 1, 3, 7, 15, 31, 31]);
         assert_eq!(waits(&session_state, Some(&call), short).await, [0, 1, 3, 7, 7, 7, 7]);
-        // After a message, and after a stream that was open for long, it begins anew.
+        // After a message, or after a stream that was open for long, the waits begin again at zero.
         session_state.spoke(Some(&call));
         assert_eq!(session_state.rest(Some(&call)), Duration::ZERO);
         assert_eq!(waits(&session_state, None, LONG_LIVED).await, [0; 7]);

@@ -1,4 +1,4 @@
-//! Hides the keys and tokens of a connection in what its server says, before a model reads it.
+//! Removes the keys and tokens of a connection from the server's messages, before a model reads them.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -8,11 +8,11 @@ use serde_json::Value;
 use super::{oauth::Authorization, server_connection::ServerEndpoint};
 use harness_core::secret::{Secrets, is_secret_name, is_telling};
 
-/// The secrets of a connection. Those that are named as secrets count here, unlike in errors: a result is the
-/// answer that the model works with, and must not lose words such as `production`.
+/// The secrets of a connection. Unlike in errors, only values whose names mark them as secret are removed: a model
+/// works with the results, and must not lose words such as `production`.
 #[derive(Clone, Default)]
 pub(super) struct KnownSecrets {
-    /// What the program has set.
+    /// The secrets in the program's settings.
     set: Secrets,
     authorization: Option<Arc<Authorization>>,
 }
@@ -35,7 +35,7 @@ impl KnownSecrets {
         }
         named.retain(|(name, _)| is_secret_name(name));
         let values = named.iter().flat_map(|(_, value)| {
-            // The value is `Bearer`, then the key.
+            // The value may be `Bearer`, followed by the key.
             let key = value.trim().split_once(' ').map(|(_, key)| key.trim());
             [Some(value.trim()), key]
         });
@@ -43,7 +43,7 @@ impl KnownSecrets {
         Self { set: values.fold(Secrets::default(), Secrets::with), authorization }
     }
 
-    /// Hides them in all texts of an answer.
+    /// Replaces the secrets in all texts of an answer.
     pub(super) fn hide(&self, answer: &mut Value) {
         let secrets = match &self.authorization {
             Some(authorization) => self.set.clone().and(&authorization.secrets()),

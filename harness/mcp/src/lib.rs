@@ -1,7 +1,7 @@
 //! Tools over the [Model Context Protocol](https://modelcontextprotocol.io). With the feature `mcp`, a program uses
-//! servers: a server is a child process or an address, and each of its tools becomes a [`Tool`](harness_core::tool::Tool). With
-//! the feature `mcp-oauth`, a program is authorized to use such an address. With the feature `mcp-server`, a
-//! program serves its own tools to others.
+//! servers: a server is a child process or a URL, and each of its tools becomes a [`Tool`](harness_core::tool::Tool).
+//! With the feature `mcp-oauth`, a program can obtain authorization for a server at a URL. With the feature
+//! `mcp-server`, a program serves its own tools to MCP clients.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(
     clippy::unwrap_used,
@@ -88,11 +88,11 @@ pub use self::{
     version::McpVersion,
 };
 
-/// The member of `_meta` in the result of a call that says how the call has ended, if that is [`IN_DOUBT`]. The protocol has
-/// no word of its own for it.
+/// The member of `_meta` in the result of a call that says that the call is [`IN_DOUBT`]. The protocol itself cannot
+/// express this.
 #[cfg(any(feature = "client", feature = "server"))]
 const OUTCOME: &str = "harness/outcome";
 
-/// The call was stopped while it ran, or may still run.
+/// The call was stopped while it ran, and may still run or have taken effect.
 #[cfg(any(feature = "client", feature = "server"))]
 const IN_DOUBT: &str = "in_doubt";

@@ -1,28 +1,29 @@
-//! How much memory a JSON value needs: a few bytes of text may need a hundred.
+//! Estimates the memory that a JSON value needs: a few bytes of text may need a hundred bytes of memory.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 use serde_json::ser::Formatter;
 
-/// How many bytes of memory a member or an item of a JSON value needs beside its text.
+/// The memory of a member or an item of a JSON value, besides its text. Its length is the number of bytes.
 const NODE: [u8; 96] = [0; 96];
 
-/// How many bytes of memory an object needs beside its members: it has room for more of them.
+/// The memory of an object besides its members. Its length is the number of bytes: objects reserve room for more
+/// members.
 const OBJECT: [u8; 384] = [0; 384];
 
-/// The approximate number of bytes of memory that a value needs.
+/// The approximate memory of a value, in bytes.
 pub(super) fn of(value: &impl Serialize) -> usize {
     let mut size = ByteCounter(0);
     let mut weighing = serde_json::Serializer::with_formatter(&mut size, MemoryFormatter);
     match value.serialize(&mut weighing) {
         Ok(()) => size.0,
-        // What is no JSON is not kept.
+        // A value that cannot be written as JSON is not kept.
         Err(_) => usize::MAX,
     }
 }
 
-/// Writes each member and each item with the memory that it needs.
+/// Writes additional bytes for each member and item: as many as they need in memory.
 struct MemoryFormatter;
 
 impl Formatter for MemoryFormatter {
@@ -47,7 +48,7 @@ impl Formatter for MemoryFormatter {
     }
 }
 
-/// Counts bytes.
+/// A writer that counts bytes.
 struct ByteCounter(usize);
 
 impl Write for ByteCounter {

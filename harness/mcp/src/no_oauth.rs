@@ -1,8 +1,8 @@
-//! Replaces OAuth in a program without the feature `mcp-oauth`: there is no authorization.
+//! Stands in for OAuth in a program without the feature `mcp-oauth`: an authorization never exists.
 
 use harness_core::{error::ErrorKind, secret::Secrets};
 
-/// A type without values: there is no authorization.
+/// A type without values, because an authorization never exists.
 pub(super) enum NoAuthorization {}
 
 pub(super) use self::NoAuthorization as Authorization;

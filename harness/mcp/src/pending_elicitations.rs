@@ -1,4 +1,4 @@
-//! The questions that a server asks before it runs a call, and how they are kept until they are answered.
+//! The questions that a server asks before it runs a call, stored until they are answered.
 
 use harness_schema::SchemaChecker;
 use rmcp::model::{
@@ -13,21 +13,20 @@ use super::elicitation::{
 };
 use harness_core::tool::ToolError;
 
-/// The questions of a server, and the answers so far: the token of a call that waits.
+/// The questions of a server and the answers so far. This is the stored token of a waiting call.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct PendingElicitations {
-    /// A hash of the server's description of the tool. If the server changes the description, the answers no longer
-    /// count.
+    /// A hash of the server's definition of the tool. If the server changes the definition, the answers are discarded.
     definition: String,
-    /// How often the server has asked, this time included.
+    /// How often the server has asked for input, including this time.
     pub(super) rounds: usize,
-    /// How many of the call's questions a person was asked so far.
+    /// How many questions a person was asked for the call so far.
     #[serde(default)]
     questions: usize,
-    /// The state that the server wants back.
+    /// The state that the server requires back.
     state: Option<String>,
     given: InputResponses,
-    /// The questions without an answer, in order, each with the key of its answer.
+    /// The unanswered questions, in order, each with the key of its answer.
     open: Vec<(String, ElicitRequestParams)>,
 }
 
@@ -54,11 +53,11 @@ impl PendingElicitations {
         Ok(Self { definition, rounds, questions: 0, state: wanted.request_state, given, open })
     }
 
-    /// Reads a token that was kept, and adds the answer to the first question. `None` if the tool is now described
-    /// differently: the call is then sent as if nothing had been asked.
+    /// Reads a stored token, and adds the answer to the first question. `None` if the definition of the tool has
+    /// changed: the call is then sent as if nothing had been asked.
     ///
     /// # Errors
-    /// Asks once more if the answer does not fit the form, and fails if the token is not from a tool of a server.
+    /// Asks again if the answer does not fit the form. Fails if the token does not belong to a tool of a server.
     pub(super) fn with_answer(
         definition: &str,
         token: &Value,
@@ -90,16 +89,16 @@ impl PendingElicitations {
         self.given.insert(key, serde_json::to_value(response).unwrap_or_default());
     }
 
-    /// Counts the questions that were asked before for the call, which now goes on.
+    /// Restores the number of questions that were asked for the call before it was continued.
     pub(super) fn restore_count(&self, running: &ElicitingCall) {
-        // A token without this number has at least the answers.
+        // Tokens of earlier versions lack this number, but contain the answers.
         running.set_questions(self.questions.max(self.given.len()));
     }
 
-    /// Asks the person the questions that have no answer yet.
+    /// Asks the person the unanswered questions, in order.
     ///
     /// # Errors
-    /// Fails with a question for the run if the person answers later.
+    /// Fails with a question for the run if the person will answer later.
     pub(super) async fn ask(
         mut self,
         elicitation: &ElicitationHandler,
@@ -137,7 +136,7 @@ fn form(question: &ElicitRequestParams) -> McpElicitation {
     McpElicitation { server: String::new(), message, schema }
 }
 
-/// An answer in the form of the protocol, or why it does not fit.
+/// Converts an answer into the protocol's format. Fails with the reason if it does not fit the form.
 fn response(question: &ElicitRequestParams, answer: &Value) -> Result<ElicitResult, String> {
     let is_form = matches!(question, ElicitRequestParams::FormElicitationParams { .. });
     if !is_form || answer.is_null() {
@@ -146,7 +145,7 @@ fn response(question: &ElicitRequestParams, answer: &Value) -> Result<ElicitResu
     let schema = form(question).schema;
     let filled: Map<String, Value> = match answer {
         Value::Object(filled) => filled.clone(),
-        // A form with one field may be answered with the value of the field.
+        // A form with one field may be answered with the value of that field.
         single => match schema.get("properties").and_then(Value::as_object).map(Map::keys) {
             Some(mut names) if names.len() == 1 => {
                 names.next().map(|name| (name.clone(), single.clone())).into_iter().collect()
@@ -161,7 +160,7 @@ fn response(question: &ElicitRequestParams, answer: &Value) -> Result<ElicitResu
             return Err(faults.join("; "));
         }
         Ok(Ok(read)) => read,
-        // Only the server can check it.
+        // The schema cannot be read here, so the server has to check the answer.
         Err(_) => filled,
     };
     match filled {

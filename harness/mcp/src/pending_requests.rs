@@ -1,4 +1,4 @@
-//! The requests to a process that have no answer yet.
+//! Tracks the requests to a process that have no answer yet.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -13,25 +13,25 @@ use tokio::io::AsyncWrite;
 
 use super::scan::MessageScan;
 
-/// The number of messages that are kept because a server may reply to them without an id.
+/// The maximum number of one-way messages that are kept, because a server may reply to them without an id.
 const REPLIES: usize = 256;
 
 /// The requests that have no answer yet.
 #[derive(Clone, Default)]
 pub(super) struct PendingRequests(Arc<Mutex<SentMessages>>);
 
-/// What was written to a server.
+/// The messages that were written to a server.
 #[derive(Default)]
 struct SentMessages {
     /// The requests without an answer, by the text of their ids.
     requests: BTreeMap<String, PendingRequest>,
-    /// The messages that get no answer by the protocol. Some servers reply to them all the same, and such a reply does
-    /// not say which message it is for.
+    /// The messages that get no answer according to the protocol. Some servers reply to them without an id, so that the
+    /// reply does not show for which message it is.
     others: VecDeque<OneWayMessage>,
-    /// The number of such messages that were written before a request that has its answer by now. If a reply to one of
-    /// them still comes, it is late.
+    /// The number of one-way messages that were written before a request that is answered by now. A reply to such a
+    /// message would be late.
     late: usize,
-    /// The number of messages that were written.
+    /// The number of messages written so far.
     count: u64,
 }
 
@@ -42,19 +42,19 @@ struct PendingRequest {
     number: u64,
 }
 
-/// What a request asks for.
+/// The purpose of a request, as far as it matters here.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestKind {
-    /// A session, or whatever a connection begins with.
+    /// The request with which a session or a connection begins.
     Session,
-    /// The list of the tools.
+    /// The request for the list of tools.
     Tools,
     Other,
 }
 
-/// A notification, an answer to a request of the server, or a request that was cancelled.
+/// A message without an answer: a notification, a response to a request of the server, or a cancelled request.
 struct OneWayMessage {
-    /// The id of the cancelled request.
+    /// The id, if this is a cancelled request.
     id: Option<String>,
     number: u64,
 }
@@ -75,9 +75,9 @@ impl SentMessages {
         self.count += 1;
         let number = self.count;
         match scan.request() {
-            // The answer to it only comes at its end.
+            // This request is answered only when the subscription ends.
             Some((_, b"\"subscriptions/listen\"")) => {}
-            // It was cancelled before it was written.
+            // This request was cancelled before it was written.
             Some((id, _)) if self.is_cancelled(&id.to_string()) => {}
             Some((id, method)) => {
                 let kind = match method {
@@ -94,7 +94,7 @@ impl SentMessages {
 }
 
 impl PendingRequests {
-    /// Tracks this request alone.
+    /// Tracks only this request.
     pub(super) fn of(request: Option<(RequestId, RequestKind)>) -> Self {
         let all =
             request.map(|(id, kind)| (id.to_string(), PendingRequest { id, kind, number: 0 }));
@@ -106,7 +106,7 @@ impl PendingRequests {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this request has no answer, and asks for the list of the tools.
+    /// Whether this request is unanswered and lists the tools.
     pub(super) fn has_list(&self, id: &RequestId) -> bool {
         let written = self.written();
         written
@@ -115,13 +115,13 @@ impl PendingRequests {
             .is_some_and(|request| request.kind == RequestKind::Tools)
     }
 
-    /// Notes that this request is answered. Some servers return a number as a text.
+    /// Records that this request was answered. Some servers return a numeric id as text.
     pub(super) fn answered(&self, id: &RequestId) {
         let (mut written, id) = (self.written(), id.to_string());
         let of_cancelled = |other: &&OneWayMessage| other.id.as_ref() == Some(&id);
         let cancelled = written.others.iter().find(of_cancelled).map(|other| other.number);
         let answered = written.requests.remove(&id).map(|request| request.number);
-        // Most servers have replied by then to all that was written before it, if they reply at all.
+        // Most servers reply in order, so replies to earlier one-way messages have arrived by now or never come.
         if let Some(number) = answered.or(cancelled) {
             let before = written.others.len();
             written.others.retain(|other| other.number > number);
@@ -129,20 +129,20 @@ impl PendingRequests {
         }
     }
 
-    /// Notes that this request is not waited for any more. Its answer may still come.
+    /// Records that the caller no longer waits for this request. Its answer may still come.
     pub(super) fn cancelled(&self, id: &RequestId) {
         let (mut written, id) = (self.written(), id.to_string());
         let number = written.requests.remove(&id).map_or(written.count, |request| request.number);
         written.push(OneWayMessage { id: Some(id), number });
     }
 
-    /// Whether this request has no answer.
+    /// Whether this request is unanswered.
     pub(super) fn has(&self, id: &RequestId) -> bool {
         self.written().requests.contains_key(&id.to_string())
     }
 
-    /// The request that an answer without an id is taken to answer. The message may also be a reply to one of the
-    /// messages that get no answer, so it is ignored once for each of them.
+    /// The request to which an answer without an id is assigned. The answer may also be a reply to a one-way message,
+    /// so for each such message one answer without an id is ignored.
     pub(super) fn meant(&self) -> Option<GuessedRequest> {
         let mut written = self.written();
         if written.others.pop_front().is_some() {
@@ -159,17 +159,17 @@ impl PendingRequests {
     }
 }
 
-/// The request that an answer without an id is taken to answer: the only one without an answer.
+/// The request to which an answer without an id is assigned: the only unanswered one.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct GuessedRequest {
     pub(super) id: RequestId,
-    /// Whether it is the first of a session.
+    /// Whether this is the first request of a session.
     pub(super) begins: bool,
-    /// Whether the message may be a late reply to something else.
+    /// Whether the message may be a late reply to another message.
     pub(super) is_doubtful: bool,
 }
 
-/// The input of a process. It notes the requests that are written to it.
+/// The standard input of a process. It records the requests that are written to it.
 pub(super) struct StdinRecorder<W> {
     to: W,
     scan: MessageScan,
@@ -189,7 +189,7 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for StdinRecorder<W> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        // The answer may be read before this function has returned.
+        // The lock is held during the write, because the answer may be read before this function returns.
         let mut open = this.open.written();
         let count = ready!(Pin::new(&mut this.to).poll_write(cx, bytes))?;
         let written = bytes.get(..count).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Sends one message to a server at an address, and reads the HTTP answer. The SDK's own client waits for the end of a body,
-//! also for that of a refusal, which need not come.
+//! Sends one message to a server at a URL, and reads the HTTP response. The SDK's own client waits for the end of each
+//! body, also that of a refusal, and that end may never come.
 
 use std::{borrow::Cow, collections::HashMap, sync::Arc, time::Duration};
 
@@ -22,13 +22,13 @@ use tokio::time::{Instant, timeout_at};
 use super::{sse_stream, stdout_filter, tool_list};
 use harness_core::secret::beginning;
 
-/// How long the body of a refusal is read. What has come by then is its text.
+/// How long the body of a refusal is read. The text is what has arrived by then.
 const REFUSAL: Duration = Duration::from_secs(5);
 
-/// The number of bytes of a body that an error shows, at most.
+/// The maximum length of a body's text in an error, in bytes.
 const SHOWN: usize = 256;
 
-/// The headers that only the protocol sets.
+/// The headers that only the protocol may set.
 const RESERVED: [&str; 3] = ["accept", SESSION, "last-event-id"];
 const SESSION: &str = "mcp-session-id";
 
@@ -38,7 +38,7 @@ pub(super) const EVENTS: &str = "text/event-stream";
 pub(super) type RequestHeaders = HashMap<HeaderName, HeaderValue>;
 pub(super) type HttpError = StreamableHttpError<reqwest::Error>;
 
-/// One message to a server.
+/// One message to a server, with everything that its HTTP request needs.
 pub(super) struct PostRequest {
     pub(super) uri: Arc<str>,
     pub(super) message: ClientJsonRpcMessage,
@@ -49,7 +49,7 @@ pub(super) struct PostRequest {
 }
 
 impl PostRequest {
-    /// Sends it, once.
+    /// Sends the message, once.
     pub(super) async fn send(
         self,
         client: &Client,
@@ -66,7 +66,7 @@ impl PostRequest {
     }
 }
 
-/// Adds what is the same for all requests.
+/// Adds the headers that all requests share.
 pub(super) fn with(
     request: RequestBuilder,
     session: Option<Arc<str>>,
@@ -89,7 +89,7 @@ pub(super) fn with(
     Ok(request)
 }
 
-/// Whether a body is of this type.
+/// Whether a body has this media type.
 pub(super) fn has_type(headers: &HeaderMap, wanted: &str) -> bool {
     let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     let kind = String::from_utf8_lossy(kind.unwrap_or_default());
@@ -141,7 +141,7 @@ async fn read(
         .await
         .map(|answer| Json(answer, id));
     }
-    // Nothing is to come, whatever the server says.
+    // The message gets no answer, whatever the status says.
     if request.is_none() && (is_empty || !is_events && !is_json) {
         return Ok(Accepted);
     }
@@ -174,7 +174,7 @@ async fn read(
     }
 }
 
-/// The challenges of all headers, each on a line. Their texts may have any bytes.
+/// The challenges of all `WWW-Authenticate` headers, one on each line. Their texts may contain any bytes.
 ///
 /// Source: RFC 9110, sections 5.5 and 11.6.1.
 pub(super) fn challenge(headers: &HeaderMap) -> Option<String> {
@@ -183,7 +183,7 @@ pub(super) fn challenge(headers: &HeaderMap) -> Option<String> {
     challenges.map(Cow::into_owned).reduce(|all, next| format!("{all}\n{next}"))
 }
 
-/// Reads a refusal: an error of the protocol, or the status with the text.
+/// Reads a refusal: an error of the protocol, or else the status with its text.
 async fn refused(
     mut answer: Response,
     request: Option<(&RequestId, &ClientRequest)>,
@@ -206,7 +206,7 @@ async fn refused(
     };
     let until = Instant::now() + REFUSAL;
     let mut body = Vec::new();
-    // A body that breaks off, or does not end in time, is read as far as it has come.
+    // A body that breaks off, or does not end in time, is read as far as it arrived.
     while body.len() < most
         && let Ok(Ok(Some(piece))) = timeout_at(until, answer.chunk()).await
     {
@@ -219,7 +219,7 @@ async fn refused(
     };
     let text = String::from_utf8_lossy(&body);
     let text = beginning(&text, limits.max_error_response_size);
-    // A server that knows no `server/discover` refuses it in many ways.
+    // Servers that do not know `server/discover` refuse it with many different statuses.
     if let Some((id, ClientRequest::DiscoverRequest(_))) = request
         && !has_session
         && status.is_client_error()

@@ -1,4 +1,4 @@
-//! A server that is a child process: how it is started, its environment, its output, and how it ends.
+//! A server that is a child process: its start, its environment, its output and its end.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -21,25 +21,25 @@ use harness_core::secret::CUT;
 #[cfg(unix)]
 use harness_core::watchdog::Watchdog;
 
-/// The variables that a child gets of the program's environment: none that holds a key.
+/// The environment variables that a child inherits. None of them contains a key.
 const INHERITED: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
 
-/// The number of lines that are kept of a child's standard error, and the bytes of each.
+/// The number of lines that are kept of a child's standard error, and (`KEPT_LINE`) the bytes that are kept of each.
 const KEPT_LINES: usize = 50;
 const KEPT_LINE: usize = 500;
 
-/// The number of lines that an error shows, and their bytes in all.
+/// The number of lines that an error shows, and (`SHOWN_BYTES`) their total size in bytes.
 const SHOWN_LINES: usize = 20;
 const SHOWN_BYTES: usize = 4 << 10;
 
-/// How long an error waits until the standard error of a child is read to its end. Another task reads it, and that
-/// task may still be reading after the child has ended.
+/// How long an error waits until a child's standard error is read to its end. Another task reads it, and may still be
+/// reading after the child has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// The time that a child has to end by itself, first after its input has ended and then after a signal.
+/// How long a child may take to end, first after its input was closed and then after a signal.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The settings for starting a child.
+/// The settings with which a child is started.
 #[derive(Clone)]
 pub(super) struct ServerCommand {
     pub(super) program: String,
@@ -48,7 +48,7 @@ pub(super) struct ServerCommand {
     pub(super) folder: Option<PathBuf>,
 }
 
-/// Shows the command without the values of variables.
+/// Omits the values of variables.
 impl fmt::Debug for ServerCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerCommand")
@@ -59,10 +59,10 @@ impl fmt::Debug for ServerCommand {
 }
 
 impl ServerCommand {
-    /// Starts the child as the leader of a process group of its own.
+    /// Starts the child as the leader of a new process group.
     ///
     /// # Errors
-    /// Fails with the reason, as part of an error's text.
+    /// Fails with the reason, for the text of an error.
     pub(super) fn start(&self) -> Result<(ServerProcess, ChildStdout, ChildStdin), String> {
         if let Some(folder) = self.folder.as_ref().filter(|folder| !folder.is_dir()) {
             let folder = folder.display().to_string();
@@ -98,7 +98,7 @@ impl ServerCommand {
         let mut child = command.spawn()?;
         #[cfg(unix)]
         if let (Some(dog), Some(leader)) = (&mut watchdog, leader(&child)) {
-            // Without a watchdog the server still ends with its input, as servers do.
+            // If the watchdog fails, the server still ends when its input ends.
             let _ = dog.watch(leader);
         }
         let pipes = (child.stdout.take(), child.stdin.take(), child.stderr.take());
@@ -118,16 +118,16 @@ impl ServerCommand {
     }
 }
 
-/// The last lines that a child has written to its standard error.
+/// The last lines of a child's standard error.
 #[derive(Clone, Default)]
 pub(super) struct StderrTail {
     lines: Arc<Mutex<VecDeque<String>>>,
-    /// Whether all was read.
+    /// Whether the standard error was read to its end.
     ended: watch::Sender<bool>,
 }
 
 impl StderrTail {
-    /// Reads to the end, so that a child is never blocked by a full pipe.
+    /// Reads to the end, so that a full pipe never blocks the child.
     async fn read(self, mut from: impl AsyncRead + Unpin) {
         let mut line = Vec::new();
         let mut piece = [0; 4096];
@@ -135,7 +135,7 @@ impl StderrTail {
             for byte in piece.iter().take(read) {
                 match byte {
                     b'\n' => self.keep(&std::mem::take(&mut line)),
-                    // The rest of a line that is too long is ignored.
+                    // The rest of a long line is ignored.
                     _ if line.len() < KEPT_LINE => line.push(*byte),
                     _ => {}
                 }
@@ -145,8 +145,8 @@ impl StderrTail {
         self.ended.send_replace(true);
     }
 
-    /// Waits until the standard error of the child is read to its end, for a second at most, because other processes
-    /// may still hold the pipe.
+    /// Waits until the standard error was read to its end, but at most a second, because other processes may still hold
+    /// the pipe.
     pub(super) async fn last_words(&self) {
         let mut ended = self.ended.subscribe();
         let _ = timeout(LAST_WORDS, ended.wait_for(|ended| *ended)).await;
@@ -155,7 +155,7 @@ impl StderrTail {
     fn keep(&self, line: &[u8]) {
         let mut kept = String::from_utf8_lossy(line).trim().to_owned();
         if line.len() == KEPT_LINE {
-            // This also hides the beginning of a secret.
+            // The mark also hides the beginning of a secret at the cut.
             kept.push_str(CUT);
         }
         let line = kept;
@@ -169,7 +169,7 @@ impl StderrTail {
         lines.push_back(line);
     }
 
-    /// The last lines, to be appended to an error's text as lines of their own; empty if there are none.
+    /// The last lines, formatted for the end of an error's text; empty if there are none.
     pub(super) fn shown(&self) -> String {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bytes = 0;
@@ -191,8 +191,8 @@ impl StderrTail {
     }
 }
 
-/// A running child, and everything that it has started and that has not left its group. All of it ends when this
-/// value is dropped.
+/// A running child, and all processes that it has started and that are still in its group. Dropping this value kills
+/// all of them.
 pub(super) struct ServerProcess {
     /// Kills the group if the program dies. The watchdog ends before the id of the group can be reused.
     #[cfg(unix)]
@@ -207,8 +207,8 @@ impl ServerProcess {
         &self.stderr_tail
     }
 
-    /// Waits until the leader has ended, whose input the caller has closed; if it does not end in time, asks it to end
-    /// by a signal. The rest of the group ends when this value is dropped.
+    /// Waits until the leader has ended, after the caller has closed its input. If the leader does not end in time, it
+    /// gets a signal. The rest of the group ends when this value is dropped.
     pub(super) async fn end(self) {
         if !self.wait_for_exit().await {
             self.signal(false);
@@ -216,8 +216,8 @@ impl ServerProcess {
         }
     }
 
-    /// Whether the leader ends within the time that it has. It is not reaped, so that the id of its group stays
-    /// taken.
+    /// Waits for the leader's end within the grace period, and returns whether it has ended. The leader is not reaped,
+    /// so that its group id stays in use.
     async fn wait_for_exit(&self) -> bool {
         let look = Duration::from_millis(10);
         let ended = async {
@@ -238,7 +238,7 @@ impl ServerProcess {
         self.group().is_none_or(is_over)
     }
 
-    /// Waits until the leader has ended, even if other processes of its group still live.
+    /// Waits until the leader has ended, even if other processes of its group still run.
     #[cfg(unix)]
     pub(super) fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
         use tokio::signal::unix::{SignalKind, signal};
@@ -254,8 +254,7 @@ impl ServerProcess {
         }
     }
 
-    /// How the leader has ended, in words to be appended to an error's text. They are empty if it does not end within a
-    /// second.
+    /// How the leader has ended, as text for the end of an error. Empty if the leader does not end within a second.
     #[cfg(unix)]
     pub(super) fn how_ended(&self) -> impl Future<Output = String> + Send + use<> {
         let (leader, ended) = (self.group(), self.ended());
@@ -282,7 +281,7 @@ impl ServerProcess {
 
         let signal = if kill { Signal::KILL } else { Signal::TERM };
         if let Some(group) = self.group() {
-            // It fails only if the group has no process left.
+            // The signal fails only if the group has no process left.
             let _ = kill_process_group(group, signal);
         }
     }
@@ -301,7 +300,7 @@ fn leader(child: &tokio::process::Child) -> Option<rustix::process::Pid> {
     rustix::process::Pid::from_raw(i32::try_from(child.id()?).ok()?)
 }
 
-/// The end of a child, if it has ended. The check does not reap it.
+/// The exit status of a child, if it has ended. The child is not reaped.
 #[cfg(unix)]
 fn look(leader: rustix::process::Pid) -> rustix::io::Result<Option<rustix::process::WaitIdStatus>> {
     use rustix::process::{WaitId, WaitIdOptions, waitid};
@@ -325,7 +324,7 @@ fn how_ended(leader: rustix::process::Pid) -> Option<String> {
 impl Drop for ServerProcess {
     fn drop(&mut self) {
         self.signal(true);
-        // Without process groups only the leader is killed.
+        // Without process groups, only the leader is killed.
         let _ = self.child.start_kill();
         self.reader.abort();
     }

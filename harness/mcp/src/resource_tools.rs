@@ -1,4 +1,4 @@
-//! Tools by which a model reads the resources and prompts of a server.
+//! Tools with which a model reads the resources and prompts of a server.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -17,10 +17,10 @@ use harness_core::{
 };
 
 impl McpServer {
-    /// Creates two tools by which a model finds and reads the [resources](Self::resources):
-    /// `server__list_resources` and `server__read_resource`. The program sets their side effects, since it is not
-    /// known what a server does when a resource is read: `SideEffects::of(&[SideEffect::Read])` for a server that
-    /// only reads on this machine. The list is empty if the server does not say that it has resources.
+    /// Creates two tools with which a model finds and reads the [resources](Self::resources): `server__list_resources`
+    /// and `server__read_resource`. The program sets their side effects, because the library cannot know what a server
+    /// does when a resource is read: for a server that only reads on this machine, use
+    /// `SideEffects::of(&[SideEffect::Read])`. The list is empty if the server does not declare resources.
     pub fn resource_tools(&self, effects: impl Into<SideEffects>) -> Vec<Tool> {
         let effects = effects.into();
         if !self.has_resources {
@@ -62,9 +62,9 @@ impl McpServer {
         ]
     }
 
-    /// Creates two tools by which a model finds and reads the [prompts](Self::prompts): `server__list_prompts` and
-    /// `server__get_prompt`. The program sets their side effects, as for [`resource_tools`](Self::resource_tools).
-    /// The list is empty if the server does not say that it has prompts.
+    /// Creates two tools with which a model finds and reads the [prompts](Self::prompts): `server__list_prompts` and
+    /// `server__get_prompt`. The program sets their side effects, as for [`resource_tools`](Self::resource_tools). The
+    /// list is empty if the server does not declare prompts.
     pub fn prompt_tools(&self, effects: impl Into<SideEffects>) -> Vec<Tool> {
         let effects = effects.into();
         if !self.has_prompts {
@@ -153,7 +153,7 @@ fn word(arguments: &Map<String, Value>, name: &str) -> String {
     arguments.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Whether one of these texts contains the word, in any case.
+/// Whether one of these texts contains the word, without regard to case.
 fn has(word: &str, texts: &[Option<&str>]) -> bool {
     let word = word.trim().to_lowercase();
     word.is_empty() || texts.iter().flatten().any(|text| text.to_lowercase().contains(&word))

@@ -21,43 +21,43 @@ use harness_core::{
     message::{Block, Message, Role, ToolContent},
 };
 
-/// The time limit for one resource or prompt.
+/// The time limit for reading one resource or prompt.
 const TIME: Duration = Duration::from_secs(60);
 
-/// The limits for an address or a name, and for a description, in bytes.
+/// The maximum length of a URI or a name, and (`DESCRIPTION`) of a description, in bytes.
 const NAME: usize = 8 << 10;
 const DESCRIPTION: usize = 16 << 10;
 
-/// Content that a server offers for reading: see [`McpServer::resources`].
+/// The entry of a resource, which is content that a server offers for reading: see [`McpServer::resources`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct McpResource {
-    /// Its address, or the pattern of addresses if it is a template.
+    /// The URI of the resource, or the URI template.
     pub uri: String,
-    /// Whether it is a template for many addresses: an address is made from [`uri`](Self::uri) by [RFC
-    /// 6570](https://www.rfc-editor.org/rfc/rfc6570), such as from `db://row/{id}`.
+    /// Whether [`uri`](Self::uri) is a template for many URIs, such as `db://row/{id}`. Replace its variables as
+    /// described in [RFC 6570](https://www.rfc-editor.org/rfc/rfc6570).
     pub is_template: bool,
-    /// Its name.
+    /// The name of the resource.
     pub name: String,
-    /// The title that people read in place of the name.
+    /// The title to show to people instead of the name.
     pub title: Option<String>,
-    /// The server's description of it.
+    /// The server's description of the resource.
     pub description: Option<String>,
-    /// Its media type.
+    /// The media type of the content.
     pub mime: Option<String>,
 }
 
-/// One or several messages that a server writes for a user who has chosen the prompt: see [`McpServer::prompts`].
+/// The entry of a prompt, from which a server makes one or several messages: see [`McpServer::prompts`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct McpPrompt {
-    /// Its name.
+    /// The name of the prompt.
     pub name: String,
-    /// The title that people read in place of the name.
+    /// The title to show to people instead of the name.
     pub title: Option<String>,
-    /// The server's description of its purpose.
+    /// The server's description of the prompt's purpose.
     pub description: Option<String>,
-    /// The arguments that can be filled in.
+    /// The arguments that the prompt accepts.
     pub arguments: Vec<McpArgument>,
 }
 
@@ -65,22 +65,22 @@ pub struct McpPrompt {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct McpArgument {
-    /// Its name.
+    /// The name of the argument.
     pub name: String,
-    /// The server's description of it.
+    /// The server's description of the argument.
     pub description: Option<String>,
-    /// Whether it is required.
+    /// Whether the argument is required.
     pub required: bool,
 }
 
 impl McpServer {
-    /// Lists the resources of the server, with the templates at the end. The list is empty if the server does not
-    /// say that it has resources. Entries without an address, and repeated entries, are left out. If the server lists
-    /// the same page again and again, the list has what came before.
+    /// Lists the resources of the server, followed by the templates. The list is empty if the server does not declare
+    /// resources. Entries without a URI, and repeated entries, are left out. If the server repeats a page, the list
+    /// ends there.
     ///
     /// # Errors
-    /// Fails if the server cannot be reached, refuses, or does not list them within 30 seconds, on at most 64 pages
-    /// and with at most 2,048 entries of each kind.
+    /// Fails if the server cannot be reached or refuses the request, and if listing needs more than 30 seconds, 64
+    /// pages or 2,048 entries of one kind.
     pub async fn resources(&self) -> Result<Vec<McpResource>, Error> {
         if !self.has_resources {
             return Ok(Vec::new());
@@ -88,7 +88,7 @@ impl McpServer {
         resources(&self.connection).await
     }
 
-    /// Reads the resource at this address: text, pictures, sound and documents, each as the server sends it.
+    /// Reads the resource at this URI. Returns the parts that the server sends: text, pictures, audio and documents.
     ///
     /// ```no_run
     /// # async fn example(server: harness::mcp::McpServer) -> Result<(), harness::Error> {
@@ -101,15 +101,15 @@ impl McpServer {
     /// ```
     ///
     /// # Errors
-    /// Fails if the server cannot be reached, refuses, or does not answer within 60 seconds.
+    /// Fails if the server cannot be reached, refuses the request, or does not answer within 60 seconds.
     pub async fn read_resource(&self, uri: &str) -> Result<Vec<ToolContent>, Error> {
         read_resource(&self.connection, uri).await
     }
 
-    /// Lists the prompts of the server. The list is empty if the server does not say that it has prompts.
+    /// Lists the prompts of the server. The list is empty if the server does not declare prompts.
     ///
     /// # Errors
-    /// Fails as [`resources`](Self::resources) does.
+    /// Fails for the same reasons as [`resources`](Self::resources).
     pub async fn prompts(&self) -> Result<Vec<McpPrompt>, Error> {
         if !self.has_prompts {
             return Ok(Vec::new());
@@ -117,7 +117,7 @@ impl McpServer {
         prompts(&self.connection).await
     }
 
-    /// Has the server fill in a prompt. The messages are the server's own words: show them to the user before you
+    /// Lets the server make the messages of a prompt. The server writes them freely: show them to the user before you
     /// send them.
     ///
     /// ```no_run
@@ -130,7 +130,7 @@ impl McpServer {
     /// ```
     ///
     /// # Errors
-    /// Fails if the server cannot be reached, refuses, or does not answer within 60 seconds.
+    /// Fails if the server cannot be reached, refuses the request, or does not answer within 60 seconds.
     pub async fn prompt<N: Into<String>, V: Into<String>>(
         &self,
         name: &str,
@@ -143,7 +143,7 @@ impl McpServer {
     }
 }
 
-/// A part of a result as a part of a message.
+/// Converts a part of a result into a block of a message.
 fn block(part: ToolContent) -> Block {
     match part {
         ToolContent::Image(media) => Block::Image(media),
@@ -153,7 +153,7 @@ fn block(part: ToolContent) -> Block {
     }
 }
 
-/// The member with this name, if it is a text that is not empty and has at most `most` bytes.
+/// The member with this name, if it is a text with 1 to `most` bytes.
 fn text(value: &Value, name: &str, most: usize) -> Option<String> {
     let text = value.get(name)?.as_str()?;
     (!text.is_empty() && text.len() <= most).then(|| text.to_owned())
@@ -204,7 +204,7 @@ pub(super) async fn resources(connection: &ServerConnection) -> Result<Vec<McpRe
         count
     });
     match read.await {
-        // Many servers have no templates and do not know the request.
+        // Many servers have no templates and do not know this request.
         Ok(_) | Err((ErrorKind::Protocol, _)) => Ok(found),
         Err(failed) => Err(connection.unread(&session, failed).await),
     }

@@ -1,38 +1,38 @@
-//! Reads the outer members of a message without keeping it, and counts its values.
+//! Scans a message for its outer members and its number of values, without storing the message.
 
 use rmcp::model::RequestId;
 use serde_json::Value;
 
-/// The number of bytes of a member's name and of a value that are examined.
+/// The number of bytes that are stored of a member's name and of a value.
 const LOOKED_AT: usize = 128;
 
 /// The id of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum MessageId {
-    /// None, `null`, or two different ones.
+    /// There is no id, the id is `null`, or there are two different ids.
     #[default]
     Missing,
     Is(RequestId),
-    /// A value that is never the id of a request.
+    /// The id is a value that no request has as its id.
     Other,
 }
 
-/// The properties of a line that are found without keeping it: its depth, its size as values, and the members of the message.
+/// What a scan finds in a line: its nesting depth, its number of values, and the outer members of the message.
 #[derive(Default)]
 pub(super) struct MessageScan {
     /// Whether the line is an object; `None` before its first byte.
     is_object: Option<bool>,
     depth: usize,
     deepest: usize,
-    /// The number of values.
+    /// The number of values so far.
     values: usize,
     in_string: bool,
     is_escaped: bool,
-    /// The name of the current member of the message, and the beginning of the current word.
+    /// The name of the current outer member, and the beginning of the current token (`word`).
     name: Vec<u8>,
     word: Vec<u8>,
     id: Option<MessageId>,
-    /// The method with its quotes.
+    /// The method, including its quotes.
     method: Option<Vec<u8>>,
     has_version: bool,
     has_outcome: bool,
@@ -78,8 +78,8 @@ impl MessageScan {
             }
             return;
         }
-        // Spaces and a byte order mark may precede the message. A control character makes it unreadable, but does not hide
-        // whose answer it is.
+        // White space, a byte order mark or control characters may precede the object. A control character makes the
+        // message unreadable, but its id is still found.
         if self.is_object.is_none()
             && !byte.is_ascii_whitespace()
             && !byte.is_ascii_control()
@@ -150,12 +150,12 @@ impl MessageScan {
         self.deepest
     }
 
-    /// The number of values: lists, objects, and what is in them.
+    /// The number of values: lists, objects, and everything in them.
     pub(super) fn values(&self) -> usize {
         self.values
     }
 
-    /// Whether the line says that it is of JSON-RPC 2.0.
+    /// Whether the line declares JSON-RPC 2.0.
     pub(super) fn has_version(&self) -> bool {
         self.has_version
     }
@@ -165,17 +165,17 @@ impl MessageScan {
         self.has_outcome
     }
 
-    /// Whether the line is a notification or a request, which answers nothing.
+    /// Whether the line is a notification or a request, and so no answer.
     pub(super) fn is_one_way(&self) -> bool {
         self.has_version && self.has_method() && !self.has_outcome
     }
 
-    /// Whether the line names a method.
+    /// Whether the line has a method.
     pub(super) fn has_method(&self) -> bool {
         self.method.is_some()
     }
 
-    /// The id and the method of a request, the method with its quotes.
+    /// The id and the method of a request. The method includes its quotes.
     pub(super) fn request(&self) -> Option<(&RequestId, &[u8])> {
         match (&self.id, &self.method) {
             (Some(MessageId::Is(id)), Some(method)) if !self.has_outcome => Some((id, method)),
@@ -183,13 +183,13 @@ impl MessageScan {
         }
     }
 
-    /// The id of the request that the line answers, if it is an answer.
+    /// The id of the request that the line answers; `None` if the line is no answer.
     pub(super) fn answered_id(&self) -> Option<&MessageId> {
         if !self.is_object() || self.method.is_some() && !self.has_outcome {
             return None;
         }
         match self.id.as_ref().unwrap_or(&MessageId::Missing) {
-            // A program that writes JSON to its output need not mean an answer.
+            // A process may write other JSON to its output, so without an id the line must look like an answer.
             MessageId::Missing | MessageId::Other if !self.has_version || !self.has_outcome => None,
             _ if !self.has_version && !self.has_outcome => None,
             id => Some(id),

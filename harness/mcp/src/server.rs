@@ -19,9 +19,9 @@ use harness_core::{
     tool::{Tool, ToolRegistry},
 };
 
-/// A connected server of others, whose tools the program uses. Feature `mcp`. Its tools keep the connection open: it
-/// ends when this value and all of them are dropped, or by [`close`](Self::close). To serve the program's own tools, use
-/// `McpService` (feature `mcp-server`).
+/// A connected MCP server, whose tools the program uses. Feature `mcp`. The connection ends when this value and all
+/// tools of the server are dropped, or by [`close`](Self::close). To serve the program's own tools, use `McpService`
+/// (feature `mcp-server`).
 ///
 /// [`command`](Self::command) and [`url`](Self::url) describe a server, and
 /// [`connect`](McpServerBuilder::connect) starts it or connects to it:
@@ -41,25 +41,25 @@ use harness_core::{
 /// # }
 /// ```
 ///
-/// If the process or the session is lost, the next call starts it again, at most five times without an answer in
-/// between. A tool that the server then describes differently is not called: the call fails and says that the
-/// program has to [`reload`](Self::reload).
+/// If the process or the session is lost, the next call starts a new one, at most five times in a row without an
+/// answer. If the new session defines a tool differently, a call of this tool fails, and its error asks the program to
+/// [`reload`](Self::reload).
 #[derive(Clone, Debug)]
 pub struct McpServer {
     pub(super) connection: Arc<ServerConnection>,
     sight: ToolSettings,
-    /// Whether the server says that it has resources, and whether it has prompts.
+    /// Whether the server declares resources, and whether it declares prompts.
     pub(super) has_resources: bool,
     pub(super) has_prompts: bool,
-    /// Each tool with the server's own name for it.
+    /// The tools, each with the server's own name for it.
     tools: Vec<(String, Tool)>,
     left_out: Vec<String>,
 }
 
-/// The size from which no further patterns of a server's tools are compiled, in KiB.
+/// The maximum total size of the compiled patterns of a server's tools, in KiB. Further patterns are not compiled.
 const PATTERNS: usize = 64 * 1024;
 
-/// How the program treats a server's tools.
+/// The program's settings for a server's tools.
 #[derive(Clone, Debug)]
 pub(super) struct ToolSettings {
     pub(super) trust: EffectsTrust,
@@ -67,8 +67,8 @@ pub(super) struct ToolSettings {
 }
 
 impl McpServer {
-    /// Describes a server that is a program, used over its standard input and output. It leads a process group of
-    /// its own, which ends with the connection.
+    /// Describes a server that is a program, used over its standard input and output. The process leads a new process
+    /// group, and the whole group ends with the connection.
     ///
     /// ```
     /// use harness::mcp::McpServer;
@@ -90,7 +90,7 @@ impl McpServer {
         }))
     }
 
-    /// Describes a server at an address, used over streamable HTTP. Redirects are not followed.
+    /// Describes a server at a URL, used over streamable HTTP. Redirects are not followed.
     pub fn url(url: impl Into<String>) -> McpServerBuilder {
         McpServerBuilder::at(ServerEndpoint::Address(ServerAddress {
             url: url.into(),
@@ -141,21 +141,21 @@ impl McpServer {
         Ok(Self { connection, sight, has_resources, has_prompts, tools, left_out })
     }
 
-    /// The name that the program gave to the server.
+    /// The program's name for the server.
     pub fn name(&self) -> &str {
         &self.connection.name
     }
 
-    /// The server's tools, for an agent. Each has the name `server__tool`, which has at most 64 characters and is
-    /// the same after each start.
+    /// The server's tools, for an agent. The name of each is `server__tool`, has at most 64 characters, and is the same
+    /// after each start.
     pub fn tools(&self) -> Vec<Tool> {
         self.tools.iter().map(|(_, tool)| tool.clone()).collect()
     }
 
-    /// The tools with these names, the server's own.
+    /// The tools with these names, which are the server's own names.
     ///
     /// # Errors
-    /// Fails if the server has no tool of one of the names.
+    /// Fails if the server has no tool with one of the names.
     pub fn only<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<Vec<Tool>, Error> {
         let find = |name: &str| {
             let found = self.tools.iter().find(|(own, _)| own == name);
@@ -167,32 +167,33 @@ impl McpServer {
         names.into_iter().map(find).collect()
     }
 
-    /// The listed tools that cannot be used, each with the reason: one line for each.
+    /// The listed tools that cannot be used: one line for each, with the reason.
     pub fn left_out(&self) -> &[String] {
         &self.left_out
     }
 
-    /// Whether the tools have changed since they were read: the server has said so, or a check before a call or after a
-    /// new start has found it. It stays `true` until [`reload`](Self::reload) succeeds.
+    /// Whether the tools have changed since they were last listed. The server may have announced the change, or a check
+    /// before a call or after a new start has found it. Stays `true` until [`reload`](Self::reload) succeeds.
     pub fn has_changed(&self) -> bool {
         self.connection.has_changed()
     }
 
-    /// Lists the tools again, over the same connection. Make a new agent with them. Earlier tools that the server
-    /// now describes differently can no longer be called.
+    /// Lists the tools again, over the same connection. Make a new agent with the returned tools. Calls of earlier
+    /// tools fail if the server now defines them differently.
     ///
     /// # Errors
-    /// Fails as [`connect`](McpServerBuilder::connect) does.
+    /// Fails for the same reasons as [`connect`](McpServerBuilder::connect).
     pub async fn reload(&self) -> Result<Self, Error> {
         let listing = self.connection.list().await?;
-        // The tools have changed if they cannot be used any more, and the program still has the old ones.
+        // If the new tools cannot be used, the program still has the old ones, so the change stays reported.
         Self::of(Arc::clone(&self.connection), self.sight.clone(), listing)
             .inspect_err(|_| self.connection.tell_of_change())
     }
 
-    /// Ends the connection, also for the tools. A server at an address has two seconds to hear of it. A process has two seconds to end after its input was closed and two
-    /// more after `SIGTERM`; then its group is killed. A server that is just started again for a call is killed at
-    /// once. If a token is being requested, this waits for it, for at most 40 seconds.
+    /// Ends the connection for all tools. A server at a URL has two seconds to end the session. A process has two
+    /// seconds to end after its input was closed, and two more after `SIGTERM`; then its group is killed. A process
+    /// that is just being started for a call is killed at once. If a token is being requested, this waits for the
+    /// request, at most 40 seconds.
     pub async fn close(&self) {
         self.connection.close().await;
     }
@@ -212,7 +213,7 @@ fn no_tool<'a>(
     )
 }
 
-/// A tool, and the size of its compiled patterns in KiB.
+/// Makes a tool, and returns it with the size of its compiled patterns in KiB.
 fn make(
     connection: &Arc<ServerConnection>,
     sight: &ToolSettings,
@@ -220,7 +221,7 @@ fn make(
 ) -> (Tool, usize) {
     let (effects, idempotent) = sight.trust.of(&tool.name, tool.annotations.as_ref());
     let name = tool_name::of(&connection.name, &tool.name);
-    // An output schema that cannot be used is ignored, since no call depends on it.
+    // An invalid output schema is ignored, because no call needs it.
     let output = tool.output.and_then(|schema| Some((SchemaChecker::new(&schema).ok()?, schema)));
     let (checker, schema) = output.unzip();
     let size = checker.as_ref().map_or(0, SchemaChecker::pattern_size);

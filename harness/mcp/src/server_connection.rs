@@ -1,4 +1,4 @@
-//! The connection to one server, which its tools share: its session, and how a new one is begun.
+//! The connection to one server, shared by its tools: the current session, and how a new session is started.
 
 use std::{
     borrow::Cow,
@@ -46,16 +46,16 @@ use harness_core::{
     secret::{Secrets, beginning},
 };
 
-/// The time that a server has to start.
+/// The time limit for the start of a server.
 const START: Duration = Duration::from_secs(30);
 
-/// How often a server is started again without having answered a call in between.
+/// The maximum number of starts in a row without an answered call.
 const STARTS: u32 = 5;
 
-/// The wait before the second start in a row; doubled before each further one.
+/// The wait before the second start in a row. The wait doubles before each further start.
 const WAIT: Duration = Duration::from_millis(250);
 
-/// The bytes of a server's text that an error shows.
+/// The maximum length of a server's text in an error, in bytes.
 const SHOWN: usize = 500;
 
 /// Where a server is: a child process or an address.
@@ -63,7 +63,7 @@ const SHOWN: usize = 500;
 pub(super) enum ServerEndpoint {
     /// A child process.
     Command(ServerCommand),
-    /// An address.
+    /// A server at a URL, over HTTP.
     Address(ServerAddress),
 }
 
@@ -71,29 +71,29 @@ pub(super) enum ServerEndpoint {
 pub(super) struct ServerConnection {
     pub(super) name: String,
     endpoint: ServerEndpoint,
-    /// The version that the program has set, or that the server has answered to.
+    /// The version that the program has set, or with which a session was started.
     version: OnceLock<McpVersion>,
     pub(super) elicitation: ElicitationHandler,
-    /// The secrets that no error may show.
+    /// The secrets to remove from errors.
     secrets: Secrets,
-    /// Those that no answer may show.
+    /// The secrets to remove from answers.
     pub(super) known: KnownSecrets,
     changed: Arc<AtomicBool>,
-    /// The definitions of the tools when the program read them last.
+    /// The definitions of the tools when the program last listed them.
     read: std::sync::Mutex<BTreeMap<String, String>>,
-    /// The number of starts since a call was answered.
+    /// The number of starts since a call was last answered.
     starts: AtomicU32,
     state: Mutex<SessionSlot>,
-    /// Cancelled when the program closes it: it ends a start for a call.
+    /// Cancelled when the program closes the connection. A start for a call then ends.
     closed: CancellationToken,
 }
 
 #[derive(Default)]
 struct SessionSlot {
     session: Option<Arc<ClientSession>>,
-    /// Sessions at an address that are lost, and in which calls may still run.
+    /// Lost sessions at a URL, in which calls may still run.
     old: Vec<Weak<ClientSession>>,
-    /// The earliest time at which it may be started again.
+    /// The earliest time for the next start.
     not_before: Option<Instant>,
 }
 
@@ -119,12 +119,12 @@ impl ServerConnection {
             ServerEndpoint::Address(address) => address.secrets(),
         };
         for value in &known {
-            // The value is `Bearer`, then the key.
+            // The value may be `Bearer`, followed by the key.
             secrets = secrets.with(value);
             if let Some((_, key)) = value.trim().split_once(' ') {
                 secrets = secrets.with(key);
             }
-            // The output of a process is read line by line.
+            // The output of a process is read line by line, so each line of the value counts as a secret.
             for line in value.lines() {
                 secrets = secrets.with(line);
             }
@@ -144,7 +144,7 @@ impl ServerConnection {
         }
     }
 
-    /// A text of the server, as an error may show it: without secrets and control characters, and shortened.
+    /// The server's text in the form for errors: without secrets and control characters, and shortened.
     pub(super) fn shown(&self, text: &str) -> String {
         let text = self.secrets.hide(text);
         let text = match self.authorization() {
@@ -162,7 +162,7 @@ impl ServerConnection {
         }
     }
 
-    /// Does what the authorization needs before a request.
+    /// Makes sure that there is a valid token, if the server requires one.
     async fn authorized(&self) -> Result<(), Error> {
         let Some(authorization) = self.authorization() else { return Ok(()) };
         authorization.ready().await.map_err(|(kind, why)| {
@@ -173,12 +173,12 @@ impl ServerConnection {
         })
     }
 
-    /// Whether the server has refused a request, and the authorization may be able to do something about it.
+    /// Whether the server has refused a request and a new token may help.
     fn is_refused(&self) -> bool {
         self.authorization().is_some_and(Authorization::is_refused)
     }
 
-    /// The last output of the process of a session.
+    /// The last output of the session's process.
     pub(super) async fn last_output(&self, session: &ClientSession) -> String {
         harmless(&self.secrets.hide(&session.last_output().await))
     }
@@ -187,7 +187,7 @@ impl ServerConnection {
         self.changed.load(Ordering::Relaxed)
     }
 
-    /// Notes that a call was answered.
+    /// Records that a call was answered.
     pub(super) fn answered(&self) {
         self.starts.store(0, Ordering::Relaxed);
         if let Some(authorization) = self.authorization() {
@@ -195,9 +195,9 @@ impl ServerConnection {
         }
     }
 
-    /// Begins the first session, and lists the tools of the server.
+    /// Starts the first session, and lists the tools of the server.
     pub(super) async fn begin(&self) -> Result<ToolListing, Error> {
-        // Beginning a session and listing tools changes nothing, so it may be sent again.
+        // Starting a session and listing tools have no side effects, so both may be repeated.
         loop {
             self.authorized().await?;
             let mut state = self.state.lock().await;
@@ -216,11 +216,11 @@ impl ServerConnection {
     /// A session to which a call can be sent: the current one, or a new one.
     ///
     /// # Errors
-    /// Fails if no session can be had. No call was sent then.
+    /// Fails if no session can be started. Nothing was sent for the call then.
     pub(super) async fn session(&self) -> Result<Arc<ClientSession>, Error> {
         loop {
-            // Done before the state is locked, so that the program can close the connection while a person is
-            // waited for.
+            // The token is obtained before the state is locked, so that the program can close the connection during the
+            // wait for a person.
             self.authorized().await?;
             let session = tokio::select! {
                 biased;
@@ -257,25 +257,25 @@ impl ServerConnection {
         state.not_before = Some(Instant::now() + WAIT * 2_u32.pow(starts));
         if let Some(old) = state.session.take() {
             if old.has_process() {
-                // The old process ends before the new one starts.
+                // The old process must end before the new process starts.
                 old.close().await;
             } else {
-                // It ends with the last call that runs in it.
+                // The old session ends with the last call that runs in it.
                 state.old.retain(|old| old.strong_count() > 0);
                 state.old.push(Arc::downgrade(&old));
             }
         }
         let (session, listing) = self.open().await?;
         state.session = Some(Arc::clone(&session));
-        // A server may have other tools after a new start, without a report.
+        // After a new start, a server may have other tools without announcing a change.
         if listing.definitions() != *self.read() {
             self.tell_of_change();
         }
         Ok(session)
     }
 
-    /// Lists the server's tools again, if the server has said that they have changed, or if it does not report
-    /// changes and the list is old.
+    /// Lists the server's tools again if the server has announced a change, or if it does not announce changes and the
+    /// list is old.
     async fn refresh(&self, session: &ClientSession) -> Result<(), Error> {
         let stale = &*session.handler().stale;
         let was = stale.swap(false, Ordering::AcqRel);
@@ -297,7 +297,7 @@ impl ServerConnection {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that the tools of the program are not those of the server any more.
+    /// Records that the program's tools are no longer those of the server.
     pub(super) fn tell_of_change(&self) {
         self.changed.store(true, Ordering::Relaxed);
     }
@@ -305,7 +305,7 @@ impl ServerConnection {
     /// Lists the tools again.
     pub(super) async fn list(&self) -> Result<ToolListing, Error> {
         let session = self.session().await?;
-        // Changes from here on are reported again.
+        // The flags are reset before the list is read, so that later changes set them again.
         let news = [&*self.changed, &*session.handler().stale];
         let was = news.map(|news| news.swap(false, Ordering::AcqRel));
         let mut unread = UnreadChanges { news, was };
@@ -331,13 +331,13 @@ impl ServerConnection {
         (kind, why): (ErrorKind, String),
     ) -> Error {
         if kind == ErrorKind::Connect {
-            // The connection is broken, so the next caller that needs a session begins a new one.
+            // The connection is broken, so the next caller starts a new session.
             session.lose();
         }
         self.error(kind, format!("{}{}", self.shown(&why), self.last_output(session).await))
     }
 
-    /// Ends the session for good.
+    /// Ends the connection for good.
     pub(super) async fn close(&self) {
         self.closed.cancel();
         if let Some(authorization) = self.authorization() {
@@ -366,13 +366,14 @@ impl ServerConnection {
         let until = Instant::now() + START;
         let (service, child, session_state, open) = match self.version.get() {
             Some(version) => self.start(handler, *version, until).await.map_err(|it| it.0)?,
-            // Nearly all servers answer this version, and those that do not refuse it at once.
+            // Nearly all servers answer this version. The others refuse it at once.
             None => match self.start(handler.clone(), McpVersion::V2025_11_25, until).await {
                 Ok(started) => started,
                 Err((_, true)) => {
                     let started = self.start(handler, McpVersion::V2026_07_28, until).await;
                     let started = started.map_err(|it| it.0)?;
-                    // No other task can have set it, since a session is opened only with the state locked.
+                    // No other task can have set the version, because a session is started only under the lock of the
+                    // state.
                     let _ = self.version.set(McpVersion::V2026_07_28);
                     started
                 }
@@ -385,8 +386,7 @@ impl ServerConnection {
         Ok((Arc::new(session), listing))
     }
 
-    /// Starts the server and begins a session in this version. The error also says whether a newer version may
-    /// work.
+    /// Starts the server, and a session in this version. The error includes whether a newer version may work.
     async fn start(
         &self,
         handler: ServerEventHandler,
@@ -410,13 +410,13 @@ impl ServerConnection {
                 let ended = child.ended();
                 let ended = async {
                     ended.await;
-                    // The output of the process is read first.
+                    // First, the output of the process is read to its end.
                     sleep(LAST_WORDS).await;
                 };
                 let served = tokio::select! {
                     biased;
                     served = timeout_at(until, served) => served,
-                    // Another process may hold the pipes.
+                    // Another process may keep the pipes open, so the end of the process ends the wait.
                     () = ended => Ok(Err(ClientInitializeError::ConnectionClosed(String::new()))),
                 };
                 (served, Some(child))
@@ -470,12 +470,12 @@ impl ServerConnection {
         }
     }
 
-    /// An address, for an error.
+    /// A URL, in the form for errors.
     fn at(&self, address: &ServerAddress) -> String {
         one_line(&self.shown(&address.shown()))
     }
 
-    /// What a person can do if a server at an address does not begin a session.
+    /// What the user can do if a server at a URL does not start a session.
     fn way_out(&self, why: &str) -> String {
         let ServerEndpoint::Address(address) = &self.endpoint else { return String::new() };
         let at = self.at(address);
@@ -487,7 +487,7 @@ impl ServerConnection {
             _ if ["HTTP 404", "HTTP 405", "content type"].iter().any(|sign| why.contains(sign)) => {
                 format!("; is the path of `{at}` that of the MCP server?")
             }
-            // The proxy itself may have answered.
+            // The answer may come from the proxy instead of the server.
             _ if !through.is_empty() && !why.contains(&through) => {
                 format!("; requests to `{at}` go{through}")
             }
@@ -495,15 +495,15 @@ impl ServerConnection {
         }
     }
 
-    /// The proxy before the server, for an error.
+    /// The proxy in front of the server, in the form for errors.
     fn through_proxy(&self) -> String {
         let ServerEndpoint::Address(address) = &self.endpoint else { return String::new() };
         self.shown(&address.through_proxy())
     }
 }
 
-/// A running service, its process if it has one, what is seen in the answers of a server at an address, and the requests to
-/// a process that have no answer.
+/// A running service, its process if it has one, the state learned from HTTP responses, and the unanswered requests to
+/// a process.
 type StartedServer = (
     RunningService<RoleClient, ServerEventHandler>,
     Option<ServerProcess>,
@@ -511,7 +511,8 @@ type StartedServer = (
     PendingRequests,
 );
 
-/// Reports of changes that were taken before the list was read. They are restored unless the list is read to its end.
+/// Announced changes whose flags were reset before the list was read. Dropping this value restores the flags, unless
+/// the list was read completely.
 struct UnreadChanges<'a, const N: usize> {
     news: [&'a AtomicBool; N],
     was: [bool; N],
@@ -525,7 +526,7 @@ impl<const N: usize> Drop for UnreadChanges<'_, N> {
     }
 }
 
-/// Why there is no session, without type names.
+/// Why the session could not be started, without names of types.
 fn why(err: &ClientInitializeError) -> String {
     match err {
         ClientInitializeError::JsonRpcError(err) if err.code == UNREAD => err.message.to_string(),
@@ -541,25 +542,25 @@ fn why(err: &ClientInitializeError) -> String {
     }
 }
 
-/// A text with control characters and those that nobody sees replaced, except for line ends.
+/// Replaces control characters and invisible characters in a text, except line ends.
 fn harmless(text: &str) -> String {
     text.replace(|c: char| (c.is_control() || is_unseen(c)) && c != '\n', " ")
 }
 
-/// A text of others on one line.
+/// Puts a text from outside on one line.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The beginning of an error for a server that cannot be reached.
+/// The beginning of the error for a server that cannot be reached.
 const UNREACHED: &str = "it cannot be reached";
 
-/// The text of an error and its sources.
+/// The text of an error, with its sources.
 pub(super) fn sources(err: &(dyn std::error::Error + 'static)) -> String {
     if let Some(StreamableHttpError::Client(err)) =
         err.downcast_ref::<StreamableHttpError<reqwest::Error>>()
     {
-        // Its own words are the address. What has happened is below.
+        // The error's own text is only the URL. Its source says what has happened.
         let what = if err.is_connect() { UNREACHED } else { "the request has failed" };
         let through = err.url().map(through_proxy).unwrap_or_default();
         return match err.source() {

@@ -1,4 +1,4 @@
-//! One session with a server: from its start to the loss of its process, its stream or its id.
+//! One session with a server: from its start until its process, its stream or its id is lost.
 
 use std::{
     collections::BTreeMap,
@@ -36,23 +36,22 @@ use super::{
     process::{ServerProcess, StderrTail},
 };
 
-/// How long the output of a process may be read after its end.
+/// How long the output of a process is still read after its end.
 pub(super) const LAST_WORDS: Duration = Duration::from_millis(250);
 
-/// The time that a server at an address has to hear of the end of a session.
+/// How long a server at a URL may take to end a session.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// The time that a server has to agree to report changes.
+/// How long a server may take to agree to report changes.
 const LISTEN: Duration = Duration::from_secs(5);
 
-/// How long the first list of the tools waits for this agreement. A server that agrees later is asked for its tools
-/// again.
+/// How long the first list of tools waits for this agreement. If the server agrees later, the tools are listed again.
 const FIRST: Duration = Duration::from_millis(500);
 
-/// The longest time for which a list of tools is valid, if the server does not report changes.
+/// The maximum age of a list of tools if the server does not report changes.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// A session. Its process and its tasks end with it.
+/// A session. When it is dropped, its process and its tasks end.
 pub(super) struct ClientSession {
     /// `None` after the session was closed.
     service: Mutex<Option<RunningService<RoleClient, ServerEventHandler>>>,
@@ -60,41 +59,41 @@ pub(super) struct ClientSession {
     handler: ServerEventHandler,
     child: Mutex<Option<ServerProcess>>,
     said: StderrTail,
-    /// The requests to a process that have no answer.
+    /// The unanswered requests to a process.
     open: PendingRequests,
-    /// Requests that nobody waits for any more.
+    /// Sends the ids of requests whose callers no longer wait.
     unwanted: UnboundedSender<RequestId>,
     teller: AbortHandle,
-    /// Ends the session with its process, even if another process holds the pipes.
+    /// Ends the session when its process ends, even if another process holds the pipes.
     watcher: Option<AbortHandle>,
-    /// Whether the session is lost.
+    /// Whether the session was lost.
     lost: AtomicBool,
-    /// What is seen in the answers of a server at an address.
+    /// What was learned from the HTTP responses of a server at a URL.
     session_state: Arc<SessionState>,
     listed: Mutex<ToolDefinitions>,
-    /// Receives changes of the tools, from servers that have to be asked for them.
+    /// The task that receives changes of the tools, from servers that report them only to subscribers.
     listener: Mutex<Option<AbortHandle>>,
     /// The state of this subscription.
     listening: Arc<ChangeSubscription>,
-    /// Whether the server took longer than [`FIRST`] to agree, so that later lists do not wait for it.
+    /// Whether the server took longer than [`FIRST`] to agree. Later lists do not wait then.
     is_slow: AtomicBool,
 }
 
 /// The state of the subscription to changes of the tools.
 #[derive(Default)]
 struct ChangeSubscription {
-    /// Whether the server was asked for changes, and the answer to this request has not ended.
+    /// Whether the subscription was requested and has not ended.
     is_open: AtomicBool,
     /// Whether the server has agreed to report changes.
     is_agreed: AtomicBool,
 }
 
-/// The list of the server's tools.
+/// The last list of the server's tools.
 #[derive(Default)]
 struct ToolDefinitions {
-    /// A hash of each tool's description, by name.
+    /// A hash of each tool's definition, by name.
     definitions: BTreeMap<String, String>,
-    /// The time until which the list is valid, if the server does not report changes.
+    /// How long the list is valid, if the server does not report changes.
     until: Option<Instant>,
 }
 
@@ -111,7 +110,7 @@ impl ClientSession {
             let (ended, end) = (child.ended(), service.cancellation_token());
             let watch = async move {
                 ended.await;
-                // The output of the process is read first.
+                // First, the output of the process is read to its end.
                 tokio::time::sleep(LAST_WORDS).await;
                 end.cancel();
             };
@@ -146,8 +145,8 @@ impl ClientSession {
         &self.handler
     }
 
-    /// How the process has ended and its last output, to be appended to an error's text. If the session has ended, the rest
-    /// of the output is read first.
+    /// How the process has ended, and its last output, as text for the end of an error. If the session has ended, the
+    /// output is first read to its end.
     pub(super) async fn last_output(&self) -> String {
         let mut how = String::new();
         if self.has_process() && !self.is_alive() {
@@ -156,14 +155,14 @@ impl ClientSession {
         format!("{how}{}", self.said.shown())
     }
 
-    /// See [`ServerProcess::how_ended`]. It is empty for a server at an address.
+    /// How the process has ended: see [`ServerProcess::how_ended`]. Empty for a server at a URL.
     fn how_ended(&self) -> impl Future<Output = String> + Send + use<> {
         let child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = child.as_ref().map(ServerProcess::how_ended);
         async { OptionFuture::from(ended).await.unwrap_or_default() }
     }
 
-    /// Whether a call can be sent.
+    /// Whether a call can be sent in this session.
     pub(super) fn is_alive(&self) -> bool {
         let is_lost = self.lost.load(Ordering::Relaxed) || self.session_state.is_expired();
         !is_lost && !self.peer().is_transport_closed()
@@ -173,7 +172,7 @@ impl ClientSession {
         self.lost.store(true, Ordering::Relaxed);
     }
 
-    /// The names of all tools that were listed since this was asked last, if the server is at an address.
+    /// The names of all tools listed since the last call of this function, for a server at a URL.
     pub(super) fn take_listed(&self) -> Vec<String> {
         self.session_state.take_listed()
     }
@@ -182,18 +181,18 @@ impl ClientSession {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the current descriptions of the tools, and the time for which the server says that they are valid.
+    /// Stores the current definitions of the tools. `fresh`: how long they are valid according to the server.
     pub(super) fn define(&self, definitions: BTreeMap<String, String>, fresh: Option<Duration>) {
         let until = Some(Instant::now() + fresh.unwrap_or(FRESH).min(FRESH));
         *self.listed() = ToolDefinitions { definitions, until };
     }
 
-    /// The descriptions of the server's tools, as they were listed last.
+    /// The definitions of the server's tools in the last list.
     pub(super) fn definitions(&self) -> BTreeMap<String, String> {
         self.listed().definitions.clone()
     }
 
-    /// Whether the server describes this tool in this way; `None` if it does not have the tool.
+    /// Whether the tool has this definition; `None` if the server does not have the tool.
     pub(super) fn describes(&self, tool: &str, definition: &str) -> Option<bool> {
         self.listed().definitions.get(tool).map(|known| known == definition)
     }
@@ -207,22 +206,23 @@ impl ClientSession {
         !tells && self.listed().until.is_none_or(|until| Instant::now() >= until)
     }
 
-    /// Whether the version of the protocol is one without sessions, in which a server reports nothing unless it is
-    /// asked.
+    /// Whether the version of the protocol has no sessions. In such a version, a server reports changes only to
+    /// subscribers.
     fn has_no_session(&self) -> bool {
         let said = self.peer().peer_info();
         said.is_some_and(|said| said.protocol_version == ProtocolVersion::V_2026_07_28)
     }
 
-    /// Whether the server says that it reports changes of its tools.
+    /// Whether the server declares that it reports changes of its tools.
     fn can_report_changes(&self) -> bool {
         let said = self.peer().peer_info();
         let tools = said.as_ref().and_then(|said| said.capabilities.tools.as_ref());
         tools.is_some_and(|tools| tools.list_changed == Some(true))
     }
 
-    /// Asks the server to report changes of its tools, if it has to be asked, and waits a moment until it agrees.
-    /// Without this the tools are listed again after some time: see [`is_old`](Self::is_old).
+    /// Subscribes to changes of the tools, if the server reports them only to subscribers, and waits a moment for the
+    /// server's agreement. Without an agreement, the tools are listed again after some time: see
+    /// [`is_old`](Self::is_old).
     pub(super) async fn listen(&self) {
         if !self.has_no_session() || !self.can_report_changes() {
             return;
@@ -235,7 +235,8 @@ impl ClientSession {
         let listening = Arc::clone(&self.listening);
         let hearing = async move {
             hear(peer, &handler, &listening.is_agreed, agrees).await;
-            // The order matters: a task that finds the list old must also find that no subscription is open.
+            // The order of the two stores matters: a task that finds the list old must also find the subscription
+            // closed.
             let was_agreed = listening.is_agreed.swap(false, Ordering::Relaxed);
             listening.is_open.store(false, Ordering::Release);
             if was_agreed {
@@ -249,7 +250,7 @@ impl ClientSession {
         }
     }
 
-    /// Whether the server has said that it has resources, and whether it has prompts.
+    /// Whether the server declares resources, and whether it declares prompts.
     pub(super) fn has_resources_and_prompts(&self) -> (bool, bool) {
         let said = self.peer().peer_info();
         let able = said.as_ref().map(|said| &said.capabilities);
@@ -257,7 +258,7 @@ impl ClientSession {
         (has(|able| able.resources.is_some()), has(|able| able.prompts.is_some()))
     }
 
-    /// Sends a request that changes nothing, and returns the answer as JSON, whatever it is.
+    /// Sends a request without side effects, and returns any answer as JSON.
     pub(super) async fn ask(&self, request: ClientRequest) -> Result<Value, ServiceError> {
         let options = PeerRequestOptions::no_options();
         let mut waiting = self.begin_request();
@@ -272,7 +273,7 @@ impl ClientSession {
         Ok(answer)
     }
 
-    /// A request that is about to be sent. It is counted among those that run.
+    /// Counts a request that is about to be sent as running.
     pub(super) fn begin_request(&self) -> RunningRequest<'_> {
         self.session_state.begin();
         RunningRequest { session: self, request: None }
@@ -283,16 +284,16 @@ impl ClientSession {
         self.watcher.is_some()
     }
 
-    /// Tells the server that this request is not waited for any more.
+    /// Tells the server that the caller no longer waits for this request.
     fn let_go(&self, call: RequestId) {
         self.open.cancelled(&call);
         self.session_state.is_over(&call);
-        // It fails only if the session has ended.
+        // Sending fails only if the session has ended.
         let _ = self.unwanted.send(call);
     }
 
-    /// Ends the session: closes the connection and gives the process time to end by itself, and a server at an address
-    /// time to hear of it.
+    /// Ends the session: closes the connection, and waits for the process to end by itself, or for the server at a URL
+    /// to end the session.
     pub(super) async fn close(&self) {
         self.lose();
         self.session_state.stop();
@@ -318,7 +319,7 @@ impl Drop for ClientSession {
     }
 }
 
-/// A request that runs. Dropped before the answer has come, it tells the server that the request is not waited for any more.
+/// A running request. If it is dropped before the answer, the server is told that the caller no longer waits.
 pub(super) struct RunningRequest<'s> {
     session: &'s ClientSession,
     request: Option<RequestId>,
@@ -329,7 +330,7 @@ impl RunningRequest<'_> {
         self.request = Some(request.clone());
     }
 
-    /// The request has ended, with or without an answer.
+    /// Marks the request as ended, with or without an answer.
     pub(super) fn ended(mut self) {
         self.request = None;
     }
@@ -350,7 +351,7 @@ impl fmt::Debug for ClientSession {
     }
 }
 
-/// Tells the server which calls are not waited for any more. It ends with the session.
+/// Sends a cancellation for each request whose caller no longer waits. Ends with the session.
 async fn tell(peer: Peer<RoleClient>, mut calls: UnboundedReceiver<RequestId>) {
     while let Some(call) = calls.recv().await {
         let reason = Some("the call was stopped".to_owned());
@@ -361,9 +362,9 @@ async fn tell(peer: Peer<RoleClient>, mut calls: UnboundedReceiver<RequestId>) {
     }
 }
 
-/// Asks the server to report changes of its tools, signals when the server agrees, and passes on the reports until
-/// the subscription ends. If nobody waits for the agreement any more, the tools were listed before it and may have
-/// changed since.
+/// Subscribes to changes of the server's tools, signals when the server agrees, and passes on the reports until the
+/// subscription ends. If nobody waits for the agreement any more, the tools were listed before it and may have changed
+/// since, so they are marked as stale.
 async fn hear(
     peer: Peer<RoleClient>,
     handler: &ServerEventHandler,

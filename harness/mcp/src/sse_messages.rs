@@ -1,4 +1,4 @@
-//! Reads the events that a server sends over HTTP in answer to one request.
+//! Reads the events that a server sends over HTTP as the answer to one request.
 
 use super::{
     pending_requests::PendingRequests,
@@ -6,7 +6,7 @@ use super::{
     stdout_filter::{LineKind, batch, examine, unread},
 };
 
-/// The messages of an event: one, or those of a list.
+/// The messages in the data of an event: one message, or the messages of a list.
 pub(super) fn messages(data: String, open: &PendingRequests) -> Vec<String> {
     match batch(data.as_bytes(), open) {
         Some(messages) => messages.into_iter().map(str::to_owned).collect(),
@@ -14,8 +14,9 @@ pub(super) fn messages(data: String, open: &PendingRequests) -> Vec<String> {
     }
 }
 
-/// The messages of an event, as the protocol can read them. If it can read none, the event ends the request, since nothing
-/// else may come in a stream that stays open. A notification does not end it, since it answers nothing.
+/// The messages that the protocol's code can read. If it can read none of an event, the request ends with an error,
+/// because a stream that stays open may bring nothing else. A notification does not end the request, because it answers
+/// nothing.
 pub(super) fn read(messages: Vec<String>, open: &PendingRequests) -> Vec<String> {
     let mut tells = false;
     let read = messages.into_iter().filter_map(|message| {

@@ -1,5 +1,5 @@
-//! Hands on the events of a stream, and asks for a stream of them. The SDK's own reader ends a stream at lines that the standard
-//! ignores.
+//! Requests streams of server-sent events, and passes their events on. The SDK's own reader ends a stream at lines that
+//! the standard ignores.
 
 use std::{collections::VecDeque, future, sync::Arc};
 
@@ -15,8 +15,8 @@ use harness_core::sse::SseParser;
 
 use super::post::{EVENTS, HttpError, RequestHeaders, challenge, has_type, unexpected, wait, with};
 
-/// The events of an answer. In place of one that is too large, `end` is read, and then the stream ends; without an `end`,
-/// nothing more comes.
+/// The events of a response. If an event is larger than `most` bytes, `end` is passed on in its place and the stream
+/// ends. Without an `end`, the stream stays open and brings nothing more.
 pub(super) fn events(answer: Response, most: usize, end: Option<String>) -> BoxedSseResponse {
     let answer = Some(answer);
     let reader = EventReader { answer, end, events: EventBuffer::new(most), is_exceeded: false };
@@ -41,25 +41,25 @@ impl EventReader {
                 self.answer = None;
                 return match self.end.take() {
                     Some(end) => Some(Ok(Sse::default().data(end.trim()))),
-                    // At the end of the stream, the server would be asked for the event again.
+                    // If the stream ended here, the SDK would request the same event again.
                     None => future::pending().await,
                 };
             }
             match self.answer.as_mut()?.chunk().await {
                 Ok(Some(piece)) => self.is_exceeded = self.events.push(&piece).is_err(),
                 Ok(None) => self.answer = None,
-                // What has broken off is asked for again as what has ended, after the time that the server asks for. After an error
-                // the SDK would do so at once, without end.
+                // A broken stream ends like a complete one: the SDK then resumes it after the wait that the server has
+                // set. After an error, the SDK would resume at once, again and again.
                 Err(_) => self.answer = None,
             }
         }
     }
 }
 
-/// The events of a stream.
+/// The events of a stream that are parsed and not yet passed on.
 struct EventBuffer {
     parser: SseParser,
-    /// What came of `id` and `retry`, and was handed on.
+    /// The last values of `id` and `retry` that were passed on.
     told: (Option<Vec<u8>>, Option<u64>),
     read: VecDeque<Sse>,
 }
@@ -69,11 +69,11 @@ impl EventBuffer {
         Self { parser: SseParser::new(most), told: (None, None), read: VecDeque::new() }
     }
 
-    /// Reads the events of a piece. An id and a time to wait without data are an event too: the SDK asks for the rest of a
-    /// stream by them.
+    /// Parses the events in a chunk. New values of `id` and `retry` without data are passed on as an event too, because
+    /// the SDK needs them to resume a stream.
     ///
     /// # Errors
-    /// If an event is too large: nothing is to be read after it.
+    /// Fails if an event is too large. Nothing may be parsed after that.
     fn push(&mut self, piece: &[u8]) -> Result<(), harness_core::error::Error> {
         let Self { parser, told, read } = self;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -101,12 +101,12 @@ impl EventBuffer {
 pub(super) struct StreamRequest {
     pub(super) uri: Arc<str>,
     pub(super) session: Option<Arc<str>>,
-    /// The id of the event after which the stream goes on.
+    /// The id of the event after which the stream is resumed.
     pub(super) last: Option<String>,
     pub(super) token: Option<String>,
     pub(super) headers: RequestHeaders,
     pub(super) most: usize,
-    /// What is read in place of an event that is too large.
+    /// The data to pass on in place of an event that is too large.
     pub(super) end: Option<String>,
 }
 
@@ -151,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    /// What is read of a text that arrives in two pieces.
+    /// The events in a text that arrives in two chunks.
     fn read(text: &str, at: usize, most: usize) -> (Vec<Sse>, bool) {
         let (first, second) = text.as_bytes().split_at(at);
         let mut events = EventBuffer::new(most);
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    /// After an error, the SDK asks for the rest at once and without end.
+    /// After an error, the SDK would request the rest at once, again and again.
     #[tokio::test]
     async fn a_stream_that_breaks_off_ends_without_an_error() {
         let body = reqwest::Body::wrap(Broken(Some(b"id: 7\nretry: 60000\ndata: a\n\ndata: b\n")));
@@ -218,7 +218,7 @@ mod tests {
             ("id: 1\ndata: a\n\ndata: b\n\n", vec![by("a", "1"), by("b", "1")]),
             ("data: a\nid: 1\n\nid: 2\ndata: b\n\n", vec![by("a", "1"), by("b", "2")]),
             ("id: 1\nid: 2\n\n", vec![Sse::default().id("2")]),
-            // An event that does not end has no id, for the rest of it is asked for.
+            // An incomplete event has no id, because it is requested again.
             ("data: a\n\nid: 1\ndata: b\n", vec![data("a")]),
             ("data: a\n\nid: 1\n", vec![data("a")]),
             ("retry: 7\nretry: +8\nretry: x\nretry\n\n", vec![Sse::default().retry(7)]),

@@ -1,5 +1,5 @@
-//! Filters the lines that a process writes before the protocol reads them: an answer that cannot be read is replaced by an
-//! error with the same id, so that its request ends at once.
+//! Filters the lines that a process writes before the protocol's code reads them. An unreadable answer is replaced by
+//! an error with the same id, so that its request ends at once.
 
 use std::{
     borrow::Cow,
@@ -28,57 +28,58 @@ use super::{
 };
 use harness_core::{message::count_values, secret::CUT};
 
-/// The code of the error that replaces an answer that cannot be read. No server uses it.
+/// The code of the error that replaces an unreadable answer. No server uses this code.
 pub(super) const UNREAD: ErrorCode = ErrorCode(i32::MIN);
 
-/// The code of the error that replaces an answer which the server does not send again. No server uses it.
+/// The code of the error that replaces an answer which was lost and which the server does not send again. No server
+/// uses this code.
 pub(super) const LOST: ErrorCode = ErrorCode(i32::MIN + 1);
 
-/// The method of the request that replaces one that cannot be read. No server uses it.
+/// The method of the request that replaces an unreadable request. No server uses this method.
 pub(super) const UNREADABLE: &str = "harness/unreadable";
 
-/// The longest line, in bytes.
+/// The maximum length of a line, in bytes.
 const MOST: usize = 16 << 20;
 
-/// The nesting depth that `serde_json` refuses.
+/// The nesting depth at which `serde_json` fails.
 const TOO_DEEP: usize = 128;
 
-/// The highest number of values in a message. Each value needs several hundred bytes of memory while it is parsed, and
-/// two bytes of text are enough for a value.
+/// The maximum number of values in a message. Each value needs several hundred bytes of memory while it is parsed, but
+/// only two bytes of text.
 pub(super) const VALUES: usize = 250_000;
 
-/// How long the filter waits for the real answer after an answer without an id, which may be a late reply to something
-/// else.
+/// How long the filter waits for another answer after an answer without an id, which may be a late reply to another
+/// message.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// The number of bytes that are kept of a line that is not a message.
+/// The number of bytes that are stored of a line that is no message.
 const KEPT: usize = 200;
 
-/// The lines of a process, without answers that cannot be read.
+/// The output of a process, with unreadable answers replaced and stray lines removed.
 pub(super) struct StdoutFilter<R> {
     from: R,
     line: Vec<u8>,
-    /// Whether the line is longer than [`MOST`]: it is then examined but not kept.
+    /// Whether the line is longer than [`MOST`]. Such a line is scanned but not stored.
     is_long: bool,
     scan: MessageScan,
-    /// The complete lines that the protocol may read, and how much of them it has read.
+    /// The complete lines for the protocol's code, and (`given`) the number of bytes that it has read.
     ready: Vec<u8>,
     given: usize,
     strange: StrayLines,
     open: PendingRequests,
-    /// The answers that may not belong to their request, at most one for each request.
+    /// Answers that may not belong to their request, at most one for each request.
     doubtful: Vec<DoubtfulAnswer>,
 }
 
-/// An answer that may not belong to the request `id`. It is held until the real answer comes or the time is over.
+/// An answer that may not belong to the request `id`. It is held back until another answer comes or the time is over.
 struct DoubtfulAnswer {
     id: RequestId,
-    /// The error that is read in place of the answer.
+    /// The error that replaces the answer.
     error: String,
     wait: Pin<Box<Sleep>>,
 }
 
-/// The lines that are not messages.
+/// The number of lines that are no messages, and the first of them.
 #[derive(Clone, Default)]
 pub(super) struct StrayLines(Arc<Mutex<(usize, String)>>);
 
@@ -99,7 +100,7 @@ impl StrayLines {
         }
     }
 
-    /// The number of lines that are not messages, and the first of them.
+    /// The number of lines that are no messages, and the first of them; `None` if there are none.
     pub(super) fn known(&self) -> Option<(usize, String)> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (known.0 > 0).then(|| known.clone())
@@ -107,7 +108,7 @@ impl StrayLines {
 }
 
 impl<R> StdoutFilter<R> {
-    /// Filters the lines of `from`. `open` are the requests that have no answer yet.
+    /// Filters the lines of `from`. `open` tracks the unanswered requests.
     pub(super) fn new(from: R, open: PendingRequests) -> Self {
         Self {
             from,
@@ -141,7 +142,7 @@ impl<R> StdoutFilter<R> {
         }
     }
 
-    /// Ends the requests that may have been answered, if no other answer has come in time.
+    /// Ends requests with a doubtful answer if no other answer has come in time.
     fn poll_doubtful(&mut self, cx: &mut Context<'_>) {
         let Self { doubtful, open, ready, .. } = self;
         doubtful.retain_mut(|it| {
@@ -162,7 +163,7 @@ impl<R> StdoutFilter<R> {
         if scan.is_object() {
             return self.end_message(&scan, line, is_long);
         }
-        // Answers may come as a list, as an older version of the protocol allows.
+        // Answers may come as a list, which an older version of the protocol allows.
         match batch(&line, &self.open) {
             Some(messages) => messages.into_iter().for_each(|message| {
                 let message = format!("{message}\n").into_bytes();
@@ -183,33 +184,34 @@ impl<R> StdoutFilter<R> {
                     self.doubtful.push(DoubtfulAnswer { id, error, wait });
                 }
             }
-            // The protocol's own code would answer it. A server that does not read while it writes would then be stuck.
+            // The line is dropped, because the protocol's code would answer it, and the answer would block a server
+            // that does not read while it writes.
             LineKind::Strange => self.strange.note(&line),
         }
     }
 }
 
-/// The error that is read in place of an answer whose stream broke off and which the server does not send again.
+/// The error that replaces an answer whose stream broke off and which the server does not send again.
 pub(super) fn lost(id: &RequestId, why: &str) -> String {
     let why =
         format!("the stream of the answer has ended, and the server refuses to continue it: {why}");
     of(id, &json!({"code": LOST.0, "message": why}))
 }
 
-/// The error that is read in place of an event that is too large.
+/// The error that replaces an event that is too large.
 pub(super) fn too_large(id: &RequestId) -> String {
     unread(id, &format!("it has more than {} MiB", MOST >> 20))
 }
 
 /// What a line of the process is in the protocol.
 pub(super) enum LineKind {
-    /// A message that the protocol can read.
+    /// A message that the protocol's code can read.
     Message,
-    /// An answer or a request that the protocol cannot read, with the line that is read in its place.
+    /// An unreadable answer or request. The value is the line that replaces it.
     Unread(String),
-    /// An answer without an id, which may be a late reply to a message that gets no answer, or a line of a log that
-    /// has the id of a request. It is given as the id of the request, and the error that is read in place of the
-    /// answer if nothing else comes.
+    /// An answer without an id, which may be a late reply to a one-way message, or a line of a log that happens to have
+    /// the id of a request. The values are the id of the assumed request, and the error that replaces the answer if no
+    /// other comes.
     Doubtful(RequestId, String),
     /// No message.
     Strange,
@@ -234,7 +236,7 @@ pub(super) fn examine(
     };
     match (scan.answered_id(), message) {
         (_, Some(ParsedMessage::Other)) => LineKind::Message,
-        // The name of the member `id` may have been written in an unusual way.
+        // The name of the member `id` may contain an escape, so that the scan did not find it.
         (_, Some(ParsedMessage::Answer(Some(id), _))) => {
             if open.has_list(&id)
                 && let Some(plain) = tool_list::plain(line)
@@ -244,7 +246,7 @@ pub(super) fn examine(
             open.answered(&id);
             LineKind::Message
         }
-        // A log may have a number that is that of a request by chance.
+        // A line of a log may have the id of a request by chance.
         (Some(MessageId::Is(id)), _) if !scan.has_version() || !scan.has_outcome() => {
             match scan.has_method() || !open.has(id) {
                 true => LineKind::Strange,
@@ -275,7 +277,7 @@ pub(super) fn examine(
             open.answered(&id);
             LineKind::Unread(error)
         }
-        // The server may wait for an answer.
+        // The line may be a request, whose server waits for an answer.
         (None, _) => match scan.request().filter(|_| scan.has_version()) {
             Some((id, _)) => LineKind::Unread(format!(
                 "{{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"{UNREADABLE}\"}}\n",
@@ -286,7 +288,7 @@ pub(super) fn examine(
     }
 }
 
-/// The error that replaces the answer to this request.
+/// The error that replaces the unreadable answer to this request.
 pub(super) fn unread(id: &RequestId, why: &str) -> String {
     let why = format!("the answer came and cannot be read: {why}");
     of(id, &json!({"code": UNREAD.0, "message": why}))
@@ -297,8 +299,8 @@ fn of(id: &RequestId, error: &Value) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{error}}}\n")
 }
 
-/// The messages of a list. Answers come last, since an answer ends what is read over HTTP; of these, those that say that they
-/// answer an open request come first, and those that may only be meant for it come last.
+/// The messages in a list, with answers last, because over HTTP an answer ends the reading. Of the answers, those with
+/// the id of an open request come first, and those without an id come last.
 pub(super) fn batch<'l>(list: &'l [u8], open: &PendingRequests) -> Option<Vec<&'l str>> {
     if !list.trim_ascii_start().starts_with(b"[") || count_values(list) > VALUES {
         return None;
@@ -317,8 +319,8 @@ pub(super) fn batch<'l>(list: &'l [u8], open: &PendingRequests) -> Option<Vec<&'
     (!messages.is_empty()).then_some(messages)
 }
 
-/// Reads a message. Bytes that are no UTF-8, and surrogates without a partner, are replaced, because many unreadable
-/// messages have no other fault.
+/// Parses a message. Invalid UTF-8 and lone surrogates are replaced, because many unreadable messages have no other
+/// fault.
 pub(super) fn message(line: &mut Vec<u8>) -> Result<ServerJsonRpcMessage, serde_json::Error> {
     if count_values(line) > VALUES {
         return Err(serde_json::Error::custom(format_args!("it has more than {VALUES} values")));
@@ -329,7 +331,8 @@ pub(super) fn message(line: &mut Vec<u8>) -> Result<ServerJsonRpcMessage, serde_
     read(line).or_else(|err| if replace_halves(line) { read(line) } else { Err(err) })
 }
 
-/// An answer whose result is read without being kept: the protocol's own type takes many times as long, and takes any result.
+/// An answer whose result is checked but not stored. The protocol's own type accepts every result too, but takes many
+/// times as long.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PlainAnswer<'l> {
@@ -339,7 +342,7 @@ struct PlainAnswer<'l> {
     _result: AnyValue,
 }
 
-/// Any value whose texts and numbers can be read.
+/// Any value whose texts and numbers can be parsed.
 struct AnyValue;
 
 impl<'de> Deserialize<'de> for AnyValue {
@@ -390,14 +393,14 @@ impl<'de> Visitor<'de> for AnyValue {
     }
 }
 
-/// A message that the protocol can read.
+/// A message that the protocol's code can read.
 enum ParsedMessage {
-    /// An answer: the id, and the error.
+    /// An answer: the id, and the error if it is one.
     Answer(Option<RequestId>, Option<ErrorData>),
     Other,
 }
 
-/// Reads a message, if the protocol can read it.
+/// Parses a message; `None` if the protocol's code cannot read it.
 fn read(line: &mut Vec<u8>) -> Option<ParsedMessage> {
     if let Ok(plain) = serde_json::from_slice::<PlainAnswer<'_>>(line)
         && plain.jsonrpc == "2.0"
@@ -411,14 +414,15 @@ fn read(line: &mut Vec<u8>) -> Option<ParsedMessage> {
     })
 }
 
-/// Replaces bytes that are no UTF-8 by the replacement character, which tells the reader that something stood there.
+/// Replaces invalid UTF-8 by the replacement character, which shows the reader that something is missing.
 fn replace_bytes(line: &mut Vec<u8>) {
     if let Cow::Owned(text) = String::from_utf8_lossy(line) {
         *line = text.into_bytes();
     }
 }
 
-/// Replaces each escaped surrogate that has no partner by the escaped replacement character, which is as long.
+/// Replaces each lone escaped surrogate by the escaped replacement character, which has the same length. Returns
+/// whether any was replaced.
 fn replace_halves(line: &mut [u8]) -> bool {
     let unit = |line: &[u8], at: usize| {
         let digits = line.get(at..at.checked_add(6)?)?.strip_prefix(b"\\u")?;
@@ -436,7 +440,7 @@ fn replace_halves(line: &mut [u8]) -> bool {
                 }
                 6
             }
-            // The byte after a backslash begins no escape.
+            // The byte after a backslash begins no escape of its own.
             _ => 2,
         };
     }
@@ -466,7 +470,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for StdoutFilter<R> {
             let mut read = ReadBuf::new(&mut piece);
             ready!(Pin::new(&mut this.from).poll_read(cx, &mut read))?;
             if read.filled().is_empty() {
-                // A line without its end is incomplete.
+                // A line without its end is incomplete, so it is not passed on.
                 return Poll::Ready(Ok(()));
             }
             for part in read.filled().split_inclusive(|byte| *byte == b'\n') {
@@ -485,7 +489,7 @@ mod tests {
 
     use super::{super::pending_requests::StdinRecorder, *};
 
-    /// Reads a text that arrives in two pieces.
+    /// Filters a text that arrives in two chunks.
     async fn read(text: &[u8], at: usize) -> (String, Option<(usize, String)>) {
         let (first, second) = text.split_at(at);
         let mut lines = StdoutFilter::new(first.chain(second), PendingRequests::default());
@@ -509,7 +513,7 @@ mod tests {
         }
     }
 
-    /// The protocol's own code would answer most of them.
+    /// The protocol's own code would answer most of these lines.
     #[tokio::test]
     async fn what_is_no_message_is_noted_and_not_passed_on() {
         let text = concat!(
@@ -579,7 +583,7 @@ mod tests {
             assert_eq!(read, said(expected));
             assert!(serde_json::from_str::<ServerJsonRpcMessage>(&read).is_ok(), "{read}");
         }
-        // Nothing is replaced that cannot be read all the same.
+        // A line that stays unreadable is not changed.
         let (read, _) = read(said(r"\ud83d\x").as_bytes(), 36).await;
         assert!(read.contains("cannot be read"), "{read}");
     }
@@ -627,7 +631,7 @@ mod tests {
         let none = "{\"jsonrpc\":\"2.0\",\"id\":null,\"result\":{}}\n";
         let odd = "{\"jsonrpc\":\"2.0\",\"id\":undefined,\"result\":{}}\n";
         let answer = |id: u8| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}\n");
-        // What is written, the requests that are cancelled, what is read, and whether the request 7 ends by it.
+        // Each row: the written messages, the cancelled request, the read lines, and whether they end the request 7.
         for (written, cancelled, lines, ends) in [
             (format!("{told}{}", request(7)), None, none.to_owned(), false),
             (format!("{told}{}", request(7)), None, format!("{none}{none}"), true),
@@ -691,7 +695,7 @@ mod tests {
         }
     }
 
-    /// A request may be cancelled before it is written.
+    /// A request may be cancelled before it was written.
     #[tokio::test]
     async fn a_cancelled_request_is_not_among_those_that_may_be_meant() {
         let open = PendingRequests::default();

@@ -1,5 +1,4 @@
-//! Reads the list of a server's tools. The server may make mistakes: a tool that cannot be used is left out, and
-//! the others are kept.
+//! Reads the list of a server's tools. A tool that cannot be used is left out, and the others are kept.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -22,20 +21,20 @@ use super::{
 };
 use harness_core::{error::ErrorKind, message::count_values, secret::beginning};
 
-/// The limits for pages and tools of one server, and for the time to list them.
+/// The maximum number of pages and of tools of one server, and (`TIME`) the time limit for listing them.
 const PAGES: usize = 64;
 const TOOLS: usize = 2048;
 const TIME: Duration = Duration::from_secs(30);
 
-/// The limit for the memory of all pages of a list, in bytes.
+/// The maximum memory of all pages of a list, in bytes.
 const MEMORY: usize = 64 << 20;
 
-/// The limits for a name, a description and a schema, in bytes.
+/// The maximum length of a name, a description and a schema, in bytes.
 const NAME: usize = 256;
 const DESCRIPTION: usize = 16 << 10;
 const SCHEMA: usize = 256 << 10;
 
-/// The highest number of levels of a schema.
+/// The maximum nesting depth of a schema.
 const DEEPEST: usize = 64;
 
 /// The tools that a server lists.
@@ -44,29 +43,30 @@ pub(super) struct ToolListing {
     pub(super) tools: Vec<ListedTool>,
     /// The tools that are left out, each with the reason.
     pub(super) left_out: Vec<String>,
-    /// The time for which the list is valid, if the server says so.
+    /// How long the list is valid, if the server says so.
     pub(super) fresh: Option<Duration>,
-    /// Whether the server says that it has resources, and whether it has prompts.
+    /// Whether the server declares resources, and whether it declares prompts.
     pub(super) resources: bool,
     pub(super) prompts: bool,
 }
 
-/// One tool, as a server describes it.
+/// One tool, as the server defines it.
 #[derive(Clone, Debug)]
 pub(super) struct ListedTool {
     pub(super) name: String,
-    /// The title that people read in place of the name.
+    /// The title to show to people instead of the name.
     pub(super) title: Option<String>,
     pub(super) description: String,
     pub(super) schema: Value,
-    /// The output schema, if there is one.
+    /// The output schema; `None` if the tool has none or it is too large.
     pub(super) output: Option<Value>,
     pub(super) annotations: Option<Value>,
-    /// A hash of what the model and people read about the tool and of its hints, whatever the order of members.
+    /// A hash of everything that the model and people read about the tool, and of its hints. The order of members does
+    /// not matter.
     pub(super) definition: String,
 }
 
-/// The output schema of a tool. One that is too large is ignored, since no call depends on it.
+/// The output schema of a tool. A schema that is too large is ignored, because no call needs it.
 fn output(schema: Option<&Value>) -> Option<Value> {
     let schema = schema.filter(|schema| schema.is_object())?;
     let is_large = depth(schema) > DEEPEST || schema.to_string().len() > SCHEMA;
@@ -74,7 +74,7 @@ fn output(schema: Option<&Value>) -> Option<Value> {
 }
 
 impl ListedTool {
-    /// Whether one of its schemas has a pattern.
+    /// Whether a schema of the tool contains a pattern.
     pub(super) fn has_patterns(&self) -> bool {
         has_patterns(&self.schema) || self.output.as_ref().is_some_and(has_patterns)
     }
@@ -115,7 +115,7 @@ impl ToolListing {
     }
 }
 
-/// Reads one tool, or says why it cannot be used.
+/// Reads one tool, or returns why it cannot be used.
 fn one(tool: &Value) -> Result<ListedTool, String> {
     let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
     if name.is_empty() || name.len() > NAME {
@@ -170,7 +170,7 @@ fn one(tool: &Value) -> Result<ListedTool, String> {
     })
 }
 
-/// The number of levels of a value. A value that came over the wire has at most 128.
+/// The nesting depth of a value. A parsed message has at most 128 levels, so the recursion is bounded.
 fn depth(value: &Value) -> usize {
     let deepest = |values: &mut dyn Iterator<Item = &Value>| values.map(depth).max().unwrap_or(0);
     match value {
@@ -180,7 +180,7 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// A value whose members are sorted by their names, since some servers write them in any order.
+/// Sorts the members of objects by name, because some servers change their order.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(sorted).collect(),
@@ -196,8 +196,9 @@ fn sorted(value: &Value) -> Value {
 /// The members of a page of tools.
 const PAGE: [&str; 6] = ["tools", "nextCursor", "ttlMs", "cacheScope", "resultType", "_meta"];
 
-/// The answer to a request for the tools, on a line, without the members of other results; `None` if it has none. The
-/// protocol's own type would read it as one of those, without the tools, if one of these is bad.
+/// The answer to a request for tools, as one line, without members that belong to other results. `None` if there are no
+/// such members. With such a member, the protocol's own type would read the answer as another result, without the
+/// tools.
 pub(super) fn plain(answer: &[u8]) -> Option<Vec<u8>> {
     if count_values(answer) > VALUES {
         return None;
@@ -210,7 +211,7 @@ pub(super) fn plain(answer: &[u8]) -> Option<Vec<u8>> {
     (!is_plain).then(|| format!("{answer}\n").into_bytes())
 }
 
-/// Requests all pages.
+/// Requests all pages of the list of tools.
 pub(super) async fn read(session: &ClientSession) -> Result<ToolListing, (ErrorKind, String)> {
     let (mut listing, mut seen) = (ToolListing::default(), HashSet::new());
     (listing.resources, listing.prompts) = session.has_resources_and_prompts();
@@ -222,7 +223,8 @@ pub(super) async fn read(session: &ClientSession) -> Result<ToolListing, (ErrorK
     })
     .await?;
     listing.left_out.extend(unread);
-    // In the order of the server, which may be another one at each start, requests would miss the vendor's cache.
+    // The tools are sorted by name, because a server may list them in another order after each start, and requests
+    // would then miss the vendor's cache.
     listing.tools.sort_by(|one, other| one.name.cmp(&other.name));
     let is_known = |name: &String| {
         let shown = format!("`{}`:", name.escape_debug());
@@ -237,9 +239,9 @@ pub(super) async fn read(session: &ClientSession) -> Result<ToolListing, (ErrorK
     Ok(listing)
 }
 
-/// Requests all pages of a list. `what` is its name in messages, and `key` its name in the answers. `add` takes
-/// each page and returns the number of items so far. The result says why further pages were not read, if the server
-/// does not come to the end of the list by itself.
+/// Requests all pages of a list. `what` is the list's name in messages, and `key` its name in answers. `add` takes a
+/// page and returns the number of items so far. If the list did not end by itself, the result says why no further pages
+/// were read.
 pub(super) async fn pages(
     session: &ClientSession,
     (what, key): (&str, &str),
@@ -283,7 +285,7 @@ async fn each_page(
                 MEMORY >> 20
             ));
         }
-        // Empty pages may follow each other.
+        // Several empty pages in a row are no repetition.
         let repeats = page.get(key) == Some(&before);
         if repeats && before.as_array().is_some_and(|list| !list.is_empty()) {
             return Ok(Some(same()));
@@ -292,7 +294,7 @@ async fn each_page(
             return wrong(format!("lists more than {TOOLS} {what}"));
         }
         match page.get("nextCursor").and_then(Value::as_str) {
-            // Some servers write an empty text in place of none.
+            // Some servers send an empty cursor instead of none.
             None | Some("") => return Ok(None),
             Some(next) if !cursors.insert(next.to_owned()) => return Ok(Some(same())),
             Some(next) => cursor = Some(next.to_owned()),
@@ -302,10 +304,10 @@ async fn each_page(
     wrong(format!("lists its {what} on more than {PAGES} pages"))
 }
 
-/// The type of a result that is not complete, such as `input_required`.
+/// The type of an incomplete result, such as `input_required`; `None` for a complete result.
 ///
-/// Source: `resultType` of <https://modelcontextprotocol.io/specification/2026-07-28/schema#result>; where it is
-/// absent, it is `complete`.
+/// Source: `resultType` of <https://modelcontextprotocol.io/specification/2026-07-28/schema#result>. A missing type
+/// means `complete`.
 pub(super) fn unfinished(result: &Value) -> Option<String> {
     match result.get("resultType")? {
         Value::Null => None,
@@ -315,14 +317,14 @@ pub(super) fn unfinished(result: &Value) -> Option<String> {
     }
 }
 
-/// The error for an incomplete result of a request that is not a call.
+/// The error for an incomplete result of a request that is no call.
 pub(super) fn half(kind: &str) -> String {
     format!(
         "it has answered with a result of the type `{kind}`, which this program accepts only for calls"
     )
 }
 
-/// The kind of error of a failed request: the server has answered, or the connection is broken.
+/// The kind of error for a failed request: the server has answered, or the connection is broken.
 pub(super) fn kind(err: &ServiceError) -> ErrorKind {
     match err {
         ServiceError::McpError(_) => ErrorKind::Protocol,
@@ -330,7 +332,7 @@ pub(super) fn kind(err: &ServiceError) -> ErrorKind {
     }
 }
 
-/// The reason of a failed request, in words for a person.
+/// The reason why a request failed, as text for a person.
 pub(super) fn failure_reason(err: &ServiceError) -> String {
     match err {
         ServiceError::McpError(err) if [UNREAD, LOST].contains(&err.code) => {
@@ -375,7 +377,7 @@ mod tests {
         assert_ne!(first, of(json!({"name": "a", "description": "y", "inputSchema": {}})));
         let other = json!({"name": "a", "description": "x", "inputSchema": {"properties": {}}});
         assert_ne!(first, of(other));
-        // People read the title in the question for approval.
+        // The title is shown to people in the approval request.
         let titled = json!({"name": "a", "title": "A", "description": "x", "inputSchema": {}});
         assert_ne!(first, of(titled));
     }

@@ -2,13 +2,13 @@
 
 use sha2::{Digest as _, Sha256};
 
-/// The longest name, in characters, that vendors accept.
+/// The maximum length of a tool's name, in characters, that vendors accept.
 const LONGEST: usize = 64;
 
-/// The longest name of a server, in characters, so that room is left for the names of its tools.
+/// The maximum length of a server's name, in characters. The rest is for the names of its tools.
 const LONGEST_SERVER: usize = 32;
 
-/// The fault of the name that the program gives to a server, if there is one.
+/// The fault of a name that the program gives to a server; `None` if the name is valid.
 pub(super) fn fault(server: &str) -> Option<String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     match server {
@@ -22,8 +22,8 @@ pub(super) fn fault(server: &str) -> Option<String> {
     }
 }
 
-/// The name for this tool of this server. A name that has to be changed ends with a hash of the server's own names,
-/// so that no two tools get the same name.
+/// The name for this tool of this server. A name that has to be changed ends with a hash of the original names, so that
+/// no two tools get the same name.
 pub(super) fn of(server: &str, tool: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let whole = format!("{server}__{tool}");
@@ -37,8 +37,8 @@ pub(super) fn of(server: &str, tool: &str) -> String {
     format!("{kept}_{mark}")
 }
 
-/// SHA-256 of these texts, in hexadecimal digits. Each length is hashed too, so that two different lists do not
-/// give the same bytes.
+/// The SHA-256 of these texts in hexadecimal. The lengths are hashed too, so that two different lists never give the
+/// same bytes.
 pub(super) fn hash(texts: &[&str]) -> String {
     let mut bytes = Vec::new();
     for text in texts {

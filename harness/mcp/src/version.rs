@@ -1,4 +1,4 @@
-//! The version of the protocol that is used with a server, and the sign that a server does not know the older one.
+//! The version of the protocol for a server, and how to detect that a server does not know the older version.
 
 use rmcp::{
     model::{ErrorCode, ProtocolVersion},
@@ -11,16 +11,15 @@ use rmcp::{
 #[non_exhaustive]
 pub enum McpVersion {
     /// [2025-11-25](https://modelcontextprotocol.io/specification/2025-11-25), or an older version that the server
-    /// answers with: there is a session, which begins with `initialize`.
+    /// chooses. There is a session, which starts with `initialize`.
     V2025_11_25,
-    /// [2026-07-28](https://modelcontextprotocol.io/specification/2026-07-28): there is no session.
-    /// `server/discover` returns the server's capabilities, and `subscriptions/listen` reports changes of its
-    /// tools.
+    /// [2026-07-28](https://modelcontextprotocol.io/specification/2026-07-28): there is no session. `server/discover`
+    /// returns the server's capabilities, and `subscriptions/listen` reports changes of its tools.
     V2026_07_28,
 }
 
 impl McpVersion {
-    /// The way in which rmcp begins.
+    /// How rmcp starts a connection in this version.
     pub(super) fn lifecycle(self) -> ClientLifecycleMode {
         match self {
             Self::V2025_11_25 => ClientLifecycleMode::Initialize,
@@ -31,10 +30,10 @@ impl McpVersion {
     }
 }
 
-/// Whether the answer to `initialize` is that of a server which knows only versions without it: the server refuses
-/// the method, its parameters, its version, or missing HTTP headers. Over HTTP it may also refuse the request
-/// without a message of the protocol, since it knows no request without the headers of 2026-07-28, or not this
-/// path.
+/// Whether the server's answer to `initialize` shows that it knows only versions without `initialize`: the server
+/// refuses the method, its parameters, its version, or missing HTTP headers. Over HTTP, the refusal may also be no
+/// message of the protocol, because the server accepts no request without the headers of 2026-07-28, or does not know
+/// this path.
 pub(super) fn is_newer(err: &ClientInitializeError) -> bool {
     /// `HeaderMismatch` of 2026-07-28.
     const HEADERS: ErrorCode = ErrorCode(-32020);

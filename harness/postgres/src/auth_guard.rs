@@ -1,7 +1,7 @@
-//! Looks at what a server asks for before it lets the client in, and refuses to send a password in
-//! a form that could be used elsewhere.
+//! Checks how a server requests authentication, and refuses to send a password in a form that could be used elsewhere.
 //!
-//! `tokio_postgres` answers every method that a server asks for. So the messages are checked on their way to it.
+//! `tokio_postgres` answers every authentication method that a server requests. So the server's messages are checked
+//! before `tokio_postgres` reads them.
 
 use std::{
     fmt, io,
@@ -14,14 +14,14 @@ use tokio_postgres::tls::{ChannelBinding, TlsStream};
 
 use harness_core::tls::causes;
 
-/// The longest message of a server before it lets the client in. `libpq` has the same limit.
+/// The maximum length of a server's message before authentication is complete. `libpq` has the same limit.
 const LONGEST: usize = 30_000;
 
-/// With fewer iterations, a server could compute the password from the proof by trying words. This
-/// is PostgreSQL's default, and the least that RFC 7677 recommends.
+/// The minimum number of SCRAM iterations. With fewer, a server could find the password by trying words against the
+/// proof. This is PostgreSQL's default, and the minimum that RFC 7677 recommends.
 const LEAST_ITERATIONS: u32 = 4096;
 
-/// Where a password may go in clear or as MD5.
+/// The connections on which a password may be sent in cleartext or as MD5.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PlainPassword {
     Never,
@@ -29,12 +29,12 @@ pub(super) enum PlainPassword {
     Anywhere,
 }
 
-/// What a server asked for and did not get.
+/// A request of the server that was refused.
 #[derive(Debug)]
 pub(super) enum AuthRefusal {
     Cleartext,
     Md5,
-    /// A proof with this number of iterations.
+    /// SCRAM with this number of iterations.
     Weak(u32),
     TooLong,
 }
@@ -56,24 +56,24 @@ impl fmt::Display for AuthRefusal {
 impl std::error::Error for AuthRefusal {}
 
 impl AuthRefusal {
-    /// The reason of a failed connection, if it is this one.
+    /// Finds this refusal among the causes of a failed connection.
     pub(super) fn find<'a>(err: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
         causes(err).find_map(|err| err.downcast_ref())
     }
 }
 
-/// A connection, with or without TLS.
+/// A connection to the server, with or without TLS.
 pub(super) trait ServerStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> ServerStream for S {}
 
-/// A connection whose messages are checked until the server lets the client in.
+/// A connection whose messages are checked until authentication is complete.
 pub(super) struct AuthGuard {
     stream: Box<dyn ServerStream>,
-    /// The hash of the server's certificate.
+    /// The hash of the server's certificate, for channel binding.
     certificate: Option<Vec<u8>>,
     is_plain_allowed: bool,
-    /// The beginning of the next message. `None` once the server has let the client in.
+    /// The beginning of the next message. `None` once authentication is complete.
     message: Option<Vec<u8>>,
 }
 
@@ -86,8 +86,8 @@ impl AuthGuard {
         Self { stream: Box::new(stream), certificate, is_plain_allowed, message: Some(Vec::new()) }
     }
 
-    /// Takes the next bytes of the server. A message is one byte of type, four bytes of length, and
-    /// the rest; the length counts itself and the rest.
+    /// Checks the next bytes from the server. A message has one byte for its type, four bytes for its length, and a
+    /// body. The length includes its own four bytes.
     fn check(&mut self, bytes: &[u8]) -> Result<(), AuthRefusal> {
         for &byte in bytes {
             let Some(message) = &mut self.message else { return Ok(()) };
@@ -107,15 +107,14 @@ impl AuthGuard {
     }
 }
 
-/// Whether the server has let the client in with this request for authentication.
+/// Whether this message completes authentication. Fails if it requests the password in a refused form.
 fn is_accepted(request: &[u8], is_plain_allowed: bool) -> Result<bool, AuthRefusal> {
     let Some((code, rest)) = request.split_first_chunk() else { return Ok(false) };
     match u32::from_be_bytes(*code) {
         0 => Ok(true),
         3 if !is_plain_allowed => Err(AuthRefusal::Cleartext),
         5 if !is_plain_allowed => Err(AuthRefusal::Md5),
-        // `r=..,s=..,i=4096`, the first message of the server in SCRAM. `tokio_postgres` has an
-        // upper limit.
+        // `r=..,s=..,i=4096` is the server's first message in SCRAM. `tokio_postgres` checks an upper limit.
         11 if !is_plain_allowed => {
             let fields = String::from_utf8_lossy(rest);
             let iterations = fields.split(',').filter_map(|field| field.strip_prefix("i="));
@@ -130,8 +129,8 @@ fn is_accepted(request: &[u8], is_plain_allowed: bool) -> Result<bool, AuthRefus
 }
 
 impl TlsStream for AuthGuard {
-    /// Binds the proof of the password to the server's certificate (`tls-server-end-point`, RFC
-    /// 5929, section 4.1), so that an attacker between the two cannot pass on the proof.
+    /// Binds the SCRAM proof to the server's certificate (`tls-server-end-point`, RFC 5929, section 4.1), so that an
+    /// attacker between client and server cannot pass the proof on.
     fn channel_binding(&self) -> ChannelBinding {
         let certificate = self.certificate.clone();
         certificate.map_or_else(ChannelBinding::none, ChannelBinding::tls_server_end_point)

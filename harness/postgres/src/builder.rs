@@ -29,55 +29,54 @@ impl PostgresBuilder {
         }
     }
 
-    /// Sets the schema of the tables. The default is `harness`. The schema is created if it does
-    /// not exist. Conversations of the same name in two schemas are two conversations.
+    /// Sets the schema of the tables. Default: `harness`. The schema is created if it does not exist. Two conversations
+    /// with the same id in different schemas are different conversations.
     #[must_use]
     pub fn schema(mut self, name: impl Into<String>) -> Self {
         self.schema = name.into();
         self
     }
 
-    /// Sets how many calls may use the database at the same time; further calls wait. The default
-    /// is 8. One more connection holds conversations. All processes together must stay below the
-    /// server's `max_connections`, whose default is 100.
+    /// Sets how many calls may use the database at the same time. Further calls wait. Default: 8. One more connection
+    /// holds the leases of conversations. All processes together must stay below the server's `max_connections`, whose
+    /// default is 100.
     #[must_use]
     pub fn max_connections(mut self, number: usize) -> Self {
         self.max_connections = number;
         self
     }
 
-    /// Sets how long a call may take, including waiting and connecting. The default is 30 seconds.
-    /// The server also ends a statement that takes longer.
+    /// Sets how long a call may take, including waiting and connecting. Default: 30 seconds. The server also ends a
+    /// statement that takes longer.
     #[must_use]
     pub fn time_out(mut self, longest: Duration) -> Self {
         self.time_out = longest;
         self
     }
 
-    /// Also trusts a server whose certificate is signed by one of these authorities, in addition to
-    /// those that the system trusts. The argument is the text of a PEM file, such as the one that a
-    /// cloud provider offers for its databases.
+    /// Trusts these certificate authorities in addition to those of the system. The argument is the text of a PEM file,
+    /// such as the file that a cloud provider offers for its databases.
     #[must_use]
     pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.root_certificates = Some(pem.into());
         self
     }
 
-    /// Also sends the password in clear or as MD5 if the server asks for it and TLS is used. Call
-    /// this for a server that does not check the password itself (LDAP, PAM, RADIUS), for tokens of
-    /// a cloud provider in place of a password, and for a role whose password is stored as MD5. The
-    /// server, whose certificate is checked, then learns what it needs to be that role elsewhere.
-    /// Without this, [`connect`](Self::connect) fails.
+    /// Allows the password to be sent in cleartext or as MD5 over TLS, if the server requests that. Use it for a server
+    /// that does not check the password itself (LDAP, PAM, RADIUS), for tokens of a cloud provider in place of a
+    /// password, and for a role whose password is stored as MD5. The server's certificate is checked, but the server
+    /// then learns enough to log in elsewhere as that role. Default: [`connect`](Self::connect) fails if the server
+    /// requests such a form.
     #[must_use]
     pub fn allow_plain_password_over_tls(mut self) -> Self {
         self.plain_password = self.plain_password.max(PlainPassword::OverTls);
         self
     }
 
-    /// Also sends the password in clear or as MD5 if the server asks for it, with and without TLS.
-    /// Whoever can read or change what is sent then learns the password: call this only if nobody
-    /// else can, such as on a network of containers of the same machine. Without this,
-    /// [`connect`](Self::connect) fails.
+    /// Allows the password to be sent in cleartext or as MD5 with and without TLS, if the server requests that. Anyone
+    /// who can read or change the traffic then learns the password. Use it only where nobody else can, such as on a
+    /// network of containers on one machine. Default: [`connect`](Self::connect) fails if the server requests such a
+    /// form.
     #[must_use]
     pub fn allow_plain_password_without_tls(mut self) -> Self {
         self.plain_password = PlainPassword::Anywhere;
@@ -87,11 +86,10 @@ impl PostgresBuilder {
     /// Connects, and creates the tables if they do not exist.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Configuration`] if the address, a certificate or an option is not
-    /// valid, if there is no tokio runtime with sockets and a timer, or if the server refuses the
-    /// user, the password or the database, or if it asks for the password in a form that [is not
-    /// allowed](PostgresJournal#how-the-password-is-proved). Fails with [`ErrorKind::Journal`] if
-    /// the server cannot be reached, or if its tables were made by a later version. No error
+    /// Fails with [`ErrorKind::Configuration`] if the address, a certificate or an option is not valid, if there is no
+    /// tokio runtime with sockets and a timer, if the server refuses the user, the password or the database, or if it
+    /// requests the password in a form that [is not allowed](PostgresJournal#how-the-password-is-proved). Fails with
+    /// [`ErrorKind::Journal`] if the server cannot be reached, or if its tables were made by a later version. No error
     /// contains the password.
     pub async fn connect(self) -> Result<PostgresJournal, Error> {
         let Self { url, schema, max_connections, time_out, root_certificates, plain_password } =

@@ -1,4 +1,4 @@
-//! One session of the server, ready to use: connected, set up, and with the tables in place.
+//! One session of the server: connected, configured, and with the tables created.
 
 use std::{
     collections::HashMap,
@@ -18,15 +18,14 @@ use super::{
 };
 use harness_core::error::{Error, ErrorKind};
 
-/// A value for a statement, with its type.
+/// A parameter of a statement, with its type.
 pub(super) type SqlValue<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// One session, and the task that communicates with the server. Both end together.
 pub(super) struct PostgresConnection {
     client: Client,
     task: JoinHandle<()>,
-    /// The statements that are prepared in this session: parsing and planning a statement takes as
-    /// long as running it.
+    /// The statements that were prepared in this session. Parsing and planning a statement takes as long as running it.
     learnt: Mutex<HashMap<&'static str, Statement>>,
     /// When the session was last known to work.
     pub(super) used: Instant,
@@ -57,33 +56,34 @@ impl PostgresConnection {
         Ok(connection)
     }
 
-    /// Sets what this session needs, whatever the server, the database or the role has set.
+    /// Configures this session, in place of the settings of the server, the database and the role.
     async fn set_up(&self, target: &DatabaseAddress) -> Result<(), PostgresFailure> {
-        // The server also ends a statement that takes too long, since nobody waits for it any more.
+        // The server also ends a statement that takes too long, because the caller has stopped waiting by then.
         let time_out = target.time_out.as_millis().clamp(1, 2_147_483_647).to_string();
         let keepalive = KEEPALIVE.as_secs().to_string();
         let schema = format!("\"{}\"", target.schema.replace('"', "\"\""));
         let settings = [
             // Appended facts must not be lost if the server stops.
             ("synchronous_commit", "if off"),
-            // Two appends to one conversation rely on waiting for each other.
+            // Concurrent appends to one conversation rely on this level: one waits for the other and then sees its
+            // result.
             ("default_transaction_isolation", "read committed"),
             ("search_path", &schema),
             ("statement_timeout", &time_out),
             ("idle_in_transaction_session_timeout", &time_out),
-            // A session that waits holds conversations, and must not be ended for being idle.
+            // An idle session may hold leases, and must not be ended.
             ("idle_session_timeout", "0"),
-            // A statement that waits for a lock may do so until its own time is over.
+            // A statement may wait for a lock until its own time limit.
             ("lock_timeout", "0"),
             ("transaction_timeout", "0"),
-            // If this machine disappears, its locks are soon released.
+            // If this machine disappears, the server soon releases its locks.
             ("tcp_keepalives_idle", &keepalive),
             ("tcp_keepalives_interval", &keepalive),
             ("tcp_keepalives_count", "3"),
-            // The statements are short. Without statistics, fresh tables make them look expensive.
+            // The statements are short. Without statistics, new tables make them look expensive.
             ("jit", "off"),
         ];
-        // Older servers do not know some of them.
+        // Older servers do not know all of these settings.
         let (names, values): (Vec<&str>, Vec<&str>) = settings.into_iter().unzip();
         let set = "select set_config(name, case \
                        when value <> 'if off' then value \
@@ -109,8 +109,8 @@ impl PostgresConnection {
         Ok(())
     }
 
-    /// Runs a statement and returns its rows. This takes one round trip, except for the first time,
-    /// when the statement is prepared.
+    /// Runs a statement and returns its rows, in one round trip. The first use of a statement prepares it, which takes
+    /// another round trip.
     pub(super) async fn query(
         &self,
         statement: &'static str,
@@ -134,7 +134,7 @@ impl PostgresConnection {
         self.learnt.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs statements without values and without rows.
+    /// Runs statements without parameters and without result rows.
     pub(super) async fn run(&self, statements: &str) -> Result<(), tokio_postgres::Error> {
         self.client.batch_execute(statements).await
     }

@@ -8,8 +8,8 @@ use harness_core::{
     journal::{Envelope, Head, Incarnation, StoredFacts, WriterId, conflict},
 };
 
-/// The facts of a conversation from a number on, including those that it shares with the
-/// conversation that it was forked from. Each row also has the head of the conversation.
+/// Reads the facts of a conversation from a number on, including facts that a fork shares with the conversation it was
+/// forked from. Each row also contains the head of the conversation.
 const READ: &str = "
 with recursive chain(id, base, first, behind) as (
     select id, base, shared, facts from conversations where id = $1
@@ -36,7 +36,7 @@ pub(super) async fn read(
     conversation: &str,
     from: u64,
 ) -> Result<StoredFacts, PostgresFailure> {
-    // A conversation cannot have so many facts.
+    // No conversation can have that many facts.
     let first = i64::try_from(from).unwrap_or(i64::MAX);
     let values = [(&conversation as _, Type::TEXT), (&first as _, Type::INT8)];
     let rows = connection.query(READ, &values).await?;
@@ -57,7 +57,7 @@ pub(super) async fn read(
     Ok(StoredFacts::new(head, read))
 }
 
-/// The head in these columns of a row.
+/// Reads the head from these columns of a row.
 pub(super) fn head_in(
     row: &Row,
     [incarnation, facts, writer]: [usize; 3],
@@ -69,7 +69,7 @@ pub(super) fn head_in(
     Ok(Head::new(incarnation, facts.cast_unsigned(), writer.and_then(WriterId::parse)))
 }
 
-/// The fact in a row, if it has this number.
+/// The fact in a row; `None` if it does not have this number.
 fn fact(row: &Row, number: i64) -> Result<Option<Envelope>, PostgresFailure> {
     let is_next = row.try_get::<_, Option<i64>>(1)? == Some(number);
     if !is_next {
@@ -95,8 +95,8 @@ fn damaged(conversation: &str, number: i64) -> PostgresFailure {
     ))
 }
 
-/// The end of both statements that append. `moved` has a row if the conversation had the expected
-/// head and now has more facts.
+/// The second part of both statements that append. `moved` must return a row if the conversation had the expected head
+/// and now has more facts.
 macro_rules! append {
     ($moved:literal) => {
         concat!(
@@ -114,8 +114,8 @@ select incarnation, facts, writer from moved"
     };
 }
 
-/// Creates a conversation that was not found, with its first facts. Of two appends at the same time, the second one waits for
-/// the row of the first one, and then does nothing.
+/// Creates a conversation with its first facts. Of two concurrent appends, the second waits for the row of the first,
+/// and then does nothing.
 const BEGIN: &str = append!(
     "
     insert into conversations
@@ -127,8 +127,7 @@ const BEGIN: &str = append!(
 "
 );
 
-/// Appends to a conversation that was found. Of two appends at the same time, the second one waits,
-/// and then finds another head.
+/// Appends to an existing conversation. Of two concurrent appends, the second waits, and then finds another head.
 const GO_ON: &str = append!(
     "
     update conversations
@@ -157,7 +156,7 @@ pub(super) async fn append(
             )));
         }
     }
-    // A conversation cannot have so many facts.
+    // No conversation can have that many facts.
     let Ok(behind) = i64::try_from(after.facts) else {
         return Err(refused(connection, conversation, after).await);
     };
@@ -197,7 +196,7 @@ pub(super) async fn append(
     }
 }
 
-/// The error of an append that found another head.
+/// The error of an append that found another head than expected.
 async fn refused(
     connection: &PostgresConnection,
     conversation: &str,
@@ -209,7 +208,7 @@ async fn refused(
     }
 }
 
-/// The head of a conversation.
+/// The head of a conversation; the default head if it does not exist.
 pub(super) async fn head(
     connection: &PostgresConnection,
     conversation: &str,
@@ -219,8 +218,8 @@ pub(super) async fn head(
     rows.first().map_or(Ok(Head::default()), |row| head_in(row, [0, 1, 2]))
 }
 
-/// A text of the program in a form that PostgreSQL can store: without NUL characters. Names of
-/// conversations stay the same, since they have no control characters.
+/// Replaces NUL characters, which PostgreSQL cannot store. Ids of conversations do not change, because they contain no
+/// control characters.
 pub(super) fn kept(text: &str) -> String {
     text.replace('\u{1}', "\u{1}1").replace('\0', "\u{1}0")
 }

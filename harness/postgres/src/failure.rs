@@ -1,4 +1,4 @@
-//! The errors of the database, with the place, the fault and the way out.
+//! The errors of the database: each names the place, the fault and the way out.
 
 use std::error::Error as _;
 
@@ -11,7 +11,7 @@ use harness_core::error::{Error, ErrorKind};
 pub(super) enum PostgresFailure {
     /// The database, or the connection to it, failed.
     Database(tokio_postgres::Error),
-    /// Any other error. It is returned unchanged.
+    /// Any other error, which is returned unchanged.
     Own(Error),
 }
 
@@ -28,7 +28,7 @@ impl From<Error> for PostgresFailure {
 }
 
 impl PostgresFailure {
-    /// Whether the server reports that it has no memory, disk space or connections left.
+    /// Whether the server reports that it lacks memory, disk space or connections.
     pub(super) fn is_lack_of_room(&self) -> bool {
         match self {
             Self::Database(err) => err.code().is_some_and(|code| code.code().starts_with("53")),
@@ -38,8 +38,7 @@ impl PostgresFailure {
 }
 
 impl DatabaseAddress {
-    /// The error for the program. `what` is the task of the call, such as "a conversation was to be
-    /// read".
+    /// The error for the program. `what` describes the call, such as "a conversation was to be read".
     pub(super) fn error(&self, what: &str, failure: PostgresFailure) -> Error {
         let err = match failure {
             PostgresFailure::Own(err) => return err,
@@ -51,8 +50,8 @@ impl DatabaseAddress {
             (None, None) => (self.kind_of_way(&err), self.lost(&err)),
         };
         let error = Error::new(kind, format!("{what}, but PostgreSQL at {} {fault}", self.place));
-        // The details of a server's error can quote the row that was to be written, which must not
-        // get into a log. So only the message is kept.
+        // Only the message of a server's error is kept: its details can quote the row that was to be written, which
+        // must not get into a log.
         let error = match err.as_db_error() {
             Some(_) => error,
             None => match err.into_source() {
@@ -63,7 +62,7 @@ impl DatabaseAddress {
         error.cleaned(&self.secrets)
     }
 
-    /// The error of a call that took too long.
+    /// The error of a call that exceeded its time limit.
     pub(super) fn too_late(&self, what: &str) -> Error {
         Error::new(
             ErrorKind::Journal,
@@ -75,7 +74,7 @@ impl DatabaseAddress {
         )
     }
 
-    /// The server's message, and a way out.
+    /// The server's message, with a way out.
     fn server_text(&self, said: &DbError) -> String {
         let schema = &self.schema;
         let code = said.code();
@@ -111,7 +110,7 @@ impl DatabaseAddress {
         format!("says: {} ({}){help}", said.message(), code.code())
     }
 
-    /// Describes a request for the password that was not answered.
+    /// Describes a request for the password that was refused.
     fn refused(&self, refused: &AuthRefusal) -> String {
         let help = match refused {
             AuthRefusal::Cleartext | AuthRefusal::Md5 | AuthRefusal::Weak(_) => {
@@ -126,7 +125,7 @@ impl DatabaseAddress {
         format!("{refused}, {help}")
     }
 
-    /// Describes how the connection was lost or could not be made.
+    /// Describes why the connection was lost or could not be made.
     fn lost(&self, err: &tokio_postgres::Error) -> String {
         let mut words = err.to_string();
         let mut cause = err.source();
@@ -147,8 +146,7 @@ impl DatabaseAddress {
         format!("cannot be connected to: {words}{help}")
     }
 
-    /// The program has to correct an incomplete address. Other faults may pass, or are the
-    /// server's.
+    /// An incomplete address has to be corrected by the program. Other faults may be temporary, or are the server's.
     fn kind_of_way(&self, err: &tokio_postgres::Error) -> ErrorKind {
         match err.to_string().as_str() {
             "invalid configuration" | "authentication error" => ErrorKind::Configuration,
@@ -157,7 +155,7 @@ impl DatabaseAddress {
     }
 }
 
-/// The program has to correct a wrong address.
+/// A wrong address has to be corrected by the program.
 fn kind(code: &SqlState) -> ErrorKind {
     let wrong = [
         SqlState::INVALID_PASSWORD,

@@ -1,5 +1,5 @@
-//! The conversations that this process holds. Others see them as advisory locks of one session of
-//! the server. The locks are released as soon as the process ends in any way.
+//! The conversations that this process holds. They are advisory locks of one session of the server, so other processes
+//! see them. The server releases the locks as soon as the process ends in any way.
 
 use std::{
     collections::{HashMap, HashSet, hash_map::Entry},
@@ -19,16 +19,15 @@ use harness_core::{
     journal::{Lease, busy},
 };
 
-/// The holds of this process. It exists as long as the journal and everything that is held.
+/// The leases of this process. Kept alive by the journal and by each lease.
 pub(super) struct SharedLocks {
     target: Arc<DatabaseAddress>,
-    /// The server lets one session take a lock several times, so the holds are also recorded here.
+    /// The server lets one session take a lock several times, so the leases are also recorded here.
     held: Arc<HeldNames>,
     keeper: Mutex<Option<LockTask>>,
 }
 
-/// The conversations that this process holds, or believes it holds, with the numbers of their
-/// locks.
+/// The conversations that this process holds or believes it holds, with the keys of their locks.
 #[derive(Default)]
 struct HeldNames(Mutex<HashMap<String, i64>>);
 
@@ -42,7 +41,7 @@ impl HeldNames {
     }
 }
 
-/// The task with the session that has the locks.
+/// The task that runs the session with the locks.
 struct LockTask {
     requests: mpsc::UnboundedSender<LockRequest>,
     task: JoinHandle<()>,
@@ -65,20 +64,20 @@ impl SharedLocks {
         Self { target, held: Arc::default(), keeper: Mutex::default() }
     }
 
-    /// Holds a conversation, unless it is already held.
+    /// Takes the lease of a conversation, unless it is held.
     pub(super) async fn hold(self: &Arc<Self>, conversation: &str) -> Result<Lease, Error> {
         let key = self.target.lock("conversation", conversation);
         match self.held.lock().entry(conversation.to_owned()) {
             Entry::Occupied(_) => return Err(busy(conversation)),
             Entry::Vacant(free) => free.insert(key),
         };
-        // From here on, the hold is released whatever happens to this call.
+        // From here on, dropping `held` releases the lease if this call fails or is dropped.
         let held =
             PostgresLease { leases: Arc::clone(self), conversation: conversation.to_owned(), key };
         let (answer, answered) = oneshot::channel();
         self.send(LockRequest::Lock { key, answer });
         let is_ours = answered.await.unwrap_or_else(|_| {
-            // The task has ended with the runtime that it was started in.
+            // The task has ended, because the runtime in which it was started has ended.
             Err(Error::new(
                 ErrorKind::Journal,
                 "the runtime that held conversations for this journal has ended; hold it again",
@@ -87,11 +86,11 @@ impl SharedLocks {
         if is_ours { Ok(Lease::new(held)) } else { Err(busy(conversation)) }
     }
 
-    /// Waits until everything that was released here can be held by others.
+    /// Waits until all locks that were released here are free for other processes.
     pub(super) async fn settle(&self) {
         let (answer, settled) = oneshot::channel();
         self.send(LockRequest::Settle { answer });
-        // Without a task, nothing is locked.
+        // Without a task, there are no locks to wait for.
         let _ = settled.await;
     }
 
@@ -104,8 +103,8 @@ impl SharedLocks {
         self.held.lock().len()
     }
 
-    /// Sends a request to the task. A request for a lock starts a task if there is none. Without a
-    /// task, nothing is locked.
+    /// Sends a request to the task. A request for a lock starts the task if there is none. Other requests need no task,
+    /// because nothing is locked without one.
     fn send(&self, request: LockRequest) {
         let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
         let is_lock = matches!(request, LockRequest::Lock { .. });
@@ -121,7 +120,7 @@ impl SharedLocks {
     }
 }
 
-/// A held conversation. Dropping this value releases it.
+/// The lease of a conversation. Dropping it releases the conversation.
 struct PostgresLease {
     leases: Arc<SharedLocks>,
     conversation: String,
@@ -130,8 +129,8 @@ struct PostgresLease {
 
 impl Drop for PostgresLease {
     fn drop(&mut self) {
-        // The order matters: the next holder in this process requests the lock after it was
-        // released.
+        // The map stays locked during the send, so that the next holder in this process requests the lock only after it
+        // was released.
         let mut held = self.leases.held.lock();
         self.leases.send(LockRequest::Unlock { key: self.key });
         held.remove(&self.conversation);
@@ -149,7 +148,7 @@ async fn keep(
         match request {
             LockRequest::Lock { key, answer } => {
                 let locked = session.lock(key).await;
-                // If nobody waits for it any more, a request to unlock follows.
+                // If the caller no longer waits, dropping its lease sends a request to unlock.
                 let _ = answer.send(locked);
             }
             LockRequest::Unlock { key } => session.unlock(key).await,
@@ -162,7 +161,7 @@ struct LockSession {
     target: Arc<DatabaseAddress>,
     held: Arc<HeldNames>,
     connection: Option<PostgresConnection>,
-    /// The locks of this connection.
+    /// The locks that this connection has taken.
     locked: HashSet<i64>,
 }
 
@@ -174,9 +173,8 @@ impl LockSession {
         match timeout(target.time_out, self.try_lock(key)).await {
             Ok(Ok(locked)) => Ok(locked),
             Ok(Err(failure)) => {
-                // A server that has no room for another lock keeps the existing ones. After any
-                // other failure it is not known whether the lock was taken, so the session is
-                // closed.
+                // If the server lacks room for another lock, the existing locks are intact. After any other failure it
+                // is unknown whether the lock was taken, so the session is closed.
                 if !failure.is_lack_of_room() {
                     self.lose();
                 }
@@ -197,13 +195,12 @@ impl LockSession {
             Some(connection) => connection,
             none => {
                 let connection = PostgresConnection::open(&self.target).await?;
-                // If there is no answer, the connection is closed with everything that it has
-                // locked.
+                // If this query fails, the connection is closed, which releases everything that it has locked.
                 self.locked = regain(&connection, self.held.keys()).await?;
                 none.insert(connection)
             }
         };
-        // It was locked together with the locks of the last session.
+        // `regain` has locked it together with the locks of the lost session.
         if self.locked.contains(&key) {
             return Ok(true);
         }
@@ -216,8 +213,8 @@ impl LockSession {
         Ok(is_ours)
     }
 
-    /// Releases a lock. If that fails, the session is closed with all its locks, so that nobody
-    /// waits in vain for a conversation that nobody holds.
+    /// Releases a lock. If that fails, the session is closed with all its locks. Otherwise other processes would wait
+    /// in vain for a conversation that nobody holds.
     async fn unlock(&mut self, key: i64) {
         if !self.locked.remove(&key) {
             return;
@@ -236,7 +233,7 @@ impl LockSession {
     }
 }
 
-/// Locks again what the last session had locked, unless somebody else has it now.
+/// Takes the locks of the lost session again, except those that another process has taken meanwhile.
 async fn regain(
     connection: &PostgresConnection,
     keys: Vec<i64>,

@@ -44,9 +44,9 @@ use harness_core::{
 
 /// A journal in PostgreSQL (version 12 or later), with the feature `postgres`.
 ///
-/// Use it if several machines or many processes serve the same conversations: any process may take
-/// the next message of any conversation, and two processes that take the same message never both
-/// act on it. If one machine serves them all, `SqliteJournal` is faster and needs no server.
+/// Use it if several machines or many processes serve the same conversations: any process may take the next message of
+/// any conversation, and if two processes take the same message, only one of them acts on it. If one machine serves all
+/// conversations, `SqliteJournal` is faster and needs no server.
 ///
 /// ```no_run
 /// use harness::journal::{Journal, ConversationQuery, PostgresJournal};
@@ -61,26 +61,25 @@ use harness_core::{
 /// }
 /// ```
 ///
-/// A clone is the same journal. Make one journal for a program, and clone it.
+/// Clones share one journal. Create one journal for a program, and clone it.
 ///
 /// # The address
 ///
-/// The address is the one that `psql` and other clients of PostgreSQL use, as a URL or as `host=..
-/// user=..`: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. Several hosts are tried in order
-/// (`postgres://app@one,two/app?target_session_attrs=read-write` finds the primary server). The
-/// folder of a Unix socket is written as `postgres://app@%2Fvar%2Frun%2Fpostgresql/app`.
+/// The address has the format of `psql` and other clients of PostgreSQL: a URL
+/// `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, or `host=.. user=..`. Several hosts are tried in order
+/// (`postgres://app@one,two/app?target_session_attrs=read-write` finds the primary server). The folder of a Unix socket
+/// is written as `postgres://app@%2Fvar%2Frun%2Fpostgresql/app`.
 ///
-/// `sslmode=require` always uses TLS and checks the server's certificate and name, against the
-/// authorities that the system trusts and those of
-/// [`root_certificates`](PostgresBuilder::root_certificates). `sslmode=prefer` is the default. It
-/// uses TLS, with the same checks, if the server offers it, and no TLS to this machine itself.
-/// `sslmode=disable` never uses TLS.
+/// `sslmode=require` always uses TLS and checks the server's certificate and name, against the authorities that the
+/// system trusts and those of [`root_certificates`](PostgresBuilder::root_certificates). `sslmode=prefer`, the default,
+/// uses TLS with the same checks if the server offers TLS, and no TLS for a server on this machine. `sslmode=disable`
+/// never uses TLS.
 ///
 /// # How the password is proved
 ///
-/// A server that asks for the password in clear or as MD5 learns what it needs to log in elsewhere,
-/// and so does whoever poses as the server: with `sslmode=prefer`, that is anybody on the way. So
-/// the password is only proved, by SCRAM:
+/// A server that receives the password in cleartext or as MD5 learns enough to log in elsewhere, and so does an
+/// impostor in its place: with `sslmode=prefer`, that can be anyone between client and server. So the password is not
+/// sent, but only proved by SCRAM:
 ///
 /// | connection | what the server may ask for |
 /// |---|---|
@@ -88,34 +87,31 @@ use harness_core::{
 /// | TCP without TLS, also to this machine | SCRAM. With [`allow_plain_password_without_tls`](PostgresBuilder::allow_plain_password_without_tls) anything |
 /// | Unix socket | anything: the folder of the socket decides who can be the server. A folder in which every user can make files, such as `/tmp`, is refused if the address has a password, unless `allow_plain_password_without_tls` is called |
 ///
-/// A proof with fewer than 4096 iterations, PostgreSQL's default, is refused as well: words could
-/// be tried against it. An error names what the server asked for. Whoever can change what is sent
-/// without TLS does not learn the password, but can still read and write in the session: over a
-/// network, use `sslmode=require`.
+/// A proof with fewer than 4096 iterations, PostgreSQL's default, is refused too, because words could be tried against
+/// it. The error names the form that the server requested. Without TLS, an attacker who can change the traffic does not
+/// learn the password, but can read and write in the session: over a network, use `sslmode=require`.
 ///
 /// # What it promises
 ///
-/// When [`append`](Journal::append) returns, the facts are committed and survive any stop of the
-/// server, unless the server itself runs with `fsync=off`; if `synchronous_commit` is `off`, the
-/// journal's sessions turn it on. Each call ends within [`time_out`](PostgresBuilder::time_out),
-/// even if the server hangs or the network is down. The next call replaces a connection that broke.
+/// When [`append`](Journal::append) returns, the facts are committed and survive any stop of the server, unless the
+/// server runs with `fsync=off`. If `synchronous_commit` is `off`, the journal's sessions turn it on. Each call ends
+/// within [`time_out`](PostgresBuilder::time_out), even if the server hangs or the network is down. A broken connection
+/// is replaced by the next call.
 ///
-/// [`hold`](Journal::hold) takes an advisory lock on one connection of the process, which does not
-/// count for [`max_connections`](PostgresBuilder::max_connections). The lock is released when the
-/// process ends in any way, or within a minute if its machine disappears. If this connection
-/// breaks, others can hold its conversations. Appends of this process are still refused as soon as
-/// somebody else has continued the conversation. The next `hold` of this process takes back what
-/// nobody else has taken. Each held conversation needs an entry in the server's table of locks
-/// (`max_locks_per_transaction` times `max_connections`). PgBouncer must pool sessions (`pool_mode
-/// = session`), because of the locks and of the settings of a session.
+/// [`hold`](Journal::hold) takes an advisory lock on one connection of the process, which does not count for
+/// [`max_connections`](PostgresBuilder::max_connections). The lock is released when the process ends in any way, or
+/// within a minute if its machine disappears. If this connection breaks, other processes can hold its conversations.
+/// Appends of this process are still refused as soon as another process has continued the conversation. The next `hold`
+/// of this process takes all locks again that are still free. Each held conversation needs an entry in the server's
+/// table of locks (`max_locks_per_transaction` times `max_connections`). PgBouncer must pool sessions (`pool_mode =
+/// session`), because of the locks and of the settings of a session.
 ///
-/// A standby server that takes over lacks everything that had not reached it, unless the primary
-/// server waits for it (`synchronous_standby_names`): a call whose start is lost in this way runs
-/// again. The old primary server must be stopped first (`target_session_attrs=read-write` finds the
-/// new one).
+/// A standby server that takes over lacks everything that had not reached it, unless the primary server waits for the
+/// standby (`synchronous_standby_names`). A call whose start is lost in this way runs again. The old primary server
+/// must be stopped first (`target_session_attrs=read-write` finds the new one).
 ///
-/// The connections live in the runtime that has opened them. If a program has several runtimes at
-/// the same time, each needs its own journal.
+/// The connections belong to the runtime that has opened them. A program with several concurrent runtimes needs one
+/// journal for each.
 ///
 /// # The tables
 ///
@@ -146,15 +142,15 @@ struct PostgresState {
 }
 
 impl PostgresJournal {
-    /// Opens the journal at this address, such as `postgres://app:secret@db.example/app`.
+    /// Connects to the journal at this address, such as `postgres://app:secret@db.example/app`.
     ///
     /// # Errors
-    /// Fails as [`PostgresBuilder::connect`] does.
+    /// Fails for the same reasons as [`PostgresBuilder::connect`].
     pub async fn connect(url: impl Into<String>) -> Result<Self, Error> {
         Self::builder(url).connect().await
     }
 
-    /// Begins a builder for options other than the address.
+    /// Starts a builder for options other than the address.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -188,14 +184,14 @@ impl PostgresJournal {
         self.0.pool.take(&self.0.target).await
     }
 
-    /// Runs a call to its end or until its time is over.
+    /// Runs a call until it ends or exceeds the time limit.
     async fn limited<T>(
         &self,
         what: &str,
         call: impl Future<Output = Result<T, PostgresFailure>> + Send,
     ) -> Result<T, Error> {
         let target = &self.0.target;
-        // A runtime without sockets or without a timer panics if one is used.
+        // Using a socket or a timer panics in a runtime without them.
         match Shielded::new(async { timeout(target.time_out, call).await }).await {
             Ok(Ok(done)) => done.map_err(|failure| target.error(what, failure)),
             Ok(Err(_)) => Err(target.too_late(what)),
@@ -217,7 +213,7 @@ impl Journal for PostgresJournal {
 
     fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, StoredFacts> {
         Box::pin(self.limited("a conversation was to be read", async move {
-            // No conversation can have another name.
+            // No conversation can have an invalid id.
             if check_id(conversation).is_err() {
                 return Ok(StoredFacts::default());
             }

@@ -1,4 +1,4 @@
-//! Stores and lists what the program knows about its conversations.
+//! Stores the metadata of conversations, and lists conversations.
 
 use tokio_postgres::types::Type;
 
@@ -43,7 +43,7 @@ pub(super) async fn describe(
     Ok(())
 }
 
-/// The server removes the conditions that are not used before it chooses an index.
+/// The server removes unused conditions before it chooses an index.
 const LIST: &str = "
 select id, metadata, facts, created_at, updated_at, changed
 from conversations
@@ -57,7 +57,7 @@ pub(super) async fn list(
     listing: &ConversationQuery,
 ) -> Result<ConversationPage, PostgresFailure> {
     let before = listing.after.as_deref().map(|cursor| {
-        // A sequence begins at one.
+        // The sequence begins at one.
         let place = cursor.parse().ok().filter(|place: &i64| *place > 0);
         place.ok_or_else(|| {
             Error::new(

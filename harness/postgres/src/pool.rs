@@ -14,20 +14,20 @@ use tokio::{
 use super::{connection::PostgresConnection, failure::PostgresFailure, target::DatabaseAddress};
 use harness_core::error::{Error, ErrorKind};
 
-/// After this time without use, a connection is checked, because a firewall may have dropped it.
+/// A connection that was idle for longer is checked before use, because a firewall may have dropped it.
 const UNUSED: Duration = Duration::from_secs(30);
 
-/// How long the check may take. Then a new connection is made.
+/// The time limit of the check. After that, a new connection is made.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(3);
 
-/// The connections that are not in use, and the number that there may be.
+/// The idle connections, and the limit for connections in use.
 pub(super) struct ConnectionPool {
     places: Semaphore,
     idle: Mutex<Vec<PostgresConnection>>,
 }
 
-/// A connection that is in use. Dropping this value closes the connection, so a call that was
-/// cancelled or has failed cannot affect the next one.
+/// A connection in use. Dropping this value closes the connection, so that a cancelled or failed call cannot affect the
+/// next call.
 pub(super) struct PooledConnection<'a> {
     pub(super) connection: PostgresConnection,
     pool: &'a ConnectionPool,
@@ -39,16 +39,16 @@ impl ConnectionPool {
         Self { places: Semaphore::new(size), idle: Mutex::new(Vec::new()) }
     }
 
-    /// Waits for a place, and connects if there is no working connection.
+    /// Waits for a free slot, and connects if no idle connection works.
     pub(super) async fn take(
         &self,
         target: &DatabaseAddress,
     ) -> Result<PooledConnection<'_>, PostgresFailure> {
-        // The semaphore is never closed.
+        // The semaphore is never closed, so this does not fail.
         let place = self.places.acquire().await;
         let place = place.map_err(|err| Error::new(ErrorKind::Journal, "no place").because(err))?;
-        // If the program has blocked this thread, closed connections are noticed only now: first by
-        // the runtime, and then by the tasks of the connections.
+        // If the program has blocked this thread, closed connections are noticed only now: first by the runtime, and
+        // then by the tasks of the connections.
         yield_now().await;
         yield_now().await;
         while let Some(mut connection) = self.next_idle() {
@@ -58,7 +58,7 @@ impl ConnectionPool {
             if connection.used.elapsed() >= UNUSED {
                 match timeout(SIGN_OF_LIFE.min(target.time_out), connection.check()).await {
                     Ok(Ok(())) => connection.used = Instant::now(),
-                    // The other connections have been unused for longer, so they are broken, too.
+                    // The other connections have been idle for longer, so they are broken, too.
                     Ok(Err(_)) | Err(_) => {
                         self.forget_idle();
                         continue;
@@ -81,7 +81,7 @@ impl ConnectionPool {
 }
 
 impl PooledConnection<'_> {
-    /// Ends a call with this result. The connection is kept, unless the database failed.
+    /// Ends a call with this result. The connection goes back to the pool, unless the database failed.
     pub(super) fn done<T>(self, done: Result<T, PostgresFailure>) -> Result<T, PostgresFailure> {
         if !matches!(done, Err(PostgresFailure::Database(_))) {
             self.give_back();

@@ -1,4 +1,4 @@
-//! The tables and their version. The tables are created on first use.
+//! The tables, their version, and their creation on first use.
 
 use tokio_postgres::types::Type;
 
@@ -7,15 +7,15 @@ use super::{
 };
 use harness_core::error::{Error, ErrorKind};
 
-/// The version of the tables that this version of the library knows. Versions 1 and 2 existed only
-/// while the library was developed.
+/// The version of the tables that this version of the library uses. Versions 1 and 2 existed only during the
+/// development of the library.
 const VERSION: i32 = 3;
 
-/// `base` is the conversation that this one was forked from; its first `shared` facts are also the
-/// first facts of this one. `shared` is larger than the number of facts that the base shares with
-/// its own base. `incarnation`, `facts` and `writer` are the head. `changed` gives the order in which conversations have changed. Names are sorted
-/// and compared by their bytes (`C`), so that an index stays valid after an update of the operating
-/// system's collations. An index contains only the beginning of a long text.
+/// `base` is the conversation from which this one was forked. Its first `shared` facts are also the first facts of this
+/// conversation. `shared` is larger than the number of facts that the base shares with its own base. `incarnation`,
+/// `facts` and `writer` are the head. `changed` is the order in which conversations have changed. Names are sorted and
+/// compared by their bytes (`C`), so that an index stays valid after an update of the operating system's collations. An
+/// index contains only the beginning of a long text.
 const TABLES: &str = r#"
 create table conversations (
     id text collate "C" primary key,
@@ -52,7 +52,7 @@ create sequence changes;
 create table journal_version (version integer not null);
 "#;
 
-/// Creates the tables if they do not exist, once for all processes that start at the same time.
+/// Creates the tables if they do not exist. A lock makes concurrent processes create them only once.
 pub(super) async fn make(
     connection: &PostgresConnection,
     target: &DatabaseAddress,
@@ -62,7 +62,7 @@ pub(super) async fn make(
     }
     let lock = target.lock("tables", "");
     connection.run(&format!("begin; select pg_advisory_xact_lock({lock})")).await?;
-    // A transaction that is not committed ends with its connection, which the caller closes.
+    // On an error, the caller closes the connection, which ends the transaction.
     make_locked(connection, target).await?;
     connection.run("commit").await?;
     Ok(())
@@ -78,7 +78,7 @@ async fn make_locked(
     }
     let schema = &target.schema;
     let known = "select 1 from pg_namespace where nspname = $1";
-    // `if not exists` would require the right to create a schema even if it exists.
+    // `if not exists` would require the right to create a schema even if the schema exists.
     if connection.query(known, &[(schema, Type::TEXT)]).await?.is_empty() {
         connection.run(&format!("create schema \"{}\"", schema.replace('"', "\"\""))).await?;
     }
@@ -88,12 +88,12 @@ async fn make_locked(
     Ok(())
 }
 
-/// Whether the tables exist. It is an error if their version is not known here.
+/// Whether the tables exist. Fails if this library does not know their version.
 async fn exist(
     connection: &PostgresConnection,
     target: &DatabaseAddress,
 ) -> Result<bool, PostgresFailure> {
-    // The answer of `to_regclass` can be older than the lock.
+    // `to_regclass` could return a result from before the lock was taken.
     let named = "select 1 from pg_class join pg_namespace on pg_namespace.oid = relnamespace \
                  where nspname = $1 and relname = 'journal_version'";
     if connection.query(named, &[(&target.schema, Type::TEXT)]).await?.is_empty() {

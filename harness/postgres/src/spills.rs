@@ -1,11 +1,11 @@
-//! Large results: chunks of a body, which a conversation and its forks find by a name.
+//! Large results: the chunks of a body, which a conversation and its forks find by a name.
 
 use tokio_postgres::types::Type;
 
 use super::{connection::PostgresConnection, facts::kept, failure::PostgresFailure};
 use harness_core::journal::{Incarnation, unknown};
 
-/// The tables of large results. A body is deleted with the last conversation that has it.
+/// The tables of large results. A body is deleted with the last conversation that refers to it.
 pub(super) const TABLES: &str = r#"
 create table spills (
     conversation text collate "C" not null,
@@ -22,8 +22,8 @@ create table chunks (
 );
 "#;
 
-/// Writes a large result if the conversation exists. A delete of the conversation at the same time waits until this is
-/// done, or has been done before, so that nothing is written.
+/// Writes a large result if the conversation exists. A concurrent deletion of the conversation either waits for this
+/// statement, or has come before, and then nothing is written.
 const WRITE: &str = "
 with it as (
     select id from conversations where id = $1 and incarnation = $5 for key share
@@ -109,7 +109,7 @@ insert into spills (conversation, name, body)
 select $2, name, body from spills where conversation = $1
 on conflict (conversation, name) do nothing";
 
-/// Gives the fork `to` all large results of its base `from`. The caller holds a lock that keeps deletes out.
+/// Lets the fork `to` refer to all large results of its base `from`. The caller holds a lock that prevents deletions.
 pub(super) async fn share(
     connection: &PostgresConnection,
     from: &str,
@@ -128,7 +128,7 @@ where chunks.body = gone.body and not exists (
     select from spills where body = gone.body and conversation <> all($1)
 )";
 
-/// Deletes the large results of these conversations. A result that a remaining fork also has stays.
+/// Deletes the large results of these conversations. A result to which a remaining fork also refers is kept.
 pub(super) async fn delete_of(
     connection: &PostgresConnection,
     conversations: &[&str],

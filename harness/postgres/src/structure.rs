@@ -1,9 +1,9 @@
-//! Operations on several conversations: forks, which share facts with the conversation that they
-//! were forked from, and deletion, which leaves these facts to the forks.
+//! Operations on several conversations: forks, which share facts with the conversation from which they were forked, and
+//! deletion, which leaves these facts to the forks.
 //!
-//! A fork takes the lock of the structure together with other forks, and a deletion takes it alone.
-//! So while one of them reads which conversations share facts, nobody changes that. An append needs
-//! no such lock, because it changes nothing that is shared.
+//! Forks take the structure lock in shared mode, and a deletion takes it exclusively. So while one of them reads which
+//! conversations share facts, no other operation changes that. An append needs no such lock, because it changes no
+//! shared facts.
 
 use tokio_postgres::types::Type;
 
@@ -17,9 +17,9 @@ use super::{
 };
 use harness_core::journal::{Head, Incarnation, WriterId, busy, check_base, check_id, conflict};
 
-/// A conversation, the one that it was forked from, and so on, as long as the first `$2` facts are
-/// shared from there. The last one is the best base for a fork with this number of facts: it
-/// stores the last of them, whose writer is in its row.
+/// A conversation, the one from which it was forked, and so on, as long as the first `$2` facts are shared from there.
+/// The last row is the best base for a fork with this number of facts: that conversation stores the last of these
+/// facts, and its row contains their writer.
 const LINE: &str = "
 with recursive line(id, base, shared, facts, depth) as (
     select id, base, shared, facts, 0 from conversations where id = $1
@@ -64,9 +64,9 @@ async fn fork_locked(
     at: Head,
     to: &str,
 ) -> Result<Head, PostgresFailure> {
-    // No conversation has so many facts.
+    // No conversation can have that many facts.
     let shared = i64::try_from(at.facts).unwrap_or(i64::MAX);
-    // No conversation has a name that is not valid.
+    // No conversation can have an invalid id.
     let known = check_id(from).map_or("", |()| from);
     let line = connection.query(LINE, &[(&known, Type::TEXT), (&shared, Type::INT8)]).await?;
     let there = line.first().map_or(Ok(Head::default()), |row| head_in(row, [1, 2, 3]))?;
@@ -95,8 +95,8 @@ async fn fork_locked(
     head_in(forked, [0, 1, 2])
 }
 
-/// The conversation, and all that are part of it, directly or indirectly. `offset 0` keeps the
-/// server from reading all conversations to find a few.
+/// The ids of the conversation and of all conversations whose parent is one of these. `offset 0` keeps the server from
+/// reading all conversations to find a few.
 const FAMILY: &str = r#"
 with recursive family(id) as (
     select $1 collate "C"
@@ -109,7 +109,7 @@ with recursive family(id) as (
 )
 select id from family"#;
 
-/// Locks the rows, so that nobody appends to what is being deleted. Conversations that are created
+/// Locks the rows of the conversations that are deleted, so that no append changes them. Conversations that are created
 /// later are not deleted.
 const LOCK: &str = "select id from conversations where id = any($1) order by id for update";
 
@@ -117,8 +117,8 @@ const HELD: &str = "
 select id from unnest($1::text[], $2::bigint[]) as it(id, key)
 where not pg_try_advisory_xact_lock(key) limit 1";
 
-/// Gives each remaining fork the facts that it shares with the deleted conversations. Its new base
-/// is the first remaining conversation below them, if there is one.
+/// Gives each remaining fork the facts that it shares with the deleted conversations. The new base of the fork is the
+/// next remaining conversation in its chain of bases, if there is one.
 const LEAVE: &str = "
 with recursive going(fork, id, base, first, behind) as (
     select fork.id, gone.id, gone.base, gone.shared, fork.shared
@@ -138,7 +138,8 @@ update conversations fork set shared = going.first, base = going.base
 from going
 where fork.id = going.fork and (going.base is null or going.base <> all($1))";
 
-/// Deletes a conversation and all that are part of it. Returns whether it existed.
+/// Deletes a conversation and all conversations that have it as a parent, directly or indirectly. Returns whether it
+/// existed.
 pub(super) async fn delete(
     connection: &PostgresConnection,
     target: &DatabaseAddress,
@@ -163,7 +164,7 @@ async fn delete_locked(
     let values = [(&family as _, Type::TEXT_ARRAY), (&keys as _, Type::INT8_ARRAY)];
     let held = connection.query(HELD, &values).await?;
     let held: Option<String> = held.first().map(|row| row.try_get(0)).transpose()?;
-    // What this process believes it holds counts, too: the session with the locks may be lost.
+    // Leases that this process only believes it holds count too, because the session with the locks may be lost.
     if let Some(held) = held.or_else(|| family.iter().find(|id| leases.has(id)).cloned()) {
         return Err(PostgresFailure::Own(busy(&held)));
     }
@@ -177,16 +178,16 @@ async fn delete_locked(
     Ok(there.contains(&conversation))
 }
 
-/// Ends the transaction. It is committed if everything succeeded.
+/// Ends the transaction: commits if everything succeeded.
 async fn end<T>(
     connection: &PostgresConnection,
     done: Result<T, PostgresFailure>,
 ) -> Result<T, PostgresFailure> {
     match &done {
         Ok(_) => connection.run("commit").await?,
-        // The connection is in order and is used again.
+        // The connection works and is used again.
         Err(PostgresFailure::Own(_)) => connection.run("rollback").await?,
-        // The connection is closed, and the transaction with it.
+        // The connection is closed, which ends the transaction.
         Err(PostgresFailure::Database(_)) => {}
     }
     done

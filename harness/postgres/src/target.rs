@@ -1,4 +1,4 @@
-//! The address of the database, and how it is named in errors.
+//! The address of the database, and its name in errors.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -15,21 +15,21 @@ use harness_core::{
     tls,
 };
 
-/// How often the operating systems of both sides check that the other one is still there.
+/// How often the operating systems of both sides check that the other side is still there.
 pub(super) const KEEPALIVE: Duration = Duration::from_secs(15);
 
 /// The address of the database, and how to connect to it.
 pub(super) struct DatabaseAddress {
     pub(super) config: Config,
-    /// `None` for Unix sockets.
+    /// `None` for a Unix socket.
     pub(super) connector: Option<PostgresTls>,
     /// The schema of the tables.
     pub(super) schema: String,
-    /// How long a call may take.
+    /// The time limit of a call.
     pub(super) time_out: Duration,
     /// Host, port and database, for errors.
     pub(super) place: String,
-    /// Values that must not be in errors.
+    /// The secrets to remove from errors.
     pub(super) secrets: Secrets,
 }
 
@@ -46,7 +46,7 @@ impl DatabaseAddress {
         let place = place(&config);
         let hosts = u32::try_from(config.get_hosts().len().max(config.get_hostaddrs().len()));
         if config.get_connect_timeout().is_none() {
-            // If one host does not answer, time is left for the others.
+            // If one host does not answer, time must be left for the others.
             config.connect_timeout(time_out / hosts.unwrap_or(u32::MAX).saturating_add(1));
         }
         if config.get_tcp_user_timeout().is_none() {
@@ -70,7 +70,7 @@ impl DatabaseAddress {
             }
             None
         } else {
-            // A certificate is then checked against the address.
+            // The addresses become host names, so that certificates are checked against them.
             if config.get_hosts().is_empty() {
                 for address in config.get_hostaddrs().to_vec() {
                     config.host(address.to_string());
@@ -83,7 +83,7 @@ impl DatabaseAddress {
         Ok(Self { config, connector, schema, time_out, place, secrets })
     }
 
-    /// The number of an advisory lock. It is the same for every process that uses these tables.
+    /// The key of an advisory lock. It is the same in every process that uses these tables.
     pub(super) fn lock(&self, what: &str, name: &str) -> i64 {
         let named = format!("harness journal\0{}\0{what}\0{name}", self.schema);
         let mut bytes = [0; 8];
@@ -94,8 +94,8 @@ impl DatabaseAddress {
     }
 }
 
-/// Parses the address. Faults are described in fixed words: the address contains the password, and
-/// if it is misread, the password may be in any part of it.
+/// Parses the address. Errors quote no part of it: the address contains the password, and in a malformed address the
+/// password may be anywhere.
 fn parse(url: &str) -> Result<Config, Error> {
     let unreadable = |fault: &str| {
         Error::new(
@@ -127,8 +127,8 @@ fn parse(url: &str) -> Result<Config, Error> {
             None => unreadable("its parts cannot be recognized"),
         }
     })?;
-    // The first `@` ends the password. After it, what looks like a host or a database may be the
-    // rest of the password.
+    // The password ends at the first `@`. If there are more, the parsed host or database may contain the rest of the
+    // password.
     let is_rest = |host: &Host| matches!(host, Host::Tcp(host) if host.contains('@'));
     let in_database = config.get_dbname().is_some_and(|database| database.contains('@'));
     if is_url && (config.get_hosts().iter().any(is_rest) || in_database) {
@@ -156,7 +156,7 @@ fn parse(url: &str) -> Result<Config, Error> {
     Ok(config)
 }
 
-/// The options whose values can be wrong.
+/// The options whose values can be invalid.
 const OPTIONS: [&str; 13] = [
     "sslmode",
     "sslnegotiation",
@@ -188,13 +188,13 @@ fn is_unix(host: &Host) -> bool {
     !matches!(host, Host::Tcp(_))
 }
 
-/// Whether the server is behind a Unix socket. An address names no hosts beside these.
+/// Whether the server is behind a Unix socket. Such an address has no other hosts.
 fn is_socket(config: &Config) -> bool {
     config.get_hosts().first().is_some_and(is_unix)
 }
 
-/// What a server on a Unix socket asks for is not checked: the folder says who can be that server.
-/// So a password must not go into a folder in which everybody can make sockets.
+/// On a Unix socket, the form in which the server requests the password is not checked, because the owner of the folder
+/// decides who can be the server. So the folder must not be one in which every user can create sockets.
 #[cfg(unix)]
 fn check_sockets(config: &Config) -> Result<(), Error> {
     use std::os::unix::fs::PermissionsExt as _;
@@ -244,7 +244,7 @@ fn is_local(config: &Config) -> bool {
     }
 }
 
-/// The hosts with their ports, and the database.
+/// The hosts with their ports, and the database, as text.
 fn place(config: &Config) -> String {
     let ports = config.get_ports();
     let port = |at: usize| ports.get(at).or_else(|| ports.first()).copied().unwrap_or(5432);

@@ -1,4 +1,4 @@
-//! Connects with or without TLS. TLS has the certificates and algorithms of the HTTP client.
+//! Connects with or without TLS. TLS uses the same certificates and algorithms as the HTTP client.
 
 use std::{future::Future, io, pin::Pin, sync::Arc};
 
@@ -13,14 +13,14 @@ use tokio_postgres::{
 
 use super::auth_guard::{AuthGuard, PlainPassword};
 
-/// The message that asks a server for TLS.
+/// The message that requests TLS from a server.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
-/// Sets up the connections of one journal, also those without TLS: `tokio_postgres` would use these
-/// unguarded.
+/// Sets up all connections of one journal, including those without TLS, because `tokio_postgres` would use those
+/// without the guard.
 #[derive(Clone)]
 pub(super) struct PostgresTls {
-    /// `None` if TLS is not to be used.
+    /// `None` for connections without TLS.
     tls: Option<Arc<ClientConfig>>,
     mode: SslMode,
     negotiation: SslNegotiation,
@@ -28,21 +28,21 @@ pub(super) struct PostgresTls {
 }
 
 impl PostgresTls {
-    /// Takes over from `tokio_postgres` what the address says about TLS.
+    /// Moves the TLS settings of the address from `tokio_postgres` to this connector.
     pub(super) fn new(
         config: &mut Config,
         tls: Option<ClientConfig>,
         plain_password: PlainPassword,
     ) -> Self {
         let tls = tls.map(|mut tls| {
-            // The protocol name for PostgreSQL 17 and later; earlier versions ignore it.
+            // The ALPN name that PostgreSQL 17 and later require. Earlier versions ignore it.
             tls.alpn_protocols = vec![b"postgresql".to_vec()];
             // TLS sessions of web servers on the same host are of no use here.
             tls.resumption = Resumption::default();
             Arc::new(tls)
         });
         let (mode, negotiation) = (config.get_ssl_mode(), config.get_ssl_negotiation());
-        // Then it leaves the whole connection to this connector, from the first byte on.
+        // With these settings, `tokio_postgres` leaves the whole connection to this connector, from the first byte on.
         config.ssl_mode(SslMode::Require).ssl_negotiation(SslNegotiation::Direct);
         Self { tls, mode, negotiation, plain_password }
     }
@@ -103,9 +103,8 @@ impl TlsConnect<Socket> for ConnectionTls {
     }
 }
 
-/// Hashes a certificate with the hash algorithm of its signature; SHA-256 replaces older
-/// algorithms. `None` if the signature has no separate hash, as with Ed25519, or names it
-/// elsewhere, as with RSA-PSS.
+/// Hashes a certificate with the hash algorithm of its signature, or with SHA-256 in place of older algorithms. `None`
+/// if the signature has no separate hash, as with Ed25519, or names it elsewhere, as with RSA-PSS.
 fn hash_of(certificate: &[u8]) -> Option<Vec<u8>> {
     // 1.2.840.113549.1.1, the signatures with RSA by PKCS #1.
     const RSA: [u8; 8] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
@@ -130,13 +129,13 @@ fn hash_of(certificate: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// The content of a part of a DER structure, and the bytes after the part.
+/// The content of an element of a DER structure, and the bytes after the element.
 fn part(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (first, rest) = der.split_first()?;
     let (&length, rest) = rest.split_first().filter(|_| *first == tag)?;
     let (length, rest) = match length {
         0..=0x7f => (usize::from(length), rest),
-        // The length has this number of bytes; no part is longer than 4 GB.
+        // The length has this number of bytes. No element is longer than 4 GB.
         0x81..=0x84 => {
             let (bytes, rest) = rest.split_at_checked(usize::from(length & 0x7f))?;
             (bytes.iter().fold(0, |length, byte| (length << 8) | usize::from(*byte)), rest)

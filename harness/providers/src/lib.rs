@@ -1,7 +1,7 @@
-//! Providers for the models of Anthropic, of OpenAI, and of servers that speak like them.
+//! Providers for the models of Anthropic, of OpenAI, and of servers with compatible protocols.
 //!
-//! [`wire`] has the protocols as pure functions over bytes, without a socket. [`client`] (feature `sockets`, on by default)
-//! sends requests over HTTP and reads the streams.
+//! [`wire`] contains the protocols as pure functions over bytes, without a socket. [`client`] (feature `sockets`, on by
+//! default) sends requests over HTTP and reads the streams.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! What programs do with conversations, over the engine's ingress.
+//! The client for conversations on the engine. All requests go through the engine's ingress.
 
 use std::{fmt, fmt::Write as _, time::Duration};
 
@@ -16,19 +16,19 @@ use crate::{
     size::{check_command, check_message},
 };
 
-/// How often facts are asked for while a run goes on.
+/// The interval at which facts are read while a run goes on.
 const OFTEN: Duration = Duration::from_millis(50);
-/// After this time it is checked whether a silent connection still exists.
+/// The interval of TCP keepalives on a silent connection.
 const ALIVE: Duration = Duration::from_secs(30);
-/// The status of the answer about the output of a run that is not over.
+/// The HTTP status of a request for the output of a run that has not ended.
 pub(crate) const NOT_OVER: u16 = 470;
-/// The status of the answer about a run that the engine does not know.
+/// The HTTP status of a request for a run that the engine does not know.
 pub(crate) const UNKNOWN: u16 = 404;
-/// The longest name of a conversation and the longest key of a message, in bytes. Both are sent in headers, and the
+/// The maximum length of a conversation's name and of a message's key, in bytes. Both are sent in headers, and the
 /// engine and the workers accept about 16 KiB of headers.
 const LONGEST: usize = 1024;
 
-/// The address at which the engine takes requests, and a client for it.
+/// Parses the URL of the engine's ingress, and creates an HTTP client.
 pub(crate) fn ingress(at: &str) -> Result<(reqwest::Client, Url), Error> {
     let wrong = |why: String| {
         let what = format!("`{at}` is not the address of the engine's ingress: {why}");
@@ -38,15 +38,16 @@ pub(crate) fn ingress(at: &str) -> Result<(reqwest::Client, Url), Error> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(wrong("it begins with `http://` or `https://`".to_owned()));
     }
-    // A client needs a provider even without TLS. One that the program has installed is as good.
+    // The client needs a crypto provider even without TLS. If the program has installed one, that one is used.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    // A client that waits for the end of a run sends nothing, so it would not notice that the engine's machine is gone.
+    // A client that waits for the end of a run sends nothing, so without keepalives it would not notice that the
+    // engine's machine is gone.
     let http = reqwest::Client::builder().tcp_keepalive(ALIVE);
     let http = http.build().map_err(|err| wrong(err.to_string()))?;
     Ok((http, url))
 }
 
-/// What has failed, in the engine's own word, or `None` if somebody else says that something has.
+/// The source that the engine names in an error, or `None` if the error does not come from the engine.
 pub(crate) fn source(text: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct ErrorSource {
@@ -55,7 +56,7 @@ pub(crate) fn source(text: &str) -> Option<String> {
     serde_json::from_str::<ErrorSource>(text).ok().map(|error| error.source)
 }
 
-/// Refuses names that would be another name in an address.
+/// Refuses names that would change in a URL, such as `..`.
 pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     let wrong = |why: &str| {
         let shown: String = name.chars().take(40).flat_map(char::escape_default).collect();
@@ -71,7 +72,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     }
 }
 
-/// Refuses a kind that is too long to be kept beside the facts.
+/// Refuses a kind that is too long to be stored beside the facts.
 pub(crate) fn check_kind(kind: &str) -> Result<(), String> {
     match kind.len() {
         ..=LONGEST => Ok(()),
@@ -79,7 +80,7 @@ pub(crate) fn check_kind(kind: &str) -> Result<(), String> {
     }
 }
 
-/// The address of a path at the ingress.
+/// The URL of a path at the ingress.
 pub(crate) fn address(ingress: &Url, path: &[&str]) -> Url {
     let mut url = ingress.clone();
     if let Ok(mut segments) = url.path_segments_mut() {
@@ -88,8 +89,8 @@ pub(crate) fn address(ingress: &Url, path: &[&str]) -> Url {
     url
 }
 
-/// A key as a header, so that different keys stay different: HTTP removes spaces at the ends, and refuses other letters
-/// than those of ASCII.
+/// Encodes a key as a header. Different keys get different headers, although HTTP removes spaces at both ends and
+/// accepts only ASCII.
 fn header_of(key: &str) -> Result<String, ClientError> {
     if key.is_empty() || key.len() > LONGEST {
         let what = format!("a key has 1 to {LONGEST} bytes, and this one {}", key.len());
@@ -105,7 +106,7 @@ fn header_of(key: &str) -> Result<String, ClientError> {
     Ok(header)
 }
 
-/// Reaches conversations from any process.
+/// Accesses conversations on the engine from any process.
 #[derive(Clone, Debug)]
 pub struct Client {
     http: reqwest::Client,
@@ -113,21 +114,20 @@ pub struct Client {
 }
 
 impl Client {
-    /// Reaches them through the address at which the engine takes requests, such as
-    /// `http://127.0.0.1:8080`.
+    /// Creates a client for the engine's ingress, at a URL such as `http://127.0.0.1:8080`.
     ///
     /// # Errors
-    /// Fails if it is no address that begins with `http`.
+    /// Fails if the URL does not begin with `http`.
     pub fn new(ingress_at: &str) -> Result<Self, Error> {
         let (http, ingress) = ingress(ingress_at)?;
         Ok(Self { http, ingress })
     }
 
-    /// The conversation of this name. It need not exist yet.
+    /// Returns the conversation with this name. It need not exist yet.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Configuration`] if the name is empty, `.` or `..`, has a control character, or more
-    /// than 1,024 bytes.
+    /// Fails with [`ErrorKind::Configuration`] if the name is empty, `.` or `..`, contains a control character, or has
+    /// more than 1,024 bytes.
     pub fn conversation(&self, name: impl Into<String>) -> Result<Conversation, Error> {
         let name = name.into();
         check_name(&name)?;
@@ -143,24 +143,24 @@ pub struct Conversation {
     kind: String,
 }
 
-/// What was refused or did not work.
+/// Why a request failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// It does not count or is not allowed. Nothing has changed.
+    /// The request does not count or is not allowed. Nothing has changed.
     Refused(String),
-    /// The run failed, or the engine did not take the request. If the status is that of a gateway, such as 504, the
-    /// request may have been carried out: see [`Unreachable`](Self::Unreachable).
+    /// The run failed, or the engine did not accept the request. With a status of a gateway, such as 504, the request
+    /// may have been executed: see [`Unreachable`](Self::Unreachable).
     Failed {
-        /// The status of the response.
+        /// The HTTP status of the response.
         status: u16,
-        /// What the engine or the worker said.
+        /// The message of the engine or the worker.
         message: String,
     },
-    /// The engine could not be reached, or its answer could not be read. The request may have been carried out. Repeat
-    /// a message with the same key. Requests without a key can be repeated, too: [`Conversation::decide`] and
-    /// [`Conversation::settle`] are then refused if the first one counted. If [`Conversation::stop`] is repeated, both may
-    /// count, the first one whenever a worker gets to it.
+    /// The engine could not be reached, or its response could not be read. The request may have been executed. Repeat a
+    /// message with the same key. Requests without a key can be repeated, too: a second [`Conversation::decide`] or
+    /// [`Conversation::settle`] is refused if the first one counted. If [`Conversation::stop`] is repeated, both stops
+    /// may count, and a worker may execute the first one at any later time.
     Unreachable(reqwest::Error),
 }
 
@@ -200,16 +200,16 @@ struct StartedRun {
 }
 
 impl Conversation {
-    /// Sets the kind of the runs that begin here: see
-    /// [`Conversations::each_run`](crate::Conversations::each_run). It has at most 1,024 bytes.
+    /// Sets the kind of the runs that this value begins: see
+    /// [`Conversations::each_run`](crate::Conversations::each_run). A kind has at most 1,024 bytes.
     #[must_use]
     pub fn kind(mut self, kind: impl Into<String>) -> Self {
         self.kind = kind.into();
         self
     }
 
-    /// What is sent. What the engine or a worker would refuse is refused here: the engine does not answer to what is
-    /// far too large.
+    /// The request body for a message. Faults that the engine or a worker would refuse are refused here, because the
+    /// engine does not respond to a body that is far too large.
     fn input(&self, message: impl Into<Message>) -> Result<Input, ClientError> {
         check_kind(&self.kind).map_err(ClientError::Refused)?;
         let input = Input::Run { message: message.into(), kind: self.kind.clone() };
@@ -217,13 +217,12 @@ impl Conversation {
         Ok(input)
     }
 
-    /// Says something and waits for the end of the run. It queues behind a run that goes on. What is said with
-    /// the same `key` within a day is said once, and comes to the same end, also if the conversation was deleted
-    /// meanwhile. A key has 1 to 1,024 bytes.
+    /// Sends a message and waits for the end of its run. The message queues behind a run that goes on. Messages with
+    /// the same `key` within a day count once and return the same end, even if the conversation was deleted meanwhile.
+    /// A key has 1 to 1,024 bytes.
     ///
-    /// # Errors
-    /// Fails if the run cannot begin or the engine is not reached, and with [`ClientError::Refused`], before it sends
-    /// anything, if the message has more than 8 MiB.
+    /// Fails if the run cannot begin or the engine cannot be reached. Fails with [`ClientError::Refused`], before
+    /// anything is sent, if the message has more than 8 MiB.
     pub async fn send(
         &self,
         message: impl Into<Message>,
@@ -232,11 +231,10 @@ impl Conversation {
         self.post(&["send"], Some(key), &self.input(message)?).await
     }
 
-    /// Says something and returns the engine's id of the run. See [`send`](Self::send) and
-    /// [`ended`](Self::ended).
+    /// Sends a message and returns the engine's id of its run. See [`send`](Self::send) and [`ended`](Self::ended).
     ///
     /// # Errors
-    /// Fails if the engine cannot be reached, and as `send` does if the message is too large.
+    /// Fails if the engine cannot be reached, and like [`send`](Self::send) if the message is too large.
     pub async fn start(
         &self,
         message: impl Into<Message>,
@@ -250,20 +248,20 @@ impl Conversation {
     /// Waits for the end of a run that was [started](Self::start) or continued by a [decision](Self::decide).
     ///
     /// # Errors
-    /// Fails if the run failed or the engine does not know it any more.
+    /// Fails if the run failed or the engine no longer knows it.
     pub async fn ended(&self, run: &str) -> Result<RunEnd, ClientError> {
         read(self.of_run(run, "attach").await?).await
     }
 
-    /// Continues a run that had stopped, and waits for its end.
+    /// Continues a run that was stopped, and waits for its end.
     ///
     /// # Errors
-    /// Fails if there is nothing to go on with.
+    /// Fails if there is no run to continue.
     pub async fn resume(&self) -> Result<RunEnd, ClientError> {
         self.post(&["resume"], None, &()).await
     }
 
-    /// The facts from a place on, which is 0 or the [`next`](Facts::next) of what was read before.
+    /// Returns the facts from a place on. `from` is 0 or the [`next`](Facts::next) of earlier facts.
     ///
     /// # Errors
     /// Fails if the engine cannot be reached.
@@ -272,10 +270,10 @@ impl Conversation {
         loop {
             let mut read = self.facts_as_kept(from).await?;
             match &read.run {
-                // It is over and has not stored so: it was killed.
+                // The run has ended without storing its end, so it was killed.
                 Some(run) if over.as_ref() == Some(run) => read.run = None,
                 Some(run) if self.is_over(run).await?.unwrap_or(true) => {
-                    // Its last facts may have been stored after these were read.
+                    // The run may have stored its last facts after these were read, so they are read again.
                     over = read.run;
                     continue;
                 }
@@ -289,8 +287,8 @@ impl Conversation {
         self.post(&["facts"], None, &from).await
     }
 
-    /// Whether a run is over, or `None` if the engine does not know it. Only the engine's own word counts: what stands
-    /// before it may fail, too.
+    /// Whether a run has ended; `None` if the engine does not know it. Only the engine's own error counts, because a
+    /// proxy in front of the engine may fail, too.
     async fn is_over(&self, run: &str) -> Result<Option<bool>, ClientError> {
         let response = self.of_run(run, "output").await?;
         let (status, text) = (response.status(), response.text().await?);
@@ -310,10 +308,11 @@ impl Conversation {
         Ok(self.client.http.get(url).send().await?)
     }
 
-    /// Returns the last answer as a value of this type, which the kind of the run has asked for.
+    /// Returns the last answer as a value of this type. The kind of the run must have requested such an answer.
     ///
     /// # Errors
-    /// Fails if the facts cannot be read, the last run did not end with an answer, or the answer is not such a value.
+    /// Fails if the facts cannot be read, if the last run did not end with an answer, or if the answer is no such
+    /// value.
     pub async fn answered<T: Answer>(&self) -> Result<T, ClientError> {
         let unfit = |err: Error| ClientError::Failed { status: 200, message: err.to_string() };
         let mut machine = Machine::new();
@@ -323,17 +322,17 @@ impl Conversation {
         machine.answered().map_err(unfit)
     }
 
-    /// Calls `seen` with each fact as it comes, from a place on, until this run is over and all its facts were seen,
-    /// and returns the place after them. `run` is what [`start`](Self::start), [`decide`](Self::decide) or
-    /// [`settle`](Self::settle) has returned, or the one that [goes on now](Facts::run). It need not have begun. Facts
-    /// come step by step: nothing is seen of an answer while the model gives it. If it is a run of another conversation,
-    /// this ends with that one, and the facts are those of this conversation.
+    /// Calls `seen` with each fact from a place on, as it is stored, until the run has ended and all its facts were
+    /// seen. Returns the place after them. `run` is the id that [`start`](Self::start), [`decide`](Self::decide) or
+    /// [`settle`](Self::settle) has returned, or the id of the [current run](Facts::run). The run need not have begun.
+    /// Facts are stored step by step, so an answer is not visible while the model generates it. If `run` belongs to
+    /// another conversation, this ends with that run, and the facts are those of this conversation.
     ///
     /// # Errors
-    /// Fails if the engine cannot be reached or does not know this run. It knows the end of a run for a day if that began
-    /// with a key, as those of `start`, `send`, `decide` and `settle` do; one that a timer or [`resume`](Self::resume) has
-    /// begun it knows only while it goes on, and one that an operator has ended before it began it does not know. A run
-    /// that fails is no error here: [`ended`](Self::ended) tells how it ended.
+    /// Fails if the engine cannot be reached or does not know this run. The engine remembers for a day the end of a run
+    /// that began with a key, as those of `start`, `send`, `decide` and `settle` do. It knows a run that a timer or
+    /// [`resume`](Self::resume) has begun only until the run ends, and it does not know a run that an operator has
+    /// ended before it began. A failed run is no error here: [`ended`](Self::ended) returns how it ended.
     pub async fn watch(
         &self,
         run: &str,
@@ -352,7 +351,7 @@ impl Conversation {
                 ended = &mut over => match ended {
                     Ok(_) => is_over = true,
                     Err(error @ ClientError::Unreachable(_)) => return Err(error),
-                    // The run has failed, or only this request.
+                    // Either the run has failed, or only this request.
                     Err(error) => match self.is_over(run).await? {
                         Some(true) => is_over = true,
                         Some(false) => {
@@ -367,7 +366,7 @@ impl Conversation {
         }
     }
 
-    /// Returns the calls that wait for somebody.
+    /// Returns the calls that wait for a decision, a result or an answer.
     ///
     /// # Errors
     /// Fails if the engine cannot be reached.
@@ -375,21 +374,21 @@ impl Conversation {
         self.post(&["open"], None, &()).await
     }
 
-    /// Decides about a call that waits, and returns the engine's id of the run that continues: see
-    /// [`watch`](Self::watch). The decision is stored when this returns. It queues behind a run that goes on and behind
-    /// earlier messages, and this waits for them. Of two decisions at once, one counts.
+    /// Decides about a waiting call, and returns the engine's id of the run that continues: see [`watch`](Self::watch).
+    /// When this returns, the decision is stored. The decision queues behind the current run and behind earlier
+    /// messages, and this waits for them. Of two concurrent decisions, one counts.
     ///
     /// # Errors
-    /// Fails with [`ClientError::Refused`] if it does not count, or has more than 30 MiB.
+    /// Fails with [`ClientError::Refused`] if the decision does not count, or has more than 30 MiB.
     pub async fn decide(&self, approval: Approval) -> Result<String, ClientError> {
         self.post_command(&Command::Decided(approval)).await
     }
 
-    /// Says what became of a call that waits for a result or an answer ([`decide`](Self::decide) is for those that wait for a
-    /// decision), and the run continues. It returns when [`decide`](Self::decide) would.
+    /// Gives the outcome of a call that waits for a result or an answer, and the run continues. For a call that waits
+    /// for a decision, use [`decide`](Self::decide). This returns when the outcome is stored, as `decide` does.
     ///
     /// # Errors
-    /// Fails with [`ClientError::Refused`] if it does not count, or has more than 30 MiB.
+    /// Fails with [`ClientError::Refused`] if the outcome does not count, or has more than 30 MiB.
     pub async fn settle(&self, settlement: Settlement) -> Result<String, ClientError> {
         self.post_command(&Command::Settled(settlement)).await
     }
@@ -399,12 +398,13 @@ impl Conversation {
         self.post(&["answer"], None, command).await
     }
 
-    /// Stops the run that goes on or waits. If there is none, this stops the one that was started and has not begun:
-    /// its message is stored and not answered. Messages that queue behind a run that is stopped are not stopped. It
-    /// returns before the run has ended; a second stop then counts for what was started after the first one.
+    /// Stops the run that goes on or waits. If there is none, this stops a run that was started and has not begun: its
+    /// message is stored and not answered. Messages that queue behind a stopped run are not stopped. This returns
+    /// before the run has ended. A second stop then counts for what was started after the first stop.
     ///
-    /// A stop has its place among the messages when a worker has executed it, and then this returns. So wait for it before you
-    /// send what it is not for: a stop that you have given up while no worker is there may stop a later message.
+    /// This returns after a worker has executed the stop, which gives the stop its place among the messages. Wait for
+    /// it before you send a message that should not be stopped. If you give up waiting while there is no worker, the
+    /// stop may hit a later message.
     ///
     /// # Errors
     /// Fails if the engine cannot be reached.
@@ -438,7 +438,7 @@ async fn read<T: DeserializeOwned>(response: reqwest::Response) -> Result<T, Cli
     }
     let status = response.status();
     if status.is_success() {
-        // What stands before the engine may answer, too.
+        // A proxy in front of the engine may have responded.
         return serde_json::from_slice(&response.bytes().await?).map_err(|err| {
             ClientError::Failed {
                 status: status.as_u16(),

@@ -1,7 +1,8 @@
-//! One action of a conversation at a time in this process.
+//! Lets only one action of a conversation run at a time in this process.
 //!
-//! If the connection to the engine breaks, the engine continues a run elsewhere, and that may be here. The call that was
-//! running is dropped, but not before it returns to the runtime. Until then nobody can find out whether it happens.
+//! If the connection to the engine breaks, the engine continues the run in a worker, possibly in this process. The old
+//! action is dropped, but only when its task returns to the runtime. Until then it may still have effects, so the new
+//! action must wait.
 
 use std::{
     collections::HashMap,
@@ -10,12 +11,12 @@ use std::{
 
 use tokio::sync::Mutex as ConversationLock;
 
-/// The conversations in which an action is done here.
+/// The locks of the conversations that have an action in this process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConversationLocks(Arc<Mutex<HashMap<String, Weak<ConversationLock<()>>>>>);
 
 impl ConversationLocks {
-    /// What an action in this conversation has to hold.
+    /// The lock that an action in this conversation must hold.
     pub(crate) fn of(&self, conversation: &str) -> Arc<ConversationLock<()>> {
         let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         turns.retain(|_, turn| turn.strong_count() > 0);

@@ -19,7 +19,7 @@ use crate::{
     timers::{again, deadline_of},
 };
 
-/// Serves the conversations of one agent as a virtual object of the engine. Their names are its keys.
+/// Serves the conversations of one agent as a virtual object of the engine. The name of a conversation is its key.
 ///
 /// Bind it to an endpoint of the engine's SDK. Each worker that serves it can continue each conversation.
 #[derive(Clone)]
@@ -35,11 +35,11 @@ pub struct Conversations {
 type EachRun = dyn Fn(&str, &str, Steps) -> Steps + Send + Sync;
 
 impl Conversations {
-    /// Serves this agent. `ingress_at` is the address at which the engine takes requests: through it the worker hears
-    /// at once, also in the middle of a step, that somebody stops the run.
+    /// Serves this agent. `ingress_at` is the URL of the engine's ingress. Through it, the worker learns of a stop at
+    /// once, even in the middle of a step.
     ///
     /// # Errors
-    /// Fails if `ingress_at` is not an address that begins with `http`.
+    /// Fails if `ingress_at` does not begin with `http`.
     pub fn new(agent: Agent, ingress_at: &str) -> Result<Self, Error> {
         let (http, ingress) = ingress(ingress_at)?;
         let (on_step, each_run) =
@@ -47,13 +47,13 @@ impl Conversations {
         Ok(Self { agent, ingress, http, on_step, each_run, locks: ConversationLocks::default() })
     }
 
-    /// Gives each run what it needs in addition to its message: values for the tools ([`Steps::state`]), limits
-    /// ([`Steps::limits`]), the type of the answer ([`Steps::answer`]) and a function that looks at it
+    /// Sets what each run gets in addition to its message: values for the tools ([`Steps::state`]), limits
+    /// ([`Steps::limits`]), the type of the answer ([`Steps::answer`]) and a verifier of the answer
     /// ([`Steps::verify`]).
     ///
     /// `given` is called with the name of the conversation and the [kind](crate::Conversation::kind) of the run, which
-    /// is empty unless the program sets it. It is called again with each replay, in any worker, so let it depend on
-    /// these two alone. If it panics, the request fails with the text of the panic.
+    /// is empty unless the program sets it. It is called again with each replay, in any worker, so its result must
+    /// depend only on these two values. If it panics, the request fails with the text of the panic.
     #[must_use]
     pub fn each_run(
         mut self,
@@ -63,8 +63,8 @@ impl Conversations {
         self
     }
 
-    /// Calls this with the name of each step behind `before`, `after` and `kept`, for logs and for tests that kill the
-    /// process there. A panic of it changes nothing.
+    /// Sets a function that is called with the name of each step, prefixed by `before`, `after` and `kept`. Use it for
+    /// logs, and for tests that kill the process there. A panic in the function is ignored.
     #[must_use]
     pub fn on_step(mut self, called: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_step = Arc::new(called);
@@ -76,14 +76,16 @@ impl Conversations {
     name = "Conversations",
     abort_timeout = "1 day",
     lazy_state = false,
-    // The journal of a run has all facts of its conversation, so those of all ended runs would grow with the square of
-    // their number. Nor can a run be restarted from its journal: it would have another id than its steps.
+    // The engine's journal of a run contains all facts of its conversation, so keeping the journals of ended runs would
+    // need space that grows with the square of their number. A run cannot be restarted from its journal anyway: it
+    // would have another id than its steps.
     journal_retention = "0s",
-    // The engine's own limit pauses a run after about an hour without a worker, and its pauses become a minute long.
+    // By default the engine pauses a run after about an hour without a worker, and retries at intervals of up to a
+    // minute.
     invocation_retry_policy(max_attempts = 1_000_000_000, max_interval = "5s")
 )]
 impl Conversations {
-    /// The user says something, and a run begins. Returns how it ended.
+    /// Begins a run with a message of the user. Returns how the run ended.
     #[handler]
     async fn send(
         &self,
@@ -97,7 +99,7 @@ impl Conversations {
         run.pass_turn(came).await
     }
 
-    /// Continues a run that had stopped.
+    /// Continues a run that was stopped.
     #[handler]
     async fn resume(&self, ctx: ObjectContext<'_>) -> HandlerResult<Json<RunEnd>> {
         let mut run = ConversationRun::take_turn(self, &ctx, None).await?;
@@ -105,7 +107,8 @@ impl Conversations {
         run.pass_turn(came).await
     }
 
-    /// Stores what somebody has said about a call, and continues the run if it waits. Fails if it does not count.
+    /// Stores a decision or an outcome for a call, and continues the run if it waits. Fails if the command does not
+    /// count.
     #[handler]
     async fn answered(
         &self,
@@ -124,7 +127,7 @@ impl Conversations {
         run.pass_turn(came).await
     }
 
-    /// The time in which a call could be answered is over.
+    /// Called by a timer: the deadline for answering a call has passed.
     #[handler]
     async fn expired(
         &self,
@@ -134,7 +137,7 @@ impl Conversations {
         let (call, until) = wait.into_inner();
         let run = ConversationRun::take_turn(self, &ctx, None).await;
         if run.as_ref().is_err_and(|error| error.code() != CANCELLED) {
-            // The question still waits for its end.
+            // The call still waits for its deadline, so the timer is set again.
             let timer = ctx.object_client::<ConversationsClient>(ctx.key());
             timer.expired(Json((call.clone(), until))).send_after(again(until));
         }
@@ -150,7 +153,8 @@ impl Conversations {
         run.pass_turn(came).await
     }
 
-    /// The mark of a stop in the queue: it stops what waits if no run has heard this stop.
+    /// The mark of a stop in the queue of the conversation. It stops what waits, unless a run has already been stopped
+    /// by this stop.
     #[handler(idempotency_retention = "0s")]
     async fn end(&self, ctx: ObjectContext<'_>, stop: String) -> HandlerResult<Json<RunEnd>> {
         match ConversationRun::take_turn(self, &ctx, None).await {
@@ -159,7 +163,8 @@ impl Conversations {
                 run.pass_turn(came).await
             }
             Err(error) => {
-                // Else it would count for what is started later.
+                // The mark counts only for what was started before it. If it were lost, the stop would count for a
+                // later run.
                 let mut turn = turn_of(&ctx).await?.unwrap_or_default();
                 turn.number += 1;
                 turn.late |= turn.handle_mark(&ctx, &stop).await;
@@ -177,7 +182,7 @@ impl Conversations {
         Ok(Json(Facts { facts, next, run }))
     }
 
-    /// Returns the calls that wait for somebody.
+    /// Returns the calls that wait for a decision, a result or an answer.
     #[handler(idempotency_retention = "0s")]
     async fn open(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<Json<Vec<OpenCall>>> {
         let (facts, ..) = shared_facts_of(&ctx, 0).await?;
@@ -185,7 +190,8 @@ impl Conversations {
         Ok(Json(steps.waiting()))
     }
 
-    /// Somebody says something about a call. Fails if it does not count; returns the run that has stored it.
+    /// Takes a decision or an outcome for a call. Returns the id of the run that has stored it. Fails if the command
+    /// does not count.
     #[handler(idempotency_retention = "0s")]
     async fn answer(
         &self,
@@ -194,16 +200,16 @@ impl Conversations {
     ) -> HandlerResult<Json<String>> {
         let (agent, key, about) = (self.agent.clone(), ctx.key().to_owned(), command.into_inner());
         let ((facts, ..), tried) = (shared_facts_of(&ctx, 0).await?, about.clone());
-        // What cannot count is refused at once. The result is a step, since the facts may be others in a replay.
+        // A command that cannot count is refused at once. The check is a step, because a replay may see other facts.
         let may_count = ctx.run(|| async move {
             let steps = agent.steps(key, facts).map_err(failed)?;
             tried.facts(&steps).map(drop).map_err(|err| refused(&err, 422).into())
         });
         may_count.name("may count").await?;
-        // It counts once it is stored. Other answers may be stored before it.
+        // The command counts only when it is stored, because other commands may be stored before it.
         let (id, counts) = ctx.awakeable::<()>();
         let conversation = ctx.object_client::<ConversationsClient>(ctx.key());
-        // With a key the engine remembers for a day how it ended, as it does for `send`.
+        // With a key, the engine remembers for a day how the run ended, as it does for `send`.
         let kept = conversation.answered(Json((about, id.clone()))).idempotency_key(id).call();
         let run = kept.invocation_handle().await?.invocation_id().to_owned();
         restate_sdk::select! {
@@ -213,7 +219,7 @@ impl Conversations {
         Ok(Json(run))
     }
 
-    /// Stops the run that goes on or waits, or else the one that was started and begins next.
+    /// Stops the run that goes on or waits, or otherwise the next run that was started.
     #[handler(lazy_state = true, idempotency_retention = "0s")]
     async fn stop(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<Json<()>> {
         let turn = shared_turn_of(&ctx).await?.unwrap_or_default();
@@ -221,7 +227,7 @@ impl Conversations {
         Ok(Json(()))
     }
 
-    /// The bell of a run: waits until it is told that the run is stopped or over.
+    /// The bell of a run: an invocation that waits for the signal of a stop or of the end of a run.
     #[handler(lazy_state = true)]
     async fn stopped(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<Json<StopSignal>> {
         let signal = ctx.signal::<Json<StopSignal>>(TOLD).await;
@@ -244,7 +250,7 @@ pub(crate) fn refused(error: &Error, code: u16) -> TerminalError {
     TerminalError::new_with_code(code, error.to_string())
 }
 
-/// An error that the engine does not retry, since it would only come again.
+/// An error that the engine must not retry, because it would occur again.
 pub(crate) fn failed(error: Error) -> TerminalError {
     refused(&error, 500)
 }

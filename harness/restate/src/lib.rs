@@ -1,8 +1,8 @@
 //! Conversations of [harness] agents on [Restate](https://docs.restate.dev): the engine stores the result of
 //! each step of a run, and another worker continues where one has died.
 //!
-//! A worker serves an agent. A call of this one that needs a person waits until somebody decides, in this process or in
-//! another one:
+//! A worker serves an agent. In this example, a call that needs an approval waits until a person decides, in this
+//! process or in another one:
 //!
 //! ```no_run
 //! use harness::{Agent, policy::ApprovalRequest, testing::{ScriptedProvider, reply}};
@@ -23,7 +23,7 @@
 //! # }
 //! ```
 //!
-//! Any program can talk to it through a [`Client`]:
+//! Any program can use the conversations through a [`Client`]:
 //!
 //! ```no_run
 //! use harness_restate::Client;
@@ -53,7 +53,7 @@
 //! ```
 //!
 //! The facts of a conversation are the state of a virtual object, with one key for the result of each step. The README
-//! says what is guaranteed and what is not possible.
+//! describes the guarantees and the limits.
 
 mod client;
 mod conversation_locks;

@@ -1,4 +1,4 @@
-//! What a program and a worker say to each other.
+//! The messages between a program and a worker.
 
 use std::fmt;
 
@@ -12,17 +12,17 @@ use harness::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What the user says: a message, or its text alone.
+/// The request body of a message: the message itself, or only its text.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Input {
-    /// Its text alone, which is easy to write by hand.
+    /// Only the text of a message, which is easy to write by hand.
     Text(String),
-    /// A message, and what kind of run it begins.
+    /// A message, and the kind of the run that it begins.
     Run {
         /// The message.
         message: Message,
-        /// See [`Conversations::each_run`](crate::Conversations::each_run).
+        /// The kind of the run: see [`Conversations::each_run`](crate::Conversations::each_run).
         kind: String,
     },
     /// A message.
@@ -30,7 +30,7 @@ pub enum Input {
 }
 
 impl Input {
-    /// The message, and the kind of the run.
+    /// The message, and the kind of the run, which is empty if none is given.
     pub(crate) fn parts(self) -> (Message, String) {
         match self {
             Self::Text(text) => (Message::user(text), String::new()),
@@ -40,19 +40,19 @@ impl Input {
     }
 }
 
-/// What somebody says about a call that waits.
+/// A decision or an outcome for a waiting call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Command {
-    /// The answer to a question.
+    /// A decision about an approval request.
     Decided(Approval),
     /// The outcome of the call.
     Settled(Settlement),
 }
 
 impl Command {
-    /// Returns the facts to write, in a future that first stores a large result as a whole. Fails at once if this
-    /// command is not valid now.
+    /// Returns a future of the facts to write. The future first stores a large result. Fails at once if this command is
+    /// not valid now.
     pub(crate) fn facts(
         self,
         steps: &Steps,
@@ -72,11 +72,11 @@ impl Command {
 pub struct RunEnd {
     /// How the run ended, or that it waits.
     pub outcome: Outcome,
-    /// What the model said last in this run: empty if it said nothing.
+    /// The last text of the model in this run. Empty if there is none.
     pub text: String,
 }
 
-/// The text of an answer, or the outcome in words. On the engine, what waits needs no `resume`.
+/// The text of the answer, or a description of the outcome. On the engine, a waiting run needs no `resume`.
 impl fmt::Display for RunEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.outcome {
@@ -94,15 +94,15 @@ impl fmt::Display for RunEnd {
 pub struct Facts {
     /// The facts, in order.
     pub facts: Vec<Envelope>,
-    /// The place after them, from which later facts are read.
+    /// The place after these facts. Pass it on to read later facts.
     pub next: u32,
-    /// The id of the run that goes on: see [`Conversation::watch`](crate::Conversation::watch). It is `None` if no run
-    /// goes on, also while one that was started has not begun.
+    /// The id of the current run: see [`Conversation::watch`](crate::Conversation::watch). `None` if no run goes on,
+    /// and also while a started run has not begun.
     pub run: Option<String>,
 }
 
-/// What the model said last since the last message of the user. The complaints about an answer that was rejected have
-/// the role of the user, too.
+/// The last text of the model since the last message of the user. Complaints about a rejected answer also have the role
+/// of the user, but do not count as messages of the user.
 pub(crate) fn last_answer(steps: &Steps) -> String {
     let said = steps.facts().iter().rev().find_map(|fact| match fact.fact() {
         Ok(Fact::UserSaid { message, .. }) => Some(message.id().to_owned()),

@@ -1,4 +1,4 @@
-//! One invocation that may change a conversation. Each action of a run is a step whose result the engine stores.
+//! One invocation that may change a conversation. Each action of a run is a step, and the engine stores its result.
 
 mod turn;
 
@@ -41,7 +41,7 @@ pub(crate) struct ConversationRun<'a> {
     kind: Option<String>,
     turn: TurnState,
     stop: StopWatcher,
-    /// How many stops it does not hear, because they were for what waited before it.
+    /// The number of stops that this run ignores, because they were meant for what waited before it.
     skipped: usize,
     /// Whether this invocation has begun or continued a run: see [`stop_signals`](crate::stop_signals).
     is_run: bool,
@@ -56,16 +56,17 @@ impl<'a> ConversationRun<'a> {
         self.steps().next() == Action::AwaitAnswers
     }
 
-    /// Begins a run with a message, and drives it.
+    /// Begins a run with a message, and executes it.
     pub(crate) async fn start(&mut self, message: Message) -> TerminalResult<()> {
         let (waits, said) = (self.is_waiting(), self.steps().say(message.clone()).boxed());
         self.begin("say", said, waits).await?;
         if self.kind.is_some() {
-            // A stop came first: for what waits, or for what a killed run has left and for this run. What it has
-            // stopped is settled, also if the message is refused, and nobody asks any more what became of it.
+            // The message was not stored, because a stop came first: for a waiting run, or for both a killed run and
+            // this run. The stopped calls are settled now, even if the message is refused later.
             self.drive().await?;
             if waits {
-                // So are other stops that are there already: they came after this message, too.
+                // Other stops that exist already are also ignored: they came while this message was queued, and were
+                // meant for the waiting run.
                 let (bells, bell) = (bells(self.of, self.ctx), self.turn.bell.clone());
                 let stops =
                     self.ctx.run(|| async move { Ok(Json(bells.count_stops(bell).await?)) });
@@ -78,7 +79,7 @@ impl<'a> ConversationRun<'a> {
         self.drive().await
     }
 
-    /// Continues a run that had stopped.
+    /// Continues a run that was stopped.
     pub(crate) async fn resume(&mut self) -> TerminalResult<()> {
         let resumed = self.steps().resume().boxed();
         self.begin("resume", resumed, false).await?;
@@ -97,7 +98,7 @@ impl<'a> ConversationRun<'a> {
         Ok(())
     }
 
-    /// The facts of this, or a refusal if they are too large.
+    /// The resulting facts, or a refusal if they are too large.
     fn checked(
         &self,
         with: impl Future<Output = StepFacts> + Send + 'static,
@@ -122,8 +123,8 @@ impl<'a> ConversationRun<'a> {
         }
     }
 
-    /// Stores what somebody outside of the run has said, and continues the run if it waits. `is_kept` is called once
-    /// this is stored.
+    /// Stores a command from outside of the run, and continues the run if it waits. `is_kept` is called once the
+    /// command is stored.
     pub(crate) async fn change(
         &mut self,
         name: &str,
@@ -146,7 +147,7 @@ impl<'a> ConversationRun<'a> {
         self.drive().await
     }
 
-    /// The same for the end of a time. After a kill it continues nothing.
+    /// Stores the end of a deadline, and continues the run if it waits. After a kill, no run is continued.
     pub(crate) async fn expire(
         &mut self,
         with: BoxFuture<'static, CheckedFacts>,
@@ -179,13 +180,13 @@ impl<'a> ConversationRun<'a> {
                 Action::Settle => "settle",
             };
             if name == "run" && self.keep("start", ready(Ok(Vec::new())).boxed(), true).await? {
-                // It was cancelled. Else the engine has stored by now that the calls start: if it kills this invocation,
-                // they are found.
+                // If this is true, the run was cancelled. Otherwise the engine has stored by now that the calls start,
+                // so they are known even if it kills this invocation.
                 continue;
             }
             if name == "run" {
-                // The ingress may have been away since the last action, so it is asked anew. Calls do not run before it is known
-                // that nobody has stopped them.
+                // The ingress may have been unreachable since the last action, so stops are watched anew. Calls do not
+                // run before it is known that no stop has come.
                 self.stop = stop_watcher(self.of, self.ctx, &self.turn, self.skipped);
             }
             let (act, steps, kept) =
@@ -203,7 +204,7 @@ impl<'a> ConversationRun<'a> {
                 let facts = act.await.map_err(failed)?;
                 let check = |facts: &[Envelope]| check_size(facts, kept, MOST);
                 match check(&facts) {
-                    // What the model has said and used is not lost.
+                    // The text of the model and its usage must not be lost, so the step is cut short.
                     Err(why) if name != "settle" => {
                         let cut = read(&steps).cut_short(facts, why, |facts| check(facts).is_ok());
                         cut.map_err(failed)
@@ -215,7 +216,7 @@ impl<'a> ConversationRun<'a> {
         }
     }
 
-    /// Lets the engine store the facts that this comes to, and applies them. Returns whether there are any.
+    /// Lets the engine store the resulting facts, and applies them. Returns whether there are any.
     async fn keep(
         &mut self,
         name: &str,
@@ -228,7 +229,7 @@ impl<'a> ConversationRun<'a> {
         let (hook, lock) = (Arc::clone(&told), self.of.locks.of(self.ctx.key()));
         let kept = self.ctx.run(|| async move {
             say_step(&*hook, "before", &step);
-            // An action that another life of the run does in this process ends first.
+            // An action of an earlier execution of this run in this process must end first.
             let _lock = lock.lock().await;
             let facts = act.await?;
             *known.lock().unwrap_or_else(PoisonError::into_inner) = Some(facts.clone());
@@ -246,9 +247,10 @@ impl<'a> ConversationRun<'a> {
         let mut steps = self.steps.write().unwrap_or_else(PoisonError::into_inner);
         let timed = dates(&steps);
         steps.apply(facts.clone()).map_err(failed)?;
-        // The timer comes first: if the engine kills this invocation, no question is without one.
+        // The timers are set before the facts are stored, so that every question has a timer even if the engine kills
+        // this invocation.
         timers::begin(self.ctx, dates(&steps).into_iter().filter(|it| !timed.contains(it)));
-        // The kind changes with the message, and not before: a message that is refused changes nothing.
+        // The kind is stored only together with the message, so that a refused message changes nothing.
         let is_said = |fact: &Envelope| matches!(fact.fact(), Ok(Fact::UserSaid { .. }));
         if facts.iter().any(is_said)
             && let Some(kind) = self.kind.take()
@@ -263,8 +265,8 @@ impl<'a> ConversationRun<'a> {
         Ok(true)
     }
 
-    /// Returns the facts of a run that an operator has cancelled. A step may have ended before and not be stored yet:
-    /// then its facts come first.
+    /// The facts of a run that an operator has cancelled. If a step has ended and its facts are not stored yet, they
+    /// come first.
     async fn cancelled(
         &self,
         came: Arc<Mutex<Option<Vec<Envelope>>>>,
@@ -278,7 +280,7 @@ impl<'a> ConversationRun<'a> {
             steps.apply(facts.clone()).map_err(failed)?;
             let cause = InterruptCause::Program;
             let stop = if is_known { steps.stop(cause) } else { steps.give_up(cause) };
-            // It fails if the run was over already.
+            // Fails if the run had already ended, and then adds nothing.
             facts.extend(stop.unwrap_or_default());
             Ok(Json(facts))
         });
@@ -286,7 +288,7 @@ impl<'a> ConversationRun<'a> {
     }
 }
 
-/// Tells the program of a step. What it does with this is nothing to the run.
+/// Calls the program's function for a step. A panic in it does not affect the run.
 fn say_step(told: &(dyn Fn(&str) + Send + Sync), when: &str, step: &str) {
     let _ = catch_unwind(AssertUnwindSafe(|| told(&format!("{when} {step}"))));
 }

@@ -1,5 +1,5 @@
-//! How much the engine is given: it sends a step, and all facts of a conversation, as one message of 32 MB at most, and
-//! asks again and again for what is larger.
+//! Limits the data that the engine gets. The engine sends a step, and also all facts of a conversation, in one message
+//! of at most 32 MB, and retries larger ones endlessly.
 
 use harness::journal::Envelope;
 
@@ -7,19 +7,20 @@ use serde::Serialize;
 
 use crate::protocol::{Command, Input};
 
-/// What one step may come to, in bytes of JSON: a quarter of what the engine takes as one message.
+/// The maximum size of one step, in bytes of JSON: a quarter of the largest message of the engine.
 const LARGEST: usize = 8 << 20;
-/// What all facts of a conversation may have, in bytes of JSON: the engine sends them as one message, in which there
-/// is room left to stop what goes on.
+/// The maximum size of all facts of a conversation, in bytes of JSON. The engine sends them in one message. The limit
+/// leaves room in it for stopping the run.
 pub(crate) const MOST: usize = 28 << 20;
-/// The same for what is said about calls, of which there are few.
+/// The maximum size of all facts after a decision or an outcome for a call was added. It is larger, because these are
+/// few.
 pub(crate) const MOST_WITH_ANSWERS: usize = 30 << 20;
 
 pub(crate) fn size(facts: &[Envelope]) -> usize {
     serde_json::to_vec(facts).map_or(usize::MAX, |json| json.len())
 }
 
-/// Fails if a step came to more than the engine takes, or the conversation is full.
+/// Fails if a step is larger than the engine accepts, or if the conversation is full.
 pub(crate) fn check_size(facts: &[Envelope], kept: usize, most: usize) -> Result<(), String> {
     let bytes = size(facts);
     if bytes > LARGEST {
@@ -37,12 +38,12 @@ pub(crate) fn check_size(facts: &[Envelope], kept: usize, most: usize) -> Result
     Ok(())
 }
 
-/// Fails if a message is larger than what any step may come to.
+/// Fails if a message is larger than the maximum size of a step.
 pub(crate) fn check_message(input: &Input) -> Result<(), String> {
     sent("a message", input, LARGEST)
 }
 
-/// Fails if what is said about a call is larger than what the engine takes as one message.
+/// Fails if a command for a call is larger than a message of the engine.
 pub(crate) fn check_command(command: &Command) -> Result<(), String> {
     sent("what is said about a call", command, MOST_WITH_ANSWERS)
 }

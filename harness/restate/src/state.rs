@@ -1,4 +1,4 @@
-//! What the engine keeps of a conversation: its facts in chunks, and whose turn it is.
+//! The state of a conversation on the engine: its facts in chunks, and whose turn it is.
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use harness::journal::Envelope;
@@ -7,31 +7,31 @@ use serde::de::DeserializeOwned;
 
 use crate::stop_signals::TurnState;
 
-/// The number of chunks of facts.
+/// The key of the number of chunks.
 pub(crate) const CHUNKS: &str = "chunks";
-/// The [`TurnState`].
+/// The key of the [`TurnState`].
 pub(crate) const RUN: &str = "run";
-/// The kind of the run that the last message has begun.
+/// The key of the kind of the run that the last message has begun.
 pub(crate) const KIND: &str = "kind";
 
 type ReadResult<T> = Result<T, TerminalError>;
 
-/// More chunks than this are counted before they are read.
+/// Above this number of chunks, the last chunk is checked before all are read.
 const MANY: u32 = 10_000;
 
-/// The name of a chunk, which has the facts of one step.
+/// The key of a chunk, which contains the facts of one step.
 pub(crate) fn named(chunk: u32) -> String {
     format!("facts {chunk:08}")
 }
 
-/// The engine does not try this again, since it would stay so.
+/// An error about damaged state. The engine must not retry, because the state would not change.
 fn wrong(what: String) -> TerminalError {
     TerminalError::new(format!(
         "{what}: an operator can write this value as it was, or delete all of the state"
     ))
 }
 
-/// A value of the state.
+/// Parses a value of the state.
 fn parsed<T: DeserializeOwned>(
     name: &str,
     kept: Option<&[u8]>,
@@ -44,10 +44,11 @@ fn missing(name: &str, of: u32) -> TerminalError {
     wrong(format!("the state `{name}` is missing, and `{CHUNKS}` says {of}"))
 }
 
-/// A macro, since the two contexts share no trait whose futures can be sent to another thread.
+/// Functions for both kinds of contexts. A macro is needed, because the contexts share no trait whose futures are
+/// `Send`.
 macro_rules! reads {
     ($facts:ident, $turn:ident, $context:ident) => {
-        /// `None` in a new conversation.
+        /// The turn; `None` in a new conversation.
         pub(crate) async fn $turn(ctx: &$context<'_>) -> ReadResult<Option<TurnState>> {
             let kept = ctx.get::<Vec<u8>>(RUN).await?;
             let turn: Option<TurnState> = parsed(RUN, kept.as_deref())?;
@@ -59,7 +60,7 @@ macro_rules! reads {
             }
         }
 
-        /// The facts from a chunk on, the number of the chunk after them, and their bytes.
+        /// The facts from a chunk on, the number of the next chunk, and the size of the facts in bytes.
         pub(crate) fn $facts<'a>(
             ctx: &'a $context<'_>,
             from: u32,
@@ -68,16 +69,16 @@ macro_rules! reads {
                 let kept = ctx.get::<Vec<u8>>(CHUNKS).await?;
                 let next: u32 = parsed(CHUNKS, kept.as_deref())?.unwrap_or(0);
                 if next.saturating_sub(from) > MANY {
-                    // Before so many names are made it is certain that there are as many.
+                    // A damaged count could be huge, so the last chunk must exist before that many keys are created.
                     let last = named(next - 1);
                     let kept = ctx.get::<Vec<u8>>(&last).await?;
                     kept.ok_or_else(|| missing(&last, next))?;
                 }
                 let names: Vec<String> = (from..next).map(named).collect();
                 let (mut facts, mut bytes) = (Vec::new(), 0);
-                // The names do not live as long as the context.
+                // The keys do not live as long as the context.
                 let ctx: &$context<'_> = ctx;
-                // They are all asked for before the first one is awaited.
+                // All chunks are requested before the first one is awaited.
                 let asked: Vec<_> = names.iter().map(|name| ctx.get::<Vec<u8>>(name)).collect();
                 for (name, asked) in names.iter().zip(asked) {
                     let kept = asked.await?;
@@ -94,8 +95,9 @@ macro_rules! reads {
 reads!(facts_of, turn_of, ObjectContext);
 reads!(shared_facts_of, shared_turn_of, SharedObjectContext);
 
-/// A chunk that is not counted, and its bytes: the engine has killed a run between the two commands that keep a step. Fails
-/// if there are more of them, since they would be overwritten.
+/// The facts of a chunk that the stored number of chunks does not include, and its size in bytes. The engine has then
+/// killed a run between the two commands that store a step. Fails if there is a second such chunk, because it would be
+/// overwritten.
 pub(crate) async fn last_of(
     ctx: &ObjectContext<'_>,
     next: u32,
@@ -109,7 +111,7 @@ pub(crate) async fn last_of(
     Ok(parsed(&name, Some(&kept))?.map(|facts| (facts, kept.len())))
 }
 
-/// The kind of the run that goes on.
+/// The kind of the current run.
 pub(crate) async fn kind_of(ctx: &ObjectContext<'_>) -> ReadResult<String> {
     let kept = ctx.get::<Vec<u8>>(KIND).await?;
     Ok(parsed(KIND, kept.as_deref())?.unwrap_or_default())

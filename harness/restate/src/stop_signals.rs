@@ -1,33 +1,37 @@
-//! How a run hears that somebody stops it, whether it goes on, waits or has not begun.
+//! How a run learns that it was stopped, whether it goes on, waits or has not begun.
 //!
-//! A *bell* is an invocation of the handler `stopped`. It returns the first thing that it is told: that somebody stops,
-//! or that a run is over. Either names the next bell, so the bells of a conversation are a list, at whose end is one that
-//! was told nothing yet. Who stops, who listens and whose run ends all go along this list from the bell in the state
-//! ([`TurnState::bell`]), and the engine takes one word at its end. So each stop has one place among the ends of the runs.
+//! A *bell* is an invocation of the handler `stopped`. It returns the first signal that it gets: a stop, or the end of
+//! a run. Each signal names the next bell, so the bells of a conversation form a list, and the last bell has no signal
+//! yet. Stops, listening runs and ending runs all follow this list from the bell in the state ([`TurnState::bell`]),
+//! and the engine accepts only one signal for the last bell. So each stop has a definite place among the ends of runs.
 //!
-//! A stop also leaves a *mark*, an invocation of `end`, in the queue of the conversation: what was started before the
-//! stop is before it, and what is started after `stop` has returned is behind it.
+//! A stop also puts a *mark*, an invocation of `end`, into the queue of the conversation. What was started before the
+//! stop is before the mark, and what is started after `stop` has returned is behind it.
 //!
-//! 1. A run listens from the bell of the state on. What is no run (a message or an answer that is refused, a timer that
-//!    comes too late) and what is killed leave this bell as it is, so the next run hears what they were told.
-//! 2. A run that ends goes to the end of the list, and says there that it is over. If it waits and there was a stop on the
-//!    way, it stops what waits. The stops on the way were for it, so the next run listens behind them ([`TurnState::passed`]).
-//! 3. If the mark of a stop comes first, no run has heard it: the mark stops what waits, or what a killed run has left. The
-//!    next run listens behind this stop, since it was started after it. If the mark cannot begin, the next invocation that
-//!    does stops what it would have stopped ([`TurnState::late`]).
-//! 4. If the run before the mark has passed the stop, the next run was started after it, too. It listens behind this stop,
-//!    and so hears a later one that came while the run before it was ending.
+//! 1. A run listens from the bell in the state on. An invocation that is no run (a refused message or answer, a timer
+//!    that comes too late) and a killed run leave this bell unchanged, so the next run gets the signals that were sent
+//!    to them.
+//! 2. A run that ends follows the list to its last bell and signals its end there. If the run waits and there was a
+//!    stop on the way, it stops what waits. The stops on the way were meant for this run, so the next run listens
+//!    behind them ([`TurnState::passed`]).
+//! 3. If the mark of a stop comes first, no run was stopped by this stop. The mark then stops what waits, or what a
+//!    killed run has left. The next run listens behind this stop, because it was started after the stop. If the mark
+//!    cannot begin, the next invocation that can begin does its work ([`TurnState::late`]).
+//! 4. If the run before the mark has already passed the stop, the next run was started after the stop, too. It listens
+//!    behind this stop, and so it gets a later stop that came while the previous run was ending.
 //! 5. If another run has begun since, the mark does nothing.
 //!
-//! A name is told once: an invocation that ends tells its own, a stop its own. So the list has no circle. The id of an
-//! invocation is not enough for that: if its key is used again after the engine has forgotten it, another one has the
-//! same id. So a name also has the number of the turn ([`TurnState::number`]). The list begins at the bell `first`, and the
-//! bells stay for a day although the conversation was deleted: the first invocation of a new one listens behind the last
-//! end of the old one ([`BellList::first`]), at which all old stops have been heard or marked.
+//! A name is used for only one signal: an ending invocation signals its own name, and a stop its own. So the list has
+//! no cycle. The id of an invocation alone would not be unique: if its key is used again after the engine has forgotten
+//! it, the new invocation has the same id. So a name also contains the number of the turn ([`TurnState::number`]). The
+//! list begins at the bell `first`, and bells are kept for a day even if the conversation was deleted. So the first
+//! invocation of a new conversation listens behind the last end of the old one ([`BellList::first`]), where all old
+//! stops have taken effect.
 //!
-//! The engine tells a step nothing before its end, so a worker asks for the result of the bell through the ingress, as a
-//! client does. If the ingress fails, it asks again. Until it knows whether a stop is there already, a run does not end its
-//! first action; and before calls run that change something, it asks anew.
+//! The engine gives a step no signal before the step has ended, so the worker requests the result of the bell through
+//! the ingress, as a client does. If the ingress fails, the request is repeated. Until the worker knows whether a stop
+//! already exists, a run does not end its first action. Before calls with side effects run, the worker requests this
+//! again.
 
 use std::{
     sync::{Arc, RwLock},
@@ -50,28 +54,28 @@ use crate::{
     run::{StepFacts, read},
 };
 
-/// The signal by which a bell is told something.
+/// The name of the engine's signal that completes a bell.
 pub(crate) const TOLD: &str = "stop";
-/// The code of a bell that an operator has cancelled. A bell that was killed has the code of a cancelled run.
+/// The status of a bell that an operator has cancelled. A bell that was killed has the status of a cancelled run.
 pub(crate) const GONE: u16 = 410;
-/// The code with which the engine says that a run is cancelled.
+/// The status with which the engine reports that a run is cancelled.
 pub(crate) const CANCELLED: u16 = 409;
 
-/// When the ingress is asked again that has failed once. After that it is longer each time, up to a second.
+/// The first wait before a failed request to the ingress is repeated. Each further wait is longer, up to a second.
 const SOON: Duration = Duration::from_millis(10);
-/// A request that has its answer at once is asked again after this time.
+/// The time limit of a request whose response comes at once.
 const LONG: Duration = Duration::from_secs(10);
 
-/// The name of the first bell.
+/// The name of the first bell of a conversation.
 const FIRST: &str = "first";
 
-/// What a bell is told first, and by whom: this name is that of the next bell.
+/// The signal of a bell. The contained name is that of the sender and of the next bell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StopSignal {
-    /// Somebody stops.
+    /// A stop.
     Stopped(String),
-    /// A turn is over.
+    /// The end of a turn.
     Over(String),
 }
 
@@ -82,23 +86,24 @@ impl StopSignal {
     }
 }
 
-/// Whose turn it is. It is one value of the state, so that all of it is read at the same instant.
+/// Whose turn it is. All of it is one value of the state, so that it is read consistently.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct TurnState {
-    /// The bell from which on the run that goes on, or the next one, listens.
+    /// The bell from which on the current or the next run listens.
     pub(crate) bell: String,
-    /// The invocation that goes on. It is still here if the engine has killed it.
+    /// The id of the current invocation. It stays here if the engine has killed the invocation.
     pub(crate) run: Option<String>,
-    /// The number of the turn. The first one is the time, so that two conversations of one name do not share numbers.
+    /// The number of the turn. The first number is the time, so that two conversations with the same name do not share
+    /// numbers.
     #[serde(default)]
     pub(crate) number: u64,
     /// The stops that the last run has passed, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) passed: Vec<String>,
-    /// Whether a run was killed and none has begun or continued since. Then no timer continues what it has left.
+    /// Whether a run was killed, and no run has begun or continued since. No timer continues the killed run then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) killed: bool,
-    /// Whether the mark of a stop could not begin. What it was to stop is stopped by the next invocation that begins.
+    /// Whether the mark of a stop could not begin. The next invocation that begins does its work.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) late: bool,
 }
@@ -111,12 +116,12 @@ impl Default for TurnState {
 }
 
 impl TurnState {
-    /// What this invocation is called in the list.
+    /// The name of this invocation in the list of bells.
     pub(crate) fn name_of(&self, invocation: &str) -> String {
         format!("{invocation}.{}", self.number)
     }
 
-    /// The mark of this stop has come. The next run listens behind the stop. Returns whether no run has heard it.
+    /// Handles the mark of this stop. The next run listens behind the stop. Returns whether no run was stopped by it.
     pub(crate) async fn handle_mark(&mut self, ctx: &ObjectContext<'_>, stop: &str) -> bool {
         if let Some(at) = self.passed.iter().position(|it| it == stop) {
             self.passed.drain(..=at);
@@ -133,23 +138,24 @@ impl TurnState {
     }
 }
 
-/// The name of a bell. If an operator has ended the invocation of a bell, the next number counts.
+/// The name of a bell. If an operator has ended the bell's invocation, the name with the next number `lost` is used.
 fn named(bell: &str, lost: u32) -> String {
     if lost == 0 { bell.to_owned() } else { format!("{bell} {lost}") }
 }
 
-/// What a run hears of its bells. Requests are sent while one of the two is polled.
+/// Watches whether a run is stopped. Requests are sent while one of the two futures is polled.
 #[derive(Clone)]
 pub(crate) struct StopWatcher {
-    /// Ready once somebody stops the run.
+    /// Completes when the run is stopped.
     pub(crate) heard: Shared<BoxFuture<'static, ()>>,
-    /// Ready once it is known whether somebody had stopped it before it listened. It needs `heard` to be polled.
+    /// Completes when it is known whether the run had been stopped before it began to listen. `heard` must be polled
+    /// for this.
     pub(crate) known: Shared<BoxFuture<'static, ()>>,
 }
 
 impl StopWatcher {
-    /// Runs `act` unless somebody stops the run before `act` has ended. With `knows`, the future also waits until it
-    /// is known whether somebody had stopped the run before it began.
+    /// Runs `act`, unless the run is stopped before `act` has ended. With `knows`, the future also waits until it is
+    /// known whether the run had been stopped before it began.
     pub(crate) async fn unless(
         self,
         steps: Arc<RwLock<Steps>>,
@@ -182,7 +188,7 @@ impl StopWatcher {
     }
 }
 
-/// The bells of a conversation, as a worker reaches them.
+/// The bells of a conversation, as a worker reaches them through the ingress.
 #[derive(Clone)]
 pub(crate) struct BellList {
     http: Client,
@@ -196,32 +202,33 @@ impl BellList {
         Self { http, ingress, conversation: conversation.to_owned() }
     }
 
-    /// The bell of a conversation that has no state, and the number of its first turn. A conversation of the same name may
-    /// have been deleted: then the bell is the one behind all of its ends.
+    /// The bell for a conversation without state, and the number of its first turn. If a conversation with the same
+    /// name was deleted, this is the bell behind all its ends.
     pub(crate) async fn first(self) -> Result<(String, u64), String> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let number = u64::try_from(now.as_millis()).unwrap_or(u64::MAX / 2);
         Ok((self.walk(FIRST, TRIES).await?.behind, number))
     }
 
-    /// How many stops there are now from this bell on.
+    /// The number of stops from this bell on.
     pub(crate) async fn count_stops(self, bell: String) -> Result<usize, String> {
         Ok(self.walk(&bell, TRIES).await?.stops.len())
     }
 
-    /// The bell that is now at the end of the list, if the ingress can be asked.
+    /// The last bell of the list; `None` if the ingress fails.
     pub(crate) async fn end(self, bell: String) -> Option<String> {
         Some(self.walk(&bell, 0).await.ok()?.end)
     }
 
-    /// The stops from this bell on, and the bell at the end of the list, if the ingress can be asked.
+    /// The stops from this bell on, and the last bell of the list; `None` if the ingress fails.
     async fn rest(self, bell: String) -> Option<(Vec<String>, String)> {
         let walked = self.walk(&bell, 0).await.ok()?;
         Some((walked.stops, walked.end))
     }
 
-    /// Goes from this bell to the end of the list. Fails if it is not reached: a stop that is not seen would count for a
-    /// later run. A request that fails is made again so many times. Who can do without the list does not wait for that.
+    /// Follows the list from this bell to its last bell. Each failed request is repeated up to `tries` times. Fails if
+    /// the last bell is not reached, because a stop that was not seen would count for a later run. A caller that does
+    /// not need the list passes 0.
     async fn walk(&self, from: &str, tries: u32) -> Result<BellsAhead, String> {
         let (mut behind, mut bell, mut lost) = (from.to_owned(), from.to_owned(), 0);
         let (mut stops, mut failures) = (Vec::new(), 0);
@@ -237,7 +244,7 @@ impl BellList {
                 }
                 Err(UnknownSignal::Lost) => lost += 1,
                 Err(UnknownSignal::Untold) => return Ok(BellsAhead { behind, stops, end: bell }),
-                // A list may be long: this one request is made again, not all of them.
+                // A list may be long, so only this request is repeated, and not the whole walk.
                 Err(UnknownSignal::Unclear(_)) if failures < tries => {
                     failures += 1;
                     tokio::time::sleep(SOON * (1 << failures)).await;
@@ -249,7 +256,7 @@ impl BellList {
         }
     }
 
-    /// Listens from this bell on, to the first stop after as many as are `skipped`.
+    /// Listens from this bell on for a stop. The first `skipped` stops are ignored.
     pub(crate) fn stop_of(self, bell: String, run: String, skipped: usize) -> StopWatcher {
         let (knows, known) = oneshot::channel();
         let heard = self.watch(bell, run, skipped, knows).boxed().shared();
@@ -271,7 +278,7 @@ impl BellList {
             if began.elapsed() > Duration::from_millis(200)
                 || !matches!(asked, Err(UnknownSignal::Unclear(_)))
             {
-                // The connection was there meanwhile. A gateway may end each one after a time.
+                // The connection has worked meanwhile. A gateway may end every connection after some time.
                 pause = SOON;
             }
             match asked {
@@ -285,9 +292,10 @@ impl BellList {
                     (bell, lost) = (told.next(), 0);
                 }
                 Err(UnknownSignal::Lost) => lost += 1,
-                // This is the end of the list. What waits for this alone ends before a bell is made.
+                // This is the end of the list, so it is known that there was no stop. A task that waits only for this
+                // ends before a bell is created.
                 Err(UnknownSignal::Untold) if knows.take().is_some() => yield_now().await,
-                // It is asked again, and what waits for this goes on waiting: a stop may be there already.
+                // The request is repeated, and tasks go on waiting, because there may already be a stop.
                 Err(_) => {
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(Duration::from_secs(1));
@@ -296,7 +304,7 @@ impl BellList {
         }
     }
 
-    /// What a bell was told, at once or when it is told.
+    /// The signal of a bell. With `at_once`, fails if the bell has no signal yet; otherwise waits for the signal.
     async fn ask(&self, name: &str, at_once: bool) -> Result<StopSignal, UnknownSignal> {
         let chat = &*self.conversation;
         let asked = if at_once {
@@ -322,26 +330,26 @@ impl BellList {
     }
 }
 
-/// How often one request for a bell is made again while a list is gone along.
+/// How often one request for a bell is repeated while the list is followed.
 const TRIES: u32 = 6;
 
-/// What was found from a bell to the end of the list.
+/// What a walk from a bell to the end of the list has found.
 struct BellsAhead {
     /// The bell behind the last end of a run.
     behind: String,
     /// The stops, in order.
     stops: Vec<String>,
-    /// The bell that was told nothing yet.
+    /// The last bell, which has no signal yet.
     end: String,
 }
 
-/// Why it is not known what a bell was told.
+/// Why the signal of a bell is unknown.
 enum UnknownSignal {
-    /// An operator has ended it.
+    /// An operator has ended the bell's invocation.
     Lost,
-    /// It was told nothing yet.
+    /// The bell has no signal yet.
     Untold,
-    /// The engine was not reached, or its answer was broken. What stands before it may fail, too.
+    /// The engine was not reached, or its response was invalid. A proxy in front of the engine may also have failed.
     Unclear(String),
 }
 
@@ -356,16 +364,17 @@ impl From<reqwest::Error> for UnknownSignal {
 pub(crate) struct PassedBells {
     /// The stops, in order.
     pub(crate) stops: Vec<String>,
-    /// Whether an operator has cancelled the invocation meanwhile.
+    /// Whether an operator has cancelled the calling invocation meanwhile.
     pub(crate) is_cancelled: bool,
-    /// The bell at which it ended.
+    /// The bell at which the walk ended.
     bell: String,
-    /// What this bell was told, if that was enough.
+    /// The signal of this bell, if the walk ended because of it.
     found: Option<StopSignal>,
 }
 
-/// Stops, and leaves the mark. Where others have stopped before, it asks the ingress for the end of the list. A stop that
-/// it finds there stops the same, so the mark of that is enough: many stops at once are few.
+/// Sends a stop, and leaves its mark. If there are earlier signals, the ingress is asked for the end of the list. If
+/// another stop is found there, it has the same effect, so this stop uses the mark of the other one. So many stops at
+/// the same time need few bells.
 pub(crate) async fn stop_conversation(
     ctx: &SharedObjectContext<'_>,
     bells: BellList,
@@ -388,11 +397,11 @@ pub(crate) async fn stop_conversation(
     }
     let mark = ctx.object_client::<ConversationsClient>(ctx.key()).end(stop.clone());
     mark.idempotency_key(stop.clone()).send();
-    // The engine takes what it is sent in order: once this has an answer the mark is in the queue.
+    // The engine executes commands in order: when this call has its response, the mark is in the queue.
     tell(ctx, ctx.key(), &way.bell, &StopSignal::Stopped(stop)).await;
 }
 
-/// Goes along the bells from this one and says `told` at the end of the list.
+/// Follows the bells from this one, and sends `told` to the last bell.
 pub(crate) async fn tell<'a>(
     ctx: &impl ContextClient<'a>,
     conversation: &str,
@@ -402,7 +411,7 @@ pub(crate) async fn tell<'a>(
     follow(ctx, conversation, bell, told, |_| false).await
 }
 
-/// The same for a run, which may have many stops behind it: the ingress is asked for the end of the list.
+/// Like [`tell`], for a run, which may have many stops behind it: the ingress is asked for the end of the list.
 pub(crate) async fn tell_at_end(
     ctx: &ObjectContext<'_>,
     bells: BellList,
@@ -429,7 +438,7 @@ pub(crate) async fn tell_at_end(
     PassedBells { is_cancelled: way.is_cancelled | last.is_cancelled, stops: way.stops, ..last }
 }
 
-/// The same, or only to the first bell that was told something that is enough.
+/// Like [`tell`], but ends at the first bell whose signal satisfies `is_enough`.
 async fn follow<'a>(
     ctx: &impl ContextClient<'a>,
     conversation: &str,
@@ -460,8 +469,8 @@ async fn follow<'a>(
     }
 }
 
-/// Tells a bell something and does not wait for its result. An operator's `cancel` does not end this, since the turn
-/// has to be passed on; each `cancel` is heard once. The second value says whether there was one.
+/// Sends a signal to a bell, without waiting for the bell's result. An operator's `cancel` does not end this function,
+/// because the turn has to be passed on. The second value is whether there was a `cancel`, which is reported only once.
 async fn ring<'a>(
     ctx: &impl ContextClient<'a>,
     conversation: &str,

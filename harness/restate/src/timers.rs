@@ -1,4 +1,4 @@
-//! The timers of questions that wait until a date.
+//! The timers of calls that wait for an answer until a deadline.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,7 +7,7 @@ use restate_sdk::prelude::*;
 
 use crate::driver::ConversationsClient;
 
-/// Lets the engine say when the time of each of these questions is over.
+/// Sets a timer on the engine for each of these calls.
 pub(crate) fn begin(ctx: &ObjectContext<'_>, dates: impl Iterator<Item = (String, u64)>) {
     for (call, until) in dates {
         let client = ctx.object_client::<ConversationsClient>(ctx.key());
@@ -15,7 +15,7 @@ pub(crate) fn begin(ctx: &ObjectContext<'_>, dates: impl Iterator<Item = (String
     }
 }
 
-/// The calls that wait for an answer until a date.
+/// The calls that wait until a deadline, with their ids and deadlines.
 pub(crate) fn dates(steps: &Steps) -> Vec<(String, u64)> {
     let dated = |open: OpenCall| Some((open.call.id().to_owned(), deadline_of(&open)?));
     steps.waiting().into_iter().filter_map(dated).collect()
@@ -33,8 +33,8 @@ fn left(until: u64) -> Duration {
     Duration::from_millis(until).saturating_sub(now())
 }
 
-/// How long a timer that could not begin waits before it comes again: as long as it is late already, but at least a second and
-/// at most an hour.
+/// How long a timer that could not begin waits before it is tried again: as long as it is already late, but at least a
+/// second and at most an hour.
 pub(crate) fn again(until: u64) -> Duration {
     let late = now().saturating_sub(Duration::from_millis(until));
     late.clamp(Duration::from_secs(1), Duration::from_secs(60 * 60))

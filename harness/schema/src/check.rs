@@ -1,7 +1,7 @@
-//! Checks a value against a [compiled schema](SchemaChecker), and lists its faults.
+//! Checks a value against a [compiled schema](SchemaChecker) and lists the faults of the value.
 //!
-//! The same code finds whether the value fits and what its faults are. In its first pass it writes no texts and stops
-//! at the first fault. Only if there is a fault, a second pass lists each fault with its place.
+//! One code path answers whether a value fits and lists its faults. The first pass only looks for a fault: it writes no
+//! texts and stops at the first one. If there is a fault, a second pass lists all faults with their places.
 
 use std::{
     cmp::Ordering,
@@ -22,27 +22,27 @@ use super::{
     words,
 };
 
-/// The maximum number of faults listed for one argument. A model with more of them starts over
+/// The maximum number of faults listed for one argument. A model that made more faults has to rewrite the argument
 /// anyway.
 const MOST: usize = 16;
 
 /// The maximum number of faults listed in total.
 const MOST_IN_ALL: usize = 100;
 
-/// The maximum depth of a value in its schema: enough for every value that is read from JSON, with
-/// two schemas for each of its 127 levels. Without optimization a step takes 3.5 KiB of the stack, so
-/// that a check needs less than half of what a thread of the runtime has.
+/// The maximum depth of a check. It suffices for every value that was parsed from JSON, which has at most 127 levels,
+/// with two schemas per level. Without optimization, a level takes 3.5 KiB of stack, so a check takes less than half of
+/// a runtime thread's stack.
 const DEEPEST: usize = 256;
 
-/// The maximum number of steps of a check. A schema and a value of ordinary size need some
-/// hundreds; this many take a second.
+/// The maximum number of steps of a check, which take about a second. A schema and a value of ordinary size need some
+/// hundred steps.
 const STEPS: usize = 20_000_000;
 
-/// The maximum work of pattern searches, in bytes of text times the size of the pattern in KiB:
-/// some seconds for the worst patterns, and 16 MiB of text for an ordinary one.
+/// The maximum work of pattern searches, in bytes of text times KiB of compiled pattern. This is some seconds for the
+/// worst patterns, and 16 MiB of text for an ordinary pattern.
 const SEARCHED: usize = 16 * 1024 * 1024;
 
-/// The maximum number of cached results. A check that needs more of them repeats work until it has no steps left.
+/// The maximum number of cached results. Beyond it, a check repeats work and may run out of steps.
 const KEPT: usize = 500_000;
 
 const DEEP: &str = "nested too deeply";
@@ -56,14 +56,15 @@ impl SchemaChecker {
         check.node(self.root, value, &ValuePlace::Root, 0) && check.is_answered()
     }
 
-    /// The faults of the value, up to a maximum number.
+    /// The faults of the value. The number of listed faults is limited.
     pub fn faults(&self, value: &Value) -> Vec<ValueFault> {
         let mut check = ValueCheck::new(self, false);
         check.node(self.root, value, &ValuePlace::Root, 0);
         if check.overrun {
             check.faults.push(ValueFault::new(TOO_LARGE));
         } else if check.too_deep {
-            // Other faults may be caused by the parts that were not checked.
+            // Parts that were not checked may be the cause of the other faults, so only the faults about depth are
+            // kept.
             check.faults.retain(|fault| fault.reason.starts_with(DEEP));
             if check.faults.is_empty() {
                 let text = format!("{DEEP} to be checked against the schema; write it flatter");
@@ -75,7 +76,7 @@ impl SchemaChecker {
         check.faults
     }
 
-    /// The faults of a member of the object that the schema describes.
+    /// The faults of `value` as the member `name` of the object that the schema describes.
     pub fn faults_of(&self, name: &str, value: &Value) -> Vec<ValueFault> {
         let rules = self.node(self.root).object.as_deref();
         let Some(property) = rules.and_then(|rules| rules.property(name)) else {
@@ -86,8 +87,8 @@ impl SchemaChecker {
         check.faults
     }
 
-    /// Whether the value fits this part of the schema if optional members may be `null`. Adds the
-    /// work to `spent`.
+    /// Whether the value fits this part of the schema, if `null` is accepted for optional members. Adds the work to
+    /// `spent`.
     pub(super) fn nearly_fits(&self, id: NodeId, value: &Value, spent: &mut CheckCost) -> bool {
         let CheckCost { steps, searched } = *spent;
         let mut check =
@@ -98,7 +99,7 @@ impl SchemaChecker {
     }
 }
 
-/// The work of several passes through one value.
+/// The total work of several passes over one value.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CheckCost {
     steps: usize,
@@ -106,43 +107,43 @@ pub(super) struct CheckCost {
 }
 
 impl CheckCost {
-    /// Counts a step. Returns whether it was still allowed.
+    /// Counts a step. Returns `false` if the maximum number of steps is exceeded.
     pub(super) fn step(&mut self) -> bool {
         self.steps += 1;
         self.steps <= STEPS
     }
 
-    /// Whether the pattern matches a text. `None` if the search would take too long.
+    /// Whether the pattern matches the text. `None` if the search would exceed the maximum work.
     pub(super) fn matches(&mut self, pattern: &CompiledPattern, text: &str) -> Option<bool> {
-        // An empty text is also searched.
+        // The added byte counts the search of an empty text.
         let size = (text.len() + 1).saturating_mul(pattern.size);
         self.searched = self.searched.saturating_add(size);
         (self.searched <= SEARCHED).then(|| pattern.is_match(text))
     }
 }
 
-/// One pass through a value.
+/// One pass over a value.
 struct ValueCheck<'a> {
     checker: &'a SchemaChecker,
-    /// The faults are not read, so the first one ends the pass.
+    /// Whether faults are not recorded, so that the pass can end at the first fault.
     quiet: bool,
-    /// Optional members may be `null`.
+    /// Whether `null` is accepted for optional members.
     lenient: bool,
     faults: Vec<ValueFault>,
-    /// The number of faults that are enough.
+    /// The maximum number of faults to record.
     most: usize,
     steps: usize,
-    /// The work of pattern searches, in bytes of text times the size of the pattern.
+    /// The work of pattern searches so far, in bytes of text times KiB of compiled pattern.
     searched: usize,
-    /// Whether a part of the value was skipped because the check took too long. Then there is no
-    /// result, because the result for that part could be inverted by a `not`.
+    /// Whether a part of the value was skipped because the check took too long. Such a pass has no result, because a
+    /// `not` could invert the result of the skipped part.
     overrun: bool,
-    /// Whether a part was skipped because it is too deep.
+    /// Whether a part of the value was skipped because it is nested too deeply.
     too_deep: bool,
-    /// Cached results of shared nodes for a value, identified by its address. The value is borrowed
-    /// during this pass, so addresses are unique.
+    /// Cached results of shared nodes. The value is identified by its address, which is unique because the value is
+    /// borrowed during the pass.
     known: HashMap<(NodeId, usize), bool>,
-    /// Shared nodes and values whose faults are already listed.
+    /// The pairs of shared node and value whose faults are already listed.
     told: HashSet<(NodeId, usize)>,
 }
 
@@ -167,13 +168,13 @@ impl<'a> ValueCheck<'a> {
         }
     }
 
-    /// Whether the whole value was checked, so that the result counts.
+    /// Whether the whole value was checked, so that the result is valid.
     fn is_answered(&self) -> bool {
         !self.overrun && !self.too_deep
     }
 
-    /// Records a fault and returns `false`, the result for the value. After a part was skipped,
-    /// faults are not recorded, because they may be caused by that.
+    /// Records a fault and returns `false`, the result for the value. Once a part was skipped because the check took
+    /// too long, faults are not recorded, because the skipped part may be their cause.
     fn fault(&mut self, place: &ValuePlace<'_>, reason: impl FnOnce() -> String) -> bool {
         if !self.quiet && !self.overrun && self.faults.len() < self.most.min(MOST_IN_ALL) {
             let fault = ValueFault { at: place.pointer(), reason: reason() };
@@ -184,12 +185,13 @@ impl<'a> ValueCheck<'a> {
         false
     }
 
-    /// Counts parts that are read but perhaps not checked one by one.
+    /// Counts steps for items or members that may not be checked one by one.
     fn count_parts(&mut self, parts: usize) {
         self.steps += parts / 4;
     }
 
-    /// Whether the pattern matches a text.
+    /// Whether the pattern matches the text. A search that would exceed the maximum work counts as a match and sets
+    /// `overrun`.
     fn matches(&mut self, pattern: &CompiledPattern, text: &str) -> bool {
         let mut spent = CheckCost { steps: self.steps, searched: self.searched };
         let found = spent.matches(pattern, text);
@@ -198,7 +200,7 @@ impl<'a> ValueCheck<'a> {
         found.unwrap_or(true)
     }
 
-    /// Whether a value is one of the allowed ones.
+    /// Whether a value is one of the allowed values.
     fn is_among(&mut self, values: &AllowedValues, value: &Value) -> bool {
         match value {
             Value::String(text) if values.list.len() >= MANY => values.texts.contains(text),
@@ -209,7 +211,7 @@ impl<'a> ValueCheck<'a> {
         }
     }
 
-    /// Whether the value fits, without recording faults.
+    /// Whether the value fits this part of the schema. Records no faults.
     fn fits(&mut self, id: NodeId, value: &Value, depth: usize) -> bool {
         let told = std::mem::replace(&mut self.quiet, true);
         let fits = self.node(id, value, &ValuePlace::Root, depth);
@@ -217,7 +219,7 @@ impl<'a> ValueCheck<'a> {
         fits
     }
 
-    /// Whether the value fits this part of the schema.
+    /// Whether the value fits this part of the schema. Records its faults.
     fn node(&mut self, id: NodeId, value: &Value, place: &ValuePlace<'_>, depth: usize) -> bool {
         let checker = self.checker;
         let node = checker.node(id);
@@ -237,7 +239,7 @@ impl<'a> ValueCheck<'a> {
                 return *known;
             }
         } else if self.told.len() >= KEPT || !self.told.insert(key) {
-            // Its faults, if any, are already listed.
+            // The faults of this node and value, if any, are already listed.
             return true;
         }
         let fits = self.rules(node, value, place, depth);
@@ -267,7 +269,7 @@ impl<'a> ValueCheck<'a> {
         if node.never {
             return self.fault(place, || "nothing is allowed here".to_owned());
         }
-        // For a value of another type, faults of the other rules would not help.
+        // If the type is wrong, faults of the other rules would not help the model.
         if node.kinds.is_some_and(|kinds| !kinds.is_type_of(value)) {
             return self.fault(place, || words::expected(words::of_node(node), value));
         }
@@ -370,8 +372,8 @@ impl<'a> ValueCheck<'a> {
         }
     }
 
-    /// Lists the faults of a value that fits none of the choices, for the choice that is probably
-    /// meant.
+    /// Lists the faults of a value that fits none of the choices. The faults are those for the choice that the model
+    /// probably meant.
     #[cold]
     fn none_fits(
         &mut self,
@@ -431,8 +433,8 @@ impl<'a> ValueCheck<'a> {
         let StringRules { shortest, longest, pattern } = rules;
         let mut fits = true;
         if shortest.is_some() || longest.is_some() {
-            // First the bytes are counted: a text has at least as many bytes as characters, and at
-            // most four times as many.
+            // Counting characters is avoided if the number of bytes decides: a text has at most as many characters as
+            // bytes, and at least a quarter as many.
             let bytes = text.len() as u64;
             let is_sure = shortest.is_none_or(|shortest| bytes / 4 >= shortest)
                 && longest.is_none_or(|longest| bytes <= longest);
@@ -572,7 +574,7 @@ impl<'a> ValueCheck<'a> {
         self.fault(&ValuePlace::Name(place, name), || words::required(checker, Some(id)))
     }
 
-    /// Checks one member of an object. Counts it in `absent` if it is to be treated as missing.
+    /// Checks one member of an object. A `null` that counts as a missing member is added to `absent`.
     fn member(
         &mut self,
         rules: &'a ObjectRules,
@@ -620,7 +622,7 @@ impl<'a> ValueCheck<'a> {
         self.node(others, value, &below, depth + 1) && fits
     }
 
-    /// Checks the rules for an object as a whole.
+    /// Checks the rules about an object as a whole.
     fn whole_object(
         &mut self,
         node: &'a SchemaNode,
@@ -680,10 +682,11 @@ impl<'a> ValueCheck<'a> {
         fits
     }
 
-    /// Whether a member's name fits.
+    /// Whether the name of a member fits `propertyNames`.
     fn name(&mut self, names: NodeId, name: &str, place: &ValuePlace<'_>, depth: usize) -> bool {
         let text = Value::from(name);
-        // The cache is for values that stay in memory; this one does not.
+        // A separate check without the shared cache: the cache identifies values by address, and this temporary value's
+        // address may be used again.
         let mut check = ValueCheck {
             lenient: self.lenient,
             steps: self.steps,
@@ -703,8 +706,8 @@ impl<'a> ValueCheck<'a> {
         })
     }
 
-    /// Whether this part of the schema, or one that applies to the same object and accepts it,
-    /// evaluates a member. Parts in `seen` do not evaluate it.
+    /// Whether a member is evaluated by this part of the schema, or by a part that applies to the same object and
+    /// accepts it. Parts in `seen` were already searched.
     fn covers_member(
         &mut self,
         node: &'a SchemaNode,
@@ -761,8 +764,7 @@ impl<'a> ValueCheck<'a> {
         })
     }
 
-    /// Whether `holds` is true for one of the parts of the schema that apply to the same value and
-    /// accept it.
+    /// Whether `holds` is true for any part of the schema that applies to the same value and accepts it.
     fn applied_somewhere(
         &mut self,
         node: &'a SchemaNode,
@@ -780,7 +782,7 @@ impl<'a> ValueCheck<'a> {
         }
         let Some(condition) = node.condition.as_deref() else { return false };
         if !condition.is_sure {
-            // It is unknown which branch applies.
+            // The test is not fully checked, so either branch may apply.
             let mut branches = condition.then.into_iter().chain(condition.otherwise);
             return holds(self, condition.test) || branches.any(|branch| holds(self, branch));
         }

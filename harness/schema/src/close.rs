@@ -1,31 +1,32 @@
-//! Closes the objects that types describe. `serde` ignores a member that a struct does not have, so
-//! a member written by the model would be lost without notice. Therefore the schema does not allow
-//! other members, and the check refuses them. A struct that keeps other members
-//! (`#[serde(flatten)]` of a map) allows them in its own schema.
+//! Closes the objects in the schemas of types: the schema forbids members that the type does not
+//! have. `serde` ignores unknown members, so without this rule a member that the model wrote would
+//! be lost unnoticed. A struct that keeps other members (`#[serde(flatten)]` of a map) allows them
+//! in its own schema.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// Keywords whose schemas apply to the same value.
+/// Keywords whose subschemas apply to the same value as the schema itself.
 const IN_PLACE: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 
-/// The relation of a schema to the value that it describes.
+/// Whether a schema describes its value alone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SchemaPosition {
-    /// It describes the whole value.
+    /// The schema describes the whole value.
     Alone,
-    /// Another schema describes the same value, too (`allOf`, `anyOf` or `oneOf`).
+    /// Another schema describes the same value, too, because of `allOf`, `anyOf` or `oneOf`.
     Beside,
 }
 
-/// Closes the objects of these schemas and of the definitions that they refer to.
+/// Closes the objects in these schemas and in the definitions to which they refer.
 pub(super) fn close<'a>(
     schemas: impl Iterator<Item = &'a mut Value>,
     definitions: &mut Map<String, Value>,
 ) {
     let mut schemas: Vec<&mut Value> = schemas.collect();
-    // A definition that is part of a larger object somewhere cannot be closed by itself.
+    // A definition that is only a part of some object must not forbid the other members of that
+    // object.
     let mut parts: BTreeSet<String> = BTreeSet::new();
     loop {
         let before = parts.len();
@@ -76,16 +77,16 @@ fn close_one(map: &mut Map<String, Value>, stand: SchemaPosition) {
     map.insert(word.to_owned(), Value::Bool(false));
 }
 
-/// Whether several schemas describe one object together.
+/// Whether several schemas together describe one object.
 fn several(map: &Map<String, Value>) -> bool {
     map.get("allOf").and_then(Value::as_array).is_some_and(|all| all.len() > 1)
 }
 
-/// Called with each object of a schema.
+/// A callback for each object of a schema, with its position and the name of the definition to
+/// which it refers.
 type VisitObject<'a> = dyn FnMut(&mut Map<String, Value>, SchemaPosition, Option<&str>) + 'a;
 
-/// Visits every object of a schema, from the inside out, with its relation to its value and the
-/// name of the definition that it refers to.
+/// Visits every object of a schema, innermost first.
 fn walk(schema: &mut Value, stand: SchemaPosition, visit: &mut VisitObject<'_>) {
     let Value::Object(map) = schema else { return };
     for word in ["properties", "patternProperties"] {
@@ -112,7 +113,7 @@ fn walk(schema: &mut Value, stand: SchemaPosition, visit: &mut VisitObject<'_>) 
     let name = name.and_then(|name| name.strip_prefix("#/$defs/")).map(str::to_owned);
     let refers = if map.contains_key("properties") { SchemaPosition::Beside } else { stand };
     match name {
-        // For a reference, the relation of its target counts.
+        // The target of a reference has the same position as the reference.
         Some(name) if refers == SchemaPosition::Beside => {
             visit(map, SchemaPosition::Beside, Some(&name));
             if stand == SchemaPosition::Alone {

@@ -1,5 +1,5 @@
-//! Compiles a schema once, so that the check of a value reads no keywords: every part becomes a
-//! node, and each reference becomes the index of its node.
+//! Compiles a schema once, so that checking a value reads no keywords: every part of the schema
+//! becomes a node, and every reference becomes the index of a node.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,24 +20,25 @@ use super::{
 /// The maximum nesting depth of a schema.
 const DEEPEST: usize = 128;
 
-/// The maximum number of schemas in a chain that apply to the same value.
+/// The maximum number of schemas in a chain of references for one value.
 const LONGEST_CHAIN: usize = 64;
 
-/// A compiled schema, which checks values.
+/// A compiled schema that checks values.
 #[derive(Debug)]
 pub struct SchemaChecker {
     pub(super) nodes: Vec<SchemaNode>,
     pub(super) root: NodeId,
     pub(super) unchecked: Vec<Unchecked>,
-    /// Whether the value is an answer, and not the arguments of a tool.
+    /// Whether the schema describes an answer rather than the arguments of a tool. This affects the
+    /// texts of faults.
     pub(super) of_answer: bool,
     patterns: PatternCompiler,
 }
 
-/// The reason why a schema cannot be used: no value could ever be checked against it.
+/// The reason why a schema cannot be used at all, so that no value can be checked against it.
 #[derive(Clone, Debug)]
 pub struct UnusableSchema {
-    /// JSON pointer into the schema.
+    /// The JSON pointer to the unusable part of the schema.
     at: String,
     reason: String,
 }
@@ -49,7 +50,7 @@ impl fmt::Display for UnusableSchema {
     }
 }
 
-/// A part of a schema that is sent to the model but not checked.
+/// A part of a schema that is sent to the model although it cannot be checked.
 ///
 /// ```
 /// use harness::{SideEffects, Tool};
@@ -75,12 +76,12 @@ impl Unchecked {
         Self { pointer: at.to_owned(), keyword: keyword.to_owned(), reason: reason.into() }
     }
 
-    /// The JSON pointer to the part of the schema.
+    /// The JSON pointer to the part.
     pub fn pointer(&self) -> &str {
         &self.pointer
     }
 
-    /// The reason why this part is not checked.
+    /// The reason why the part is not checked.
     pub fn reason(&self) -> &str {
         &self.reason
     }
@@ -105,8 +106,8 @@ impl SchemaChecker {
     /// Compiles a schema.
     ///
     /// # Errors
-    /// If it has a reference to something outside of it, a reference to itself for the same value,
-    /// or too many levels.
+    /// Fails if the schema refers to something outside of the schema, applies itself to the same
+    /// value through references, or has too many levels.
     pub fn new(schema: &Value) -> Result<Self, UnusableSchema> {
         let mut compiler = SchemaCompiler {
             schema,
@@ -125,7 +126,7 @@ impl SchemaChecker {
             }
         }
         let SchemaCompiler { nodes, targets, mut unchecked, patterns, .. } = compiler;
-        // A part with several references may be compiled more than once.
+        // A part that is the target of several references may be compiled more than once.
         let mut seen = HashSet::new();
         unchecked.retain(|part| seen.insert(part.clone()));
         let mut checker = Self { nodes, root, unchecked, of_answer: false, patterns };
@@ -134,7 +135,8 @@ impl SchemaChecker {
         Ok(checker)
     }
 
-    /// Compiles the schema of an answer, whose members are not called arguments.
+    /// Compiles the schema of an answer. The texts of its faults use the word field instead of
+    /// argument.
     ///
     /// # Errors
     /// The same as [`new`](Self::new).
@@ -142,8 +144,8 @@ impl SchemaChecker {
         Ok(Self { of_answer: true, ..Self::new(schema)? })
     }
 
-    /// Compiles the schema of the arguments of a tool. If it lists some arguments and does not
-    /// mention others, others are not allowed.
+    /// Compiles the schema of a tool's arguments. If the schema lists arguments and has no rule
+    /// about others, other arguments are refused.
     ///
     /// # Errors
     /// The same as [`new`](Self::new).
@@ -166,17 +168,17 @@ impl SchemaChecker {
         Ok(checker)
     }
 
-    /// The parts of the schema that are sent but not checked.
+    /// The parts of the schema that are sent to the model but not checked.
     pub fn unchecked(&self) -> &[Unchecked] {
         &self.unchecked
     }
 
-    /// The size of the compiled patterns, in KiB.
+    /// The total size of the compiled patterns, in KiB.
     pub fn pattern_size(&self) -> usize {
         self.patterns.size
     }
 
-    /// The node with this index.
+    /// The node at this index. A node that accepts every value if the index is invalid.
     #[inline]
     pub(super) fn node(&self, id: NodeId) -> &SchemaNode {
         static ANY: SchemaNode = SchemaNode {
@@ -200,14 +202,14 @@ impl SchemaChecker {
         self.nodes.get(id).unwrap_or(&ANY)
     }
 
-    /// Fails if a check would not end, because a schema needs its own result for the same value.
+    /// Fails if a check would not end, because a node depends on its own result for the same value.
     fn check_termination(&self, targets: &HashMap<String, NodeId>) -> Result<(), UnusableSchema> {
         let place = |id: NodeId| {
             let known = targets.iter().find(|(_, target)| **target == id);
             known.map(|(pointer, _)| pointer.as_str()).unwrap_or_default()
         };
-        // For each node: `None` if not visited, `Some(None)` if in progress, or the length of the
-        // chain from here.
+        // The state of each node: `None` if not visited, `Some(None)` if in progress, otherwise the
+        // length of the longest chain that begins at the node.
         let mut lengths: Vec<Option<Option<usize>>> = vec![None; self.nodes.len()];
         for start in 0..self.nodes.len() {
             let mut way = vec![(start, false)];
@@ -264,12 +266,12 @@ fn unusable(at: &str, reason: impl Into<String>) -> UnusableSchema {
 struct SchemaCompiler<'a> {
     schema: &'a Value,
     nodes: Vec<SchemaNode>,
-    /// The node for each place that is a target of references.
+    /// The node for each JSON pointer that is the target of a reference.
     targets: HashMap<String, NodeId>,
-    /// Targets that are not compiled yet.
+    /// Targets of references that are not compiled yet.
     waiting: Vec<(NodeId, String, &'a Value)>,
     unchecked: Vec<Unchecked>,
-    /// The places of all `$anchor`, collected at the first use.
+    /// The pointers of all `$anchor` keywords, collected when the first is needed.
     anchors: Option<HashMap<String, String>>,
     patterns: PatternCompiler,
 }
@@ -284,7 +286,7 @@ impl<'a> SchemaCompiler<'a> {
         self.unchecked.push(Unchecked::new(at, keyword, reason));
     }
 
-    /// The node of a reference's target, which is compiled later.
+    /// The node for the target of a reference. The target itself is compiled later.
     fn target(&mut self, reference: &str, at: &str) -> Result<NodeId, UnusableSchema> {
         let own = self.schema.get("$id").and_then(Value::as_str);
         let local = own.and_then(|own| reference.strip_prefix(own.trim_end_matches('#')));
@@ -349,7 +351,7 @@ impl<'a> SchemaCompiler<'a> {
         anchors.get(name).cloned()
     }
 
-    /// The node of a part of the schema.
+    /// Compiles a part of the schema to a node.
     fn child(
         &mut self,
         schema: &'a Value,
@@ -357,8 +359,8 @@ impl<'a> SchemaCompiler<'a> {
         depth: usize,
     ) -> Result<NodeId, UnusableSchema> {
         let node = self.node(schema, &at, depth + 1)?;
-        // A part that is only a reference uses the node of its target, unless it adds rules of its
-        // own.
+        // A part that is only a reference uses the target's node directly, unless the part adds
+        // rules.
         if let ([target], true) = (node.all.as_slice(), node.about.is_none()) {
             let target = *target;
             let alone =
@@ -460,7 +462,8 @@ impl<'a> SchemaCompiler<'a> {
                 ("$id", _) if !at.is_empty() => {
                     self.not_checked(at, word, "references below it are read from the root");
                 }
-                // Keywords of one type are read below, and the others have no rules for the value.
+                // Keywords for a single type are compiled below. All remaining keywords have no
+                // rules for values.
                 _ => {}
             }
         }
@@ -501,7 +504,7 @@ impl<'a> SchemaCompiler<'a> {
             below: limit("exclusiveMaximum"),
             multiple: limit("multipleOf"),
         };
-        // Before draft 6, the limit itself was in `minimum`.
+        // Before draft 6, `exclusiveMinimum` was a boolean and the limit itself was in `minimum`.
         if map.get("exclusiveMinimum") == Some(&Value::Bool(true)) {
             rules.above = rules.least.take();
         }
@@ -548,8 +551,8 @@ impl<'a> SchemaCompiler<'a> {
             ..ArrayRules::default()
         };
         let mut says = rules.least.is_some() || rules.most.is_some() || rules.unique;
-        // Before draft 2020-12, the first items were in `items` and the others in
-        // `additionalItems`.
+        // Before draft 2020-12, a list in `items` was for the first items, and `additionalItems`
+        // for the others.
         let (first, behind) = match map.get("items") {
             Some(Value::Array(first)) => (Some(("items", first)), "additionalItems"),
             _ => (
@@ -650,7 +653,7 @@ impl<'a> SchemaCompiler<'a> {
         Ok(says.then(|| Box::new(rules)))
     }
 
-    /// Records the keywords whose value has the wrong type.
+    /// Reports the keywords whose values have the wrong type, because they are not checked.
     fn malformed(&mut self, map: &Map<String, Value>, at: &str) {
         for (word, value) in map {
             let is_right = match word.as_str() {
@@ -680,7 +683,7 @@ impl<'a> SchemaCompiler<'a> {
     }
 }
 
-/// A count, which may also be written as `3.0`.
+/// A non-negative integer, which may be written as a float such as `3.0`.
 fn whole(value: &Value) -> Option<u64> {
     let Value::Number(number) = value else { return None };
     number.as_u64().or_else(|| super::number::written_as_float(number)?.try_into().ok())
@@ -694,7 +697,7 @@ fn texts(list: Option<&Value>) -> Vec<&str> {
     list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// The fragment of a reference, percent-decoded.
+/// The percent-decoded fragment of a reference. `None` if the encoding is invalid.
 fn decoded(fragment: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(fragment.len());
     let mut rest = fragment.as_bytes();

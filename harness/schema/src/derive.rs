@@ -1,4 +1,5 @@
-//! Derives the schema of a type, and the schema of a tool's arguments from its parameters.
+//! Derives the schema of a type, and the schema of a tool's arguments from the function's
+//! parameters.
 
 use std::iter;
 
@@ -8,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{close::close, length::Length, range::Range};
 
-/// The description of a tool for the model, against which its calls are checked.
+/// The description of a tool for the model, with the schema against which calls are checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolSchema {
     /// The name of the tool.
@@ -19,7 +20,8 @@ pub struct ToolSchema {
     pub input_schema: Value,
 }
 
-/// The formats that vendors accept. Others only name a Rust type.
+/// The values of `format` that vendors accept. All others in derived schemas are names of Rust
+/// types.
 const FORMATS: [&str; 11] = [
     "date-time",
     "time",
@@ -43,7 +45,7 @@ fn generator() -> SchemaGenerator {
         .into_generator()
 }
 
-/// The schema of a type's serialized form; `None` if the schema has no content.
+/// The schema of a type's serialized form. `None` if that schema has no information.
 pub fn output_schema<T: schemars::JsonSchema>() -> Option<Value> {
     let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
         settings.inline_subschemas = true;
@@ -57,26 +59,26 @@ pub fn output_schema<T: schemars::JsonSchema>() -> Option<Value> {
     says_something.then_some(schema)
 }
 
-/// One member of an object whose schema is derived.
+/// A member of an object whose schema is derived.
 #[derive(Debug)]
 pub struct MemberSchema<'a> {
     /// The name of the member.
     pub name: &'a str,
-    /// The description of the member, in words for the model.
+    /// The description of the member for the model.
     pub description: &'a str,
-    /// Makes the schema of the type of the member.
+    /// Makes the schema of the member's type.
     pub schema: fn(&mut SchemaGenerator) -> Schema,
-    /// The limits of a number.
+    /// The range of a numeric member.
     pub range: Option<Range>,
-    /// The limits of the length of a text or a list.
+    /// The length limits of a text or a list.
     pub length: Option<Length>,
-    /// The regular expression that a text matches.
+    /// The regular expression that a text must match.
     pub pattern: Option<&'a str>,
-    /// The value if it is left out.
+    /// The value that is used if the member is missing.
     pub default: Option<Value>,
-    /// Values that it may have.
+    /// Example values.
     pub examples: Vec<Value>,
-    /// Whether it is optional.
+    /// Whether the member may be missing.
     pub optional: bool,
 }
 
@@ -85,12 +87,11 @@ pub struct MemberSchema<'a> {
 pub struct DerivedSchema {
     /// The schema that is sent to the model.
     pub told: Value,
-    /// The schema for the check: the same, with the limits of number types that the model need not
-    /// know.
+    /// The schema for the check: the schema for the model, plus the limits of Rust's number types.
     pub checked: Value,
 }
 
-/// The schema of an object with these members, in their order.
+/// Derives the schema of an object with these members, in this order.
 pub fn schema_of<'a>(members: impl Iterator<Item = MemberSchema<'a>>) -> DerivedSchema {
     let mut generator = generator();
     let mut properties = Map::new();
@@ -121,19 +122,18 @@ pub fn schema_of<'a>(members: impl Iterator<Item = MemberSchema<'a>>) -> Derived
     DerivedSchema { told, checked }
 }
 
-/// The name of the member that contains an answer which is not an object, because vendors accept
-/// only objects.
+/// The name of the member that holds an answer which is not an object. Vendors accept only objects,
+/// so other answers are wrapped.
 pub const WRAPPED: &str = "answer";
 
 /// The derived schema of an answer.
 #[derive(Debug)]
 pub struct DerivedAnswer {
-    /// The schema that is sent to the model, that of an object.
+    /// The schema that is sent to the model. It always describes an object.
     pub told: Value,
-    /// The schema for the check: the same, with the limits of number types that the model need not
-    /// know.
+    /// The schema for the check: the schema for the model, plus the limits of Rust's number types.
     pub checked: Value,
-    /// Whether the answer is the member [`WRAPPED`] of that object.
+    /// Whether the answer is wrapped in the member [`WRAPPED`] of that object.
     pub wrapped: bool,
 }
 
@@ -166,15 +166,15 @@ pub fn schema_of_answer<T: schemars::JsonSchema>() -> DerivedAnswer {
     DerivedAnswer { told, checked, wrapped: !is_object }
 }
 
-/// Adds the limits of Rust's number types, which `schemars` gives only as a format.
+/// Adds the limits of Rust's number types, for which `schemars` only writes a `format`.
 fn limit(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
     let limits = match map.get("format").and_then(Value::as_str) {
         Some("int64" | "int") => Some((json!(i64::MIN), json!(i64::MAX))),
         Some("uint64" | "uint" | "uint128") => Some((json!(0), json!(u64::MAX))),
-        // The JSON reader here keeps no larger integer exactly.
+        // The JSON reader of this library is not exact for larger integers.
         Some("int128") => Some((json!(i64::MIN), json!(u64::MAX))),
-        // Larger values become infinite.
+        // Values beyond these limits would become infinite in an `f32`.
         Some("float") => Some((json!(f64::from(f32::MIN)), json!(f64::from(f32::MAX)))),
         _ => None,
     };
@@ -210,9 +210,9 @@ fn property(
     generator: &mut SchemaGenerator,
 ) -> Option<Map<String, Value>> {
     let mut value = (member.schema)(generator).to_value();
-    // The program's own examples replace the generated one.
+    // Examples of the program replace the generated example.
     let written = if member.examples.is_empty() { written_as(&value) } else { None };
-    // `true` accepts everything, but a description cannot be added to it.
+    // `true` accepts everything, but cannot have a description.
     if value == Value::Bool(true) {
         value = Value::Object(Map::new());
     }
@@ -222,7 +222,8 @@ fn property(
     let with_example = written.map(|written| format!("{description} ({written})"));
     let description = with_example.as_deref().unwrap_or(description);
     let description = match schema.get("description").and_then(Value::as_str) {
-        // The descriptions of an enum's names are kept; the description of the type is not.
+        // The descriptions of an enum's names are kept after the parameter's description. Other
+        // descriptions of the type are replaced.
         Some(about) if about.starts_with(NAMES) => format!("{description}\n{about}"),
         Some(about) => match about.split_once(&format!("\n{NAMES}")) {
             Some((_, names)) => format!("{description}\n{NAMES}{names}"),
@@ -259,11 +260,11 @@ pub fn schema_of_type<T: schemars::JsonSchema>() -> Value {
 /// The beginning of each line in the list of an enum's names.
 const NAMES: &str = "- `";
 
-/// Adapts a schema to models and vendors: no `true`, no titles, an enum's names as `enum`, no
-/// formats that only Rust knows.
+/// Adapts a schema to models and vendors: replaces `true` by an object, removes titles and
+/// Rust-only formats, and lists an enum's names in `enum`.
 fn tidy(schema: &mut Value) {
     match schema {
-        // `true` accepts everything, but a description cannot be added to it.
+        // `true` accepts everything, but cannot have a description.
         Value::Bool(true) => *schema = Value::Object(Map::new()),
         Value::Object(map) => {
             tidy_object(map);
@@ -296,7 +297,7 @@ fn tidy_object(schema: &mut Map<String, Value>) {
             tidy(child);
         }
     }
-    // `additionalProperties: true` has no effect; `false` and a schema have one.
+    // `additionalProperties: true` has no effect and is removed; `false` and schemas stay.
     match schema.get_mut("additionalProperties") {
         Some(Value::Bool(true)) => {
             schema.shift_remove("additionalProperties");
@@ -311,8 +312,8 @@ fn tidy_object(schema: &mut Map<String, Value>) {
     }
 }
 
-/// An example of a date, a time or a duration. The name of a format does not say whether the zone
-/// may be missing, and vendors know few of the names.
+/// An example of a date, a time or a duration. The name of the format does not show whether the
+/// time zone may be missing, and vendors support few formats.
 fn written_as(schema: &Value) -> Option<&'static str> {
     Some(match schema.get("format")?.as_str()? {
         "date-time" => "such as 2026-11-21T14:30:00Z",
@@ -326,8 +327,8 @@ fn written_as(schema: &Value) -> Option<&'static str> {
     })
 }
 
-/// Adds such an example to the description of a date inside a type. For a parameter itself, it is
-/// added to the description from the function.
+/// Adds the example to the description of a date inside a type. For a parameter itself, the example
+/// is added to the description from the function.
 fn say_format(schema: &mut Map<String, Value>) {
     let Some(written) = written_as(&Value::Object(schema.clone())) else { return };
     let says = |about: &Value| about.as_str().is_some_and(|about| about.contains(written));
@@ -341,11 +342,11 @@ fn say_format(schema: &mut Map<String, Value>) {
     schema.insert("description".to_owned(), Value::String(description));
 }
 
-/// Adds the limits of integer types that only a format gives. The limits of 64-bit types are not
-/// sent, except the 0 of unsigned types, which `schemars` writes. The reasons: llama.cpp reads a
-/// limit into a signed 64-bit integer, so that `u64::MAX` becomes -1 and no value fits. It treats
-/// the limits of `i64` as "no limit" and refuses both together. Readers that store numbers as
-/// floats round them.
+/// Adds the limits of integer types of up to 32 bits, which the schema only has as a `format`. The
+/// limits of 64-bit types are not sent, except the 0 of unsigned types, which `schemars` writes.
+/// llama.cpp reads limits into a signed 64-bit integer, so that `u64::MAX` becomes -1 and no value
+/// fits; for `i64`, it takes each limit as "no limit" and refuses both together. Readers with
+/// floats round such limits.
 fn say_bounds(schema: &mut Map<String, Value>) {
     let bounds: [i64; 2] = match schema.get("format").and_then(Value::as_str) {
         Some("int8") => [i8::MIN.into(), i8::MAX.into()],
@@ -364,8 +365,8 @@ fn say_bounds(schema: &mut Map<String, Value>) {
     }
 }
 
-/// Converts a `oneOf` of constant strings, the form of a documented enum, to one `enum`. The
-/// descriptions of the names go into the description.
+/// Converts a `oneOf` of constant strings, which is the schema of a documented enum, to one `enum`.
+/// The descriptions of the names move to the schema's description.
 fn merge_names_into_enum(schema: &mut Map<String, Value>) {
     let Some(Value::Array(choices)) = schema.get("oneOf") else { return };
     let mut names = Vec::new();

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-/// A fault at one place of a value.
+/// A fault at one place in a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueFault {
-    /// A JSON pointer into the value; empty for the value itself.
+    /// The JSON pointer to the place; empty for the value itself.
     pub at: String,
-    /// What is wrong there, in words for the model.
+    /// What is wrong, as text for the model.
     pub reason: String,
 }
 
@@ -17,12 +17,13 @@ impl ValueFault {
         Self { at: String::new(), reason: reason.into() }
     }
 
-    /// The same fault, as seen from the object that contains the value as a member.
+    /// The same fault in the object that contains the value as its member `name`.
     pub fn below(self, name: &str) -> Self {
         Self { at: step(name) + &self.at, ..self }
     }
 
-    /// The member of the outermost object that contains the fault, and the place inside the member.
+    /// The member of the outermost object that contains the fault, and the JSON pointer inside that
+    /// member.
     fn argument(&self) -> Option<(String, &str)> {
         let inside = self.at.strip_prefix('/')?;
         let (name, _) = inside.split_once('/').unwrap_or((inside, ""));
@@ -30,12 +31,12 @@ impl ValueFault {
         Some((name.replace("~1", "/").replace("~0", "~"), place))
     }
 
-    /// Whether the fault is in this member of the outermost object.
+    /// Whether the fault is in the member `name` of the outermost object.
     pub fn is_of(&self, name: &str) -> bool {
         self.argument().is_some_and(|(argument, _)| argument == name)
     }
 
-    /// One line of a refusal: the argument in backticks, the place inside it, and the reason.
+    /// One line of a refusal: the argument and the place inside it, in backticks, and the reason.
     pub fn line(&self) -> String {
         let reason = &self.reason;
         let pause = if reason.starts_with("is ") { "" } else { ":" };
@@ -58,8 +59,8 @@ impl fmt::Display for ValueFault {
     }
 }
 
-/// The maximum length of a quoted place, in characters. A model that invents a name of a megabyte
-/// must not get it back with each fault below it.
+/// The maximum length of a quoted place, in characters. Without it, a model that invents a name of
+/// a megabyte would get the name back with each fault below it.
 const LONGEST: usize = 400;
 
 fn in_short(place: &str) -> String {
@@ -74,7 +75,7 @@ pub fn step(name: &str) -> String {
     format!("/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
-/// The reason why a type could not read a value.
+/// The reason why a type cannot be deserialized from a value.
 #[derive(Debug)]
 pub struct ReadFault(pub ValueFault);
 
@@ -84,7 +85,7 @@ impl From<String> for ReadFault {
     }
 }
 
-/// The place of a value.
+/// The place of a value, as a linked list from the inside to the root.
 pub(super) enum ValuePlace<'a> {
     Root,
     Name(&'a ValuePlace<'a>, &'a str),

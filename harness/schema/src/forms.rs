@@ -1,5 +1,5 @@
-//! The schemas of one agent's tools as they are sent: serialized once for each form, and used by
-//! all later requests.
+//! The schemas of one agent's tools as they are sent. They are serialized once per form and reused
+//! by later requests.
 
 use std::{
     fmt,
@@ -12,11 +12,13 @@ use super::{StrictForm, ToolSchema};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SchemaForm {
-    /// As the vendor takes it, without strict mode: unchanged in most cases.
+    /// The form that the vendor accepts without strict mode. Most schemas are unchanged in it.
     Plain(StrictForm),
-    /// In the form to which the vendor holds the model, for the tools that have such a form.
+    /// The strict form, which the vendor enforces, for every tool that has one; the plain form for
+    /// other tools.
     Held(StrictForm),
-    /// With only the keywords that the vendor can read, because it refuses all others.
+    /// The plain form with only the keywords that the vendor supports, because it refuses all
+    /// others.
     Readable(StrictForm),
 }
 
@@ -25,7 +27,7 @@ pub enum SchemaForm {
 pub struct EncodedSchema {
     /// The schema as JSON.
     pub json: String,
-    /// Whether the vendor holds the model to it.
+    /// Whether the vendor enforces the schema.
     pub strict: bool,
 }
 
@@ -33,7 +35,7 @@ pub struct EncodedSchema {
 type EncodedSchemas = Arc<[EncodedSchema]>;
 
 impl SchemaForm {
-    /// The schemas of these tools in this form.
+    /// The schemas of these tools in this form, in order.
     pub fn of(self, tools: &[ToolSchema]) -> EncodedSchemas {
         let (Self::Plain(form) | Self::Held(form) | Self::Readable(form)) = self;
         let mut held = match self {
@@ -56,12 +58,14 @@ impl SchemaForm {
     }
 }
 
-/// The schemas of one agent's tools, in each form in which they have been sent. Clones share them.
+/// The schemas of one agent's tools, in each form that has been sent so far. Clones share the
+/// cache.
 #[derive(Clone, Default)]
 pub struct SchemaCache(Arc<Mutex<Vec<(SchemaForm, EncodedSchemas)>>>);
 
 impl SchemaCache {
-    /// The schemas in this form. `tools` must always be the same.
+    /// The schemas in this form. `tools` must be the same in every call, because the cache has only
+    /// the form as its key.
     pub fn get(&self, told: SchemaForm, tools: &[ToolSchema]) -> EncodedSchemas {
         let mut forms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, known)) = forms.iter().find(|(of, _)| *of == told) {

@@ -1,19 +1,19 @@
-//! Finds values that a schema accepts and the type behind it never reads: maps whose keys cannot be
-//! strings, and choices of a tagged enum whose content is not an object. The schema does not show
-//! this, so each object is tried.
+//! Finds values that a schema accepts but the Rust type cannot read: maps whose keys cannot be
+//! strings, and variants of a tagged enum whose content is not an object. The schema does not show
+//! such cases, so sample values are deserialized.
 
 use serde_json::{Map, Value, json};
 
 use super::fault::ReadFault;
 
-/// Keys for the trial. Every type that can be read from a string accepts one of them, or gives
-/// another error than that it is a string.
+/// The sample keys. Every key type that can be read from a string either accepts one of them or
+/// gives an error other than "invalid type: string".
 const KEYS: [&str; 2] = ["true", "1"];
 
-/// The fault of a member of the object that `root` describes, with the way out. `check` reads the
-/// member's value as its type does.
+/// The problem of the member `member` of the object that `root` describes, with a remedy. `None` if
+/// there is none. `check` deserializes the member's value into its type.
 ///
-/// An untagged enum does not report what it does with a key. Of a tuple, only the first element is
+/// Limits: untagged enums do not report errors about keys, and only the first element of a tuple is
 /// tried.
 pub fn never_read(
     member: &str,
@@ -24,7 +24,7 @@ pub fn never_read(
     UnreadSearch { check, root, seen: Vec::new() }.schema(schema, "", &|value| value)
 }
 
-/// The same for the whole value that `root` describes, such as an answer.
+/// Like [`never_read`], for the whole value that `root` describes, such as an answer.
 pub fn never_read_in(
     root: &Value,
     check: &dyn Fn(Value) -> Result<(), ReadFault>,
@@ -35,12 +35,13 @@ pub fn never_read_in(
 struct UnreadSearch<'a> {
     check: &'a dyn Fn(Value) -> Result<(), ReadFault>,
     root: &'a Value,
-    /// The definitions that have been tried, because a type may contain itself.
+    /// The definitions that have been tried. They are not tried again, because a type may contain
+    /// itself.
     seen: Vec<&'a str>,
 }
 
 impl<'a> UnreadSearch<'a> {
-    /// Tries all objects of a schema. `whole` builds the argument from a value at this place.
+    /// Tries all objects in a schema. `whole` builds the complete value from a value at this place.
     fn schema(
         &mut self,
         schema: &'a Value,
@@ -79,7 +80,7 @@ impl<'a> UnreadSearch<'a> {
         }
         let properties =
             || schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-        // The tag of an enum must come before its content.
+        // The tag of an enum must come before the content.
         let tags = properties().filter_map(|(name, schema)| Some((name, schema.get("const")?)));
         let tags: Map<String, Value> =
             tags.map(|(name, tag)| (name.clone(), tag.clone())).collect();
@@ -103,7 +104,7 @@ impl<'a> UnreadSearch<'a> {
         let values = schema.get("additionalProperties").into_iter();
         let matching = schema.get("patternProperties").and_then(Value::as_object);
         let values = values.chain(matching.into_iter().flat_map(Map::values));
-        // A number is a valid key for most types.
+        // Most key types accept a number, so the values of the map are tried with the key `1`.
         let values = values.map(|schema| ("1", schema));
         for (name, schema) in properties().map(|(name, of)| (name.as_str(), of)).chain(values) {
             let place = format!("{place}/{name}");
@@ -114,7 +115,7 @@ impl<'a> UnreadSearch<'a> {
         None
     }
 
-    /// The fault of an enum's choice that has only its tag.
+    /// The problem of an enum variant that consists only of its tag.
     fn tagged(
         &self,
         schema: &Value,
@@ -138,7 +139,7 @@ impl<'a> UnreadSearch<'a> {
         ))
     }
 
-    /// The expected type in place of this key, if the key cannot be a string.
+    /// The key type that the error expects in place of a string. `None` if the key can be a string.
     fn fault(&self, key: &str, argument: Value) -> Option<String> {
         let misfit = (self.check)(argument).err()?;
         let (_, expected) =

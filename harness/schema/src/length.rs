@@ -1,4 +1,4 @@
-//! The length of a text or a list, and the pattern of a text: `#[param(length(1..=64))]` and
+//! The length limits of a text or a list, and the pattern of a text: `#[param(length(1..=64))]` and
 //! `#[param(pattern = "^[a-z]+$")]`.
 
 use std::{
@@ -10,18 +10,18 @@ use std::{
 
 use serde_json::{Map, Value};
 
-/// A type that `#[param(length(..))]` accepts: a text, a list, or an `Option` of one.
+/// A type for which `#[param(length(..))]` is allowed: a text, a list, or an `Option` of one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no length",
     label = "only texts and lists have a length",
     note = "`#[param(length(..))]` is for strings, paths and lists, and for `Option` of one; on a field of a type of your own write `#[schemars(length(min = 1, max = 64))]`"
 )]
 pub trait Lengthy {
-    /// The unit of the length.
+    /// The unit in which the length is counted.
     const UNIT: Unit;
 }
 
-/// A type that `#[param(pattern = ..)]` accepts: a text, or an `Option` of one.
+/// A type for which `#[param(pattern = ..)]` is allowed: a text, or an `Option` of one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no pattern",
     label = "only texts have a pattern",
@@ -29,7 +29,7 @@ pub trait Lengthy {
 )]
 pub trait Textual {}
 
-/// The unit of a length.
+/// The unit in which a length is counted.
 #[derive(Clone, Copy, Debug)]
 pub enum Unit {
     /// The characters of a text.
@@ -85,13 +85,13 @@ pub struct Length {
 }
 
 impl Length {
-    /// The length of a `T` with these ends; a missing end is open.
+    /// The limits of a `T`'s length. `None` means no limit on that side.
     pub const fn of<T: Lengthy>(
         least: Option<usize>,
         most: Option<usize>,
         inclusive: bool,
     ) -> Self {
-        // `..10` equals `..=9`. The empty `..0` has been refused before.
+        // `..10` equals `..=9`. The macro has already refused the empty `..0`.
         let most = match most {
             Some(most) if !inclusive => Some(most.saturating_sub(1)),
             _ => most,
@@ -99,7 +99,7 @@ impl Length {
         Self { unit: T::UNIT, least, most }
     }
 
-    /// Adds the length to a schema.
+    /// Adds the limits to a schema.
     pub(super) fn describe(&self, schema: &mut Map<String, Value>) {
         let [least, most] = match self.unit {
             Unit::Characters => ["minLength", "maxLength"],
@@ -114,7 +114,8 @@ impl Length {
     }
 }
 
-/// The pattern of a `T`. With this function, the macro names the trait bound.
+/// Returns the pattern. The macro calls this function so that the compiler checks that `T` is a
+/// text.
 pub const fn pattern<T: Textual>(pattern: &'static str) -> &'static str {
     pattern
 }

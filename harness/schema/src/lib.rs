@@ -1,8 +1,7 @@
-//! JSON Schemas: the schemas of types, their strict forms for vendors, and the check of a value
-//! with a list of its faults.
+//! JSON Schemas: schemas of Rust types, strict forms for vendors, and checks of values with a list of faults.
 //!
-//! The package `harness` uses it for the arguments of tools and for typed answers. It knows nothing of tools, calls or
-//! providers. Most of it is for that package alone; programs use what `harness::tool` exports of it.
+//! The package `harness` uses this one for tool arguments and typed answers. This package does not depend on tools,
+//! calls or providers. Programs use only the parts that `harness::tool` exports.
 
 mod check;
 mod close;

@@ -1,16 +1,16 @@
-//! The limits of a value as text, for the description of a schema that may not contain them as
+//! Writes the limits of a schema as text, for descriptions in schemas that may not contain the
 //! keywords.
 
 use serde_json::{Map, Value};
 
-/// The maximum length of a schema part that is quoted, in characters.
+/// The maximum length of a quoted part of a schema, in characters.
 const LONGEST: usize = 400;
 
-/// Removes the limiting keywords that are not kept from a schema, and returns them as sentences.
-/// Empty if there are none.
+/// Removes the limiting keywords for which `kept` returns `false`, and returns the limits as
+/// sentences. Empty if no keyword was removed.
 ///
 /// # Errors
-/// A keyword whose value is too long to be quoted.
+/// The keyword whose value is too long to be quoted.
 pub(super) fn in_words(
     map: &mut Map<String, Value>,
     kept: &mut dyn FnMut(&str, &Value) -> bool,
@@ -31,7 +31,7 @@ pub(super) fn in_words(
             said.push(sentence);
         }
     }
-    // Limits become one sentence; complete sentences follow it.
+    // All limits together become one sentence. Texts that are complete sentences follow it.
     let (limits, others): (Vec<String>, Vec<String>) =
         said.into_iter().partition(|words| !words.ends_with('.'));
     let mut text = limits.join(", ");
@@ -43,14 +43,15 @@ pub(super) fn in_words(
     Ok(parts.collect::<Vec<_>>().join(" "))
 }
 
-/// The text for a keyword. `None` for keywords that are not limits; empty if no text is needed.
+/// The text for a keyword. `None` if the keyword is not a limit; empty if the limit needs no text.
 fn sentence(word: &str, value: &Value, map: &Map<String, Value>) -> Option<String> {
     let of = |count: &Value, one: &str, several: &str| {
         let name = if count == 1 { one } else { several };
         format!("{count} {name}")
     };
     Some(match word {
-        // Before draft 6, this was a boolean beside the limit.
+        // Before draft 6, the value was a boolean that changed the meaning of `minimum` or
+        // `maximum`.
         "exclusiveMinimum" | "exclusiveMaximum" if value.is_boolean() => {
             let words = if word == "exclusiveMinimum" {
                 "not the least itself"

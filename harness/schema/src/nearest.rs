@@ -1,14 +1,13 @@
-//! Suggestions: the known word that is nearest to a misspelt one.
+//! Finds the known word that is nearest to a misspelt word.
 
 use strsim::osa_distance;
 
-/// A longer word is not a misspelt name, and the time to compare it is proportional to the product
-/// of the lengths.
+/// The maximum length of a word in bytes. Longer words are no misspelt names, and comparing two
+/// words takes time proportional to the product of their lengths.
 const LONGEST: usize = 200;
 
-/// The nearest candidate that may have been misspelt as this word, if both are probably names: at
-/// most a quarter of the letters are wrong, or in words of three letters two neighbours are
-/// swapped.
+/// The candidate of which `word` is probably a misspelling. At most a quarter of the letters may
+/// differ; with three letters, two neighbours may be swapped.
 pub fn misspelt<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > LONGEST {
         return None;
@@ -19,7 +18,8 @@ pub fn misspelt<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -
         let lower = candidate.to_lowercase();
         let other = lower.chars().count();
         let most = length.max(other) / 4;
-        // Comparing them costs more than counting their letters.
+        // The difference in length is a cheap lower bound for the distance, so it is compared
+        // first.
         let distance = (length.abs_diff(other) <= most).then(|| osa_distance(&word, &lower))?;
         let is_near = distance <= most || is_swapped(&word, &lower);
         is_near.then_some((distance, candidate))
@@ -27,8 +27,8 @@ pub fn misspelt<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -
     ranked.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
 }
 
-/// Whether two neighbours of three letters are swapped. With only three letters, a different letter
-/// makes a different name.
+/// Whether two words of three letters differ only by a swap of neighbouring letters. A changed
+/// letter in so short a word usually makes another name.
 fn is_swapped(word: &str, other: &str) -> bool {
     let (word, other): (Vec<char>, Vec<char>) = (word.chars().collect(), other.chars().collect());
     match (word.as_slice(), other.as_slice()) {
@@ -37,8 +37,8 @@ fn is_swapped(word: &str, other: &str) -> bool {
     }
 }
 
-/// The candidate that was probably meant: at most a third of its letters are wrong, or one of the
-/// two words begins with the other.
+/// The candidate that was probably meant. At most a third of the letters may differ, or one word
+/// must begin with the other.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > LONGEST {
         return None;
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_longer_name_is_not_hidden_by_a_shorter_one_that_is_as_near() {
-        // Three letters are wrong: too many of eleven, but not of fourteen.
+        // Three letters differ: too many for eleven letters, but not for fourteen.
         let (word, shorter, longer) = ("abcdefghijk", "abcdefghxyz", "abcdefghijkxyz");
         assert_eq!(misspelt(word, [shorter]), None);
         assert_eq!(misspelt(word, [longer]), Some(longer));

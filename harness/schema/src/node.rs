@@ -1,4 +1,4 @@
-//! The compiled parts of a schema.
+//! The nodes of a compiled schema.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,13 +6,13 @@ use serde_json::{Number, Value};
 
 use super::{number::is_whole, pattern::CompiledPattern};
 
-/// The index of a node.
+/// The index of a node in the compiled schema.
 pub(super) type NodeId = usize;
 
-/// One part of a schema. Absent rules take no memory.
+/// One part of a compiled schema. Rules that are absent take no memory.
 #[derive(Debug, Default)]
 pub(super) struct SchemaNode {
-    /// No value is allowed here.
+    /// Whether no value is allowed.
     pub(super) never: bool,
     pub(super) kinds: Option<TypeSet>,
     pub(super) values: Option<Box<AllowedValues>>,
@@ -20,7 +20,7 @@ pub(super) struct SchemaNode {
     pub(super) string: Option<Box<StringRules>>,
     pub(super) array: Option<Box<ArrayRules>>,
     pub(super) object: Option<Box<ObjectRules>>,
-    /// Schemas that also apply to the same value: `allOf`, and the target of `$ref`.
+    /// The nodes that also apply to the same value: `allOf`, and the target of `$ref`.
     pub(super) all: Vec<NodeId>,
     pub(super) choices: Vec<ChoiceRules>,
     pub(super) not: Option<NodeId>,
@@ -28,15 +28,16 @@ pub(super) struct SchemaNode {
     /// The first line of the description.
     pub(super) about: Option<Box<str>>,
     pub(super) format: Option<Box<str>>,
-    /// Several places of the schema refer to it, so its result for a value is cached.
+    /// Whether several places of the schema refer to this node, so that its results are worth
+    /// caching.
     pub(super) shared: bool,
-    /// Some of its keywords are not checked.
+    /// Whether some keywords of this part are not checked.
     pub(super) unread: bool,
-    /// The place in the schema, for a node that can invert a result.
+    /// The JSON pointer to this part, for nodes that can invert a result.
     pub(super) at: Option<Box<str>>,
 }
 
-/// The types of JSON Schema.
+/// A set of JSON Schema's types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TypeSet(u8);
 
@@ -82,11 +83,11 @@ impl TypeSet {
 #[derive(Debug)]
 pub(super) struct AllowedValues {
     pub(super) list: Vec<Value>,
-    /// The texts among them, if there are many.
+    /// The texts in `list`, if the list has at least [`MANY`] values.
     pub(super) texts: HashSet<String>,
 }
 
-/// With at least this many values, texts among them are found by hash.
+/// The number of values from which on texts are looked up by hash.
 pub(super) const MANY: usize = 16;
 
 impl AllowedValues {
@@ -123,23 +124,25 @@ pub(super) struct ArrayRules {
     pub(super) least: Option<u64>,
     pub(super) most: Option<u64>,
     pub(super) unique: bool,
-    /// The schema of items that must be contained, with the minimum and the maximum number of them.
+    /// The node for items that must be contained, with the minimum and the maximum number of such
+    /// items.
     pub(super) contains: Option<(NodeId, u64, Option<u64>)>,
     pub(super) unevaluated: Option<NodeId>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct ObjectRules {
-    /// In the order of the schema.
+    /// The listed members, in the order of the schema.
     pub(super) properties: Vec<ObjectMember>,
-    /// The index of each of them, if there are many.
+    /// The position of each member in `properties`, if there are many.
     pub(super) index: HashMap<String, usize>,
-    /// Required members that are not listed as properties.
+    /// The required members that `properties` does not list.
     pub(super) required: Vec<String>,
-    /// Whether the schema has `properties`, even an empty one.
+    /// Whether the schema has the keyword `properties`, even with no members.
     pub(super) lists: bool,
     pub(super) patterns: Vec<(CompiledPattern, NodeId)>,
-    /// A name that matches none of the patterns may match one that could not be compiled.
+    /// Whether some pattern could not be compiled. A name that matches none of the compiled
+    /// patterns may match such a pattern.
     pub(super) unread_patterns: bool,
     pub(super) others: Option<NodeId>,
     pub(super) names: Option<NodeId>,
@@ -150,7 +153,7 @@ pub(super) struct ObjectRules {
     pub(super) unevaluated: Option<NodeId>,
 }
 
-/// A member that a schema lists.
+/// A listed member of an object.
 #[derive(Debug)]
 pub(super) struct ObjectMember {
     pub(super) name: String,
@@ -171,21 +174,21 @@ impl ObjectRules {
 #[derive(Debug)]
 pub(super) struct ChoiceRules {
     pub(super) ids: Vec<NodeId>,
-    /// Whether at most one of them may fit: `oneOf`.
+    /// Whether exactly one of the choices must fit (`oneOf`) rather than at least one (`anyOf`).
     pub(super) one: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct ConditionRules {
     pub(super) test: NodeId,
-    /// Whether the test is checked completely; otherwise it is unknown which branch applies.
+    /// Whether the test is fully checked. If not, either branch may apply.
     pub(super) is_sure: bool,
     pub(super) then: Option<NodeId>,
     pub(super) otherwise: Option<NodeId>,
 }
 
 impl SchemaNode {
-    /// The nodes that apply to the same value.
+    /// The other nodes that apply to the same value.
     pub(super) fn in_place(&self) -> impl Iterator<Item = NodeId> {
         let condition = self.condition.as_deref();
         let condition = condition
@@ -201,7 +204,7 @@ impl SchemaNode {
             .chain(dependent.map(|(_, id)| *id))
     }
 
-    /// All nodes that it refers to.
+    /// All nodes to which this node refers.
     pub(super) fn all_below(&self) -> impl Iterator<Item = NodeId> {
         let array = self.array.as_deref().into_iter().flat_map(|rules| {
             let contained = rules.contains.map(|(id, ..)| id);
@@ -217,7 +220,7 @@ impl SchemaNode {
         self.in_place().chain(array).chain(object)
     }
 
-    /// Whether it accepts every value.
+    /// Whether the node accepts every value.
     pub(super) fn is_silent(&self) -> bool {
         let Self {
             never,

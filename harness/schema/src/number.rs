@@ -1,17 +1,18 @@
-//! Numbers and values as JSON Schema compares them: 1.0 equals 1, and large integers keep all
+//! Compares numbers and values as JSON Schema does: 1.0 equals 1, and large integers keep all their
 //! digits.
 
 use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
 
-/// Compares two numbers exactly.
+/// Compares two numbers without rounding.
 pub(super) fn compare(one: &Number, other: &Number) -> Ordering {
     match (one.as_i128(), other.as_i128()) {
         (Some(one), Some(other)) => one.cmp(&other),
         (Some(one), None) => with_float(one, float(other)),
         (None, Some(other)) => with_float(other, float(one)).reverse(),
-        // JSON has no NaN, so the order is total; `total_cmp` would put -0.0 below 0.0.
+        // JSON has no NaN, so `partial_cmp` always has a result. `total_cmp` would order -0.0
+        // before 0.0.
         (None, None) => float(one).partial_cmp(&float(other)).unwrap_or(Ordering::Equal),
     }
 }
@@ -30,24 +31,26 @@ fn with_float(integer: i128, float: f64) -> Ordering {
     integer.cmp(&(below as i128)).then(rest)
 }
 
-/// Whether JSON Schema counts it as an integer.
+/// Whether the number is an integer for JSON Schema, as 3.0 is.
 pub(super) fn is_whole(number: &Number) -> bool {
     !number.is_f64() || float(number).fract() == 0.0
 }
 
-/// The integer value of a float such as `3.0`. Beyond 2^53, a float does not determine one integer.
+/// The integer value of a float such as `3.0`. `None` above 2^53, where a float stands for several
+/// integers.
 #[expect(clippy::cast_possible_truncation, reason = "whole and at most 2^53")]
 pub(super) fn written_as_float(number: &Number) -> Option<i64> {
     let float = number.as_f64().filter(|_| number.is_f64())?;
     (float.fract() == 0.0 && float.abs() <= 9_007_199_254_740_992.0).then_some(float as i64)
 }
 
-/// Whether a number is a multiple of another one in decimal arithmetic: 0.3 is a multiple of 0.1.
+/// Whether a number is a multiple of another one in decimal arithmetic, in which 0.3 is a multiple
+/// of 0.1.
 pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {
     let exact = || {
         let ((one, places), (other, more)) = (decimal(number)?, decimal(of)?);
         if places >= more {
-            // Digit by digit, so that nothing overflows.
+            // The remainder is computed digit by digit to avoid an overflow.
             let mut rest = one.checked_rem(other)?;
             for _ in more..places {
                 rest = rest.checked_mul(10)?.checked_rem(other)?;
@@ -55,7 +58,7 @@ pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {
             return Some(rest == 0);
         }
         let scale = 10_i128.checked_pow(more.abs_diff(places));
-        // A product that overflows is larger than the number.
+        // If the product overflows, it is larger than the number, so only zero is a multiple.
         Some(match scale.and_then(|scale| other.checked_mul(scale)) {
             Some(other) => one.checked_rem(other)? == 0,
             None => one == 0,
@@ -64,7 +67,7 @@ pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {
     exact().unwrap_or_else(|| float(number) % float(of) == 0.0)
 }
 
-/// A number as its decimal digits and a power of ten.
+/// The number as an integer of its decimal digits and a power of ten.
 fn decimal(number: &Number) -> Option<(i128, i32)> {
     let text = number.to_string();
     let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((&text, "0"));
@@ -73,7 +76,7 @@ fn decimal(number: &Number) -> Option<(i128, i32)> {
     Some((format!("{whole}{part}").parse().ok()?, exponent))
 }
 
-/// Whether two values are equal.
+/// Whether two values are equal. Numbers are compared by value.
 pub(super) fn equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => compare(one, other) == Ordering::Equal,
@@ -90,7 +93,7 @@ pub(super) fn equal(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// A text that is equal for equal values and different for different values.
+/// Writes a text that is the same for two values exactly if the values are equal.
 pub(super) fn canonical(value: &Value, out: &mut String) {
     match value {
         Value::Number(number) => {

@@ -1,5 +1,5 @@
-//! The patterns of a schema. JSON Schema uses ECMAScript's dialect. The engine here takes time
-//! linear in the text, so patterns that need a backtracking engine are refused.
+//! The regular expressions of a schema. JSON Schema uses ECMAScript's dialect. The engine here runs in time linear in
+//! the text, so patterns that need backtracking are refused.
 
 use regex_lite::{Regex, RegexBuilder};
 
@@ -9,21 +9,22 @@ const LARGEST: usize = 128;
 /// The maximum size of all compiled patterns of one schema, in KiB.
 const TOGETHER: usize = 4 * 1024;
 
-/// The longest pattern, in bytes, in the engine's syntax. A longer one could not be compiled within [`LARGEST`].
+/// The maximum length of a pattern in the engine's syntax, in bytes. Longer patterns could not be compiled within
+/// [`LARGEST`].
 const LONGEST: usize = 64 * 1024;
 
-/// ECMAScript's `\s`, as the inside of a class.
+/// ECMAScript's `\s`, as the content of a character class.
 const SPACE: &str = r"\t\n\x0B\x0C\r \u{A0}\u{1680}\u{2000}-\u{200A}\u{2028}\u{2029}\u{202F}\u{205F}\u{3000}\u{FEFF}";
 
-/// ECMAScript's `.`: any character but these.
+/// ECMAScript's `.`: any character except these line ends.
 const LINE_ENDS: &str = r"[^\n\r\u{2028}\u{2029}]";
 
 /// A compiled pattern.
 #[derive(Debug)]
 pub(super) struct CompiledPattern {
     regex: Regex,
-    /// The maximum size of its program, in KiB. A search takes at most this many steps for each
-    /// byte of the text, times a constant.
+    /// The size limit within which the pattern was compiled, in KiB. The steps of a search per byte of text are
+    /// proportional to this size.
     pub(super) size: usize,
 }
 
@@ -33,19 +34,19 @@ impl CompiledPattern {
     }
 }
 
-/// The patterns of one schema.
+/// Compiles the patterns of one schema.
 #[derive(Debug, Default)]
 pub(super) struct PatternCompiler {
-    /// The size of those that were compiled, and of those that are too large to be compiled, in KiB.
+    /// The total size of the patterns so far, in KiB, including those that were too large to compile.
     pub(super) size: usize,
 }
 
 impl PatternCompiler {
-    /// Compiles a pattern.
+    /// Compiles a pattern of ECMAScript's dialect.
     ///
     /// # Errors
-    /// The reason, if the pattern is invalid, too large, or needs what this engine does not support:
-    /// lookaround, backreferences or Unicode classes; also if the patterns before it are together too large.
+    /// Returns the reason if the pattern is invalid or too large, or needs a feature that this engine does not have
+    /// (lookaround, backreferences, Unicode classes). Also fails if the earlier patterns used up the total size.
     pub(super) fn compile(&mut self, pattern: &str) -> Result<CompiledPattern, String> {
         if self.size >= TOGETHER {
             let why = "cannot be used: the patterns of the schema have together more than";
@@ -55,7 +56,7 @@ impl PatternCompiler {
         if translated.len() > LONGEST {
             return Err(format!("cannot be used: it has more than {LONGEST} bytes"));
         }
-        // Reading it costs time, too.
+        // Parsing takes time as well, so the length of the pattern counts.
         let mut size = 1 + translated.len() / 1024;
         loop {
             match RegexBuilder::new(&translated).size_limit(size * 1024).build() {
@@ -73,7 +74,7 @@ impl PatternCompiler {
     }
 }
 
-/// Translates the pattern to the engine's syntax.
+/// Translates a pattern from ECMAScript's syntax to the engine's.
 fn translate(pattern: &str) -> Result<String, String> {
     let mut out = String::with_capacity(pattern.len());
     let mut rest = pattern;
@@ -87,7 +88,7 @@ fn translate(pattern: &str) -> Result<String, String> {
                 in_class = false;
                 out.push(']');
             }
-            // Two of these have a special meaning inside a class of the engine.
+            // `&`, `~` and `[` have a special meaning inside the engine's character classes.
             '[' | '&' | '~' if in_class => out.extend(['\\', c]),
             '-' if in_class && after.starts_with('-') => {
                 return Err("has `--` inside of a class".to_owned());
@@ -119,7 +120,7 @@ fn translate(pattern: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// Translates what follows an opening parenthesis, up to the content of the group.
+/// Translates the part after an opening parenthesis, up to the content of the group. Returns the rest.
 fn group<'a>(after: &'a str, out: &mut String) -> Result<&'a str, String> {
     out.push('(');
     let Some(kind) = after.strip_prefix('?') else { return Ok(after) };
@@ -129,14 +130,14 @@ fn group<'a>(after: &'a str, out: &mut String) -> Result<&'a str, String> {
     }
     let is_name = kind.starts_with('<') && !kind.starts_with("<=") && !kind.starts_with("<!");
     match kind.split_once('>').filter(|_| is_name) {
-        // Without backreferences, the name has no meaning.
+        // The name of a group has no effect, because backreferences are not supported.
         Some((_, rest)) => Ok(rest),
         None if kind.starts_with(['=', '!', '<']) => Err("looks around".to_owned()),
         None => Err("begins a group with `(?`, and what follows is not of the standard".to_owned()),
     }
 }
 
-/// Whether a brace begins a repetition count, such as `2,5}`.
+/// Whether an opening brace begins a repetition count, such as `2,5}`.
 fn is_count(after: &str) -> bool {
     after.split_once('}').is_some_and(|(count, _)| {
         count.starts_with(|c: char| c.is_ascii_digit())
@@ -145,7 +146,7 @@ fn is_count(after: &str) -> bool {
     })
 }
 
-/// Translates what follows a backslash.
+/// Translates the part after a backslash. Returns the rest.
 fn escape<'a>(after: &'a str, in_class: bool, out: &mut String) -> Result<&'a str, String> {
     let mut chars = after.chars();
     let Some(c) = chars.next() else { return Err("ends with a backslash".to_owned()) };
@@ -175,7 +176,7 @@ fn escape<'a>(after: &'a str, in_class: bool, out: &mut String) -> Result<&'a st
     Ok(rest)
 }
 
-/// A character given by this number of hexadecimal digits.
+/// Writes the character whose code is in the next `digits` hexadecimal digits. Returns the rest.
 fn hex<'a>(rest: &'a str, digits: usize, out: &mut String) -> Result<&'a str, String> {
     let wrong = || "has an escape without its hexadecimal digits".to_owned();
     let (code, behind) = rest.split_at_checked(digits).ok_or_else(wrong)?;
@@ -185,8 +186,8 @@ fn hex<'a>(rest: &'a str, digits: usize, out: &mut String) -> Result<&'a str, St
     Ok(behind)
 }
 
-/// A character given by its code: four digits, two times four digits for a surrogate pair, or
-/// braces.
+/// Writes the character of a `\u` escape: four digits, a surrogate pair of two escapes, or digits in braces. Returns
+/// the rest.
 fn unicode<'a>(rest: &'a str, out: &mut String) -> Result<&'a str, String> {
     if let Some(braced) = rest.strip_prefix('{') {
         let (code, behind) = braced.split_once('}').ok_or("has an open brace")?;
@@ -265,7 +266,7 @@ mod tests {
     #[test]
     fn the_patterns_of_a_schema_have_one_limit_together() {
         let mut patterns = PatternCompiler::default();
-        // Each is below its own limit, or just above.
+        // Some are just below the limit for one pattern, others above it.
         for large in ["a{0,1200}", "a{0,4000}", "a{1000}{1000}"].iter().cycle().take(1_000) {
             let _ = patterns.compile(large);
         }

@@ -1,5 +1,6 @@
-//! A schema with the same meaning that a vendor takes, for schemas of servers and of hands: words of older drafts, `null` in
-//! place of nothing, choices at the root, names that a vendor does not allow. A schema without them is not changed.
+//! Rewrites schemas from servers and from hand-written code to an equivalent form that a vendor accepts. Such schemas
+//! may contain keywords of older drafts, `null` for missing values, choices at the root, or member names that a vendor
+//! does not allow. A schema without such parts is not changed.
 //!
 //! Sources: <https://json-schema.org/draft/2020-12/schema>, <https://platform.claude.com/docs/en/agents-and-tools/tool-use/define-tools>,
 //! <https://platform.openai.com/docs/guides/function-calling>, and the vendors' refusals: `input_schema does not support oneOf,
@@ -14,22 +15,22 @@ use serde_json::{Map, Value, json};
 
 use super::{StrictForm, limits::said_of};
 
-/// The levels that are looked at. The check refuses a schema with more.
+/// The maximum depth that is rewritten. Schemas with more levels are refused elsewhere.
 const DEEPEST: usize = 128;
 
-/// The longest schema that is quoted in a description, in bytes.
+/// The maximum length of a schema that is quoted in a description, in bytes.
 const LONGEST: usize = 1_500;
 
-/// The size of all copies of parts that are moved, in bytes, and how often copies are made.
+/// The maximum total size of copied parts in bytes (`COPIED`), and the maximum number of copying passes (`ROUNDS`).
 const COPIED: usize = 256 * 1024;
 const ROUNDS: usize = 8;
 
 const TYPES: [&str; 7] = ["null", "boolean", "integer", "number", "string", "array", "object"];
 
-/// Words whose value may be `null`.
+/// Keywords whose value is data and may therefore be `null`.
 const DATA: [&str; 4] = ["const", "default", "example", "examples"];
 
-/// Words with schemas by names, with lists of schemas, and with one schema.
+/// Keywords with a map of schemas (`MAPS`), a list of schemas (`LISTS`), and a single schema (`PARTS`).
 const MAPS: [&str; 5] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 const LISTS: [&str; 4] = ["anyOf", "oneOf", "allOf", "prefixItems"];
@@ -48,10 +49,10 @@ const PARTS: [&str; 11] = [
 ];
 
 impl StrictForm {
-    /// The schema of a tool's arguments as this vendor takes it without strict mode.
+    /// The schema of a tool's arguments in the form that this vendor accepts without strict mode.
     pub(super) fn portable(self, schema: &Value) -> Value {
         let mut schema = schema.clone();
-        // References go from the root, which may have the definitions under the older name.
+        // References start at the root, which may have the definitions under their older name.
         if let Value::Object(map) = &mut schema {
             renamed(map, "definitions", "$defs");
         }
@@ -108,7 +109,7 @@ impl StrictForm {
     }
 }
 
-/// One pass over a schema.
+/// Rewrites the parts of a schema for one vendor.
 struct SchemaMender {
     form: StrictForm,
 }
@@ -132,7 +133,7 @@ impl SchemaMender {
                 Some(Value::Object(parts)) => {
                     for part in parts.values_mut() {
                         self.named(part, depth + 1);
-                        // That of a member is read below.
+                        // The boolean `required` of a property is still needed: the method `required` reads it.
                         if word != "properties" {
                             without_flag(part);
                         }
@@ -164,7 +165,7 @@ impl SchemaMender {
         self.for_vendor(map, depth);
     }
 
-    /// A schema by a name, where vendors take no `true`.
+    /// Rewrites a schema in a map. Vendors accept no booleans there.
     fn named(&self, schema: &mut Value, depth: usize) {
         match schema {
             Value::Bool(true) => *schema = json!({}),
@@ -173,13 +174,13 @@ impl SchemaMender {
         }
     }
 
-    /// Mends the words of this schema alone.
+    /// Rewrites the keywords of this schema, but not of its parts.
     fn mend(&self, map: &mut Map<String, Value>) {
         map.retain(|word, value| !value.is_null() || DATA.contains(&word.as_str()));
         if map.get("$schema").is_some_and(|it| !it.to_string().contains("2020-12")) {
             map.shift_remove("$schema");
         }
-        // The name of `$id` up to draft 4.
+        // Up to draft 4, `$id` was named `id`.
         if map.get("id").is_some_and(Value::is_string) {
             map.shift_remove("id");
         }
@@ -228,7 +229,8 @@ impl SchemaMender {
         }
     }
 
-    /// Makes one list of the names that are needed, also of those that say so themselves, as in draft 3.
+    /// Makes one list of required members. In draft 3, each member has its own boolean `required`, which is moved into
+    /// the list.
     fn required(&self, map: &mut Map<String, Value>) {
         let mut own = Vec::new();
         if let Some(Value::Object(properties)) = map.get_mut("properties") {
@@ -251,7 +253,7 @@ impl SchemaMender {
                     }
                 });
             }
-            // A boolean is for the schema around this one.
+            // A boolean belongs to the schema that contains this one.
             Some(Value::Bool(_)) if own.is_empty() => {}
             Some(_) | None if own.is_empty() => _ = map.shift_remove("required"),
             Some(_) | None => _ = map.insert("required".to_owned(), Value::Array(own)),
@@ -274,11 +276,11 @@ impl SchemaMender {
             }
             StrictForm::Gemini => {}
         }
-        // The root is made one object later.
+        // The root becomes a single object later.
         if self.form != StrictForm::Common || depth == 0 {
             return;
         }
-        // Moonshot wants the type in each choice.
+        // Moonshot requires the type inside each choice.
         let Some(kind) = map.get("type").cloned() else { return };
         for word in ["anyOf", "oneOf"] {
             let Some(Value::Array(choices)) = map.get_mut(word) else { continue };
@@ -294,7 +296,7 @@ impl SchemaMender {
     }
 }
 
-/// Removes a boolean `required`, which only the schema around a member reads.
+/// Removes a boolean `required`, which only the schema around a property uses.
 fn without_flag(schema: &mut Value) {
     if let Value::Object(map) = schema
         && map.get("required").is_some_and(Value::is_boolean)
@@ -303,7 +305,7 @@ fn without_flag(schema: &mut Value) {
     }
 }
 
-/// Mends the types.
+/// Rewrites unknown or malformed types.
 fn kinds(map: &mut Map<String, Value>) {
     let is_known = |kind: &Value| kind.as_str().is_some_and(|kind| TYPES.contains(&kind));
     match map.get_mut("type") {
@@ -323,7 +325,7 @@ fn kinds(map: &mut Map<String, Value>) {
                     true
                 }
             });
-            // A type that is not known, or a schema in its place, as in draft 3.
+            // The list contains an unknown type, or a schema in place of a type as in draft 3.
             if is_any || all.is_empty() {
                 map.shift_remove("type");
             }
@@ -339,7 +341,7 @@ fn is_list(map: &Map<String, Value>) -> bool {
     })
 }
 
-/// Gives a word another name in its place. Nothing happens if that one is there already.
+/// Renames a keyword and keeps its position. Nothing happens if the new name is in use.
 fn renamed(map: &mut Map<String, Value>, from: &str, to: &str) {
     if !map.contains_key(from) || map.contains_key(to) {
         return;
@@ -348,13 +350,13 @@ fn renamed(map: &mut Map<String, Value>, from: &str, to: &str) {
     *map = std::mem::take(map).into_iter().map(|(word, value)| (name(word), value)).collect();
 }
 
-/// Whether Anthropic takes this name of a member.
+/// Whether Anthropic allows this name for a member.
 fn is_nameable(name: &str) -> bool {
     let is_letter = |it: u8| it.is_ascii_alphanumeric() || b"_.-".contains(&it);
     (1..=64).contains(&name.len()) && name.bytes().all(is_letter)
 }
 
-/// Moves the members with other names into the description.
+/// Moves members whose names Anthropic does not allow into the description.
 fn nameable(map: &mut Map<String, Value>) {
     let Some(Value::Object(properties)) = map.get_mut("properties") else { return };
     if properties.keys().all(|name| is_nameable(name)) {
@@ -392,7 +394,7 @@ fn nameable(map: &mut Map<String, Value>) {
     }
 }
 
-/// Calls `each` with the references of a schema.
+/// Calls `each` for every reference in a schema.
 fn each_reference(schema: &mut Value, each: &mut dyn FnMut(&mut String)) {
     match schema {
         Value::Object(map) => {
@@ -408,7 +410,7 @@ fn each_reference(schema: &mut Value, each: &mut dyn FnMut(&mut String)) {
     }
 }
 
-/// The references whose targets were moved: they are in `schema` and not in `mended`.
+/// The references whose targets were lost by the rewriting: they are in `schema`, but not in `mended`.
 fn lost(mended: &mut Value, schema: &Value) -> Vec<String> {
     let mut names = Vec::new();
     each_reference(mended, &mut |name| names.push(name.clone()));
@@ -420,8 +422,7 @@ fn lost(mended: &mut Value, schema: &Value) -> Vec<String> {
     names
 }
 
-/// Copies each of these targets into `$defs` and makes the references point to the copies. The targets stay where they
-/// are.
+/// Copies each of these targets into `$defs` and makes the references point to the copies. The original targets stay.
 fn define(schema: &mut Value, names: Vec<String>, room: &mut usize) {
     let mut places = BTreeMap::new();
     for name in names {
@@ -443,7 +444,7 @@ fn define(schema: &mut Value, names: Vec<String>, room: &mut usize) {
     });
 }
 
-/// Replaces a reference at the root by its target. What stands beside it holds, too.
+/// Replaces a reference at the root by its target, and merges the keywords beside the reference with the target.
 fn inline(map: &mut Map<String, Value>, source: &Value, depth: usize) {
     let Some(Value::String(name)) = map.get("$ref") else { return };
     let target =
@@ -465,7 +466,8 @@ fn inline(map: &mut Map<String, Value>, source: &Value, depth: usize) {
     inline(map, source, depth + 1);
 }
 
-/// Joins the schemas that the root consists of. What one object with members cannot say becomes a rule in words.
+/// Merges the subschemas of the root into one object. Rules that one object with members cannot express are written as
+/// text.
 fn flatten(map: &mut Map<String, Value>, source: &Value, rules: &mut Vec<String>, depth: usize) {
     let part = |value: Value| {
         let Value::Object(mut part) = value else { return None };
@@ -499,7 +501,7 @@ fn flatten(map: &mut Map<String, Value>, source: &Value, rules: &mut Vec<String>
     }
 }
 
-/// Adds the members of a schema that holds, too.
+/// Merges another schema that applies to the same value.
 fn join(map: &mut Map<String, Value>, one: Map<String, Value>, rules: &mut Vec<String>) {
     let mut rest = Map::new();
     for (word, value) in one {
@@ -531,7 +533,7 @@ fn join(map: &mut Map<String, Value>, one: Map<String, Value>, rules: &mut Vec<S
     }
 }
 
-/// Adds the members of the choices, and requires what each of them requires.
+/// Adds the members of all choices, and makes those members required that every choice requires.
 fn choose(map: &mut Map<String, Value>, choices: &[Map<String, Value>]) {
     let mut found: Map<String, Value> = Map::new();
     let members = choices.iter().filter_map(|choice| choice.get("properties")?.as_object());
@@ -587,7 +589,7 @@ fn require(map: &mut Map<String, Value>, more: Vec<Value>) {
     }
 }
 
-/// A choice as short as possible: the members that it needs, or the schema itself.
+/// A choice as a short text: the members that it requires if it has no other rules, otherwise its schema.
 fn choice_in_words(choice: &Map<String, Value>) -> String {
     let needed = choice.get("required").and_then(Value::as_array).into_iter().flatten();
     let needed: Vec<String> = needed.map(Value::to_string).collect();
@@ -608,7 +610,7 @@ fn quoted(schema: &Value) -> String {
     quoted_text(schema.to_string())
 }
 
-/// The text, unless it is too long for a description.
+/// The text itself, or a replacement if it is too long for a description.
 fn quoted_text(schema: String) -> String {
     if schema.len() <= LONGEST {
         schema

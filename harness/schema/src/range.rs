@@ -2,17 +2,17 @@
 
 use serde_json::{Map, Number, Value};
 
-/// A type that `#[param(range(..))]` accepts: a number, or an `Option` of one.
+/// A type for which `#[param(range(..))]` is allowed: a number, or an `Option` of one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no range",
     label = "only numbers have a range",
     note = "`#[param(range(..))]` is for integers and floats, and for `Option` of one; limits of a text or a list are given with `#[param(length(..))]`"
 )]
 pub trait Ranged {
-    /// The number type.
+    /// The type of the limits.
     type Number;
 
-    /// The number as the end of a range.
+    /// Converts a number to a limit of the range.
     fn edge(number: Self::Number) -> Edge;
 }
 
@@ -62,21 +62,21 @@ impl<T: Ranged> Ranged for Option<T> {
     }
 }
 
-/// The ends of a range.
+/// The limits of a number. `None` means no limit on that side.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
     low: Option<Edge>,
     high: Option<Edge>,
-    /// Whether the high end belongs to the range.
+    /// Whether the upper limit belongs to the range.
     inclusive: bool,
 }
 
-/// One end: exact for integers, a float for floats.
+/// A limit of a range: exact for integers, a float for floats.
 #[derive(Clone, Copy, Debug)]
 pub enum Edge {
-    /// The end of a range of integers.
+    /// A limit for integers.
     Integer(i128),
-    /// The end of a range of floats.
+    /// A limit for floats.
     Float(f64),
 }
 
@@ -90,10 +90,11 @@ impl Edge {
 }
 
 impl Range {
-    /// A range of `T` with these ends; a missing end is open.
+    /// The range of a `T` with these limits. `None` means no limit on that side.
     pub fn of<T: Ranged<Number = N>, N>(low: Option<N>, high: Option<N>, inclusive: bool) -> Self {
         let (low, high) = (low.map(T::edge), high.map(T::edge));
-        // For integers, `..10` equals `..=9`, which every reader of a schema understands.
+        // For integers, `..10` equals `..=9`, whose keyword `maximum` all readers of schemas
+        // support.
         match high {
             Some(Edge::Integer(high)) if !inclusive => {
                 Self { low, high: Some(Edge::Integer(high - 1)), inclusive: true }

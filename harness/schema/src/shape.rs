@@ -1,5 +1,5 @@
-//! Converts other notations of a value to that of its schema: `null` for an optional member is
-//! removed, and `3.0` for an integer becomes `3`.
+//! Converts alternative notations in a value to the notation of its schema: `null` for an optional
+//! member is removed, and `3.0` for an integer becomes `3`.
 
 use std::collections::HashSet;
 
@@ -13,15 +13,17 @@ use super::{
     number::written_as_float,
 };
 
-/// The maximum depth of a value: that of one that is read from JSON. A deeper one does not fit.
+/// The maximum depth of a value, which no value parsed from JSON exceeds. Deeper parts are not
+/// converted.
 const DEEPEST: usize = 128;
 
 impl SchemaChecker {
-    /// Returns the value if it fits, or without the `null` of optional members at every depth if it
-    /// fits only then. Models in strict mode write `null` for members that they omit.
+    /// Returns the value if it fits. If the value fits only without `null` for optional members,
+    /// returns the value without those members, at any depth. Models in strict mode write `null`
+    /// for members that they want to omit.
     ///
     /// # Errors
-    /// The value and its faults.
+    /// The unchanged or converted value, and its faults.
     pub fn read(&self, mut value: Value) -> Result<Value, (Value, Vec<ValueFault>)> {
         if self.fits(&value) {
             return Ok(value);
@@ -35,13 +37,14 @@ impl SchemaChecker {
         Err((value, faults))
     }
 
-    /// Changes each `3.0` to `3` where the schema expects an integer. JSON Schema accepts both, and
-    /// models write it. Returns whether something has changed.
+    /// Changes floats such as `3.0` to integers where the schema expects an integer. JSON Schema
+    /// accepts both notations, and models write both. Returns whether the value has changed.
     pub fn integers(&self, value: &mut Value) -> bool {
         has(value, &is_float) && self.shape(self.root, value, OtherNotation::Float)
     }
 
-    /// The same for a member of the object that the schema describes.
+    /// Like [`integers`](Self::integers), for `value` as the member `name` of the object that the
+    /// schema describes.
     pub fn integers_of(&self, name: &str, value: &mut Value) -> bool {
         let rules = self.node(self.root).object.as_deref();
         let property = rules.and_then(|rules| rules.property(name));
@@ -49,24 +52,24 @@ impl SchemaChecker {
             && property.is_some_and(|it| self.shape(it.id, value, OtherNotation::Float))
     }
 
-    /// Converts a value that this part of the schema describes. Returns whether something has
+    /// Converts a value that this part of the schema describes. Returns whether the value has
     /// changed.
     fn shape(&self, id: NodeId, value: &mut Value, of: OtherNotation) -> bool {
         ValueShaper { checker: self, of, spent: CheckCost::default() }.value(vec![id], value, 0)
     }
 }
 
-/// One pass that converts a value.
+/// One conversion pass over a value.
 struct ValueShaper<'a> {
     checker: &'a SchemaChecker,
     of: OtherNotation,
-    /// The work done to find the meant choices. A pass with too much work ends, and a value that is
-    /// not converted by then does not fit.
+    /// The work spent so far on finding the choices that apply. If it exceeds the maximum, the pass
+    /// ends, and parts that are not converted yet do not fit.
     spent: CheckCost,
 }
 
 impl<'a> ValueShaper<'a> {
-    /// Converts a value to which these parts of the schema apply together.
+    /// Converts a value to which all these parts of the schema apply.
     fn value(&mut self, ids: Vec<NodeId>, value: &mut Value, depth: usize) -> bool {
         if depth > DEEPEST {
             return false;
@@ -103,8 +106,7 @@ impl<'a> ValueShaper<'a> {
         changed
     }
 
-    /// Converts the value itself, and collects all parts of the schema that apply to it, each of
-    /// them once.
+    /// Converts the value itself, and collects all parts of the schema that apply to it, each once.
     fn in_place(
         &mut self,
         mut open: Vec<NodeId>,
@@ -121,7 +123,7 @@ impl<'a> ValueShaper<'a> {
             changed |= self.itself(node, value);
             open.extend(&node.all);
             for choice in &node.choices {
-                // The first choice that fits, as for most readers of such values.
+                // The first fitting choice is used, as most deserializers do.
                 open.extend(match choice.ids.as_slice() {
                     _ if matches!(value, Value::Null | Value::Bool(_) | Value::String(_)) => None,
                     [only] => Some(*only),
@@ -138,7 +140,7 @@ impl<'a> ValueShaper<'a> {
         (nodes, changed)
     }
 
-    /// Converts a number, or removes `null` members, by one part of the schema.
+    /// Converts a number, or removes `null` members, according to one part of the schema.
     fn itself(&mut self, node: &SchemaNode, value: &mut Value) -> bool {
         let is_integer = node.kinds.is_some_and(|it| it.has("integer") && !it.has("number"));
         match (self.of, value) {
@@ -168,12 +170,12 @@ impl<'a> ValueShaper<'a> {
     }
 }
 
-/// Another notation that is accepted for the schema's own.
+/// An alternative notation to convert.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OtherNotation {
-    /// `null` for an optional member.
+    /// `null` for an optional member that is missing.
     Null,
-    /// `3.0` for `3`.
+    /// A float such as `3.0` for an integer.
     Float,
 }
 
@@ -181,7 +183,7 @@ fn is_float(value: &Value) -> bool {
     matches!(value, Value::Number(number) if written_as_float(number).is_some())
 }
 
-/// Whether `is_so` holds for some part of the value.
+/// Whether `is_so` is true for any part of the value.
 fn has(value: &Value, is_so: &dyn Fn(&Value) -> bool) -> bool {
     is_so(value)
         || match value {

@@ -1,11 +1,12 @@
-//! A shortened part of a schema, for a vendor that refuses the keywords of the full form: its type,
-//! and the schema itself in the description. Calls are checked against the schema itself.
+//! A shortened part of a schema, for a vendor that refuses keywords of the full part: only the
+//! type, with the original schema quoted in the description. Calls are still checked against the
+//! original schema.
 
 use serde_json::{Map, Value, json};
 
 use super::limits::said_of;
 
-/// The maximum length of a schema that is quoted, in characters.
+/// The maximum length of a quoted schema, in characters.
 const LONGEST: usize = 400;
 
 /// The maximum number of references that are followed to find a type.

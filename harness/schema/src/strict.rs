@@ -1,6 +1,6 @@
-//! The strict form of a schema, which a vendor needs to hold the model to the schema while it
-//! writes. Each vendor supports other keywords. The rules that a vendor does not support are put
-//! into the description, and a call is always checked against the schema itself.
+//! The strict form of a schema, with which a vendor enforces the schema while the model writes.
+//! Vendors support different keywords. Unsupported rules are moved to the description. Calls are
+//! always checked against the original schema.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -17,17 +17,18 @@ use super::{
     short::in_short,
 };
 
-/// The vendor of a strict form.
+/// A vendor's strict form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StrictForm {
     /// Anthropic's strict tools.
     Anthropic,
-    /// OpenAI's strict functions, on both of its protocols.
+    /// OpenAI's strict functions, on both of its wires.
     OpenAI,
-    /// The part of JSON Schema that Gemini accepts. Gemini does not hold the model to it.
+    /// The subset of JSON Schema that Gemini accepts. Gemini does not enforce it.
     Gemini,
-    /// The common part of servers that accept OpenAI's form without documenting how much of it.
+    /// The smallest common subset of servers that accept OpenAI's form without documenting which
+    /// keywords they support.
     Common,
 }
 
@@ -68,13 +69,15 @@ impl fmt::Display for NotStrict {
 impl std::error::Error for NotStrict {}
 
 impl ToolSchema {
-    /// The schema in the form with which a vendor holds the model to it: each object is closed, and
-    /// unsupported rules are put into the descriptions. A call that follows it fits the tool.
+    /// The schema in the form that the vendor enforces: all objects are closed, and unsupported
+    /// rules are in the descriptions. A call that follows this form fits the original schema in
+    /// structure.
     ///
     /// # Errors
-    /// [`NotStrict`] with the place, for a map with any key, a tuple, a value of any type, several
-    /// schemas for one value, an invalid type or reference, a schema beyond the vendor's limits,
-    /// and, where a vendor does not support it, a type that contains itself.
+    /// [`NotStrict`] with the place, if the schema contains a map with arbitrary keys, a tuple, a
+    /// value of any type, several schemas for one value, or an invalid type or reference; if it
+    /// exceeds a limit of the vendor; or if a type contains itself and the vendor does not support
+    /// that.
     ///
     /// ```
     /// use harness::{tool, tool::StrictForm};
@@ -104,8 +107,8 @@ impl ToolSchema {
 }
 
 impl StrictForm {
-    /// The strict forms of the tools of one request, in their order. A vendor limits the total for
-    /// a request. A tool that would exceed a limit has no strict form.
+    /// The strict forms of the tools of one request, in order. Vendors limit the total per request.
+    /// A tool that would exceed a limit has no strict form.
     pub fn of_all(self, tools: &[ToolSchema]) -> Vec<Result<Value, NotStrict>> {
         let mut left = self.budget();
         let forms = tools.iter().map(|tool| {
@@ -118,8 +121,8 @@ impl StrictForm {
         forms.collect()
     }
 
-    /// The limits of a request's strict tools. Source: Anthropic's documentation of strict tool use
-    /// and the texts of its errors.
+    /// The limits for all strict tools of a request. Source: Anthropic's documentation of strict
+    /// tool use and its error messages.
     const fn budget(self) -> Option<StrictBudget> {
         match self {
             Self::Anthropic => Some(StrictBudget { tools: 20, optional: 24, unions: 16 }),
@@ -127,8 +130,9 @@ impl StrictForm {
         }
     }
 
-    /// The schema with only the keywords that the vendor can read, if it refuses all others. Parts
-    /// without a strict form are shortened. `None` if it is not the schema of one object.
+    /// The schema with only the keywords that the vendor supports, for a vendor that refuses all
+    /// others. Parts without a strict form are shortened. `None` if the schema does not describe a
+    /// single object.
     pub fn readable(self, source: &Value) -> Option<Value> {
         let mut schema = source.clone();
         let mut writer = StrictWriter::new(self, source);
@@ -137,12 +141,13 @@ impl StrictForm {
         Some(schema)
     }
 
-    /// Whether the vendor holds the model to the form.
+    /// Whether the vendor enforces this form.
     pub const fn is_held(self) -> bool {
         !matches!(self, Self::Gemini)
     }
 
-    /// Checks the limits of one schema. Source: OpenAI's documentation of structured outputs.
+    /// Checks the vendor's limits for one schema. Source: OpenAI's documentation of structured
+    /// outputs.
     fn check_limits(self, schema: &Value) -> Result<(), NotStrict> {
         if self != Self::OpenAI {
             return Ok(());
@@ -162,7 +167,7 @@ impl StrictForm {
         }
     }
 
-    /// The limiting keywords that the vendor accepts.
+    /// The limiting keywords that the vendor supports.
     const fn kept(self) -> &'static [&'static str] {
         match self {
             Self::OpenAI => &[
@@ -211,13 +216,13 @@ impl StrictForm {
         }
     }
 
-    /// Whether an optional member may be missing; otherwise it may be `null`.
+    /// Whether an optional member may be missing. If not, it must be present and may be `null`.
     const fn can_omit(self) -> bool {
         matches!(self, Self::Anthropic | Self::Gemini)
     }
 }
 
-/// The rest of a request's limits.
+/// What remains of the limits for one request.
 struct StrictBudget {
     tools: usize,
     optional: usize,
@@ -294,7 +299,7 @@ impl SchemaSize {
     }
 }
 
-/// Keywords without rules for a value. `nullable` is not part of JSON Schema.
+/// Keywords without rules for values. `nullable` is not part of JSON Schema.
 const SILENT: [&str; 10] = [
     "title",
     "$schema",
@@ -310,7 +315,8 @@ const SILENT: [&str; 10] = [
 
 const KINDS: [&str; 7] = ["null", "boolean", "integer", "number", "string", "array", "object"];
 
-/// Keywords without which the schema would have another meaning.
+/// Keywords that cannot be removed without changing the meaning of the schema, with the reason for
+/// the refusal.
 const REFUSED: [(&str, &str); 7] = [
     ("patternProperties", "takes any key of a pattern"),
     ("prefixItems", "is a tuple"),
@@ -321,24 +327,25 @@ const REFUSED: [(&str, &str); 7] = [
     ("$recursiveRef", "depends on who refers to it"),
 ];
 
-/// The maximum nesting depth of a strict form, equal to that of a schema for the check.
+/// The maximum nesting depth of a strict form, the same as for compiled schemas.
 const DEEPEST: usize = 128;
 
-/// The maximum number of parts of a schema, counted with each reference replaced by its target.
+/// The maximum number of parts of a schema, counted as if each reference were replaced by its
+/// target.
 const MOST_PARTS: usize = 5_000;
 
 /// Writes one strict form.
 struct StrictWriter<'a> {
     form: StrictForm,
-    /// The schema itself, to which references refer.
+    /// The original schema, in which references are resolved.
     source: &'a Value,
-    /// The targets of references, in an order that is always the same. The definitions in the form
-    /// have the same order, so that the vendor finds the beginning of the request in its cache.
+    /// The targets of references, sorted. The definitions of the form have the same stable order,
+    /// so that the vendor's cache recognizes the beginning of the request.
     referred: BTreeSet<String>,
     parts: usize,
     /// The depth of the current part.
     depth: usize,
-    /// Whether a part without a strict form is shortened instead of being an error.
+    /// Whether parts without a strict form are shortened. If not, they are errors.
     in_short: bool,
     patterns: PatternCompiler,
 }
@@ -364,7 +371,7 @@ impl<'a> StrictWriter<'a> {
         }
         let mut kept = Map::new();
         let Some(Value::Object(mut definitions)) = definitions else { return Ok(()) };
-        // A definition may refer to others.
+        // A definition may refer to further definitions.
         loop {
             let next = self.referred.iter().find_map(|name| {
                 let name = name.strip_prefix("#/$defs/")?.replace("~1", "/").replace("~0", "~");
@@ -436,7 +443,7 @@ impl<'a> StrictWriter<'a> {
             for (index, choice) in choices.iter_mut().enumerate() {
                 self.close(choice, &format!("{pointer}/anyOf/{index}"))?;
             }
-            // A type that every choice has is not repeated beside the choices.
+            // A type that all choices have is not repeated beside the choices.
             if let Some(kinds) = map.shift_remove("type")
                 && !choices_are(map, &kinds)
             {
@@ -456,13 +463,13 @@ impl<'a> StrictWriter<'a> {
         }
         let (is_object, is_array) = (is(map, "object"), is(map, "array"));
         self.kinds(map);
-        // A vendor refuses the whole request for an unknown keyword.
+        // A vendor refuses the whole request if it contains an unknown keyword.
         map.retain(|word, value| match word.as_str() {
             "properties" | "required" | "additionalProperties" => is_object,
             "items" => is_array,
             "type" | "enum" | "anyOf" => true,
             "nullable" => self.form == StrictForm::Gemini,
-            // The removed ones of these have been put into the description.
+            // Unsupported values of these keywords are already in the description.
             "description" | "format" | "pattern" => value.is_string(),
             "minItems" => value.is_number(),
             word => self.form.kept().contains(&word) && value.is_number(),
@@ -470,7 +477,7 @@ impl<'a> StrictWriter<'a> {
         Ok(())
     }
 
-    /// Keeps a reference if the vendor accepts it, and otherwise replaces it by its target.
+    /// Keeps a reference if the vendor supports it; otherwise replaces it by its target.
     fn refer(&mut self, schema: &mut Value, pointer: &str) -> Result<(), NotStrict> {
         let refuse = |reason: &str| Err(NotStrict::new(pointer, reason));
         let Value::Object(map) = schema else { return refuse("takes any value") };
@@ -508,7 +515,7 @@ impl<'a> StrictWriter<'a> {
         Ok(())
     }
 
-    /// Replaces an `allOf` of one schema by that schema.
+    /// Replaces an `allOf` with a single schema by that schema.
     fn unwrap(&mut self, map: &mut Map<String, Value>, pointer: &str) -> Result<(), NotStrict> {
         let joins = || NotStrict::new(pointer, "joins several schemas");
         let Some(all) = map.shift_remove("allOf") else { return Ok(()) };
@@ -527,7 +534,7 @@ impl<'a> StrictWriter<'a> {
         Ok(())
     }
 
-    /// Replaces `const` by an `enum` with one value. Only scalar values are allowed.
+    /// Replaces `const` by an `enum` with one value. Refuses values that are lists or objects.
     fn values(&mut self, map: &mut Map<String, Value>, pointer: &str) -> Result<(), NotStrict> {
         if let Some(value) = map.shift_remove("const") {
             map.insert("enum".to_owned(), json!([value]));
@@ -554,7 +561,7 @@ impl<'a> StrictWriter<'a> {
             };
             map.insert("type".to_owned(), kinds);
         }
-        // Gemini accepts only texts.
+        // Gemini accepts only texts in `enum`.
         if self.form == StrictForm::Gemini
             && !are_texts
             && let Some(Value::Array(values)) = map.shift_remove("enum")
@@ -565,12 +572,13 @@ impl<'a> StrictWriter<'a> {
         Ok(())
     }
 
-    /// Puts rules that the vendor does not support into the description.
+    /// Moves rules that the vendor does not support into the description.
     fn words(&mut self, map: &mut Map<String, Value>, pointer: &str) -> Result<(), NotStrict> {
         let Self { form, patterns, .. } = self;
         let mut kept = |word: &str, value: &Value| match word {
             "format" => value.as_str().is_some_and(|format| form.formats().contains(&format)),
-            // One that the vendor's engine cannot read makes it refuse the whole request.
+            // A pattern that the vendor's engine cannot compile would make the vendor refuse the
+            // whole request.
             "pattern" if form.kept().contains(&word) => {
                 value.as_str().is_some_and(|it| patterns.compile(it).is_ok())
             }
@@ -635,8 +643,8 @@ impl<'a> StrictWriter<'a> {
         Ok(())
     }
 
-    /// Gemini has no lists of types: `null` becomes the keyword `nullable`, and several types
-    /// become choices.
+    /// Gemini does not support lists of types: `null` becomes the keyword `nullable`, and several
+    /// types become choices.
     fn kinds(&self, map: &mut Map<String, Value>) {
         if self.form != StrictForm::Gemini {
             return;
@@ -645,7 +653,7 @@ impl<'a> StrictWriter<'a> {
             let mut kinds = kinds.clone();
             let before = kinds.len();
             kinds.retain(|kind| kind != "null");
-            // The rest of an `enum` is texts, and `null` is not a text.
+            // For Gemini, `enum` contains only texts, so `null` cannot be allowed beside it.
             if kinds.len() < before && !map.contains_key("enum") {
                 map.insert("nullable".to_owned(), Value::Bool(true));
             }
@@ -668,7 +676,7 @@ impl<'a> StrictWriter<'a> {
     }
 }
 
-/// Whether the target of a reference refers to itself, directly or indirectly.
+/// Whether the target of a reference refers to itself, directly or through others.
 fn is_recursive(source: &Value, reference: &str) -> bool {
     let mut seen = HashSet::new();
     let mut open = vec![reference.to_owned()];
@@ -681,7 +689,7 @@ fn is_recursive(source: &Value, reference: &str) -> bool {
             match part {
                 Value::Object(map) => {
                     if let Some(Value::String(next)) = map.get("$ref") {
-                        // A reference to a place around this one also contains this one.
+                        // A reference to a part that contains the current part is recursive, too.
                         if reference == next || reference.starts_with(&format!("{next}/")) {
                             return true;
                         }
@@ -699,7 +707,7 @@ fn is_recursive(source: &Value, reference: &str) -> bool {
     false
 }
 
-/// Whether these are types of JSON Schema.
+/// Whether these are valid types of JSON Schema.
 fn is_of_the_standard(kinds: &Value) -> bool {
     let is_one = |kind: &Value| kind.as_str().is_some_and(|kind| KINDS.contains(&kind));
     match kinds {
@@ -725,7 +733,7 @@ fn choices_are(map: &Map<String, Value>, kinds: &Value) -> bool {
     })
 }
 
-/// Whether the type is this one, alone or with others.
+/// Whether the schema allows this type, alone or among others.
 fn is(map: &Map<String, Value>, kind: &str) -> bool {
     match map.get("type") {
         Some(Value::String(one)) => one == kind,
@@ -734,7 +742,7 @@ fn is(map: &Map<String, Value>, kind: &str) -> bool {
     }
 }
 
-/// Allows `null` in place of a missing value.
+/// Allows `null` for a member, in place of a missing member.
 fn or_null(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
     let null = || Value::String("null".to_owned());
@@ -764,7 +772,8 @@ fn or_null(schema: &mut Value) {
     }
 }
 
-/// Removes `null` from an optional member, because a vendor limits the members with several types.
+/// Removes the type `null` from an optional member, because a vendor limits the number of members
+/// with several types.
 fn without_null(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
     if let Some(Value::Array(kinds)) = map.get_mut("type")

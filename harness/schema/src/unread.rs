@@ -1,6 +1,6 @@
-//! The consequences of parts of a schema that cannot be checked. Such a part accepts every value,
-//! which is right where it would only restrict the values. Below a `not` it would make the check
-//! refuse every value. So rules that would invert its result are not checked either, and that is
+//! Handles parts of a schema that cannot be checked. Such a part accepts every value, which is safe
+//! where the part only restricts values. Below a `not`, however, the check would refuse every
+//! value. So rules that would invert the result of such a part are not checked either, and are
 //! reported.
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
 const REASON: &str = "a part of it is not checked";
 
 impl SchemaChecker {
-    /// Removes rules that would invert the result of a part that is not checked.
+    /// Removes the rules that would invert the result of a part that is not checked.
     pub(super) fn leave_open(&mut self) {
         if self.unchecked.is_empty() {
             return;
@@ -50,7 +50,7 @@ impl SchemaChecker {
         self.unchecked.append(&mut told);
     }
 
-    /// For each node, whether some part of it, at any depth, is not checked.
+    /// For each node, whether any part below it, at any depth, is not checked.
     fn unsure(&self) -> Vec<bool> {
         let mut is_unsure: Vec<bool> = self.nodes.iter().map(|node| node.unread).collect();
         let mut above: Vec<Vec<NodeId>> = vec![Vec::new(); self.nodes.len()];

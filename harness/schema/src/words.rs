@@ -1,4 +1,4 @@
-//! The texts of faults: what was expected, what was found, and what was probably meant.
+//! Texts for faults: what the schema expects, what the value is, and what the model probably meant.
 
 use std::{cmp::Ordering, collections::HashSet};
 
@@ -11,16 +11,16 @@ use super::{
     number::compare,
 };
 
-/// The maximum number of allowed values or names in a list.
+/// The maximum number of allowed values or names that a text lists.
 const LISTED: usize = 40;
 
-/// The maximum number of quoted characters of a value.
+/// The maximum number of characters of a value that a text quotes.
 const QUOTED: usize = 200;
 
-/// The expectation of a schema that no value fits.
+/// The expectation of a schema that accepts no value.
 pub(super) const NOTHING: &str = "nothing, because the schema allows no value here";
 
-/// The expectation of a part of the schema in a few words, if there is one.
+/// What a part of the schema expects, in a few words. `None` if it has no simple description.
 pub(super) fn expectation(checker: &SchemaChecker, id: NodeId) -> Option<String> {
     of_node(checker.node(id)).or_else(|| of_node(followed(checker, id)))
 }
@@ -44,7 +44,7 @@ pub(super) fn of_node(node: &SchemaNode) -> Option<String> {
     Some(if kinds.is_empty() { NOTHING.to_owned() } else { kinds.join(" or ") })
 }
 
-/// The part itself, or the target of its reference if it has no rules of its own.
+/// The node itself, or the node to which it only refers.
 pub(super) fn followed(checker: &SchemaChecker, mut id: NodeId) -> &SchemaNode {
     loop {
         let node = checker.node(id);
@@ -70,7 +70,7 @@ pub(super) fn expected(expectation: Option<String>, value: &Value) -> String {
     format!("expected {expectation}, found {}", found(value))
 }
 
-/// A value as it is quoted.
+/// A value as it is quoted in a text.
 pub(super) fn found(value: &Value) -> String {
     match value {
         Value::Array(_) => "an array".to_owned(),
@@ -88,7 +88,7 @@ pub(super) fn text(text: &str) -> String {
     }
 }
 
-/// The text about a missing value.
+/// The text about a missing member.
 pub(super) fn required(checker: &SchemaChecker, id: Option<NodeId>) -> String {
     let expected = id.and_then(|id| expectation(checker, id));
     let about = id.and_then(|id| {
@@ -102,7 +102,7 @@ pub(super) fn required(checker: &SchemaChecker, id: Option<NodeId>) -> String {
     }
 }
 
-/// The text about an unknown name in an object.
+/// The text about an unknown member of an object.
 pub(super) fn unknown(name: &str, rules: &ObjectRules, is_argument: bool) -> String {
     let known: Vec<&str> = rules.properties.iter().map(|it| it.name.as_str()).collect();
     no_such(name, &known, is_argument)
@@ -125,7 +125,7 @@ fn no_such(name: &str, known: &[&str], is_argument: bool) -> String {
     }
 }
 
-/// The same if several parts of the schema list the members of the object.
+/// Like [`unknown`], for an object whose members are listed in several parts of the schema.
 pub(super) fn unknown_among(checker: &SchemaChecker, node: &SchemaNode, name: &str) -> String {
     let mut known = Vec::new();
     let (mut nodes, mut seen) = (vec![node], HashSet::new());
@@ -144,7 +144,7 @@ pub(super) fn unknown_among(checker: &SchemaChecker, node: &SchemaNode, name: &s
     no_such(name, &known, false)
 }
 
-/// The text about a value that `not` excludes.
+/// The text about a value that a `not` excludes.
 pub(super) fn excluded(checker: &SchemaChecker, not: NodeId, value: &Value) -> String {
     match expectation(checker, not) {
         Some(not) => format!("must not be {not}, found {}", found(value)),
@@ -154,7 +154,7 @@ pub(super) fn excluded(checker: &SchemaChecker, not: NodeId, value: &Value) -> S
 
 pub(super) fn range(rules: &NumberRules, number: &Number) -> String {
     let NumberRules { least, most, above, below, multiple: _ } = rules;
-    // The limit of a number type is only mentioned if it is exceeded.
+    // Limits of number types are mentioned only if they are exceeded.
     let is_far = |limit: &Number| limit.as_f64().is_some_and(|it| it.abs() >= 2_147_483_647.0);
     let is_kept = |limit: &&Number, wrong| !is_far(limit) || compare(number, limit) == wrong;
     let least = least.as_ref().filter(|limit| is_kept(limit, Ordering::Less));
@@ -175,7 +175,7 @@ pub(super) fn range(rules: &NumberRules, number: &Number) -> String {
     format!("must be {limits}, not {number}")
 }
 
-/// The text about a wrong number of parts.
+/// The text about a wrong length or number of parts.
 pub(super) fn count(
     [least, most]: [Option<u64>; 2],
     found: u64,
@@ -203,7 +203,7 @@ pub(super) fn contains(
     format!("{count}, that is {what}")
 }
 
-/// The field that distinguishes the choices, and its values as JSON.
+/// The member that distinguishes the choices, and its possible values as JSON.
 pub(super) fn tag<'a>(
     checker: &'a SchemaChecker,
     choices: &[NodeId],
@@ -219,12 +219,13 @@ pub(super) fn tag<'a>(
     Some((&tag.name, tags.collect::<Option<_>>()?))
 }
 
-/// The one choice that a value is meant to be, determined by its type, its tag or its names.
+/// The single choice that the model probably meant, judged by the value's type, tag or member
+/// names.
 pub(super) fn meant(checker: &SchemaChecker, choices: &[NodeId], value: &Value) -> Option<NodeId> {
     let only = |wanted: &dyn Fn(&SchemaNode) -> bool| {
         let mut found = choices.iter().copied().filter(|id| {
             let node = followed(checker, *id);
-            // If it gives no type, its values may determine it.
+            // A choice without a type may still be recognized by its allowed values.
             node.kinds.is_none_or(|kinds| kinds.is_type_of(value))
                 && node.values.as_deref().is_none_or(|values| values.list.contains(value))
                 && wanted(node)

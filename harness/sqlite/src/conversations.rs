@@ -18,11 +18,11 @@ use harness_core::{
     },
 };
 
-/// The prefix of a page's end, by which those of other journals are recognized.
+/// The prefix of a page's cursor. A cursor of another kind of journal lacks it and is refused.
 const PLACE: &str = "sqlite-";
 
-/// Creates the conversation if it does not exist, records that it changes now, and returns its key
-/// and which conversation it is.
+/// Creates the conversation if it does not exist, updates the time of its last change, and returns its key and its
+/// incarnation.
 pub(super) fn changed(
     transaction: &Transaction<'_>,
     id: &str,
@@ -149,7 +149,7 @@ impl SqliteStore {
                 rows.extend(by_id(transaction, id)?.map(|row| (row.key, row)));
             }
             let was_there = by_id(transaction, id)?.is_some();
-            // Forks are deleted before their bases, so that no facts are copied that are deleted
+            // A fork is deleted before its base. Otherwise facts of the base would be copied to a fork that is deleted
             // next.
             while let Some(key) = without_fork(&rows) {
                 rows.remove(&key);
@@ -174,8 +174,8 @@ fn place_of(place: &str) -> Result<i64, Error> {
     })
 }
 
-/// The base that itself stores the last one of this number of facts, so that a fork of a fork does
-/// not read through more conversations than necessary.
+/// The base that itself stores the last of this number of facts. A fork of a fork gets this base, so that reads pass
+/// through as few conversations as possible.
 fn owner_of(
     transaction: &Transaction<'_>,
     mut row: ConversationRow,
@@ -190,7 +190,7 @@ fn owner_of(
     Ok(row.key)
 }
 
-/// The conversation and all that are part of it, directly or indirectly.
+/// The ids of the conversation and of all conversations whose parent is one of these.
 fn family(transaction: &Transaction<'_>, id: &str) -> rusqlite::Result<Vec<String>> {
     transaction
         .prepare_cached(
@@ -204,15 +204,15 @@ fn family(transaction: &Transaction<'_>, id: &str) -> rusqlite::Result<Vec<Strin
         .collect()
 }
 
-/// A conversation that no other one is a fork of.
+/// A conversation that is not the base of another one in `rows`.
 fn without_fork(rows: &HashMap<i64, ConversationRow>) -> Option<i64> {
     let is_base = |key| rows.values().any(|row| row.base == Some(key));
-    // This library does not write rows that are bases of each other. They are deleted in any order.
+    // This library never writes rows that are bases of each other. Such rows are deleted in any order.
     rows.keys().copied().find(|key| !is_base(*key)).or_else(|| rows.keys().next().copied())
 }
 
-/// Deletes one conversation. Its forks get copies of the facts that they share with it, and its
-/// base becomes their base for the rest.
+/// Deletes one conversation. Its forks get copies of the facts that they share with it, and its base becomes the base
+/// of the forks for the earlier facts.
 fn remove(transaction: &Transaction<'_>, key: i64) -> Result<(), SqliteFault> {
     let Some(gone) = by_key(transaction, key)? else { return Ok(()) };
     let forks: Vec<ConversationRow> = transaction

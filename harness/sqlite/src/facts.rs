@@ -1,5 +1,4 @@
-//! The table of facts: appends after an expected head, and reads through the bases of a
-//! fork.
+//! The table of facts: appends after an expected head, and reads that include the bases of a fork.
 
 use std::path::Path;
 
@@ -14,14 +13,14 @@ use harness_core::{
     journal::{Envelope, Head, Incarnation, StoredFacts, WriterId, conflict},
 };
 
-/// The columns of a conversation that concern its facts.
+/// The columns of a conversation that describe its facts.
 #[derive(Clone, Copy)]
 pub(super) struct ConversationRow {
     pub(super) key: i64,
     pub(super) facts: u64,
     pub(super) incarnation: Incarnation,
     writer: Option<WriterId>,
-    /// The conversation that stores the facts before `base_facts`.
+    /// The conversation that stores the first `base_facts` facts.
     pub(super) base: Option<i64>,
     pub(super) base_facts: u64,
 }
@@ -56,7 +55,7 @@ pub(super) fn by_key(db: &Connection, key: i64) -> rusqlite::Result<Option<Conve
     db.prepare_cached(&format!("{ROW} WHERE key = ?"))?.query_row([key], row).optional()
 }
 
-/// The conversation that stores the facts before a row's own.
+/// The base of a fork: the conversation that stores the fork's first facts.
 pub(super) fn base_of(
     db: &Connection,
     row: &ConversationRow,
@@ -67,8 +66,7 @@ pub(super) fn base_of(
 impl SqliteStore {
     pub(super) fn read(&mut self, id: &str, from: u64) -> Result<StoredFacts, Error> {
         self.reading(|transaction, path| {
-            // A fork is read from its end to its beginning, to find which conversation stores which
-            // part.
+            // A fork is read from its end to its beginning, to find out which conversation stores which part.
             let mut parts = Vec::new();
             let mut next = by_id(transaction, id)?;
             let head = next.map(|row| row.head()).unwrap_or_default();
@@ -127,7 +125,7 @@ impl SqliteStore {
     }
 }
 
-/// The writer of a fact that this conversation itself stores.
+/// The writer of a fact that this conversation stores itself.
 pub(super) fn writer_of(
     db: &Connection,
     key: i64,
@@ -140,7 +138,7 @@ pub(super) fn writer_of(
     Ok(writer.as_deref().and_then(WriterId::parse))
 }
 
-/// Adds the facts with these numbers.
+/// Appends the facts with these numbers to `facts`.
 fn read_part(
     transaction: &Transaction<'_>,
     path: &Path,

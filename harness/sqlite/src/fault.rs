@@ -1,4 +1,4 @@
-//! The errors of a file, with the file, the fault and the way out.
+//! The errors about a file: each names the file, the fault and the way out.
 
 use std::{io, path::Path, time::Duration};
 
@@ -6,8 +6,7 @@ use rusqlite::{ErrorCode, ffi};
 
 use harness_core::error::{Error, ErrorKind};
 
-/// The codes for a file that could be read, if SQLite could create, lock or repair the files beside
-/// it.
+/// The codes for a file that SQLite could read if it could create, lock or repair the files beside it.
 const NEEDS_FOLDER: [Option<i32>; 4] = [
     Some(ffi::SQLITE_READONLY_RECOVERY),
     Some(ffi::SQLITE_READONLY_CANTLOCK),
@@ -36,13 +35,13 @@ impl From<Error> for SqliteFault {
     }
 }
 
-/// An error about this file.
+/// The error with this text about this file.
 pub(super) fn of(path: &Path, words: &str) -> Error {
     Error::new(ErrorKind::Journal, format!("the journal `{}` {words}", path.display()))
 }
 
 impl SqliteFault {
-    /// The error, with the file and the way out.
+    /// The error for the program, with the file and the way out.
     pub(super) fn into_error(self, path: &Path, busy_timeout: Duration) -> Error {
         let error = match self {
             Self::Ours(error) => return error,
@@ -150,7 +149,7 @@ pub(super) fn no_thread(path: &Path, error: io::Error) -> Error {
     of(path, "cannot be opened: the operating system cannot start a thread").because(error)
 }
 
-/// The error of a row that this library did not write.
+/// The error for a row that this library has not written.
 pub(super) fn is_strange(path: &Path, conversation: &str, what: &str) -> Error {
     of(path, &format!("has a row that cannot be read: {what} of the conversation `{conversation}`"))
 }

@@ -1,4 +1,4 @@
-//! The files of an open journal, and whether their paths still lead to them.
+//! The files of an open journal, and checks that their paths still lead to them.
 
 use std::{
     ffi::OsStr,
@@ -11,35 +11,35 @@ use rusqlite::Connection;
 
 use super::fault::{self, SqliteFault};
 
-/// The files that are open in this process. Its connections to one file share the memory of
-/// `-shm`, so a new connection would take over the memory of a file that is gone.
+/// The files that are open in this process. All connections of a process to one file share the memory of `-shm`, so a
+/// new connection would also use the memory of a file that was deleted.
 static OPEN: Mutex<Vec<Weak<OpenFiles>>> = Mutex::new(Vec::new());
 
-/// The files that a connection has opened. SQLite would write into files that were deleted, where
-/// nobody else looks, and everything written would be lost with the process.
+/// The files that a connection has opened. The check is needed because SQLite would go on writing into deleted files.
+/// No other process would see these writes, and they would be lost with the process.
 pub(super) struct OpenFiles {
-    /// The path as it was given, for errors.
+    /// The path that the program gave, for errors.
     path: PathBuf,
-    /// The path on which all processes agree.
+    /// The canonical path, which is the same in all processes.
     file: PathBuf,
-    /// The file, its `-wal` and its `-shm`. SQLite creates the last two when a file is opened for
-    /// writing, and they stay until the last connection is closed.
+    /// The ids of the file, its `-wal` and its `-shm`. SQLite creates the last two when a file is opened for writing,
+    /// and keeps them until the last connection is closed.
     ids: [Option<FileId>; 3],
 }
 
-/// The device and the number of a file. No other file gets them while the file is open.
+/// The device and the inode number of a file. No other file gets both while the file is open.
 #[derive(Clone, Copy, PartialEq)]
 struct FileId(u64, u64);
 
 impl OpenFiles {
-    /// The files of this connection, which was opened just now.
+    /// The files of a connection that was opened just now.
     pub(super) fn of(db: &Connection, path: &Path) -> Result<Arc<Self>, SqliteFault> {
         let file = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let files = Arc::new(Self { path: path.to_owned(), ids: ids(&file), file });
         if cfg!(unix) && !db.is_readonly("main")? && files.ids.contains(&None) {
             return Err(fault::has_moved(path).into());
         }
-        // The connection may have opened another file before, which had this path.
+        // The connection may have opened another file that had this path before.
         #[cfg(unix)]
         {
             let mut moved = 0;
@@ -52,8 +52,7 @@ impl OpenFiles {
         Ok(files)
     }
 
-    /// Checks that no connection of this process has lost its files beside the file that is opened
-    /// now.
+    /// Checks that no connection of this process has lost its `-wal` or `-shm` for the file that is to be opened.
     pub(super) fn ensure_none_lost(path: &Path) -> Result<(), SqliteFault> {
         let Ok(file) = fs::canonicalize(path) else { return Ok(()) };
         let now = ids(&file);
@@ -74,12 +73,12 @@ impl OpenFiles {
         }
     }
 
-    /// Whether these are the files, as far as the connection has opened them.
+    /// Whether these files are those that the connection has opened. A file that it did not open is not compared.
     fn are(&self, now: [Option<FileId>; 3]) -> bool {
         self.ids.iter().zip(now).all(|(opened, now)| opened.is_none() || *opened == now)
     }
 
-    /// The path on which all processes agree.
+    /// The canonical path, which is the same in all processes.
     pub(super) fn file(&self) -> &Path {
         &self.file
     }
@@ -101,7 +100,7 @@ fn id(path: &Path) -> Option<FileId> {
     Some(FileId(file.dev(), file.ino()))
 }
 
-/// On this system, an open file cannot be deleted.
+/// On this system, an open file cannot be deleted, so no check is needed.
 #[cfg(not(unix))]
 fn id(_: &Path) -> Option<FileId> {
     None

@@ -1,4 +1,4 @@
-//! A journal in an SQLite file. The connection has its own thread.
+//! A journal in an SQLite file. The connection runs on its own thread.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(
     clippy::unwrap_used,
@@ -58,41 +58,39 @@ use harness_core::journal::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Appended facts survive any end of the process, even `kill -9`, and also a crash of the system or
-/// a power failure, unless [`SqliteBuilder::synchronous`] is changed.
+/// Appended facts survive any end of the process, even `kill -9`. They also survive a crash of the system or a power
+/// failure, unless [`SqliteBuilder::synchronous`] is changed.
 ///
-/// Several processes may have the file open at the same time, and one process several times. The
-/// file must be on a disk of this machine, because SQLite's write-ahead log does not work over a
-/// network. The file `chats.db` has two more files, `chats.db-wal` and `chats.db-shm`, which must
-/// be moved and copied with it. If one of the three is deleted, moved or replaced while the file is
-/// open, calls fail and write nothing more: drop all journals of the file, and open it again. While conversations are held, there is also the folder
-/// `chats.db-lives`.
+/// Several processes may have the file open at the same time, and one process several times. The file must be on a disk
+/// of this machine, because SQLite's write-ahead log does not work over a network. Beside `chats.db` there are two more
+/// files, `chats.db-wal` and `chats.db-shm`. Move and copy all three together. If one of them is deleted, moved or
+/// replaced while the file is open, calls fail and write nothing more: drop all journals of the file, and open it
+/// again. While conversations are held, there is also the folder `chats.db-lives`.
 ///
-/// The connection has its own thread. Calls are done in the order in which they were made. An
-/// [`append`](Journal::append) whose future is dropped before its turn is not done. When the last
-/// clone and the last [`Lease`] are dropped, the drop waits for the calls under way and closes the
-/// file.
+/// The connection runs on its own thread. Calls are executed in the order in which they were made. An
+/// [`append`](Journal::append) whose future is dropped before its turn is not executed. When the last clone and the
+/// last [`Lease`] are dropped, the drop waits for the running calls and closes the file.
 #[derive(Clone)]
 pub struct SqliteJournal {
     worker: Arc<StoreThread>,
     path: Arc<Path>,
 }
 
-/// What a commit waits for: SQLite's `synchronous` setting.
+/// What a commit waits for: SQLite's setting `synchronous`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SqliteSynchronous {
-    /// A commit waits until the disk confirms the write. Appended facts survive the end of the
-    /// process, a crash of the system, and a power failure, if the disk confirms truthfully.
+    /// A commit waits until the disk confirms the write. Appended facts survive the end of the process, a crash of the
+    /// system, and a power failure, provided that the disk reports truthfully.
     #[default]
     Full,
-    /// A commit waits until the operating system has the write. Appended facts survive any end of
-    /// the process. If the system crashes or the power fails, the last appended facts may be lost;
-    /// the facts before them remain. An append takes a small fraction of the time.
+    /// A commit waits until the operating system has the write, which takes a small fraction of the time. Appended
+    /// facts survive any end of the process. If the system crashes or the power fails, the last facts may be lost, and
+    /// the facts before them remain.
     Normal,
 }
 
-/// The options for opening a file. [`SqliteJournal::builder`] makes one.
+/// The options for opening a file: see [`SqliteJournal::builder`].
 #[derive(Clone, Debug)]
 pub struct SqliteBuilder {
     synchronous: SqliteSynchronous,
@@ -102,33 +100,31 @@ pub struct SqliteBuilder {
 }
 
 impl SqliteBuilder {
-    /// Sets what an append waits for. The default is the disk.
+    /// Sets what an append waits for. Default: [`SqliteSynchronous::Full`].
     #[must_use]
     pub fn synchronous(mut self, synchronous: SqliteSynchronous) -> Self {
         self.synchronous = synchronous;
         self
     }
 
-    /// Sets how long to wait while another connection writes. The default is 5 seconds. After that,
-    /// the call fails and nothing was done.
+    /// Sets how long to wait while another connection writes. Default: 5 seconds. After that, the call fails and has
+    /// changed nothing.
     #[must_use]
     pub fn busy_timeout(mut self, time: Duration) -> Self {
         self.busy_timeout = time;
         self
     }
 
-    /// Sets how large this connection may make the file, in bytes. Without it, only the disk limits
-    /// the size. A call that would make the file larger fails, and the file keeps its content. The
-    /// limit is rounded down to whole pages. A file that is already larger can be read, but does
-    /// not grow.
+    /// Sets the size, in bytes, to which this connection may let the file grow. Default: no limit. A call that would
+    /// exceed the limit fails, and the file keeps its content. The limit is rounded down to whole pages. A file that is
+    /// already larger can be read but does not grow.
     #[must_use]
     pub fn max_size(mut self, bytes: u64) -> Self {
         self.max_size = Some(bytes);
         self
     }
 
-    /// Opens the file only for reading: calls that would change it fail. The file is not created if
-    /// it does not exist.
+    /// Opens the file only for reading. Calls that would change it fail, and a missing file is not created.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
@@ -138,13 +134,13 @@ impl SqliteBuilder {
     /// Opens the file, and creates it if it does not exist.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Journal`](harness_core::error::ErrorKind::Journal) if the file cannot be opened,
-    /// is not a database, belongs to another application, or was made by a later version of the
-    /// library; with [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if the path is
-    /// not valid. The file is not changed then.
+    /// Fails with [`ErrorKind::Journal`](harness_core::error::ErrorKind::Journal) if the file cannot be opened, is not
+    /// a database, belongs to another application, or was made by a later version of the library. Fails with
+    /// [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if the path is not valid. A failed
+    /// call does not change the file.
     pub async fn open(self, path: impl AsRef<Path>) -> Result<SqliteJournal, Error> {
-        // With an absolute path, the journal is the same file even if the program changes its
-        // working directory, and SQLite does not interpret a path such as `:memory:`.
+        // With an absolute path, the journal stays at the same file if the program changes its working directory, and
+        // SQLite does not interpret a path such as `:memory:`.
         let path = path.as_ref();
         let path = std::path::absolute(path).map_err(|err| fault::no_path(path, err))?;
         let (worker, opened) =
@@ -159,12 +155,12 @@ impl SqliteJournal {
     /// Opens a file with the default options, and creates it if it does not exist.
     ///
     /// # Errors
-    /// Fails as [`SqliteBuilder::open`] does.
+    /// Fails for the same reasons as [`SqliteBuilder::open`].
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::builder().open(path).await
     }
 
-    /// Begins a builder for other options.
+    /// Starts a builder for other options.
     ///
     /// ```
     /// use harness::journal::{SqliteJournal, SqliteSynchronous};
@@ -190,12 +186,12 @@ impl SqliteJournal {
         }
     }
 
-    /// The path of the file, as an absolute path.
+    /// The absolute path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Lets the thread do the work, and waits for the result.
+    /// Runs the work on the thread, and waits for the result.
     async fn ask<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut SqliteStore) -> Result<T, Error> + Send + 'static,
@@ -204,7 +200,7 @@ impl SqliteJournal {
     }
 }
 
-/// A lease that the thread has granted. If nobody takes it, it is released.
+/// A lease that the thread has granted. Dropping it releases the lease, also if the caller no longer waits for it.
 struct GrantedLease {
     conversation: String,
     jobs: mpsc::Sender<StoreJob>,
@@ -213,7 +209,7 @@ struct GrantedLease {
 impl Drop for GrantedLease {
     fn drop(&mut self) {
         let conversation = std::mem::take(&mut self.conversation);
-        // If the thread has ended, its holds have ended with it.
+        // If the thread has ended, its leases have ended too.
         drop(self.jobs.send(Box::new(move |store| store.release(conversation))));
     }
 }
@@ -253,7 +249,7 @@ impl Journal for SqliteJournal {
                     Ok(GrantedLease { conversation, jobs })
                 })
                 .await?;
-            // The order matters: the thread ends when nobody can send it work any more.
+            // The order of the two values matters: the thread ends only after all senders are dropped.
             Ok(Lease::new((granted, Arc::clone(&self.worker))))
         })
     }

@@ -1,4 +1,4 @@
-//! Opens a file: checks what it is before anything is changed, and creates the schema on first use.
+//! Opens a file: checks the file before changing anything, and creates the schema on first use.
 
 use std::{
     fs,
@@ -18,14 +18,14 @@ use super::{
 };
 use harness_core::error::Error;
 
-/// Marks the files of this library in their header: `hrns`.
+/// The application id in the header of this library's files: `hrns`.
 const APPLICATION: i64 = 0x6872_6e73;
 
-/// The version of the schema. Versions 1 and 2 existed only while the library was developed.
+/// The version of the schema. Versions 1 and 2 existed only during the development of the library.
 const VERSION: i64 = 3;
 
-/// `key` stands for a conversation instead of its name, because it is shorter. The facts of a fork
-/// before `base_facts` are stored in `base`. `incarnation`, `facts` and `writer` are the head.
+/// In other tables, `key` identifies a conversation instead of its id, because it is shorter. The first `base_facts`
+/// facts of a fork are stored in `base`. `incarnation`, `facts` and `writer` are the head.
 const SCHEMA: &str = "
     CREATE TABLE conversations (
         key INTEGER PRIMARY KEY,
@@ -62,7 +62,7 @@ const SCHEMA: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// The state of a file.
+/// Whether a file is new or was made by this library.
 enum FileState {
     New,
     Ours,
@@ -74,7 +74,7 @@ impl SqliteStore {
         if path.is_dir() {
             return Err(fault::is_folder(&path));
         }
-        // SQLite counts milliseconds in 31 bits.
+        // SQLite stores the time as milliseconds in 31 bits.
         let longest = Duration::from_millis(i32::MAX.unsigned_abs().into());
         let busy_timeout = settings.busy_timeout.min(longest);
         let opened = OpenFiles::ensure_none_lost(&path)
@@ -103,7 +103,7 @@ fn connect(
     let mut db = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     db.busy_timeout(busy_timeout)?;
     db.set_prepared_statement_cache_capacity(64);
-    // Damage is detected when it is read, and functions named in a damaged schema are not run.
+    // Damage is detected when it is read, and functions that a damaged schema names are not run.
     db.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;")?;
     let is = look(&db, path)?;
     if !db.is_readonly("main")? {
@@ -115,15 +115,15 @@ fn connect(
     if let Some(bytes) = settings.max_size {
         let page: i64 = db.pragma_query_value(None, "page_size", |row| row.get(0))?;
         let pages = bytes / page.max(1).unsigned_abs();
-        // The range that SQLite accepts. It would take 0 for a query.
+        // The range that SQLite accepts. It would read 0 as a query for the current value.
         let pages = pages.clamp(1, 4_294_967_294);
         db.pragma_update_and_check(None, "max_page_count", pages.cast_signed(), |_| Ok(()))?;
     }
     Ok(db)
 }
 
-/// Creates the file so that only its owner may read it, unless it exists. SQLite gives the files
-/// beside it the same mode. If this fails, SQLite says why.
+/// Creates the file so that only its owner can read it, unless the file exists. SQLite gives the files beside it the
+/// same mode. A failure is ignored here, because SQLite then reports the reason.
 #[cfg(unix)]
 fn make_private(path: &Path) {
     use std::os::unix::fs::OpenOptionsExt as _;
@@ -132,9 +132,9 @@ fn make_private(path: &Path) {
     drop(options.write(true).create_new(true).mode(0o600).open(path));
 }
 
-/// Checks what the file is, and changes nothing.
+/// Checks what the file is, without changing it.
 fn look(db: &Connection, path: &Path) -> Result<FileState, SqliteFault> {
-    // It is one statement because another process may be creating the tables.
+    // All values are read in one statement, because another process may be creating the tables.
     let what = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) \
                 FROM pragma_application_id, pragma_user_version";
     let (application, version, tables): (i64, i64, i64) =
@@ -152,13 +152,12 @@ fn look(db: &Connection, path: &Path) -> Result<FileState, SqliteFault> {
     }
 }
 
-/// Turns on the write-ahead log, so that others can read during a write. The file remembers the
-/// setting.
+/// Turns on the write-ahead log, so that others can read during a write. The setting is stored in the file.
 fn keep_a_log(db: &Connection, busy_timeout: Duration) -> Result<(), SqliteFault> {
     let begun = Instant::now();
     loop {
         match db.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())) {
-            // If another process does the same, SQLite reports that at once, without waiting.
+            // If another process does the same, SQLite fails at once instead of waiting.
             Err(err)
                 if err.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
                     && begun.elapsed() < busy_timeout =>
@@ -176,7 +175,7 @@ fn make(db: &mut Connection, path: &Path) -> Result<(), SqliteFault> {
         return Ok(());
     }
     let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Another process may have created it meanwhile.
+    // Another process may have created the schema meanwhile.
     if let FileState::New = look(&transaction, path)? {
         transaction.execute_batch(SCHEMA)?;
         transaction.execute_batch(spills::TABLES)?;

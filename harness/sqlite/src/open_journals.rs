@@ -1,10 +1,8 @@
-//! Shows which journals are open: each has a file that is locked as long as the journal is open.
-//! The operating system releases the lock when the process ends in any way. A file that can be
-//! locked therefore belongs to a journal that is gone.
+//! Shows which journals are open. Each open journal has a file that it keeps locked. The operating system releases the
+//! lock when the process ends in any way, so a file that can be locked belongs to a journal that is gone.
 //!
-//! Files are created, and those of journals that are gone are removed, only inside a write
-//! transaction. So nobody takes a file for dead that was created and is not locked yet. A name is
-//! never used twice.
+//! Files are created, and files of journals that are gone are removed, only inside a write transaction. So no process
+//! mistakes a new file that is not locked yet for that of a journal that is gone. A name is never used twice.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
@@ -14,10 +12,10 @@ use std::{
 
 use harness_core::journal::WriterId;
 
-/// How often to try again if somebody else removes the folder at the same time.
+/// How often to try again if another process removes the folder at the same time.
 const TRIES: usize = 100;
 
-/// The folder of these files, and the own file, once it exists.
+/// The folder of these files, and the journal's own file once it exists.
 pub(super) struct OpenJournals {
     database: PathBuf,
     folder: PathBuf,
@@ -35,7 +33,7 @@ impl OpenJournals {
         &self.folder
     }
 
-    /// The own life. It begins with the first call, inside a write transaction.
+    /// The name of the journal's own file. The first call creates the file, inside a write transaction.
     pub(super) fn own(&mut self) -> io::Result<&str> {
         let begun = match self.own.take() {
             Some(own) => own,
@@ -67,19 +65,19 @@ impl OpenJournals {
         Err(io::ErrorKind::NotFound.into())
     }
 
-    /// Lets those into the folder who may use the database, and nobody else.
+    /// Gives the users who may use the database, and no others, access to the folder.
     #[cfg(unix)]
     fn share(&self, folder: &mut DirBuilder, file: &mut OpenOptions) {
         use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 
         let mode = fs::metadata(&self.database).map_or(0o600, |it| it.permissions().mode()) & 0o666;
         file.mode(mode);
-        // Whoever may read it may also go into its folder.
+        // A user who may read the folder may also enter it.
         folder.mode(mode | (mode & 0o444) >> 2);
     }
 
-    /// Removes the files of journals that are gone. What cannot be removed is left for the next
-    /// one.
+    /// Removes the files of journals that are gone. A file that cannot be removed stays, and the next journal tries
+    /// again.
     fn sweep(&self, own: &str) {
         let Ok(files) = fs::read_dir(&self.folder) else { return };
         for file in files.flatten() {
@@ -93,7 +91,7 @@ impl OpenJournals {
         }
     }
 
-    /// Whether another journal is gone. A name that is not valid belongs to nobody.
+    /// Whether another journal is gone. An invalid name belongs to no journal, so the result is `true`.
     pub(super) fn is_dead(&self, life: &str) -> io::Result<bool> {
         if WriterId::parse(life).is_none() {
             return Ok(true);
@@ -112,7 +110,7 @@ impl OpenJournals {
 
     /// Removes the file of a journal that is gone.
     pub(super) fn remove(&self, life: &str) {
-        // Without its file, it still counts as gone.
+        // A failure does no harm: the file can still be locked, so the journal still counts as gone.
         drop(fs::remove_file(self.folder.join(life)));
     }
 }
@@ -122,7 +120,7 @@ impl Drop for OpenJournals {
         let Some((life, file)) = self.own.take() else { return };
         self.remove(&life);
         drop(file);
-        // This succeeds only if no other file is left.
+        // This succeeds only if the folder has no other file.
         drop(fs::remove_dir(&self.folder));
     }
 }

@@ -1,4 +1,4 @@
-//! Large results: chunks of a body, which a conversation and its forks find by a name.
+//! Large results: the chunks of a body, which a conversation and its forks find by a name.
 
 use rusqlite::{OptionalExtension as _, Transaction};
 
@@ -8,7 +8,7 @@ use harness_core::{
     journal::{Incarnation, unknown},
 };
 
-/// The tables of large results. A body is deleted with the last conversation that has it.
+/// The tables of large results. A body is deleted with the last conversation that refers to it.
 pub(super) const TABLES: &str = "
     CREATE TABLE spills (
         conversation INTEGER NOT NULL,
@@ -34,8 +34,8 @@ impl SqliteStore {
         chunk: u64,
         bytes: &[u8],
     ) -> Result<(), Error> {
-        // Both are in the same log, so the commit of the fact that names the chunk makes the chunk
-        // durable, too.
+        // Chunk and fact are in the same log, so the commit of the fact that names the chunk also makes the chunk
+        // durable.
         self.noting(|transaction, _, _| {
             let row = by_id(transaction, id)?.filter(|row| row.incarnation == incarnation);
             let Some(row) = row else { return Err(unknown(id).into()) };
@@ -91,7 +91,7 @@ impl SqliteStore {
     }
 }
 
-/// Gives a fork all large results of its base.
+/// Lets a fork refer to all large results of its base.
 pub(super) fn share(transaction: &Transaction<'_>, from: i64, to: i64) -> rusqlite::Result<()> {
     transaction
         .prepare_cached(
@@ -102,8 +102,8 @@ pub(super) fn share(transaction: &Transaction<'_>, from: i64, to: i64) -> rusqli
     Ok(())
 }
 
-/// Deletes the large results of a conversation, or the one of this name. Bodies that a fork also
-/// has are kept.
+/// Deletes the large results of a conversation, or only the one with this name. Bodies to which a fork also refers are
+/// kept.
 pub(super) fn remove(
     transaction: &Transaction<'_>,
     conversation: i64,

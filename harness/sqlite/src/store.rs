@@ -1,4 +1,4 @@
-//! The connection in its thread: transactions, and the holds.
+//! The connection on its thread: transactions, and leases.
 
 use std::{
     collections::HashSet,
@@ -22,24 +22,23 @@ use harness_core::{error::Error, journal::busy};
 /// One connection to a file.
 pub(super) struct SqliteStore {
     db: Connection,
-    /// The path as it was given, for errors.
+    /// The path that the program gave, for errors.
     path: PathBuf,
-    /// It is dropped after the connection is closed.
+    /// Dropped after the connection was closed.
     files: Arc<OpenFiles>,
     busy_timeout: Duration,
     /// What an append waits for.
     synchronous: SqliteSynchronous,
-    /// What a transaction waits for at present, if that is known.
+    /// The current setting for transactions, if it is known.
     waits_for: Option<SqliteSynchronous>,
     holds: LeaseTable,
 }
 
-/// The conversations that are held here, and who is alive elsewhere.
+/// The conversations that this connection holds, and the files that show which other journals are open.
 pub(super) struct LeaseTable {
     lives: OpenJournals,
     here: HashSet<String>,
-    /// Conversations that were released and still have a row, because the file could not be
-    /// written.
+    /// Released conversations that still have a row, because the file could not be written.
     left: HashSet<String>,
 }
 
@@ -70,8 +69,8 @@ impl SqliteStore {
         })
     }
 
-    /// Writes without waiting for the disk. It is used for holds, which end with the system anyway,
-    /// and for data that a later write makes durable.
+    /// Writes without waiting for the disk. Used for leases, which a crash of the system ends anyway, and for data that
+    /// a later write makes durable.
     pub(super) fn noting<T>(
         &mut self,
         work: impl FnOnce(&Transaction<'_>, &Path, &mut LeaseTable) -> Result<T, SqliteFault>,
@@ -80,7 +79,7 @@ impl SqliteStore {
         self.transaction(TransactionBehavior::Immediate, work)
     }
 
-    /// Writes everything or nothing, while nobody else writes.
+    /// Writes everything or nothing. No other connection can write meanwhile.
     pub(super) fn writing<T>(
         &mut self,
         work: impl FnOnce(&Transaction<'_>, &Path, &mut LeaseTable) -> Result<T, SqliteFault>,
@@ -89,7 +88,7 @@ impl SqliteStore {
         self.transaction(TransactionBehavior::Immediate, work)
     }
 
-    /// Sets what the next transactions wait for. If that fails, nothing is written.
+    /// Sets what the next transactions wait for. If this fails, the transaction must not start.
     fn wait_for(&mut self, wanted: SqliteSynchronous) -> Result<(), Error> {
         if self.waits_for == Some(wanted) {
             return Ok(());
@@ -114,19 +113,20 @@ impl SqliteStore {
         let done = (|| {
             files.ensure_there()?;
             let transaction = db.transaction_with_behavior(behavior)?;
-            // A transaction that is not committed is rolled back when it is dropped.
+            // A transaction that is dropped without a commit is rolled back.
             let done = work(&transaction, path, holds)?;
-            // A commit may also copy the log into the file, and another log may belong to it by now.
+            // A commit may also copy the log into the file, so the check comes before it: the log may no longer belong
+            // to this file.
             files.ensure_there()?;
             transaction.commit()?;
-            // What was committed is in the files that others read.
+            // Checked again, so that the committed data is certainly in the files that others read.
             files.ensure_there()?;
             Ok(done)
         })();
         done.map_err(|fault: SqliteFault| fault.into_error(path, *busy_timeout))
     }
 
-    /// Holds a conversation for this connection.
+    /// Takes the lease of a conversation for this connection.
     pub(super) fn hold(&mut self, conversation: &str) -> Result<(), Error> {
         let dead = self.noting(|transaction, _, holds| {
             holds.settle(transaction)?;
@@ -142,8 +142,8 @@ impl SqliteStore {
         Ok(())
     }
 
-    /// Releases a conversation. If the file cannot be written now, this is done with the next hold.
-    /// Until then, others see the conversation as held.
+    /// Releases a conversation. If the file cannot be written now, the row is deleted at the next `hold`, and until
+    /// then other connections see the conversation as held.
     pub(super) fn release(&mut self, conversation: String) {
         self.holds.here.remove(&conversation);
         self.holds.left.insert(conversation);
@@ -153,7 +153,7 @@ impl SqliteStore {
         }
     }
 
-    /// Removes what was committed from the list of holds to write.
+    /// Called after a commit that deleted the rows of released conversations, and those of the journals `dead`.
     pub(super) fn settled(&mut self, dead: impl IntoIterator<Item = String>) {
         self.holds.settled(dead);
     }
@@ -161,8 +161,8 @@ impl SqliteStore {
 
 impl Drop for SqliteStore {
     fn drop(&mut self) {
-        // The last connection copies its log into the file, and deletes the log. A log that was
-        // deleted before does not belong to the file any more.
+        // The last connection copies the log into the file and deletes it. A log that was deleted or replaced before no
+        // longer belongs to the file, so the copy is turned off.
         if self.files.ensure_there().is_err() {
             let keep = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
             drop(self.db.set_db_config(keep, true));
@@ -171,7 +171,7 @@ impl Drop for SqliteStore {
 }
 
 impl LeaseTable {
-    /// Deletes the rows of released conversations. They leave the list after the commit.
+    /// Deletes the rows of released conversations. They are removed from the list after the commit.
     pub(super) fn settle(&self, transaction: &Transaction<'_>) -> Result<(), SqliteFault> {
         for conversation in &self.left {
             transaction
@@ -181,15 +181,15 @@ impl LeaseTable {
         Ok(())
     }
 
-    /// Updates the list after the commit: released conversations have no row any more, and the
-    /// files of journals that are gone are not needed.
+    /// Called after the commit: clears the list of released conversations, and removes the files of journals that are
+    /// gone.
     fn settled(&mut self, dead: impl IntoIterator<Item = String>) {
         self.left.clear();
         dead.into_iter().for_each(|life| self.lives.remove(&life));
     }
 
-    /// Checks that no journal that is open holds a conversation. The rows of a journal that is gone
-    /// are deleted, and its life is returned.
+    /// Checks that no open journal holds a conversation. Deletes the rows of a journal that is gone, and returns the
+    /// name of its file.
     pub(super) fn check_free(
         &self,
         transaction: &Transaction<'_>,

@@ -1,4 +1,4 @@
-//! The thread of the connection. It does one job after the other, and ends with its owner.
+//! The thread of the connection. It runs one job after the other, and ends when its owner is dropped.
 
 use std::{
     path::PathBuf,
@@ -11,18 +11,18 @@ use tokio::sync::oneshot;
 use super::{fault, store::SqliteStore};
 use harness_core::error::Error;
 
-/// Work to be done with the store.
+/// A job for the store.
 pub(super) type StoreJob = Box<dyn FnOnce(&mut SqliteStore) + Send>;
 
 /// The thread, and the channel to it. Dropping this value waits until all jobs are done.
 pub(super) struct StoreThread {
-    /// `None` only while the value is dropped.
+    /// `None` only while this value is dropped.
     jobs: Option<mpsc::Sender<StoreJob>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl StoreThread {
-    /// Starts the thread, which first opens the store and reports the result.
+    /// Starts the thread, which first opens the store and reports the result of that.
     pub(super) fn start(
         path: PathBuf,
         open: impl FnOnce(PathBuf) -> Result<SqliteStore, Error> + Send + 'static,
@@ -46,8 +46,8 @@ impl StoreThread {
         Ok((Self { jobs: Some(jobs), thread: Some(thread) }, opening))
     }
 
-    /// Sends work to the thread and waits for the result. `None` if the thread has ended. If nobody
-    /// waits for the result when the turn of the work comes, it is not begun.
+    /// Sends a job to the thread and waits for the result. `None` if the thread has ended. The job is skipped if the
+    /// caller no longer waits when its turn comes.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut SqliteStore) -> Result<T, Error> + Send + 'static,
@@ -62,10 +62,10 @@ impl StoreThread {
         answer.await.ok()
     }
 
-    /// A sender to the thread. The thread does not end while a sender exists, so only a value that
-    /// is dropped before this one may keep it.
+    /// A sender to the thread. The thread cannot end while a sender exists, so a value that holds one must be dropped
+    /// before this value.
     pub(super) fn jobs(&self) -> mpsc::Sender<StoreJob> {
-        // If the thread's channel is gone, the sender leads nowhere.
+        // Without a channel, the sender gets no receiver, and its jobs are dropped.
         self.jobs.clone().unwrap_or_else(|| mpsc::channel().0)
     }
 }
@@ -74,7 +74,7 @@ impl Drop for StoreThread {
     fn drop(&mut self) {
         drop(self.jobs.take());
         if let Some(thread) = self.thread.take() {
-            // The thread has ended, with a panic or without.
+            // The thread has ended, possibly with a panic.
             drop(thread.join());
         }
     }

@@ -1,16 +1,15 @@
-//! The approver at a terminal: it waits for its turn and asks there.
+//! The approver at a terminal: it waits until the terminal is free, and requests the approval there.
 
 use std::{future::Future, io, path::PathBuf, pin::Pin};
 
 use super::{pages::ask, standing::talk_at};
 use harness_core::policy::{Approval, ApprovalRequest, Approver};
 
-/// Asks the person at the terminal of this program whether a call may run. Feature `terminal`, on Unix
-/// only.
+/// Lets the person at the terminal of this program decide whether a call may run. Feature `terminal`, on Unix only.
 ///
-/// It shows the whole question: the agents through which it came, the tool, each argument of the model by its name
-/// with its decoded value (in bold letters), the defaults of the tool on one line, who asks and why, the declared
-/// side effects, the folder, the preview, and the scopes of *always*:
+/// It shows the whole approval request: the agents through which the call came, the tool, each argument of the model
+/// with its name and its decoded value (in bold letters), the defaults of the tool on one line, the source and reason
+/// of the request, the declared side effects, the folder, the preview, and the scopes of *always*:
 ///
 /// ```text
 /// May this call run? (5c0d6b1f)
@@ -22,27 +21,27 @@ use harness_core::policy::{Approval, ApprovalRequest, Approver};
 /// bash 5c0d6b1f: run it? [y]es, [n]o, [a]lways this, [s]how again:
 /// ```
 ///
-/// - **What is shown is what runs.** Everything in a value that is not plainly visible is escaped: control,
-///   invisible and bidirectional characters, letters that are written from right to left, unusual spaces, letters
-///   of another script inside a word, long runs of spaces. Values stand behind a bar, so no value can look like a
-///   part of the question. It stands on an empty screen: text before is scrolled away, and the colours and modes that it
-///   has set, also those of the keyboard, are reset.
-/// - **Nothing is hidden off the screen.** A question that does not fit is shown page by page, and *yes* is
-///   accepted only at the last page. The prompt says how many pages were skipped. If the terminal changes its size,
-///   the question is shown anew.
-/// - **One question at a time** is shown on a terminal, whoever asks: several chats, agents inside agents, several
-///   approvers, also under other names of the same device, and several processes, of which those that wait show nothing.
-///   The questions of one process come in the order in which they were asked. Processes wait for each other by a lock
-///   (`flock`) of the device, which the system frees when a process ends; where the system locks no devices, only the
-///   questions of one process wait. A process that is stopped (Ctrl-Z) while it asks keeps the lock; on Linux, those that
-///   wait for it name it on the standard error.
-/// - **An answer counts for the question that is shown.** The prompt for a *yes* appears one second after the rest of the
-///   question. Keys that were pressed before are dropped, and the question says so and is shown again. If a question
-///   is withdrawn, the screen says so, and the person presses Enter before the next one is shown, so a key that was
-///   meant for the first does not answer the second.
-/// - **Only what is still on the screen is answered.** If anything else was written to the terminal since the page was
-///   shown, by this program or another one, any answer but *no* shows the page again. Linux tells of such writes; on
-///   other systems the prompt still names the tool and a hash of the call.
+/// - **What is shown is what runs.** Everything in a value that is not plainly visible is escaped: control, invisible
+///   and bidirectional characters, letters of right-to-left scripts, unusual spaces, letters of another script inside a
+///   word, long runs of spaces. Values stand behind a bar, so no value can look like a part of the request. The request
+///   stands on an empty screen: earlier text is scrolled away, and colours and modes that it has set, including those
+///   of the keyboard, are reset.
+/// - **Nothing is hidden off the screen.** A request that does not fit is shown page by page, and *yes* is accepted
+///   only at the last page. The prompt says how many pages were skipped. If the size of the terminal changes, the
+///   request is shown again.
+/// - **A terminal shows one request at a time**, from any source: several chats, agents inside agents, several
+///   approvers, also with other names of the same device, and several processes. Waiting requests show nothing. Within
+///   one process, requests are shown in the order in which they came. Processes wait for each other with a lock
+///   (`flock`) on the device, which the system releases when a process ends. Where the system cannot lock devices, only
+///   the requests of one process wait for each other. A process that is stopped (Ctrl-Z) while it shows a request keeps
+///   the lock. On Linux, the waiting processes name it on standard error.
+/// - **An answer counts for the request that is shown.** The prompt for a *yes* appears one second after the rest of
+///   the request. Keys that were pressed before are dropped, and the request is shown again with a note. If a request
+///   is withdrawn, the screen says so, and the person presses Enter before the next request is shown. So a key for the
+///   withdrawn request does not answer the next one.
+/// - **An answer counts only for what is still on the screen.** If this or another program has written to the terminal
+///   since the page was shown, any answer but *no* shows the page again. Linux reports such writes. On other systems,
+///   the prompt still names the tool and a hash of the call.
 ///
 /// | typed | means |
 /// |---|---|
@@ -54,13 +53,13 @@ use harness_core::policy::{Approval, ApprovalRequest, Approver};
 /// | Enter | the next page; on the last one, that page again |
 /// | `e` | the last page |
 ///
-/// It uses the terminal itself, not standard input and output, so it also works when these are redirected. Without
-/// a terminal the answer is no. A thread waits for the keys. When the question is withdrawn, nothing is written or
-/// read from that moment on, and the thread ends within 50 ms.
+/// The terminal itself is used, not standard input and output, so this also works when these are redirected. Without a
+/// terminal, the answer is no. A thread waits for keys. From the moment at which the request is withdrawn, nothing is
+/// written or read, and the thread ends within 50 ms.
 ///
-/// A program that shares the terminal should neither read keys nor write to it from the
-/// `Event::ToolCall` of a tool that asks until the call goes on: as long as it writes, no
-/// answer counts. Write text that comes from a model or a tool with [`visible`](super::visible()).
+/// A program that shares the terminal should neither read keys nor write to the terminal between the `Event::ToolCall`
+/// of a tool that needs approval and the continuation of that call: while the program writes, no answer counts. Write
+/// text from a model or a tool with [`visible`](super::visible()).
 ///
 /// ```no_run
 /// use harness::{Agent, AnthropicProvider, policy::TerminalApprover, toolbox::bash, tools};
@@ -83,7 +82,7 @@ impl Default for TerminalApprover {
 }
 
 impl TerminalApprover {
-    /// Asks at another terminal, given by its device.
+    /// Creates an approver for another terminal, given by its device.
     pub fn on(device: impl Into<PathBuf>) -> Self {
         Self { device: device.into() }
     }

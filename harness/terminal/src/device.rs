@@ -1,5 +1,5 @@
-//! The terminal itself: which device it is, the lock by which the processes at it ask one after the other, and
-//! whether anybody else has written to it.
+//! A terminal: which device it is, the lock by which processes use it one after the other, and whether another program
+//! has written to it.
 
 use std::{
     ffi::OsStr,
@@ -21,24 +21,24 @@ use rustix::{
     termios::{Action, isatty, tcflow, tcgetpgrp, ttyname},
 };
 
-/// The name by which each process opens the terminal that controls it.
+/// The name by which each process can open its controlling terminal.
 const ALIAS: &str = "/dev/tty";
 
-/// Identifies a terminal, whatever name it was opened by.
+/// Identifies a terminal, by whatever name it was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum TerminalId {
-    /// The terminal that controls this process: `/dev/tty` is another name of it.
+    /// The controlling terminal of this process, which can also be opened as `/dev/tty`.
     Controlling,
-    /// Another terminal, by the number of its device.
+    /// Another terminal, identified by its device number.
     Device(u64),
 }
 
-/// An open terminal. Reading and writing never block.
+/// An open terminal. Reads and writes never block.
 #[derive(Debug)]
 pub(super) struct OpenTerminal {
     pub(super) file: File,
     pub(super) identity: TerminalId,
-    /// Made with the lock: a system has few of them, and many questions may wait.
+    /// Created only when the lock is taken, because a system has few watches and many requests may wait.
     watch: OnceLock<Option<WriteWatch>>,
 }
 
@@ -52,7 +52,7 @@ impl OpenTerminal {
             true => TerminalId::Controlling,
             false => TerminalId::Device(named.metadata()?.rdev()),
         };
-        // The alias is one file for all terminals of the machine, so a lock of it would be one for all of them.
+        // The alias is one file for all terminals of the machine, so locking it would lock all of them.
         let file = match is_alias(&named) {
             true => controlling_terminal().unwrap_or(named),
             false => named,
@@ -60,18 +60,19 @@ impl OpenTerminal {
         Ok(Self { file, identity, watch: OnceLock::new() })
     }
 
-    /// Takes the terminal for this process. Returns `false` as long as another process asks there. The system frees
-    /// it when the process ends, however it ends.
+    /// Takes the terminal for this process. Returns `false` while another process holds it. The system releases the
+    /// lock when the process ends in any way.
     pub(super) fn lock(&self) -> io::Result<bool> {
         let front = tcgetpgrp(&self.file);
         if self.identity == TerminalId::Controlling && front.is_ok_and(|front| front != getpgrp()) {
-            // This stops a process in the background until it is in front, before it holds the lock: the process in
-            // front would wait for it. It fails if the process cannot be stopped.
+            // This call stops a background process until it is in the foreground. It happens before the lock is taken,
+            // because otherwise the foreground process would wait for the stopped one. It fails if the process cannot
+            // be stopped.
             tcflow(&self.file, Action::OOn)?;
         }
         match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(false),
-            // There are systems that lock no devices. There, only the questions of one process wait for each other.
+            // Some systems cannot lock devices. There, only the requests of one process wait for each other.
             Ok(()) | Err(_) => {
                 self.watch.get_or_init(|| WriteWatch::of(&self.file, self.identity));
                 Ok(true)
@@ -83,20 +84,20 @@ impl OpenTerminal {
         let _ = flock(&self.file, FlockOperation::Unlock);
     }
 
-    /// Whether anything was written to the terminal since this was asked before, by whatever process. Always `false`
-    /// where the system does not tell.
+    /// Whether any process has written to the terminal since the last call of this function. Always `false` on systems
+    /// that do not report writes.
     pub(super) fn was_written(&self) -> bool {
         self.watch.get().and_then(Option::as_ref).is_some_and(WriteWatch::has_seen)
     }
 }
 
 fn open(device: &Path) -> io::Result<File> {
-    // It must not become the terminal that controls this process.
+    // Opening must not make this terminal the controlling terminal of the process.
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     OpenOptions::new().read(true).write(true).custom_flags(flags.bits().cast_signed()).open(device)
 }
 
-/// Whether this terminal controls this process.
+/// Whether this terminal is the controlling terminal of this process.
 fn controls(terminal: &File) -> bool {
     !matches!(tcgetpgrp(terminal), Err(Errno::NOTTY))
 }
@@ -106,7 +107,7 @@ fn is_alias(terminal: &File) -> bool {
     terminal.metadata().map(number).ok() == fs::metadata(ALIAS).map(number).ok()
 }
 
-/// The terminal that controls this process, opened by a name of its own.
+/// Opens the controlling terminal of this process by its own name, instead of the alias.
 fn controlling_terminal() -> Option<File> {
     let streams = [name_of(io::stdin()), name_of(io::stdout()), name_of(io::stderr())];
     let names = streams.into_iter().flatten().chain(name_in_proc());
@@ -118,10 +119,10 @@ fn name_of(stream: impl AsFd) -> Option<PathBuf> {
     Some(OsStr::from_bytes(name.as_bytes()).into())
 }
 
-/// The name as Linux tells it, for a process whose streams all lead elsewhere.
+/// The name of the controlling terminal according to Linux, for a process whose standard streams are all redirected.
 fn name_in_proc() -> Option<PathBuf> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The name of the program, in parentheses, may have spaces.
+    // The name of the program, in parentheses, may contain spaces.
     let (_, stat) = stat.rsplit_once(')')?;
     let number: u64 = stat.split_ascii_whitespace().nth(4)?.parse().ok()?;
     let minor = (number & 0xff) | ((number >> 12) & 0xf_ff00);
@@ -132,7 +133,7 @@ fn name_in_proc() -> Option<PathBuf> {
     }
 }
 
-/// Learns from the system that a terminal was written to.
+/// Reports whether a terminal was written to.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
 struct WriteWatch(File);
@@ -148,7 +149,7 @@ impl WriteWatch {
         let opened = format!("/proc/self/fd/{}", terminal.as_raw_fd());
         add_watch(&watch, opened, WatchFlags::MODIFY).ok()?;
         if identity == TerminalId::Controlling {
-            // What is written by the alias is reported for the alias, for all terminals alike.
+            // Writes through the alias are reported for the alias only, and for all terminals alike.
             let _ = add_watch(&watch, ALIAS, WatchFlags::MODIFY);
         }
         Some(Self(watch.into()))

@@ -1,4 +1,4 @@
-//! One field of a form: what a person is shown of it, and how a typed line is read.
+//! One field of a form: how it is shown, and how a typed line is parsed.
 
 use harness_schema::SchemaChecker;
 use serde_json::{Map, Number, Value};
@@ -8,36 +8,36 @@ use super::{
     sheet::{RowSheet, RowStyle},
 };
 
-/// The typed text that stands for an empty text.
+/// The input that means an empty text.
 const EMPTY: &str = "\"\"";
 
-/// The typed text that stands for an empty list.
+/// The input that means an empty list.
 const NONE: &str = "-";
 
-/// The longest line, in bytes, that a terminal passes on. A longer one may have been cut.
+/// The maximum length of a line, in bytes, that a terminal passes on. A line of this length may have been cut.
 const LINE: usize = 4095;
 
-/// The fault of a line that may be a mistyped command.
+/// The error for a line that may be a mistyped command.
 const SLASH: &str = "a line that begins with a slash is a command: /back, /decline or /cancel; type // for a text that begins with a slash";
 
-/// The warning for a field that seems to ask for a secret.
+/// The warning for a field that seems to request a secret.
 pub(super) const SECRET: &str = "Warning: this seems to ask for a secret. A form must not. What you type stands on the \
                                  screen, and the requester gets it.";
 
-/// A field of a form.
+/// A field of a form, and the value that was entered.
 #[derive(Clone, Debug)]
 pub(super) struct FormField {
     name: String,
     is_required: bool,
     schema: Value,
     kind: FieldKind,
-    /// The value that the person has given.
+    /// The entered value; `None` if none was entered or the field was left out.
     given: Option<Value>,
-    /// The positions of the choices that were typed: two choices may have the same value.
+    /// The positions of the entered choices. They are needed because two choices may have the same value.
     places: Vec<usize>,
 }
 
-/// The kind of value that is typed into a field.
+/// The kind of value that a field takes.
 #[derive(Clone, Debug)]
 enum FieldKind {
     Text,
@@ -45,7 +45,7 @@ enum FieldKind {
     Truth,
     One(Vec<FieldChoice>),
     Several(Vec<FieldChoice>),
-    /// Anything else is typed as JSON.
+    /// Any other value, which is entered as JSON.
     Json,
 }
 
@@ -87,7 +87,7 @@ impl FieldKind {
     }
 }
 
-/// The values that a schema lists, with their titles.
+/// The choices that a schema lists, with their titles; `None` if it lists none.
 fn choices(schema: &Value) -> Option<Vec<FieldChoice>> {
     if let Some(values) = schema["enum"].as_array() {
         let title = |at: usize| schema["enumNames"].get(at).and_then(Value::as_str);
@@ -106,17 +106,18 @@ fn choices(schema: &Value) -> Option<Vec<FieldChoice>> {
 }
 
 impl FormField {
-    /// A member of the schema that is a text.
+    /// A text member of the schema.
     fn word(&self, member: &str) -> Option<&str> {
         self.schema.get(member)?.as_str()
     }
 
-    /// The default in the schema, if it fits the schema.
+    /// The default value, if the schema has one that is valid.
     fn default(&self) -> Option<&Value> {
         self.schema.get("default").filter(|value| self.faults(value).is_empty())
     }
 
-    /// Shows what the requester says about the field, on rows with a bar, and what to type, on a row without one.
+    /// Adds the requester's description of the field, on rows with a bar, and then what to type, on a row without a
+    /// bar.
     pub(super) fn tell(&self, sheet: &mut RowSheet) {
         sheet.line("field", &self.name);
         if let Some(title) = self.word("title") {
@@ -145,7 +146,7 @@ impl FormField {
         }
     }
 
-    /// What pressing Enter alone does.
+    /// What Enter without a text does.
     pub(super) fn enter(&self) -> &'static str {
         match (&self.given, self.default(), self.is_required) {
             (Some(_), ..) => "[Enter] keeps what you gave",
@@ -155,10 +156,10 @@ impl FormField {
         }
     }
 
-    /// Reads a typed line as the value of the field.
+    /// Parses a typed line and stores it as the value of the field.
     ///
     /// # Errors
-    /// Fails with each fault of the line, in words for the person.
+    /// Fails with all faults of the line, as texts for the person.
     pub(super) fn take(&mut self, line: &str) -> Result<(), Vec<String>> {
         if line.len() >= LINE {
             return Err(vec![format!("a terminal takes {} bytes in a line", LINE - 1)]);
@@ -180,7 +181,7 @@ impl FormField {
         Ok(())
     }
 
-    /// Shows the value that will be sent, or that there is none.
+    /// Adds the value that will be sent, or a note that the field is left out.
     pub(super) fn tell_given(&self, sheet: &mut RowSheet) {
         sheet.line("field", &self.name);
         match &self.given {
@@ -189,13 +190,13 @@ impl FormField {
         }
     }
 
-    /// Shows a value of this field. `places` has the positions of its choices, if they were typed.
+    /// Adds a value of this field. `places` has the positions of its choices, if they were typed.
     fn tell_value(&self, sheet: &mut RowSheet, label: &str, value: &Value, places: &[usize]) {
         let told = |value: &Value, typed: Option<&usize>| match &self.kind {
             FieldKind::One(choices) | FieldKind::Several(choices) => {
                 let first = || choices.iter().position(|choice| choice.value == *value);
                 let place = typed.copied().or_else(first)?;
-                // The title is behind the number, so that it cannot be taken for anything else.
+                // The title stands behind the number, so it cannot be mistaken for another part of the row.
                 Some(format!("[{}] {}", place + 1, choices.get(place)?.description()))
             }
             _ => None,
@@ -216,7 +217,7 @@ impl FormField {
         }
     }
 
-    /// The program's own text about what to type.
+    /// The text of this program that says what to type.
     fn wanted(&self) -> String {
         let is_integer = self.word("type") == Some("integer");
         match &self.kind {
@@ -234,7 +235,7 @@ impl FormField {
         }
     }
 
-    /// Shows the limits that the schema sets, each with its name there.
+    /// Adds the limits in the schema, each with its name.
     fn tell_limits(&self, sheet: &mut RowSheet) {
         let limits = [
             "format",
@@ -255,10 +256,10 @@ impl FormField {
         }
     }
 
-    /// The value that a typed line stands for, and the places of the choices that it names.
+    /// Parses a typed line. Returns its value, and the positions of the choices that it names.
     ///
     /// # Errors
-    /// Fails with each fault of the line, in words for the person.
+    /// Fails with all faults of the line, as texts for the person.
     fn read(&self, line: &str) -> Result<(Value, Vec<usize>), Vec<String>> {
         let typed = line.trim();
         let mut places = Vec::new();
@@ -316,7 +317,7 @@ impl FormField {
         if faults.is_empty() { Ok((value, places)) } else { Err(faults) }
     }
 
-    /// The faults of a value against the schema. There are none if the schema cannot be compiled here: then only
+    /// The faults of a value according to the schema. If the schema cannot be compiled here, there are none, and only
     /// the requester checks the value.
     fn faults(&self, value: &Value) -> Vec<String> {
         let Ok(checker) = SchemaChecker::new(&self.schema) else { return Vec::new() };
@@ -337,13 +338,13 @@ impl FieldChoice {
     }
 }
 
-/// The choice whose number was typed, and its place.
+/// The position and the value of the choice whose number was typed.
 fn chosen(choices: &[FieldChoice], typed: &str) -> Option<(usize, Value)> {
     let place = typed.parse::<usize>().ok()?.checked_sub(1)?;
     choices.get(place).map(|choice| (place, choice.value.clone()))
 }
 
-/// The values that were given, as the object that the form describes.
+/// The entered values, as the object that the form describes.
 pub(super) fn object(fields: Vec<FormField>) -> Map<String, Value> {
     fields.into_iter().filter_map(|field| Some((field.name, field.given?))).collect()
 }

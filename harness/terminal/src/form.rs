@@ -1,5 +1,4 @@
-//! A form at the terminal: its fields are shown one after the other, and all values once more before anything is
-//! sent.
+//! A form at the terminal. Each field has a page, and a last page shows all values before they are sent.
 
 use std::{io, path::PathBuf};
 
@@ -14,50 +13,50 @@ use super::{
     talk::{StrayInput, TalkEnd, TerminalSize, TerminalTalk},
 };
 
-/// The rows that a page leaves for its title, its prompt and the typed line.
+/// The number of rows of a page that are needed for title, prompt and typed line.
 const AROUND: usize = 7;
 
-/// The faults of a line that is not expected on the first and on the last page.
+/// The errors for an unexpected line on the first page and (`LAST`) on the last page.
 const FIRST: &str =
     "this page has no field; press Enter alone, and type the values on the next pages";
 const LAST: &str = "it is neither y nor n nor a command";
 
-/// The title of each page. Every row with text or values of others begins with a label and a bar.
+/// The title of each page. Rows with text of the requester, or with values, begin with a label and a bar.
 const TITLE: &str = "Form. Only rows without a bar are this program's words.";
 
-/// What a person did with a form.
+/// The outcome of a form.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Filled {
-    /// The person has filled it in and has agreed to send it. The values are an object that fits the schema.
+    /// The person has filled in the form and has agreed to send it. The value is an object that fits the schema.
     Accepted(Map<String, Value>),
-    /// The person declined to give the values.
+    /// The person does not give the values.
     Declined,
-    /// The person cancelled the form, or the terminal was closed.
+    /// The person has cancelled the form, or the terminal was closed.
     Cancelled,
 }
 
-/// Lets a person at the terminal of this program fill in a form that a *requester* has made, such as a server of
-/// the Model Context Protocol. Feature `terminal`, on Unix only.
+/// Lets the person at the terminal of this program fill in a form of a *requester*, such as a server of the Model
+/// Context Protocol. Feature `terminal`, on Unix only.
 ///
-/// The form is a JSON Schema of an object whose properties are strings, numbers, booleans and choices. The person
-/// reads the program's own name for the requester, and then each field on a page of its own, with its type, its
-/// limits and its default. The last page shows all values, and only a `y` there sends them.
+/// The form is a JSON Schema of an object whose properties are strings, numbers, booleans and choices. The first page
+/// shows the program's own name for the requester. Then each field has a page with its type, its limits and its
+/// default. The last page shows all values, and they are sent only after a `y` there.
 ///
-/// - **The person can tell whose words they read.** Only the program's own rows have no bar. Behind a bar,
-///   characters that a terminal obeys or that a person does not see are escaped, as in
+/// - **The person can see which text is the requester's.** Only rows of the program have no bar. Behind a bar,
+///   characters that control a terminal or are invisible are escaped, as in
 ///   [`TerminalApprover`](super::TerminalApprover).
-/// - **Nothing is hidden off the screen.** A page that does not fit is shown in parts, and a value is accepted only
-///   on the last part. `/decline` and `/cancel` work on each of them.
+/// - **Nothing is hidden off the screen.** A page that does not fit is shown in parts, and a value is accepted only on
+///   the last part. `/decline` and `/cancel` work on each part.
 /// - **The person is warned** if the message, or the name, title or description of a field, mentions a password (in
-///   English and other languages), a token, a key, a code for signing in or a payment card (in English), wherever it
-///   stands. The protocol forbids servers to ask for one in a form.
-/// - **Each value is checked** against the schema of its field when it is typed, except for `format` (such as
+///   English and other languages), a token, a key, a code for signing in or a payment card (in English), anywhere in
+///   the text. The protocol forbids servers to request such data in a form.
+/// - **Each value is checked** against the schema of its field when it is entered, except for `format` (such as
 ///   `email`), which the requester checks.
-/// - **An answer counts for what is shown.** The prompt below all values appears one second after them, and keys that were
-///   pressed before are dropped. If anything else was written to the terminal, the page is shown again.
-/// - **One question at a time** is shown on a terminal: forms and approvals wait for each other, also those of other
+/// - **An answer counts for what is shown.** The prompt below all values appears one second after them, and keys that
+///   were pressed before are dropped. If another program has written to the terminal, the page is shown again.
+/// - **A terminal shows one request at a time**: forms and approval requests wait for each other, also those of other
 ///   processes, as in [`TerminalApprover`](super::TerminalApprover). If a form is withdrawn, the screen says so, and a
-///   key that was meant for it does not answer the next question.
+///   key for the form does not answer the next request.
 ///
 /// | typed | means |
 /// |---|---|
@@ -69,11 +68,11 @@ pub enum Filled {
 /// | `//...` | a text that begins with a slash |
 /// | any other line that begins with a slash | nothing: it may be a mistyped command, so the field is shown again |
 ///
-/// It uses the terminal itself, not standard input and output. A thread waits for the keys; when the future is
-/// dropped, nothing is written or read from that moment on, and the thread ends within 50 ms.
+/// The terminal itself is used, not standard input and output. A thread waits for keys. From the moment at which the
+/// future is dropped, nothing is written or read, and the thread ends within 50 ms.
 ///
-/// For the forms of a server use `McpServerBuilder::form_at_terminal` (feature `mcp`). For a call of your own tool
-/// that waits for a person, the form is in `OpenCall`:
+/// For the forms of a server, use `McpServerBuilder::form_at_terminal` (feature `mcp`). For a call of your own tool
+/// that waits for a person, `OpenCall` contains the form:
 ///
 /// ```no_run
 /// use harness::policy::{Filled, TerminalForm};
@@ -104,16 +103,16 @@ impl Default for TerminalForm {
 }
 
 impl TerminalForm {
-    /// Asks at another terminal, given by its device.
+    /// Uses another terminal, given by its device.
     pub fn on(device: impl Into<PathBuf>) -> Self {
         Self { device: device.into() }
     }
 
-    /// Shows the form and waits until it is filled in, declined or cancelled. `from` is the program's name for the
+    /// Shows the form, and waits until it is filled in, declined or cancelled. `from` is the program's name for the
     /// requester, `message` is the requester's text, and `schema` describes the requested object.
     ///
     /// # Errors
-    /// Fails if there is no such terminal, and if it cannot be read or written.
+    /// Fails if there is no such terminal, and if the terminal cannot be read or written.
     pub async fn fill(&self, from: &str, message: &str, schema: &Value) -> io::Result<Filled> {
         let form =
             OpenForm { from: from.to_owned(), message: message.to_owned(), fields: fields(schema) };
@@ -144,7 +143,7 @@ impl OpenForm {
         open(talk, pen, opening)?;
         let count = self.fields.len();
         let mut faults: Vec<String> = Vec::new();
-        // The first step shows the requester and its message, the last one shows all values.
+        // The first page shows the requester and its message, and the last page shows all values.
         let mut step = 0_usize;
         loop {
             let field = step.checked_sub(1).and_then(|at| self.fields.get(at));
@@ -227,12 +226,12 @@ impl OpenForm {
 struct FormScreen<'a> {
     talk: &'a TerminalTalk,
     pen: TerminalPen,
-    /// Whether a line below the last part gives the values.
+    /// Whether the page is the last one, so that a line below it sends the values.
     asks_consent: bool,
 }
 
 impl FormScreen<'_> {
-    /// Shows rows page by page and returns the line that is typed below the last one.
+    /// Shows rows page by page, and returns the line that is typed below the last part.
     fn page(
         self,
         rows: &dyn Fn(usize) -> Vec<ScreenRow>,
@@ -259,7 +258,8 @@ impl FormScreen<'_> {
         }
     }
 
-    /// Returns `None` if the terminal has changed its size: what was shown may have left the screen.
+    /// Shows the parts of a page. `None` if the size of the terminal has changed: a part of the page may have left the
+    /// screen.
     fn pages(
         self,
         rows: &[ScreenRow],
@@ -309,7 +309,7 @@ impl FormScreen<'_> {
                 TypedLine::Back => return Ok(Some(TypedLine::Back)),
                 typed if is_last => return Ok(Some(typed)),
                 TypedLine::Line(line) if line.is_empty() => at += 1,
-                // A line that was typed before the last page was shown is not a value: the page is shown again.
+                // A line that was typed before the last part was shown is no value, so the part is shown again.
                 _ => {}
             }
         }

@@ -1,4 +1,4 @@
-//! Finds the process that holds a terminal, so that a process that waits for the terminal can say why.
+//! Finds the process that holds a terminal, so that a waiting process can name it.
 
 use std::{
     fs::{self, File},
@@ -9,11 +9,11 @@ use std::{
 
 use rustix::fs::{major, minor};
 
-/// The time between two searches for the process that holds the terminal.
+/// The minimum time between two searches for the holder.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Tells the person, on the standard error, when a process that was stopped (Ctrl-Z) keeps the terminal: nobody else can
-/// ask there until it goes on or ends.
+/// Reports on standard error when a stopped process (Ctrl-Z) holds the terminal. No other process can use the terminal
+/// until the stopped process continues or ends.
 #[derive(Default)]
 pub(super) struct TerminalHolder {
     looked: Option<Instant>,
@@ -21,7 +21,7 @@ pub(super) struct TerminalHolder {
 }
 
 impl TerminalHolder {
-    /// Notes that the terminal was not free, and tells the person if a stopped process is the reason.
+    /// Called when the terminal is not free. Reports a stopped process, if it is the holder.
     pub(super) fn note_waiting(&mut self, terminal: &File) {
         if self.looked.replace(Instant::now()).is_some_and(|last| last.elapsed() < PAUSE) {
             return;

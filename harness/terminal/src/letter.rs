@@ -1,4 +1,4 @@
-//! How a terminal shows a character: whether a person sees it, and how many cells it takes at most.
+//! How a terminal shows a character: whether a person can see it, and the maximum number of cells that it takes.
 
 use icu_properties::{
     CodePointSetData, PropertyNamesLong,
@@ -11,19 +11,20 @@ use icu_properties::{
 /// How a character is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CharacterLook {
-    /// It is plainly visible and takes at most this many cells.
+    /// The character is plainly visible, and takes at most this number of cells.
     Plain(usize),
-    /// It is drawn onto the character before it.
+    /// The character is drawn onto the previous character.
     Mark,
-    /// A person would not see it, could take it for a space, or would see the text around it in another order.
+    /// A person cannot see the character, could mistake it for a space, or would see the text around it in another
+    /// order.
     Hidden,
 }
 
-/// Characters whose category is a letter or a symbol, but that are drawn as nothing.
+/// Characters in the categories of letters and symbols that are drawn as nothing.
 const BLANK: [char; 5] = ['\u{2800}', '\u{fffc}', '\u{13441}', '\u{13442}', '\u{1d159}'];
 
-/// Other characters that are not what they look like: two that look like another character, one that is drawn as
-/// three, and one that terminals draw as nothing.
+/// Other characters that do not look like what they are: two look like another character, one is drawn as three, and
+/// terminals draw one as nothing.
 const ODD: [char; 4] = ['\u{387}', '\u{17a4}', '\u{17d8}', '\u{a8fa}'];
 
 pub(super) fn look_of(c: char) -> CharacterLook {
@@ -35,14 +36,14 @@ pub(super) fn look_of(c: char) -> CharacterLook {
     }
     match GeneralCategory::for_char(c) {
         GeneralCategory::NonspacingMark | GeneralCategory::SpacingMark => CharacterLook::Mark,
-        // Spaces other than that of the keyboard, and marks that enclose the letter before them.
+        // All spaces except the ordinary space, and marks that enclose the previous letter.
         GeneralCategory::SpaceSeparator | GeneralCategory::EnclosingMark => CharacterLook::Hidden,
         category => CharacterLook::Plain(cells(c, category)),
     }
 }
 
-/// Whether a terminal would obey this character, show nothing of it, or show the text around it in another order.
-/// Such a character must not appear in any text on a screen.
+/// Whether a terminal obeys this character, shows nothing for it, or shows the text around it in another order. Such a
+/// character must not appear in any text on a screen.
 pub(super) fn is_unsafe(c: char) -> bool {
     let unknown = matches!(
         GeneralCategory::for_char(c),
@@ -63,21 +64,21 @@ fn ignorable(c: char) -> bool {
     IGNORABLE.contains(c)
 }
 
-/// Whether a letter is drawn into the letter before or after it: Korean vowels and finals, which texts contain only
+/// Whether a letter is drawn into the previous or the next letter: Korean vowels and finals, which texts contain only
 /// in whole syllables, and signs that precede a letter.
 fn joins(c: char) -> bool {
     let korean = matches!(c, '\u{1160}'..='\u{11ff}' | '\u{d7b0}'..='\u{d7ff}');
     korean || GraphemeClusterBreak::for_char(c) == GraphemeClusterBreak::Prepend
 }
 
-/// Whether a character is written from right to left: a terminal may then show the text around it in another order
-/// than the one in which it is read by programs.
+/// Whether a character is written from right to left. A terminal may then show the text around it in an order that
+/// differs from the order in memory.
 fn from_the_right(c: char) -> bool {
     let class = BidiClass::for_char(c);
     [BidiClass::RightToLeft, BidiClass::ArabicLetter, BidiClass::ArabicNumber].contains(&class)
 }
 
-/// The number of cells that a character takes at most. Terminals disagree on symbols, and on characters that are
+/// The maximum number of cells that a character takes. Terminals disagree about symbols, and about characters that are
 /// wide only in East Asia.
 fn cells(c: char, category: GeneralCategory) -> usize {
     let width = EastAsianWidth::for_char(c);
@@ -93,8 +94,8 @@ fn cells(c: char, category: GeneralCategory) -> usize {
     if narrow.contains(&width) && !symbol { 1 } else { 2 }
 }
 
-/// Whether a mark is surely drawn onto this character: it is a letter outside of ASCII. An ASCII letter with a mark
-/// has a character of its own.
+/// Whether a mark is certainly drawn onto this character, which must be a letter outside ASCII. An ASCII letter with a
+/// mark exists as a single character.
 pub(super) fn carries_marks(c: char) -> bool {
     !c.is_ascii() && is_letter(c)
 }
@@ -110,8 +111,8 @@ pub(super) fn is_letter(c: char) -> bool {
     )
 }
 
-/// The script of a letter, if its letters can be taken for letters of another script. The scripts of East Asia are
-/// written beside each other and beside Latin letters, so they are excluded.
+/// The script of a letter, if its letters can be mistaken for letters of another script. East Asian scripts are
+/// excluded, because texts mix them with each other and with Latin letters.
 pub(super) fn look_alike(c: char) -> Option<Script> {
     let script = Script::for_char(c);
     let apart = [
@@ -126,7 +127,7 @@ pub(super) fn look_alike(c: char) -> Option<Script> {
     (is_letter(c) && !apart.contains(&script)).then_some(script)
 }
 
-/// The name of the script that a letter belongs to, if there is one.
+/// The name of the letter's script; `None` for a character without a script of its own.
 pub(super) fn script(c: char) -> Option<&'static str> {
     let script = Script::for_char(c);
     let of_one = is_letter(c) && script != Script::Common && script != Script::Inherited;

@@ -1,4 +1,4 @@
-//! Asks the person at the terminal, and shows text of others on it.
+//! Requests approvals and values from the person at the terminal, and shows text from outside safely.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(
     clippy::unwrap_used,

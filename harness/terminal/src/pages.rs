@@ -1,4 +1,4 @@
-//! Shows a question page by page and reads the answer. *Yes* is not accepted before the last page was shown.
+//! Shows an approval request page by page, and reads the answer. *Yes* is accepted only after the last page was shown.
 
 use super::{
     device::TerminalId,
@@ -8,29 +8,29 @@ use super::{
 };
 use harness_core::policy::{Approval, ApprovalRequest};
 
-/// The number of rows of the smallest terminal on which a question is shown.
+/// The minimum number of rows of a terminal on which a request is shown.
 pub(super) const LOWEST: usize = 10;
 
-/// The number of characters of a fingerprint that are shown to tell questions apart.
+/// The number of characters that are shown of a fingerprint, to tell requests apart.
 const HASH: usize = 8;
 
-/// The number of cells of a tool's name in the prompt.
+/// The number of cells for the tool's name in the prompt.
 const NAME: usize = 24;
 
-/// Why a page is shown again. Each fits into one row of the narrowest terminal.
+/// The reasons why a page is shown again. Each fits into one row of the narrowest terminal.
 pub(super) const EARLY: &str = "(Typed too soon, and dropped.)";
 pub(super) const COVERED: &str = "(Shown again: it was overwritten.)";
 
 /// How to draw on this terminal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TerminalPen {
-    /// Whether the terminal obeys escape sequences.
+    /// Whether the terminal supports escape sequences.
     escapes: bool,
 }
 
 impl TerminalPen {
-    /// The environment variable `TERM` describes only the terminal that controls this process. All other terminals
-    /// are assumed to obey.
+    /// The environment variable `TERM` describes only the controlling terminal of this process. All other terminals are
+    /// assumed to support escape sequences.
     pub(super) fn of(terminal: TerminalId) -> Self {
         let dumb = || std::env::var_os("TERM").is_some_and(|kind| kind == "dumb");
         Self { escapes: terminal != TerminalId::Controlling || !dumb() }
@@ -40,7 +40,7 @@ impl TerminalPen {
         if self.escapes { empty_screen(size) } else { "\r\n".to_owned() }
     }
 
-    /// Begins the row of the prompt anew: keys that were dropped may stand there.
+    /// Begins the row of the prompt again, because dropped keys may be visible in it.
     pub(super) fn prompt_row(self) -> &'static str {
         if self.escapes { "\r\x1b[K" } else { "\r\n" }
     }
@@ -56,7 +56,7 @@ impl TerminalPen {
         }
     }
 
-    /// The text for a question that is withdrawn while it is on the screen.
+    /// The text for a request that is withdrawn while it is on the screen.
     pub(super) fn taken_back(self) -> String {
         let reset = if self.escapes { reset() } else { String::new() };
         format!("{reset}\r\n(This question was taken back.)\r\n")
@@ -69,7 +69,7 @@ enum TypedAnswer {
     Nothing,
     Yes,
     No(Option<String>),
-    /// The scope, by its position.
+    /// Always; the value is the position of the scope.
     Always(usize),
     End,
     Again,
@@ -103,16 +103,16 @@ impl TypedAnswer {
     }
 }
 
-/// What is shown before a question, depending on the question before it.
+/// What to show before a request, depending on the previous request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QuestionOpening {
-    /// The question before was withdrawn while it was on the screen.
+    /// The previous request was withdrawn while it was on the screen.
     pub(super) after_one_taken_back: bool,
-    /// The question before came from another conversation.
+    /// The previous request came from another conversation.
     pub(super) names_chat: bool,
 }
 
-/// Asks until there is an answer.
+/// Shows the request until there is an answer.
 pub(super) fn ask(
     talk: &TerminalTalk,
     pen: TerminalPen,
@@ -136,8 +136,8 @@ pub(super) fn ask(
     }
 }
 
-/// Drops the keys that were pressed before. After a question that was withdrawn, the person has to press Enter
-/// first, so that a key which was meant for that question does not answer this one.
+/// Drops earlier keys. After a withdrawn request, the person has to press Enter first, so that a key for that request
+/// does not answer this one.
 pub(super) fn open(
     talk: &TerminalTalk,
     pen: TerminalPen,
@@ -173,7 +173,7 @@ fn too_small(
     }
 }
 
-/// A question, laid out for a terminal of this size.
+/// An approval request, laid out for a terminal of this size.
 struct QuestionPages<'a> {
     talk: &'a TerminalTalk,
     pen: TerminalPen,
@@ -183,7 +183,7 @@ struct QuestionPages<'a> {
 }
 
 impl QuestionPages<'_> {
-    /// Shows all pages and returns the answer, or `None` if the question has to be laid out again.
+    /// Shows the pages and returns the answer; `None` if the request has to be laid out again.
     fn show(&self) -> Result<Option<Approval>, TalkEnd> {
         let height = self.height();
         let pages: Vec<&[ScreenRow]> = self.rows.chunks(height).collect();
@@ -214,7 +214,7 @@ impl QuestionPages<'_> {
             if let TypedAnswer::No(reason) = said {
                 return Ok(Some(no(self.question, reason)));
             }
-            // A resized terminal may no longer show what was shown.
+            // A resized terminal may no longer show the whole page.
             if self.talk.size() != self.size || said == TypedAnswer::Again {
                 return Ok(None);
             }
@@ -233,19 +233,19 @@ impl QuestionPages<'_> {
                     let scope = self.question.scopes.get(scope);
                     return Ok(scope.map(|scope| self.question.always_for(scope)));
                 }
-                // For any other line, the page and its prompt are shown again.
+                // After any other line, the page and its prompt are shown again.
                 _ => {}
             }
         }
     }
 
-    /// The number of rows of a page: the height of the terminal without the longest prompt, a row for the reason why
-    /// it is shown again, and a row for a long answer.
+    /// The number of rows on a page: the height of the terminal without the longest prompt, one row for the reason why
+    /// a page is shown again, and one row for a long answer.
     fn height(&self) -> usize {
         let count = self.rows.len();
         let longest = [self.last_words(count, count), words_between(count, count, count)];
         let prompt = longest.iter().map(|words| broken(words, self.size.columns).len()).max();
-        // The title of the question is the first row of each page.
+        // The title of the request is the first row of each page.
         self.size.rows.saturating_sub(prompt.unwrap_or(1) + 3).max(1)
     }
 
@@ -262,8 +262,8 @@ impl QuestionPages<'_> {
         self.talk.write_page(page.as_bytes())
     }
 
-    /// The prompt below the last page. It names the call, so that it is clear what is asked even if other text was
-    /// printed in between.
+    /// The prompt below the last page. It names the call, so that the request is clear even if other text was printed
+    /// in between.
     fn last_words(&self, pages: usize, passed_over: usize) -> String {
         let mut words = match (pages, passed_over) {
             (0 | 1, _) => String::new(),
@@ -282,7 +282,7 @@ impl QuestionPages<'_> {
         words + ", [s]how again:"
     }
 
-    /// The part of the fingerprint by which a person tells this question from another one.
+    /// The part of the fingerprint by which a person can tell requests apart.
     fn hash(&self) -> String {
         self.question.fingerprint.to_string().chars().take(HASH).collect()
     }
@@ -294,8 +294,8 @@ fn words_between(page: usize, pages: usize, more: usize) -> String {
     format!("Page {page} of {pages}, {more} {rows} more: [Enter] next page, [e]nd, [n]o:")
 }
 
-/// Writes a prompt: the program's own text, all ASCII, in the rows that were counted for it. What was typed before is
-/// dropped.
+/// Writes a prompt in the rows that were counted for it, and drops earlier keys. `words` is a text of this program, all
+/// ASCII.
 pub(super) fn prompt(talk: &TerminalTalk, words: &str, size: TerminalSize) -> Result<(), TalkEnd> {
     talk.write_prompt(format!("{} ", broken(words, size.columns).join("\r\n")).as_bytes())
 }

@@ -1,9 +1,9 @@
-//! Undoes what text that was printed before may have done to the terminal, and scrolls that text away.
+//! Undoes the effects of earlier text on the terminal, and scrolls that text away.
 
 use super::talk::TerminalSize;
 
-/// What is reset, in this order, with the reason. A sequence that a terminal does not know does nothing. The cursor
-/// stays in its row, so that text of the program scrolls away and is not erased.
+/// The sequences that reset the terminal, in this order, each with its reason. A terminal ignores sequences that it
+/// does not know. The cursor stays in its row, so that the program's text scrolls away and is not erased.
 const RESETS: [(&str, &str); 47] = [
     ("\x18", "a sequence that was begun and not ended would take the next letters"),
     ("\x1b\\", "so would a string: a title, a link, data for the terminal"),
@@ -12,11 +12,11 @@ const RESETS: [(&str, &str); 47] = [
     ("\x1b[?4i", "so does each line"),
     ("\x1b[0$}", "text goes to the status line"),
     ("\x1b[?2026l", "the screen is not redrawn until an update ends"),
-    // Leaving the other screen sets the cursor to where it was saved.
+    // Leaving the other screen moves the cursor to its saved position.
     ("\x1b7\x1b[?1049l", "the other screen has no history, and disappears when it is left"),
     ("\x1b[?1047l", "the same, for terminals that know only this number"),
     ("\x1b[?47l", "the same, for older ones"),
-    // Margins move the cursor.
+    // Setting margins moves the cursor.
     ("\x1b7\x1b[?69l", "margins at the sides hide a part of each row"),
     ("\x1b[r\x1b8", "margins above and below hide rows"),
     ("\x1b[!p", "modes that are not named here, for terminals that know a soft reset"),
@@ -38,7 +38,7 @@ const RESETS: [(&str, &str); 47] = [
     ("\x1b[?2501l", "the same, as the terminal guesses"),
     ("\x1b[?25h", "the cursor is hidden"),
     ("\x1b[0\"q", "letters are protected from being erased"),
-    // Colours that make letters and ground equal, or the selection.
+    // Colours that make text invisible, or that hide the selection.
     ("\x1b]104\x1b\\", "the colours of the palette"),
     ("\x1b]105\x1b\\", "the colours of bold and underlined letters"),
     ("\x1b]R\x1b\\", "the palette of the Linux console"),
@@ -47,7 +47,7 @@ const RESETS: [(&str, &str); 47] = [
     ("\x1b]112\x1b\\", "the colour of the cursor"),
     ("\x1b]117\x1b\\", "the ground of selected text"),
     ("\x1b]119\x1b\\", "the letters of selected text"),
-    // What the keys send.
+    // Modes that change what the keys send.
     ("\x1b[<99u\x1b[=0;1u", "keys send sequences of the kitty protocol"),
     ("\x1b[>m\x1b[>4;0m", "keys with modifiers send sequences"),
     ("\x1b[?9001l", "keys send records of Windows"),
@@ -58,23 +58,23 @@ const RESETS: [(&str, &str); 47] = [
         "\x1b[?9l\x1b[?1000l\x1b[?1001l\x1b[?1002l\x1b[?1003l\x1b[?1005l\x1b[?1006l\x1b[?1007l\x1b[?1015l\x1b[?1016l",
         "the mouse sends sequences, and its wheel presses keys",
     ),
-    // The last one: a terminal that does not know `>` takes `CSI > 4 m` for an attribute.
+    // This sequence comes last, because a terminal that does not know `>` reads `CSI > 4 m` as an attribute.
     ("\x1b[0m", "letters are concealed or coloured"),
 ];
 
-/// Undoes the modes and colours that text before has set.
+/// The sequence that resets all modes and colours.
 pub(super) fn reset() -> String {
     RESETS.iter().map(|(sequence, _)| *sequence).collect()
 }
 
-/// Undoes them, and begins an empty screen. What stood on the screen is scrolled away and not erased: it may be
-/// protected from being erased, and a person may want to read it again.
+/// The sequence that resets all modes and colours, and begins an empty screen. The old text is scrolled away and not
+/// erased: it may be protected, and a person may want to read it again.
 pub(super) fn empty_screen(size: TerminalSize) -> String {
     let mut screen = reset();
     screen += "\x1b[J";
     screen += &"\r\n".repeat(size.rows);
-    // Pictures lie above the text of the screen. Origin mode counts rows from a margin, and ending it moves the
-    // cursor.
+    // Pictures lie above the text of the screen, so they are removed too. Origin mode counts rows from a margin, and
+    // ending it moves the cursor.
     screen += "\x1b_Ga=d,q=2\x1b\\\x1b[?6l\x1b[H\x1b[2J\x1b#5";
     screen
 }

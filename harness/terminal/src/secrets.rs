@@ -1,14 +1,14 @@
-//! Detects whether a text of others mentions a secret, so that a person is warned before typing one.
+//! Detects whether a text of a requester mentions a secret, so that the person is warned before entering one.
 
 use std::sync::LazyLock;
 
 use super::letter::{CharacterLook, is_unsafe, look_of};
 use harness_core::secret::SecretNames;
 
-/// Words that name a secret anywhere in a longer word, such as `mypassword1`, or written as several words, such as
-/// `pass word` and `card_number`.
+/// Words that name a secret anywhere inside a longer word, such as `mypassword1`. They may also be written as several
+/// words, such as `pass word` and `card_number`.
 const INSIDE: [&str; 91] = [
-    // What a person knows.
+    // Secrets that people remember.
     "password",
     "passwd",
     "passphrase",
@@ -30,7 +30,7 @@ const INSIDE: [&str; 91] = [
     "logininfo",
     "signindetails",
     "accountdetails",
-    // What opens a wallet.
+    // Secrets that open a wallet.
     "seedphrase",
     "seedword",
     "recoveryphrase",
@@ -41,7 +41,7 @@ const INSIDE: [&str; 91] = [
     "wordphrase",
     "walletphrase",
     "mnemonic",
-    // What a program sends.
+    // Secrets that programs send.
     "apikey",
     "credential",
     "privatekey",
@@ -66,7 +66,7 @@ const INSIDE: [&str; 91] = [
     "authcode",
     "authorizationcode",
     "connectionstring",
-    // What pays.
+    // Secrets for payments.
     "cardnumber",
     "creditcard",
     "debitcard",
@@ -106,10 +106,10 @@ const INSIDE: [&str; 91] = [
     "סיסמה",
 ];
 
-/// Words that name a secret at the end of a longer word, also in the plural and before a number: `accesstokens`.
+/// Words that name a secret at the end of a longer word, also in the plural or before a number: `accesstokens`.
 const AT_THE_END: [&str; 7] = ["secret", "token", "cvv", "cvc", "otp", "pwd", "ssn"];
 
-/// Whole words that name a secret, also in the plural and before a number.
+/// Words that name a secret only as a whole word, also in the plural or before a number.
 const WHOLE: [&str; 29] = [
     "key",
     "pwd",
@@ -142,8 +142,8 @@ const WHOLE: [&str; 29] = [
     "пинкод",
 ];
 
-/// Words that name a secret only near others, or at the end of one of these: a postal code is no secret, a message can be
-/// pinned, and a person may have a boarding pass. Each may also be in the plural.
+/// Words that name a secret only near one of the listed words, or at the end of one: a postal code is no secret, a
+/// message can be pinned, and a person may have a boarding pass. Each word may also be in the plural.
 const BESIDE: [(&str, &[&str]); 3] = [
     (
         "code",
@@ -209,16 +209,16 @@ const BESIDE: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// How many words before and behind one count as near.
+/// How many words before and after a word count as near.
 const NEAR: usize = 5;
 
-/// How many single letters form one word.
+/// The maximum number of single letters that are joined into one word.
 const LETTERS: usize = 32;
 
-/// The longest name that is written as several words.
+/// The maximum number of words in the name of a secret.
 const JOINED: usize = 4;
 
-/// The names, in the letters that they look like.
+/// The names of secrets, with each letter replaced by the letter that it looks like.
 struct SecretSigns {
     inside: Vec<String>,
     at_the_end: Vec<String>,
@@ -230,9 +230,9 @@ static SIGNS: LazyLock<SecretSigns> = LazyLock::new(|| {
     SecretSigns { inside: folded(&INSIDE), at_the_end: folded(&AT_THE_END), whole: folded(&WHOLE) }
 });
 
-/// Whether a text mentions a password, a token, a key, a code by which a person signs in, or what pays: anywhere in the
-/// text, in the singular or plural, in letters and digits that look like those of the word, and with invisible characters
-/// between them. A needless warning costs less than a missing one.
+/// Whether a text mentions a password, a token, a key, a code for signing in, or payment data: anywhere in the text, in
+/// the singular or plural, with look-alike letters and digits, and with invisible characters in between. A needless
+/// warning costs less than a missing warning.
 pub(super) fn has_words_of_a_secret(text: &str) -> bool {
     let is_digit_letter = |c: char| matches!(c, '0' | '1' | '3' | '4' | '5' | '7' | '@' | '$');
     let names = |text: &str| mentions(&words(text));
@@ -241,15 +241,15 @@ pub(super) fn has_words_of_a_secret(text: &str) -> bool {
             && names(&text.chars().map(letter_for).collect::<String>())
 }
 
-/// Whether the name of a field is that of a secret, or speaks of one.
+/// Whether the name of a field names or mentions a secret.
 pub(super) fn is_secret_name(name: &str) -> bool {
     SecretNames::default().has(name) || has_words_of_a_secret(name)
 }
 
-/// A word of a text, in the letters that it looks like.
+/// A word of a text, with each letter replaced by the letter that it looks like.
 struct FoldedWord {
     text: String,
-    /// Whether all of its letters are in upper case.
+    /// Whether all letters of the word are in upper case.
     is_upper: bool,
 }
 
@@ -281,10 +281,10 @@ fn mentions(words: &[FoldedWord]) -> bool {
     })
 }
 
-/// Whether a word, or words without the gaps between them, name a secret.
+/// Whether a word, or several words joined without gaps, name a secret.
 fn is_secret(word: &str) -> bool {
     let bare = word.trim_end_matches(|c: char| c.is_numeric());
-    // A number may also be a part of the name.
+    // A number at the end may also belong to the name.
     let forms = [singular(word), bare, singular(bare)];
     let is = |sign: &String| forms.contains(&sign.as_str());
     SIGNS.inside.iter().any(|sign| word.contains(sign.as_str()))
@@ -299,8 +299,9 @@ fn singular(word: &str) -> &str {
     word.strip_suffix('s').unwrap_or(word)
 }
 
-/// The words of a text. A letter in upper case begins a word behind one in lower case, and before one in lower case if the
-/// letters before it are in upper case, as in `userPIN` and `OTPCode`. Single letters with gaps between them form one word.
+/// The words of a text. An upper-case letter begins a new word after a lower-case letter, and also before a lower-case
+/// letter if the letters before it are in upper case, as in `userPIN` and `OTPCode`. Single letters with gaps between
+/// them form one word.
 fn words(text: &str) -> Vec<FoldedWord> {
     let mut words: Vec<Vec<(char, bool)>> = vec![Vec::new()];
     for c in text.chars() {
@@ -344,7 +345,7 @@ fn words(text: &str) -> Vec<FoldedWord> {
     joined
 }
 
-/// The letter that a digit or a sign stands for in a word.
+/// The letter that a digit or a sign stands for in a disguised word.
 fn letter_for(c: char) -> char {
     match c {
         '0' => 'o',
@@ -365,13 +366,13 @@ fn fold(word: &str) -> String {
     word.chars().filter_map(letter).collect()
 }
 
-/// What a reader sees of a character.
+/// How a reader sees a character.
 enum LetterShape {
-    /// It is invisible.
+    /// The character is invisible.
     Nothing,
-    /// It separates words.
+    /// The character separates words.
     Gap,
-    /// The letter that it looks like, in lower case, and whether it is in upper case.
+    /// The lower-case letter that the character looks like, and whether the character is in upper case.
     Letter(char, bool),
 }
 
@@ -382,7 +383,7 @@ fn shape(c: char) -> LetterShape {
     if is_unsafe(c) && !c.is_control() || look_of(c) == CharacterLook::Mark {
         return LetterShape::Nothing;
     }
-    // Full-width letters have the order of ASCII.
+    // Full-width letters have the same order as ASCII.
     let c = match c {
         '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
         c => c,
@@ -394,7 +395,7 @@ fn shape(c: char) -> LetterShape {
     LetterShape::Letter(alike(lower), c.is_uppercase())
 }
 
-/// The Latin letter that a small Greek or Cyrillic letter, or a letter with a diacritic, looks like.
+/// The Latin letter that a lower-case Greek or Cyrillic letter, or a letter with a diacritic, looks like.
 fn alike(c: char) -> char {
     match c {
         'а' | 'α' | 'à'..='å' | 'ā' | 'ă' | 'ą' | 'ɑ' => 'a',

@@ -1,8 +1,8 @@
-//! Which texts of forms speak of a secret, and which do not.
+//! Texts of forms that mention a secret, and texts that do not.
 
 use super::{has_words_of_a_secret, is_secret_name};
 
-/// Written to look like a word without being it.
+/// Secrets that are disguised by punctuation or look-alike characters.
 const DISGUISED: [&str; 20] = [
     "Type:password(8 letters)",
     "Password\u{2014}thanks",
@@ -26,7 +26,7 @@ const DISGUISED: [&str; 20] = [
     "C V V",
 ];
 
-/// As requesters write them, in texts and in names of fields.
+/// Secrets as requesters write them, in texts and in names of fields.
 const SECRET: [&str; 133] = [
     "Enter your password",
     "Your passwords, please",
@@ -163,7 +163,7 @@ const SECRET: [&str; 133] = [
     "sign-in details",
 ];
 
-/// In other languages.
+/// Secrets in other languages.
 const ELSEWHERE: [&str; 18] = [
     "Bitte das Passwort eingeben",
     "Ihr Kennwort",

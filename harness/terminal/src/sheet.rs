@@ -1,5 +1,5 @@
-//! A question as rows of a screen. Each item has rows of its own behind a label, so that no value can look like a
-//! part of the question. The arguments that the model gave come first, in bold letters.
+//! Lays an approval request out as rows of a screen. Each item has its own rows behind a label, so no value can look
+//! like a part of the request. The arguments of the model come first, in bold letters.
 //!
 //! ```text
 //!     tool | bash
@@ -9,7 +9,7 @@
 //!      [a] | exactly this call of bash
 //! ```
 //!
-//! A text that is long, has several lines or is not ASCII has its size and rows of its own:
+//! A text that is long, has several lines or is not ASCII gets its own rows and a row with its size:
 //!
 //! ```text
 //!      arg | content
@@ -19,7 +19,7 @@
 //!          : which goes on here
 //! ```
 //!
-//! A colon in the name of an argument is escaped, so the first colon ends the name.
+//! A colon in the name of an argument is escaped, so the first colon always ends the name.
 
 use serde_json::Value;
 
@@ -34,22 +34,21 @@ use harness_core::{
     tool::Preview,
 };
 
-/// The columns of a label, of a label with its bar, and of the narrowest screen.
+/// The number of columns of a label, of a label with its bar (`MARGIN`), and of the narrowest screen (`NARROWEST`).
 const LABEL: usize = 8;
 const MARGIN: usize = LABEL + 3;
 pub(super) const NARROWEST: usize = MARGIN + 1 + 24;
 
-/// If there are more empty lines in a row, only their number is shown.
+/// Above this number of empty lines in a row, only their number is shown.
 const EMPTY_LINES: usize = 3;
 
-/// The size of a text is shown unless it has one line and at most this many characters.
+/// The size of a text is shown unless the text has one line and at most this number of characters.
 const SHORT: usize = 60;
 
-/// If there are more arguments, their number is shown.
+/// Above this number of arguments, their number is shown.
 const COUNTED: usize = 8;
 
-/// How a row is drawn. There are no colours, since a program that wrote to the terminal before may have changed
-/// them.
+/// How a row is drawn. Colours are not used, because another program may have changed them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RowStyle {
     Plain,
@@ -66,7 +65,7 @@ pub(super) struct ScreenRow {
     pub(super) style: RowStyle,
 }
 
-/// The rows of a question on a screen of `columns` columns, at least [`NARROWEST`].
+/// The rows of a request, for a screen of `columns` columns, which must be at least [`NARROWEST`].
 pub(super) fn rows(
     question: &ApprovalRequest,
     chat: Option<&str>,
@@ -86,14 +85,14 @@ pub(super) fn rows(
     sheet.rows
 }
 
-/// The key for answering *always* for this scope.
+/// The key that answers *always* for this scope.
 pub(super) fn key(scope: usize) -> String {
     if scope == 0 { "a".to_owned() } else { scope.to_string() }
 }
 
 pub(super) struct RowSheet {
     pub(super) rows: Vec<ScreenRow>,
-    /// The cells behind the bar.
+    /// The number of cells behind the bar.
     room: usize,
 }
 
@@ -119,7 +118,7 @@ impl RowSheet {
         }
     }
 
-    /// Adds why a person is asked, what the tool declares, and where it runs.
+    /// Adds the reasons of the request, the declared side effects, and the folder.
     fn surroundings(&mut self, question: &ApprovalRequest) {
         for change in &question.changes {
             self.line("changed", change);
@@ -130,7 +129,7 @@ impl RowSheet {
                 by => self.line("why", &format!("{}: {text}", who(by))),
             }
         }
-        // The reason of a tool that declares too much already names the effects.
+        // If the tool declares too many effects, the reason already names them.
         let declared = question.effects.to_string();
         let is_named = |reason: &Reason| {
             reason.by == Decider::SideEffects && reason.text.contains(&format!("`{declared}`"))
@@ -162,7 +161,7 @@ impl RowSheet {
         }
     }
 
-    /// Adds the defaults that the tool uses: the short ones together on one line.
+    /// Adds the defaults that the tool uses. Short ones are joined on one line.
     fn defaults(&mut self, defaults: &Arguments) {
         let mut together = Vec::new();
         let mut long = Vec::new();
@@ -188,7 +187,7 @@ impl RowSheet {
         }
     }
 
-    /// Adds an innermost value: a short one behind its name, a longer text on rows of its own.
+    /// Adds a value without inner values: a short one behind its name, a longer text on its own rows.
     fn value(&mut self, label: &str, path: &str, value: &Value, style: RowStyle) {
         let (label, shown) = match value {
             Value::String(text) => {
@@ -220,18 +219,18 @@ impl RowSheet {
         }
     }
 
-    /// Adds the program's own text, all ASCII, on rows without a bar: no value can begin such a row.
+    /// Adds a text of this program, all ASCII, on rows without a bar. No value can begin such a row.
     pub(super) fn own(&mut self, words: &str) {
         let rows = broken(words, self.room + MARGIN + 1);
         self.rows.extend(rows.into_iter().map(|text| ScreenRow { text, style: RowStyle::Plain }));
     }
 
-    /// Adds a text on one line; a line break in it is escaped.
+    /// Adds a text as one line. Line breaks in it are escaped.
     pub(super) fn line(&mut self, label: &str, text: &str) {
         self.put(label, units(text), RowStyle::Plain);
     }
 
-    /// Adds a text of any number of lines, with its size unless it is short.
+    /// Adds a text with any number of lines, and its size unless the text is short.
     pub(super) fn text(&mut self, label: &str, text: &str, style: impl Fn(&str) -> RowStyle) {
         let lines: Vec<(Vec<TextUnit>, RowStyle)> =
             lines(text).into_iter().map(|(units, line)| (units, style(line))).collect();
@@ -256,7 +255,7 @@ impl RowSheet {
     }
 }
 
-/// Breaks words into rows that leave the last column of the screen free, and room for a space after the last row.
+/// Breaks a text into rows that leave the last column free, with room for a space after the last row.
 pub(super) fn broken(words: &str, columns: usize) -> Vec<String> {
     let room = columns.saturating_sub(2).max(1);
     let mut rows = vec![String::new()];
@@ -273,7 +272,7 @@ pub(super) fn broken(words: &str, columns: usize) -> Vec<String> {
     rows
 }
 
-/// Collects the innermost values of a value, each with its JSON pointer.
+/// Collects all values without inner values, each with its JSON pointer.
 fn flatten<'v>(pointer: String, value: &'v Value, into: &mut Vec<(String, &'v Value)>) {
     match value {
         Value::Array(items) if !items.is_empty() => {
@@ -301,12 +300,12 @@ fn name_of(path: &str) -> Vec<TextUnit> {
     name
 }
 
-/// A sign of the program's own between two values, with a space.
+/// A separator of this program between two values, followed by a space.
 fn sign(sign: char) -> [TextUnit; 2] {
     [TextUnit::Plain(sign, 1), TextUnit::Plain(' ', 1)]
 }
 
-/// A name, escaped as a part of a JSON pointer.
+/// Escapes a name as a part of a JSON pointer.
 fn token(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
@@ -333,7 +332,7 @@ fn lines(text: &str) -> Vec<(Vec<TextUnit>, &str)> {
     lines
 }
 
-/// The size of a text in words; `None` if the text is short, has one line and is all ASCII.
+/// The size of a text, as text; `None` if the text is short, has one line and is all ASCII.
 fn size(text: &str, lines: &[(Vec<TextUnit>, RowStyle)]) -> Option<String> {
     let characters = text.chars().count();
     let foreign = text.chars().filter(|c| !c.is_ascii()).count();
@@ -368,8 +367,8 @@ fn size(text: &str, lines: &[(Vec<TextUnit>, RowStyle)]) -> Option<String> {
     Some(size)
 }
 
-/// Breaks a line into rows of `room` cells. A space at the end of a row, where a person would not see it, or at the
-/// beginning of the next row is escaped.
+/// Breaks a line into rows of `room` cells. Spaces at the end of a row, which a person would not see, and at the
+/// beginning of the next row are escaped.
 fn wrapped(units: Vec<TextUnit>, room: usize) -> Vec<String> {
     let mut rows = Vec::new();
     let mut row: Vec<TextUnit> = Vec::new();
@@ -413,7 +412,7 @@ fn text(units: &[TextUnit]) -> String {
     units.iter().map(TextUnit::to_string).collect()
 }
 
-/// Who asks for a person's decision, in words.
+/// The source of an approval request, as text.
 fn who(by: &Decider) -> String {
     match by {
         Decider::SideEffects => "what the tool declares".to_owned(),

@@ -1,5 +1,5 @@
-//! A question that is shown at a terminal until it is answered: it waits for its turn, runs on a thread, and is
-//! withdrawn when nobody waits for it any more.
+//! A request at a terminal, from its turn until it is answered. It runs on a thread, and is withdrawn when nobody waits
+//! for it any more.
 
 use std::{io, path::Path, sync::Arc, time::Instant};
 
@@ -10,8 +10,8 @@ use super::{
     turns::{TerminalTurn, turn_at},
 };
 
-/// Runs a talk with the person at a terminal when it is its turn. `conversation` is the conversation that asks, if
-/// there is one.
+/// Runs `talk` at a terminal when it is this request's turn. `conversation` is the conversation from which the request
+/// comes, if there is one.
 pub(super) async fn talk_at<T: Send + 'static>(
     device: &Path,
     conversation: Option<&str>,
@@ -27,11 +27,11 @@ pub(super) async fn talk_at<T: Send + 'static>(
         .await
 }
 
-/// A question that is shown at a terminal. Dropping it withdraws it.
+/// A request that is shown at a terminal. Dropping it withdraws the request.
 struct ShownQuestion {
     talk: Arc<TerminalTalk>,
     pen: TerminalPen,
-    /// Given to the next question when the talk has ended.
+    /// Passed to the next request when the talk has ended.
     turn: TerminalTurn,
 }
 

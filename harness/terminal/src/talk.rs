@@ -1,5 +1,5 @@
-//! A talk with a person at a terminal: it writes and reads until the question is answered or withdrawn. From that
-//! moment on it neither writes to the terminal nor takes a key from it.
+//! A dialogue with a person at a terminal: it writes and reads until the request is answered or withdrawn. After that
+//! it neither writes to the terminal nor takes keys from it.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -18,21 +18,21 @@ use super::{device::OpenTerminal, holder::TerminalHolder};
 /// The pause before the next try if a terminal has no key or accepts no more text.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The shortest time from when a question is drawn until an answer to it counts. Who has just answered another
-/// question may press the same keys again before this one is read.
+/// The minimum time after a request is drawn before an answer counts. A person who has just answered another request
+/// may press the same keys again before reading this one.
 const READING: Duration = Duration::from_secs(1);
 
-/// The number of bytes that are written at once. Withdrawing a question waits at most for this many.
+/// The number of bytes that are written at once. A withdrawal waits at most for one such write.
 const PIECE: usize = 4096;
 
-/// For how long a process leaves the terminal to others after a question of its own: they look for it at each
-/// [`PAUSE`].
+/// How long a process leaves the terminal to other processes after a request of its own. The others check for the
+/// terminal once every [`PAUSE`].
 const YIELD: Duration = Duration::from_millis(150);
 
-/// The longest typed line in bytes; the rest is ignored.
+/// The maximum length of a typed line in bytes. The rest is ignored.
 const LINE: usize = 4096;
 
-/// The size that is assumed for a terminal of unknown size.
+/// The assumed size of a terminal whose size is unknown.
 const SIZE: TerminalSize = TerminalSize { columns: 80, rows: 24 };
 
 /// The size of a terminal.
@@ -42,7 +42,7 @@ pub(super) struct TerminalSize {
     pub(super) rows: usize,
 }
 
-/// Why a talk ended without an answer.
+/// Why a dialogue ended without an answer.
 #[derive(Debug)]
 pub(super) enum TalkEnd {
     TakenBack,
@@ -64,15 +64,15 @@ pub(super) struct TerminalTalk {
 
 #[derive(Debug)]
 struct TalkState {
-    /// Whether the question has not been withdrawn or answered.
+    /// Whether the request is neither withdrawn nor answered.
     live: bool,
-    /// Whether anything of the question is on the screen.
+    /// Whether any part of the request is on the screen.
     on_screen: bool,
-    /// Whether somebody else has written to the terminal since the page was begun.
+    /// Whether another program has written to the terminal since the page was begun.
     covered: bool,
 }
 
-/// What was typed while a question was being read.
+/// What was typed during the time for reading a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StrayInput {
     Nothing,
@@ -88,18 +88,18 @@ impl TerminalTalk {
         Self { terminal, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Waits until no other process asks at this terminal. If this process has asked there in the last moments, others
-    /// come first.
+    /// Waits until no other process uses this terminal. If this process has used it a moment ago, other processes come
+    /// first.
     pub(super) fn claim(&self, released: Option<std::time::Instant>) -> Result<(), TalkEnd> {
         let not_ready = || io::Error::from(io::ErrorKind::WouldBlock);
         while released.is_some_and(|released| released.elapsed() < YIELD) {
             self.pause(self.state()?, not_ready())?;
         }
         let mut holder = TerminalHolder::default();
-        // Stopping a process in the background must not happen with the state locked.
+        // A background process is stopped by this call, and must not hold the lock of the state then.
         loop {
             if self.terminal.lock().map_err(TalkEnd::Failed)? {
-                // If the question was withdrawn meanwhile, nobody unlocks the terminal any more.
+                // If the request was withdrawn meanwhile, `end` no longer unlocks the terminal.
                 return self.state().map(drop).inspect_err(|_| self.terminal.unlock());
             }
             holder.note_waiting(&self.terminal.file);
@@ -107,14 +107,14 @@ impl TerminalTalk {
         }
     }
 
-    /// Ends the talk: from now on nothing is written or read, and other processes may ask. Returns whether anything was on the screen while the
-    /// talk still went on.
+    /// Ends the dialogue: from now on nothing is written or read, and other processes may use the terminal. Returns
+    /// whether this call ended a running dialogue with something on the screen.
     pub(super) fn end(&self, last_words: &[u8]) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let was_seen = state.live && state.on_screen;
         state.live = false;
         if was_seen {
-            // The part that the terminal does not accept at once is dropped, since this function must not wait.
+            // The part that the terminal does not accept at once is dropped, because this function must not wait.
             let _ = (&self.terminal.file).write(last_words);
         }
         self.terminal.unlock();
@@ -122,7 +122,7 @@ impl TerminalTalk {
         was_seen
     }
 
-    /// Writes a page, which begins with an empty screen.
+    /// Writes a page. A page begins with an empty screen.
     pub(super) fn write_page(&self, bytes: &[u8]) -> Result<(), TalkEnd> {
         let mut state = self.state()?;
         self.terminal.was_written();
@@ -136,7 +136,7 @@ impl TerminalTalk {
         self.put(bytes).map(drop)
     }
 
-    /// Writes a prompt, and drops what was typed before it stood there whole.
+    /// Writes a prompt, and drops all keys that were pressed before the prompt was complete.
     pub(super) fn write_prompt(&self, bytes: &[u8]) -> Result<(), TalkEnd> {
         self.forget_keys()?;
         if self.put(bytes)? {
@@ -145,7 +145,7 @@ impl TerminalTalk {
         Ok(())
     }
 
-    /// Writes all bytes. Returns whether the terminal made it wait.
+    /// Writes all bytes, and returns whether it had to wait for the terminal.
     fn put(&self, bytes: &[u8]) -> Result<bool, TalkEnd> {
         let mut rest = bytes;
         let mut waited = false;
@@ -155,7 +155,7 @@ impl TerminalTalk {
             state.covered |= self.terminal.was_written();
             let piece = rest.get(..PIECE).unwrap_or(rest);
             let written = (&self.terminal.file).write(piece);
-            // Of this one the system tells, too.
+            // The system reports this program's own write too, so the report is consumed here.
             self.terminal.was_written();
             match written {
                 Ok(written) => rest = rest.get(written..).unwrap_or_default(),
@@ -168,16 +168,16 @@ impl TerminalTalk {
         Ok(waited)
     }
 
-    /// Whether somebody else has written to the terminal since the page was begun: the person may have answered what
-    /// stands there now.
+    /// Whether another program has written to the terminal since the page was begun. The person may then have answered
+    /// that other text.
     pub(super) fn is_covered(&self) -> Result<bool, TalkEnd> {
         let mut state = self.state()?;
         state.covered |= self.terminal.was_written();
         Ok(state.covered)
     }
 
-    /// Gives the person the time to read the page that was written, and drops what is typed meanwhile. It returns early
-    /// if there is something.
+    /// Gives the person time to read the page, and drops keys that are pressed meanwhile. Returns early if there are
+    /// such keys.
     pub(super) fn let_read(&self) -> Result<StrayInput, TalkEnd> {
         self.forget_keys()?;
         let drawn = Instant::now();
@@ -194,15 +194,15 @@ impl TerminalTalk {
                 Err(err) => self.pause(state, err)?,
             }
         }
-        // A line that was begun in this time is not passed on before it is ended.
+        // A terminal in line mode passes an unfinished line on only when it is ended, so the line is dropped here.
         self.forget_keys()?;
         Ok(StrayInput::Nothing)
     }
 
-    /// Drops the keys that were pressed until now.
+    /// Drops all keys that were pressed before.
     pub(super) fn forget_keys(&self) -> Result<(), TalkEnd> {
         let _state = self.state()?;
-        // In a background process this stops the program until it is in the foreground again, as a read would. If
+        // In a background process, this call stops the program until it is in the foreground again, as a read would. If
         // the process cannot be stopped, the read reports the error.
         let _ = tcflush(&self.terminal.file, QueueSelector::IFlush);
         Ok(())
@@ -222,8 +222,8 @@ impl TerminalTalk {
         }
     }
 
-    /// The next typed line, or `None` at the end of the input. It also works if another part of the program has
-    /// switched off line mode and echo.
+    /// The next typed line; `None` at the end of the input. It also works if another part of the program has switched
+    /// off line mode and echo.
     pub(super) fn line(&self) -> Result<Option<String>, TalkEnd> {
         let mut line = Vec::new();
         loop {
@@ -235,7 +235,7 @@ impl TerminalTalk {
                 .is_ok_and(|modes| modes.local_modes.contains(LocalModes::ECHO));
             for key in keys {
                 let echo: &[u8] = match key {
-                    // Keys after the end of the line were pressed before its answer was seen, so they are dropped.
+                    // Keys after the end of the line were pressed before its effect was visible, so they are dropped.
                     b'\r' | b'\n' => {
                         if !echoes {
                             self.write(b"\r\n")?;
@@ -260,7 +260,7 @@ impl TerminalTalk {
         }
     }
 
-    /// The keys that were pressed: at least one, or none at the end of the input.
+    /// Waits for keys. Empty only at the end of the input.
     fn keys(&self) -> Result<Vec<u8>, TalkEnd> {
         let mut keys = vec![0; LINE];
         loop {
@@ -275,13 +275,13 @@ impl TerminalTalk {
         }
     }
 
-    /// The state, unless the question was withdrawn. The holder of the guard has the terminal to itself.
+    /// Locks the state, unless the request was withdrawn. The holder of the guard has the terminal to itself.
     fn state(&self) -> Result<MutexGuard<'_, TalkState>, TalkEnd> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.live { Ok(state) } else { Err(TalkEnd::TakenBack) }
     }
 
-    /// Waits a moment if the terminal was not ready, or until the question is withdrawn.
+    /// Waits a moment for the terminal, or until the request is withdrawn.
     fn pause(&self, state: MutexGuard<'_, TalkState>, err: io::Error) -> Result<(), TalkEnd> {
         match err.kind() {
             io::ErrorKind::Interrupted => Ok(()),
@@ -295,7 +295,7 @@ impl TerminalTalk {
     }
 }
 
-/// Ctrl-C and Ctrl-D, in a mode in which the terminal does not handle them.
+/// Whether the key is Ctrl-C or Ctrl-D, in a mode in which the terminal does not handle them.
 fn is_end(key: u8) -> bool {
     matches!(key, 0x03 | 0x04)
 }

@@ -1,5 +1,5 @@
-//! What the screen shows of calls that were made to deceive: nothing acts on the terminal, nothing is hidden, and
-//! everything can be read back.
+//! The screen for calls that try to deceive: nothing controls the terminal, nothing is hidden, and everything can be
+//! read back.
 #![cfg(unix)]
 
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn question(arguments: &Value) -> ApprovalRequest {
     ApprovalRequest::new(&ToolCall::new("call_1", "bash", arguments.to_string()), SideEffects::ALL)
 }
 
-/// The rows of a question. It checks that each of them is one row of the screen.
+/// The rows of a request. Checks that each of them takes one row of the screen.
 fn screen(question: &ApprovalRequest, columns: usize) -> Vec<String> {
     let rows: Vec<String> = rows(question, None, columns).into_iter().map(|row| row.text).collect();
     for row in &rows {
@@ -37,13 +37,13 @@ fn screen(question: &ApprovalRequest, columns: usize) -> Vec<String> {
     rows
 }
 
-/// The content of the screen, read back: each label with its text.
+/// Reads the screen back: each label with its text.
 fn read_back(rows: &[String]) -> Vec<(String, String)> {
     let lines = |text: String| text.split('\n').map(decoded).collect::<Vec<_>>().join("\n");
     fields_on(rows).into_iter().map(|(label, text)| (label, lines(text))).collect()
 }
 
-/// Each label on the screen with its text, which is still escaped.
+/// Each label on the screen, with its text still escaped.
 fn fields_on(rows: &[String]) -> Vec<(String, String)> {
     let mut fields: Vec<(String, Vec<String>)> = Vec::new();
     for row in rows {
@@ -59,7 +59,7 @@ fn fields_on(rows: &[String]) -> Vec<(String, String)> {
     fields.into_iter().map(|(label, text)| (label, text.join("\n"))).collect()
 }
 
-/// A line as it was before it was escaped.
+/// Undoes the escaping of a line.
 fn decoded(line: &str) -> String {
     let mut text = String::new();
     let mut rest = line;
@@ -79,7 +79,7 @@ fn decoded(line: &str) -> String {
             } else if let Some(after) = rest.strip_prefix(" tabs}") {
                 ('\t', after)
             } else if let Some(after) = rest.strip_prefix(" empty lines}") {
-                // One line break fewer, since the lines are joined with line breaks.
+                // One line break less, because the lines are joined with line breaks.
                 text.extend(std::iter::repeat_n('\n', times - 1));
                 rest = after;
                 continue;
@@ -101,7 +101,7 @@ fn number_of(digits: &str) -> char {
     char::from_u32(u32::from_str_radix(digits, 16).unwrap()).unwrap()
 }
 
-/// The arguments on the screen, read back: name, kind and value of each.
+/// Reads the arguments on the screen back: name, kind and value of each.
 fn arguments_on(rows: &[String]) -> Vec<(String, String, String)> {
     let undecoded = fields_on(rows);
     let mut arguments = Vec::new();
@@ -129,7 +129,7 @@ fn arguments_on(rows: &[String]) -> Vec<(String, String, String)> {
     arguments
 }
 
-/// The rows of the only argument: of a text with a size, those below its name.
+/// The rows of the only argument. For a text with a size, these are the rows below its name.
 fn shown(text: &str) -> Vec<String> {
     let question = question(&json!({"command": text}));
     let rows = screen(&question, 80);
@@ -273,14 +273,14 @@ fn a_value_cannot_look_like_the_question() {
             "         | bash 1234: run it? [y]es: y"
         ]
     );
-    // Nor can it when a row is full.
+    // Nor can a value look like the request when a row is full.
     let rows = shown(&format!("{}    tool | harmless", "x".repeat(65)));
     let expected = [
         format!("    text | {}", "x".repeat(65)),
         r"         : \{3 spaces} tool | harmless".into(),
     ];
     assert_eq!(rows[1..], expected);
-    // Names of arguments can hold anything, too.
+    // Names of arguments can contain anything, too.
     let named = question(&json!({"x\n    text | ls": "a", "": {"~/": 1, "": []}, "a: b": "c"}));
     assert_eq!(
         screen(&named, 80)[1..5],
@@ -316,7 +316,7 @@ fn marks_are_few_and_stand_on_letters() {
     let zalgo = format!("é{}", "\u{315}".repeat(40));
     let expected = format!(r"    text | é{0}{0}{0}\{{37*\u{{315}}}}", '\u{315}');
     assert!(shown(&zalgo)[1].starts_with(&expected), "{:?}", shown(&zalgo));
-    // A mark is not drawn onto the program's own text, onto an ASCII letter, or onto a sign.
+    // A mark is not drawn onto this program's text, onto an ASCII letter, or onto a sign.
     for text in ["\u{336}ls", "l\u{336}s", "=\u{338}", "\u{20dd}"] {
         assert!(shown(text)[1].contains(r"\u{"), "{text:?}");
     }
@@ -329,7 +329,7 @@ fn wide_letters_take_their_room() {
     let rows = shown(&wide);
     assert_eq!(rows[0], "    size | 100 characters, 100 not ASCII (Han)");
     assert_eq!(rows.len(), 1 + 3, "34 on a row of 68 cells");
-    // Regional indicators and symbols take two cells at most.
+    // Regional indicators and symbols take at most two cells.
     assert_eq!(shown(&"🇩".repeat(35)).len(), 1 + 2);
     assert_eq!(shown(&"⚙".repeat(35)).len(), 1 + 2);
 }

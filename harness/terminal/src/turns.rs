@@ -1,5 +1,5 @@
-//! The turns at a terminal: one question at a time, in the order in which they came, whoever asks and by whatever
-//! name the terminal was opened.
+//! The turns at a terminal: one request at a time, in the order of arrival, from any source and by any name of the
+//! terminal.
 
 use std::{
     collections::HashMap,
@@ -11,27 +11,27 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::{device::TerminalId, talk::TerminalTalk};
 
-/// What is known about the question before.
+/// What is known about the previous request at a terminal.
 #[derive(Debug, Default)]
 pub(super) struct PreviousQuestion {
-    /// The talk of the question, if it was withdrawn while it was on the screen: a key that is meant for it may
-    /// still arrive. As long as the talk keeps the terminal open, the system gives its device number to no other
+    /// The dialogue of the request, if it was withdrawn while it was on the screen. A key for that request may still
+    /// arrive. While this value keeps the terminal open, the system does not give its device number to another
     /// terminal.
     pub(super) taken_back: Option<Arc<TerminalTalk>>,
-    /// The conversation that asked it.
+    /// The conversation from which the request came.
     pub(super) conversation: Option<String>,
-    /// When it was answered or withdrawn.
+    /// When the request was answered or withdrawn.
     pub(super) ended: Option<Instant>,
 }
 
-/// The turn to ask at one terminal. Dropping it lets the next question ask.
+/// The turn at one terminal. Dropping it gives the next request its turn.
 pub(super) type TerminalTurn = OwnedMutexGuard<PreviousQuestion>;
 
-/// All terminals at which this process has asked. Their number is limited by the number of device numbers.
+/// All terminals that this process has used. The number of device numbers limits their number.
 static TERMINALS: LazyLock<Mutex<HashMap<TerminalId, Arc<tokio::sync::Mutex<PreviousQuestion>>>>> =
     LazyLock::new(Mutex::default);
 
-/// Waits until it is this question's turn, in the order of arrival. Dropping the future leaves the queue.
+/// Waits until it is this request's turn. Dropping the future leaves the queue.
 pub(super) async fn turn_at(terminal: TerminalId) -> TerminalTurn {
     queue_of(terminal).lock_owned().await
 }

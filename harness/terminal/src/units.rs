@@ -1,34 +1,34 @@
-//! Text as a person reads it: visible characters as they are, and everything else escaped so that it can be read
+//! Text in the form for a person: visible characters unchanged, and everything else escaped so that it can be read
 //! back.
 //!
-//! The escaped form is unambiguous: `\u{1b}` is a character by its number, `\{3000 spaces}` is a run of one
-//! character, and a backslash that could be taken for the beginning of these two is written `\u{5c}` itself.
+//! The escaped form is unambiguous: `\u{1b}` is a character by its number, `\{3000 spaces}` is a run of one character,
+//! and a backslash that could be read as the beginning of such an escape is written as `\u{5c}`.
 
 use std::{collections::BTreeSet, fmt};
 
 use super::letter::{CharacterLook, carries_marks, is_letter, look_alike, look_of};
 
-/// If there are more spaces in a row, only their number is shown.
+/// Above this number of spaces in a row, only their number is shown.
 const SPACES: usize = 16;
 
-/// If there are more equal escaped characters in a row, only their number is shown.
+/// Above this number of equal escaped characters in a row, only their number is shown.
 const SAME: usize = 3;
 
-/// If there are more marks on one letter, they are escaped.
+/// Above this number of marks on one letter, they are escaped.
 const MARKS: usize = 3;
 
-/// A piece of a line. A line can be broken between two of them.
+/// A piece of a line. A line can be broken between two pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TextUnit {
-    /// A visible character and the number of its cells.
+    /// A visible character, and the number of its cells.
     Plain(char, usize),
-    /// A mark on the letter before it.
+    /// A mark on the previous letter.
     Mark(char),
-    /// A character by its number.
+    /// A character that is shown by its number.
     Escaped(char),
-    /// A run of one character, with its length.
+    /// A run of one character, and its length.
     Run(char, usize),
-    /// This many empty lines.
+    /// A number of empty lines.
     EmptyLines(usize),
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for TextUnit {
 }
 
 impl TextUnit {
-    /// The number of cells that the unit takes at most.
+    /// The maximum number of cells that the unit takes.
     pub(super) fn cells(self) -> usize {
         match self {
             Self::Plain(_, cells) => cells,
@@ -61,7 +61,7 @@ impl TextUnit {
     }
 }
 
-/// The units of one line, which has no line break.
+/// The units of one line without line breaks.
 pub(super) fn units(line: &str) -> Vec<TextUnit> {
     let line: Vec<char> = line.chars().collect();
     let mixed = mixed(&line);
@@ -85,14 +85,14 @@ pub(super) fn units(line: &str) -> Vec<TextUnit> {
     units
 }
 
-/// The unit for a character that is not shown as itself, together with the equal characters that follow it.
+/// The unit for a character that is not shown as itself, together with equal characters after it.
 fn spelled_out(rest: &[char], c: char) -> TextUnit {
     let fewest = if matches!(c, ' ' | '\t') { 2 } else { SAME + 1 };
     let same = rest.iter().take_while(|other| **other == c).count();
     if same < fewest { TextUnit::Escaped(c) } else { TextUnit::Run(c, same) }
 }
 
-/// Whether the line goes on with more spaces than a person can count.
+/// Whether the line continues with more spaces than a person can count.
 fn is_wide(rest: &[char]) -> bool {
     rest.iter().take(SPACES + 1).take_while(|c| **c == ' ').count() > SPACES
 }
@@ -102,15 +102,15 @@ fn is_escape_start(rest: &[char]) -> bool {
     matches!(rest, ['\\', '{', ..] | ['\\', 'u', '{', ..])
 }
 
-/// Whether a mark after these units is drawn onto a letter that is shown and does not have too many marks.
+/// Whether a mark after these units is drawn onto a visible letter that does not have too many marks.
 fn can_take_mark(units: &[TextUnit]) -> bool {
     let marks = units.iter().rev().take_while(|unit| matches!(unit, TextUnit::Mark(_))).count();
     let before = units.len().checked_sub(marks + 1).and_then(|at| units.get(at));
     marks < MARKS && matches!(before, Some(TextUnit::Plain(c, _)) if carries_marks(*c))
 }
 
-/// Which non-ASCII characters are in a word that mixes letters of several scripts, such as a Cyrillic `а` among
-/// Latin letters.
+/// Marks the non-ASCII characters in words that mix letters of several scripts, such as a Cyrillic `а` among Latin
+/// letters.
 fn mixed(line: &[char]) -> Vec<bool> {
     let mut mixed = vec![false; line.len()];
     if line.iter().all(char::is_ascii) {

@@ -1,18 +1,17 @@
-//! Makes running text of others safe for a terminal.
+//! Makes streamed text from outside safe for a terminal.
 
 use super::letter::{CharacterLook, is_unsafe, look_of};
 
-/// If there are more marks in a row, they are escaped, since a pile of marks covers other rows.
+/// Above this number of marks in a row, they are escaped, because a pile of marks covers other rows.
 const MARKS: usize = 4;
 
-/// Returns the text of a model, a tool or a server as it may be written to a terminal: characters that a terminal
-/// would obey, that a person would not see, or that change the order of the text around them are escaped
-/// (`\u{1b}`). Feature `terminal`.
+/// Returns the text of a model, a tool or a server in a form that can be written to a terminal. Characters that a
+/// terminal obeys, that a person cannot see, or that change the order of the text around them are escaped (`\u{1b}`).
+/// Feature `terminal`.
 ///
-/// Use it for everything that a program prints and did not write itself. Line breaks and tabs stay, and so do
-/// letters of every script, spaces of every width and the joiners inside of emoji. It is made for text that is read
-/// as it comes, also piece by piece; text that a person has to approve is shown more strictly by
-/// `TerminalApprover`.
+/// Use it for everything that a program prints and did not write itself. Line breaks and tabs stay, and so do letters
+/// of every script, spaces of every width and the joiners inside emoji. The text may come in pieces. For text that a
+/// person has to approve, `TerminalApprover` is stricter.
 ///
 /// ```
 /// use harness::policy::visible;
@@ -30,7 +29,7 @@ pub fn visible(text: &str) -> String {
         let stays = match c {
             '\n' | '\t' => true,
             '\r' => rest.peek() == Some(&'\n'),
-            // Joiners and variation selectors inside of emoji and of words of some scripts.
+            // Joiners and variation selectors belong inside emoji, and inside words of some scripts.
             '\u{200c}' | '\u{200d}' | '\u{fe0e}' | '\u{fe0f}' => joins(before, c),
             _ => !is_unsafe(c) && marks <= MARKS,
         };
@@ -44,8 +43,8 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
-/// Whether a joiner or a variation selector follows a character that it belongs to. At the beginning of a piece,
-/// that character may be in the piece before.
+/// Whether a joiner or a variation selector follows a character to which it belongs. At the beginning of a piece, that
+/// character may be in the previous piece.
 fn joins(before: Option<char>, c: char) -> bool {
     match before {
         None => true,

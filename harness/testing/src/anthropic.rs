@@ -1,5 +1,5 @@
-//! Bodies in the format of Anthropic's Messages API, for the loopback server and for decoders.
-//! Source: the vendor's documentation of streaming messages and of errors.
+//! Response bodies in the format of Anthropic's Messages API, for the loopback server and for tests
+//! of decoders. Source: the vendor's documentation of streaming messages and errors.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use super::{
     events::{kind, set, write_named},
 };
 
-/// Begins the stream of one answer. Add the blocks of the answer in order.
+/// Begins the stream of one answer. Add the answer's blocks in order.
 ///
 /// ```
 /// use harness::testing::anthropic;
@@ -36,8 +36,8 @@ pub fn body() -> Body {
     }
 }
 
-/// The answer to a request that failed: its status and the vendor's error object. `kind` is the
-/// vendor's name of the error, such as `rate_limit_error`.
+/// The response to a failed request, with this status and the vendor's error object. `kind` is the
+/// vendor's name for the error, such as `rate_limit_error`.
 ///
 /// ```
 /// use harness::testing::anthropic;
@@ -51,11 +51,11 @@ pub fn error(status: u16, kind: &str, message: &str) -> Answer {
     Answer::json(status, &body).header("request-id", "req_01")
 }
 
-/// The stream of one answer. [`body`] begins one; `to_string` writes it, and a
-/// [`LoopbackServer`](super::LoopbackServer) takes it as it is.
+/// The stream of one answer, which [`body`] begins. `to_string` returns the bytes of the stream; a
+/// [`LoopbackServer`](super::LoopbackServer) accepts the value as an answer.
 ///
-/// Text, thinking and arguments are sent in several deltas, and a `ping` follows the first
-/// `content_block_start`. The stop reason follows from the blocks, unless it is set.
+/// Text, thinking and arguments are split into several deltas, and a `ping` follows the first
+/// `content_block_start`. The default stop reason depends on the blocks.
 #[derive(Clone, Debug)]
 pub struct Body {
     id: String,
@@ -77,7 +77,7 @@ struct AnthropicUsage {
     thinking: Option<u64>,
 }
 
-/// One content block: how it starts, and the deltas between its start and its stop.
+/// One content block: its start event, and the deltas up to its stop event.
 #[derive(Clone, Debug)]
 struct AnthropicBlock {
     start: Value,
@@ -102,7 +102,7 @@ impl Body {
         )
     }
 
-    /// Adds thinking with its signature. `text` may be empty, as it is when thinking is not shown.
+    /// Adds thinking with its signature. `text` may be empty, as it is for hidden thinking.
     #[must_use]
     pub fn thinking(self, text: impl AsRef<str>, signature: &str) -> Self {
         let deltas = deltas::of_words(text.as_ref());
@@ -116,7 +116,7 @@ impl Body {
         )
     }
 
-    /// Adds thinking that only the vendor can read.
+    /// Adds encrypted thinking, which only the vendor can read.
     #[must_use]
     pub fn redacted_thinking(self, data: &str) -> Self {
         self.block(json!({"type": "redacted_thinking", "data": data}))
@@ -126,16 +126,16 @@ impl Body {
     #[must_use]
     pub fn call(self, id: &str, name: &str, arguments: Value) -> Self {
         let empty = arguments.as_object().is_some_and(serde_json::Map::is_empty);
-        // The service sends no delta for a call without arguments.
+        // The vendor sends no delta for a call without arguments.
         let text = if empty { String::new() } else { arguments.to_string() };
         self.call_text(id, name, text)
     }
 
-    /// Adds a call with this text as its arguments, valid or not.
+    /// Adds a call with this text as its arguments, whether valid or not.
     #[must_use]
     pub fn call_text(self, id: &str, name: &str, arguments: impl AsRef<str>) -> Self {
         let deltas = deltas::of_json(arguments.as_ref());
-        // The first delta is empty.
+        // The vendor's first delta is empty.
         let deltas = std::iter::once(String::new()).chain(deltas);
         self.with(
             json!({"type": "tool_use", "id": id, "name": name, "input": {}}),
@@ -143,22 +143,22 @@ impl Body {
         )
     }
 
-    /// Adds a block that is complete in its `content_block_start`, such as the result of a tool
-    /// that the vendor runs itself.
+    /// Adds a block without deltas, such as the result of a tool that the vendor runs itself.
     #[must_use]
     pub fn block(self, block: Value) -> Self {
         self.with(block, [])
     }
 
-    /// Sets the stop reason, such as `max_tokens`. Unless it is set, it is `tool_use` if there is a
-    /// call, and `end_turn` otherwise.
+    /// Sets the stop reason, such as `max_tokens`. The default is `tool_use` if there is a call,
+    /// and otherwise `end_turn`.
     #[must_use]
     pub fn stop(mut self, reason: &str) -> Self {
         self.stop = Some(reason.to_owned());
         self
     }
 
-    /// Stops because the model refuses, with a reason of this category, such as `cyber`.
+    /// Ends the answer with a refusal by the model. `category` is the kind of the refusal, such as
+    /// `cyber`.
     #[must_use]
     pub fn refusal(mut self, category: &str, explanation: &str) -> Self {
         let details = json!({"type": "refusal", "category": category, "explanation": explanation});
@@ -166,8 +166,8 @@ impl Body {
         self.stop("refusal")
     }
 
-    /// Sets the tokens as this vendor counts them: `input` without the tokens that were read from or
-    /// written to the cache.
+    /// Sets the token counts as this vendor reports them: `input` excludes tokens that were read
+    /// from or written to the cache.
     #[must_use]
     pub fn usage(mut self, input: u64, output: u64) -> Self {
         self.usage.input = input;
@@ -183,7 +183,7 @@ impl Body {
         self
     }
 
-    /// Sets how many of the output tokens were thinking.
+    /// Sets the number of output tokens that were used for thinking.
     #[must_use]
     pub fn thinking_tokens(mut self, tokens: u64) -> Self {
         self.usage.thinking = Some(tokens);
@@ -197,35 +197,35 @@ impl Body {
         self
     }
 
-    /// Sets the name of the model that answers.
+    /// Sets the name of the model in the answer.
     #[must_use]
     pub fn model(mut self, model: &str) -> Self {
         self.model = model.to_owned();
         self
     }
 
-    /// Leaves out the ping.
+    /// Leaves out the `ping` event.
     #[must_use]
     pub fn without_ping(mut self) -> Self {
         self.ping = false;
         self
     }
 
-    /// Ends with an error inside the stream, after the blocks so far.
+    /// Ends the stream with an error event after the blocks so far.
     #[must_use]
     pub fn error(mut self, kind: &str, message: &str) -> Self {
         self.end = AnthropicEnd::Error(json!({"type": kind, "message": message}));
         self
     }
 
-    /// Ends after the blocks so far, without a stop reason.
+    /// Ends the stream after the blocks so far, without a stop reason.
     #[must_use]
     pub fn cut(mut self) -> Self {
         self.end = AnthropicEnd::Cut { in_block: false };
         self
     }
 
-    /// Ends inside the last block, before its `content_block_stop`.
+    /// Ends the stream inside the last block, before its `content_block_stop`.
     #[must_use]
     pub fn cut_in_block(mut self) -> Self {
         self.end = AnthropicEnd::Cut { in_block: true };
@@ -237,7 +237,8 @@ impl Body {
         self
     }
 
-    /// The events, each the JSON of its `data`; its `type` is the name of the event.
+    /// The events of the stream, each as the JSON of its `data`. The `type` in the JSON is also the
+    /// event's name.
     pub fn events(&self) -> Vec<Value> {
         let mut events = vec![self.message_start()];
         for (index, block) in self.blocks.iter().enumerate() {
@@ -269,13 +270,13 @@ impl Body {
         events
     }
 
-    /// The answer of a server: server-sent events with status 200.
+    /// The answer of a server with this body: server-sent events with status 200.
     pub fn answer(&self) -> Answer {
         Answer::sse(self.to_string()).header("request-id", "req_01")
     }
 
     fn message_start(&self) -> Value {
-        // These counts are provisional; `message_delta` replaces them.
+        // These counts are provisional; the counts in `message_delta` replace them.
         let mut usage = self.counted(1);
         set(&mut usage, "service_tier", "standard");
         json!({"type": "message_start", "message": {
@@ -315,7 +316,7 @@ impl Body {
     }
 }
 
-/// The bytes of the stream: each event with its name and its data.
+/// Writes the stream as bytes: each event with its name and its data.
 impl fmt::Display for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_named(f, &self.events())

@@ -1,5 +1,5 @@
-//! Random failures: how often they happen, of which kinds they are, and their seed. Their effect is
-//! in `chaos_provider` and, for the loopback server, in `server/damage`.
+//! Random failures: their rate, their kinds and their seed. `chaos_provider` applies them to a
+//! provider, `server/damage` to answers of the loopback server.
 
 use std::{
     collections::BTreeMap,
@@ -16,18 +16,17 @@ use super::Answer;
 pub enum Fault {
     /// One of the statuses 500, 502, 503, 504 and 529.
     ServerError,
-    /// Status 429 that does not say when to retry.
+    /// Status 429 without a retry time.
     RateLimit,
-    /// Status 429 that says when to retry.
+    /// Status 429 with a retry time.
     RateLimitWithHint,
-    /// No connection, or one that is closed before anything is sent.
+    /// The connection is refused, or is closed before anything is sent.
     Refused,
-    /// Silence before the first byte.
+    /// Nothing is sent before the first byte, until a timeout.
     StallAtFirst,
-    /// Silence in the middle of the answer.
+    /// The answer stops in the middle, until a timeout.
     StallMidway,
-    /// The connection breaks in the middle of the answer, or the answer ends there as if it were
-    /// complete.
+    /// The answer ends in the middle: the connection breaks, or the end looks regular.
     Cut,
     /// Bytes that are not valid in the protocol.
     Garbage,
@@ -66,11 +65,11 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Random failures from a seed: the same requests in the same order fail in the same way. A clone
-/// shares the random source and the counts.
+/// Random failures from a seed: the same requests in the same order get the same failures. Clones
+/// share the random source and the counts.
 ///
-/// Use it with a [`ChaosProvider`](super::ChaosProvider) around a provider, or inside a
-/// [`LoopbackServer`](super::LoopbackServer), where it damages the answers:
+/// Use this with a [`ChaosProvider`](super::ChaosProvider) around a provider, or in a
+/// [`LoopbackServer`](super::LoopbackServer) to damage the answers:
 ///
 /// ```
 /// use harness::testing::{Chaos, Fault, LoopbackServer, anthropic};
@@ -100,7 +99,7 @@ struct ChaosState {
 }
 
 impl Chaos {
-    /// Failures of all kinds, in a fifth of the answers.
+    /// Failures of all kinds, in one fifth of the answers.
     pub fn seeded(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(ChaosState {
             random: fastrand::Rng::with_seed(seed),
@@ -112,21 +111,21 @@ impl Chaos {
         })))
     }
 
-    /// Sets the share of the answers that fail: 0 is none, 1 is all.
+    /// Sets the share of answers that fail, from 0 (none) to 1 (all).
     #[must_use]
     pub fn rate(self, rate: f64) -> Self {
         self.state().rate = rate;
         self
     }
 
-    /// Restricts the failures to these kinds. A kind that is named twice happens twice as often.
+    /// Restricts the failures to these kinds. A kind that is listed twice is twice as frequent.
     #[must_use]
     pub fn only(self, kinds: impl IntoIterator<Item = Fault>) -> Self {
         self.state().kinds = kinds.into_iter().collect();
         self
     }
 
-    /// Sets the time after which a refusal says to retry. The default is 1 s.
+    /// Sets the retry time of failures with status 429. The default is 1 s.
     #[must_use]
     pub fn hint(self, wait: Duration) -> Self {
         self.state().hint = wait;
@@ -138,12 +137,12 @@ impl Chaos {
         self.state().injected.clone()
     }
 
-    /// The number of answers so far, damaged or not.
+    /// The number of answers so far, with and without a failure.
     pub fn asked(&self) -> u64 {
         self.state().asked
     }
 
-    /// Damages this answer or leaves it as it is, by chance. Use it in the answers of a
+    /// Returns the answer with or without a random failure. Use this for the answers of a
     /// [`LoopbackServer`](super::LoopbackServer).
     pub fn spoil(&self, answer: impl Into<Answer>) -> Answer {
         let answer = answer.into();
@@ -153,7 +152,8 @@ impl Chaos {
         }
     }
 
-    /// The failure of the next answer, and a random number for its details.
+    /// Decides whether the next answer fails. Returns the failure, and a random source for its
+    /// details.
     pub(super) fn draw(&self) -> Option<(Fault, fastrand::Rng)> {
         let mut state = self.state();
         state.asked += 1;

@@ -1,4 +1,4 @@
-//! A provider that fails at random, without a socket.
+//! A provider with random failures, without a socket.
 
 use std::{fmt, time::Duration};
 
@@ -16,10 +16,10 @@ use harness_core::{
 /// The statuses of a server that is down or overloaded.
 pub(super) const SERVER_ERRORS: [u16; 5] = [500, 502, 503, 504, 529];
 
-/// How long a silence lasts, until the timeout of a real provider.
+/// How long a stalled answer takes until it fails, like the timeout of a real provider.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// A wrapper around a provider that fails at random, as a network does.
+/// Wraps a provider and adds random failures, like those of a network.
 ///
 /// ```
 /// use harness::{
@@ -51,12 +51,13 @@ pub struct ChaosProvider<P> {
 }
 
 impl<P: Provider> ChaosProvider<P> {
-    /// Wraps this provider, with these failures.
+    /// Wraps a provider. `chaos` decides about the failures.
     pub fn new(inner: P, chaos: Chaos) -> Self {
         Self { inner, chaos }
     }
 
-    /// The failure of a request before its first event.
+    /// The error with which a request fails before its first event. `None` if the failure comes
+    /// later.
     async fn refusal(&self, fault: Fault, random: &mut fastrand::Rng) -> Option<Error> {
         let api = |status| Error::new(ErrorKind::Api, "chaos").with_status(status);
         match fault {
@@ -73,7 +74,8 @@ impl<P: Provider> ChaosProvider<P> {
         }
     }
 
-    /// Passes on this many events and then fails; if there are fewer, it fails before the last one.
+    /// Passes on `events` events and then fails. If there are fewer events, fails before the last
+    /// one.
     async fn begin(
         &self,
         mut stream: EventStream<'_>,

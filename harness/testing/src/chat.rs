@@ -1,6 +1,6 @@
-//! Bodies in the format of OpenAI's Chat Completions API, for the loopback server and for decoders.
-//! Source: the vendor's documentation of chat completion chunks. Many servers use this protocol with
-//! differences; [`Body::delta`] makes such deltas.
+//! Response bodies in the format of OpenAI's Chat Completions API, for the loopback server and for
+//! tests of decoders. Source: the vendor's documentation of chat completion chunks. Many servers
+//! deviate from this protocol; use [`Body::delta`] for their deltas.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use super::{Answer, deltas, events::set};
 
 pub use super::responses::error;
 
-/// Begins the stream of one answer. Add the parts of the answer in order.
+/// Begins the stream of one answer. Add the answer's parts in order.
 ///
 /// ```
 /// use harness::testing::chat;
@@ -37,11 +37,11 @@ pub fn body() -> Body {
     }
 }
 
-/// The stream of one answer. [`body`] begins one; `to_string` writes it, and a
-/// [`LoopbackServer`](super::LoopbackServer) takes it as it is.
+/// The stream of one answer, which [`body`] begins. `to_string` returns the bytes of the stream; a
+/// [`LoopbackServer`](super::LoopbackServer) accepts the value as an answer.
 ///
-/// Text and arguments are sent in several deltas, calls have an index, the tokens are in a chunk of
-/// their own after the last choice, and `[DONE]` is the end, unless something else is set.
+/// By default, text and arguments are split into several deltas, calls have an index, the token
+/// counts are in a separate last chunk, and the stream ends with `[DONE]`.
 #[derive(Clone, Debug)]
 pub struct Body {
     id: String,
@@ -82,7 +82,7 @@ impl Body {
         self.words("refusal", text.as_ref())
     }
 
-    /// Adds thinking in this field: `reasoning_content` or `reasoning`, depending on the server.
+    /// Adds thinking in this field. Servers use either `reasoning_content` or `reasoning`.
     #[must_use]
     pub fn reasoning(self, field: &str, text: impl AsRef<str>) -> Self {
         self.words(field, text.as_ref())
@@ -94,7 +94,7 @@ impl Body {
         self.call_text(id, name, arguments.to_string())
     }
 
-    /// Adds a call with this text as its arguments, valid or not.
+    /// Adds a call with this text as its arguments, whether valid or not.
     #[must_use]
     pub fn call_text(mut self, id: &str, name: &str, arguments: impl AsRef<str>) -> Self {
         let index = self.calls;
@@ -113,8 +113,8 @@ impl Body {
         self
     }
 
-    /// Adds this delta unchanged: for example a call without an index, two calls in one delta, or a
-    /// field of one vendor.
+    /// Adds a delta unchanged, for example a call without an index, two calls in one delta, or a
+    /// vendor's own field.
     #[must_use]
     pub fn delta(mut self, delta: Value) -> Self {
         if delta.get("tool_calls").is_some() {
@@ -124,37 +124,37 @@ impl Body {
         self
     }
 
-    /// Sets the finish reason, such as `length`. Unless it is set, it is `tool_calls` if there is a
-    /// call, and `stop` otherwise.
+    /// Sets the finish reason, such as `length`. The default is `tool_calls` if there is a call,
+    /// and otherwise `stop`.
     #[must_use]
     pub fn stop(mut self, reason: &str) -> Self {
         self.stop = Some(reason.to_owned());
         self
     }
 
-    /// Sets the tokens as this vendor counts them: `prompt` includes cached tokens, `completion`
-    /// includes thinking.
+    /// Sets the token counts as this vendor reports them: `prompt` includes cached tokens,
+    /// `completion` includes thinking.
     #[must_use]
     pub fn usage(mut self, prompt: u64, completion: u64) -> Self {
         self.usage = Some(ChatUsage { prompt, completion, ..self.usage.unwrap_or_default() });
         self
     }
 
-    /// Sets how many of the prompt's tokens came from the prompt cache.
+    /// Sets the number of prompt tokens that came from the prompt cache.
     #[must_use]
     pub fn cached(mut self, tokens: u64) -> Self {
         self.usage = Some(ChatUsage { cached: tokens, ..self.usage.unwrap_or_default() });
         self
     }
 
-    /// Sets how many of the completion's tokens were thinking.
+    /// Sets the number of completion tokens that were used for thinking.
     #[must_use]
     pub fn reasoning_tokens(mut self, tokens: u64) -> Self {
         self.usage = Some(ChatUsage { reasoning: tokens, ..self.usage.unwrap_or_default() });
         self
     }
 
-    /// Leaves out the tokens, as if they were not requested.
+    /// Leaves out the token counts, as a server does if they were not requested.
     #[must_use]
     pub fn without_usage(mut self) -> Self {
         self.usage = None;
@@ -175,14 +175,14 @@ impl Body {
         self
     }
 
-    /// Sets the name of the model that answers.
+    /// Sets the name of the model in the answer.
     #[must_use]
     pub fn model(mut self, model: &str) -> Self {
         self.model = model.to_owned();
         self
     }
 
-    /// Ends with an error object in place of a chunk, after the parts so far.
+    /// Ends the stream with an error object in place of a chunk, after the parts so far.
     #[must_use]
     pub fn error(mut self, code: &str, message: &str) -> Self {
         let error =
@@ -191,7 +191,7 @@ impl Body {
         self
     }
 
-    /// Ends after the parts so far, without a finish reason and without `[DONE]`.
+    /// Ends the stream after the parts so far, without a finish reason and without `[DONE]`.
     #[must_use]
     pub fn cut(mut self) -> Self {
         self.end = ChatEnd::Cut;
@@ -207,7 +207,7 @@ impl Body {
         self
     }
 
-    /// The chunks, without the `[DONE]` after them.
+    /// The chunks of the stream, without the final `[DONE]`.
     pub fn events(&self) -> Vec<Value> {
         let silent = self.deltas.first().is_none_or(|delta| delta.get("content").is_none());
         let content = if silent { Value::Null } else { "".into() };
@@ -227,7 +227,7 @@ impl Body {
         chunks
     }
 
-    /// The answer of a server: server-sent events with status 200.
+    /// The answer of a server with this body: server-sent events with status 200.
     pub fn answer(&self) -> Answer {
         Answer::sse(self.to_string()).header("x-request-id", "req_01")
     }
@@ -248,7 +248,8 @@ impl Body {
             "choices": choices,
             "obfuscation": "x7Qp2Lm",
         });
-        // If the tokens were requested, every chunk has this field, with the value null.
+        // If token counts were requested, every chunk has the member `usage`, which is null in all
+        // chunks but the last.
         if self.usage.is_some() {
             set(&mut chunk, "usage", usage.clone());
         }
@@ -271,7 +272,7 @@ fn counted(ChatUsage { prompt, completion, cached, reasoning }: ChatUsage) -> Va
     })
 }
 
-/// The bytes of the stream: each chunk as the data of an event without a name, and `[DONE]`.
+/// Writes the stream as bytes: each chunk as the data of an unnamed event, and then `[DONE]`.
 impl fmt::Display for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.events().iter().try_for_each(|chunk| write!(f, "data: {chunk}\n\n"))?;

@@ -1,13 +1,13 @@
-//! Splits the answer of a fake model into several deltas, as a real one does, at places that a
-//! reader cannot predict.
+//! Splits the answer of a simulated model into several deltas, at positions that the code under
+//! test must not depend on.
 
-/// Text as deltas: one for each word, and two for a single word.
+/// Splits a text into words, and a single word into two halves.
 pub(super) fn of_words(text: &str) -> Vec<String> {
     let words: Vec<String> = text.split_inclusive(' ').map(str::to_owned).collect();
     if words.len() == 1 { of_length(text, text.chars().count().div_ceil(2)) } else { words }
 }
 
-/// The JSON text of arguments as deltas, split at any character.
+/// Splits the JSON text of arguments at arbitrary characters.
 pub(super) fn of_json(text: &str) -> Vec<String> {
     of_length(text, 7.min(text.chars().count().div_ceil(2)))
 }

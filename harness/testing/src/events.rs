@@ -1,22 +1,22 @@
-//! Writes the events of a fake answer, and completes the JSON in them. It knows no vendor.
+//! Builds and writes the JSON events of a simulated answer. This module depends on no vendor.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// Adds a field to an object; any other value is left unchanged.
+/// Sets a member of an object. Other values are left unchanged.
 pub(super) fn set(object: &mut Value, field: &str, value: impl Into<Value>) {
     if let Value::Object(fields) = object {
         fields.insert(field.to_owned(), value.into());
     }
 }
 
-/// The `type` of an event or a block.
+/// The `type` of an event or a block; empty if it has none.
 pub(super) fn kind(object: &Value) -> &str {
     object.get("type").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Server-sent events, each with its `type` as its name.
+/// Writes server-sent events. The name of each event is its `type`.
 pub(super) fn write_named(f: &mut fmt::Formatter<'_>, events: &[Value]) -> fmt::Result {
     events.iter().try_for_each(|event| write!(f, "event: {}\ndata: {event}\n\n", kind(event)))
 }

@@ -1,4 +1,4 @@
-//! A journal that fails by a script or at random, for tests of the code that uses it.
+//! A journal with scripted or random failures, for tests of code that uses a journal.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use harness_core::{
     },
 };
 
-/// A call of a journal.
+/// A method of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum JournalCall {
@@ -42,32 +42,32 @@ pub enum JournalCall {
     DeleteSpill,
 }
 
-/// A fault in a call of a journal.
+/// A failure of a journal call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JournalFault {
-    /// The call fails, and nothing was done.
+    /// The call returns an error and has no effect.
     FailBefore,
-    /// The call fails although it was done: the answer was lost.
+    /// The call returns an error although it took effect, as if the response were lost.
     FailAfter,
-    /// The call does nothing and never returns.
+    /// The call has no effect and never returns.
     StopBefore,
-    /// The call is done and never returns.
+    /// The call takes effect and never returns.
     StopAfter,
-    /// The call is done twice and returns the result of the second time: for an append, a conflict
+    /// The call is executed twice and returns the second result. For an append, that is a conflict
     /// with the caller's own facts.
     Repeat,
-    /// The call is done after this time on tokio's clock.
+    /// The call is executed after this time on tokio's clock.
     Delay(Duration),
 }
 
 impl JournalFault {
-    /// All kinds except those that never return, with a delay of 10 ms.
+    /// All failures whose call returns, with a delay of 10 ms.
     pub const ANSWERED: [Self; 4] =
         [Self::FailBefore, Self::FailAfter, Self::Repeat, Self::Delay(Duration::from_millis(10))];
 }
 
-/// The calls of a [`FaultyJournal`] so far, including the failed ones.
+/// Counts the calls of a [`FaultyJournal`], including failed calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JournalCounts {
@@ -75,18 +75,19 @@ pub struct JournalCounts {
     pub reads: u64,
     /// Calls of [`Journal::append`].
     pub appends: u64,
-    /// Facts in these appends.
+    /// The facts in all appends.
     pub facts: u64,
-    /// Bytes of the JSON texts of these facts.
+    /// The bytes of JSON text of these facts.
     pub bytes: u64,
-    /// Calls of any kind.
+    /// The calls of all methods.
     pub calls: u64,
-    /// Calls with a fault.
+    /// The calls with a failure.
     pub faults: u64,
 }
 
-/// A wrapper around a journal that fails by a script or at random, and counts its calls. A clone is
-/// the same journal: give one to the program, and read the counts of the other.
+/// Wraps a journal, adds scripted or random failures, and counts the calls. Clones share the
+/// journal, the failures and the counts, so a test can give one clone to the program and read the
+/// counts from another.
 ///
 /// ```
 /// use harness::{
@@ -136,20 +137,20 @@ impl<J: Clone> Clone for FaultyJournal<J> {
 }
 
 impl<J: Journal> FaultyJournal<J> {
-    /// Wraps this journal. It does not fail yet.
+    /// Wraps a journal, without failures so far.
     pub fn new(inner: J) -> Self {
         Self { inner, state: Arc::default() }
     }
 
-    /// Gives this fault to one call: the one with this number, from 0, among the calls of this kind
-    /// since the beginning.
+    /// Sets the failure of one call: the call number `number`, from 0, among all calls of this
+    /// method since the beginning.
     pub fn fail(&self, call: JournalCall, number: u64, fault: JournalFault) {
         self.state().script.insert((call, number), fault);
     }
 
-    /// Gives random calls one of these faults from now on: the same calls in the same order fail in
-    /// the same way. At a rate of 0 no call fails, at 1 each. A fault that was set by
-    /// [`fail`](Self::fail) takes precedence.
+    /// Gives random failures to later calls. The same calls in the same order get the same
+    /// failures. At a rate of 0 no call fails, at 1 every call fails. Failures that were set with
+    /// [`fail`](Self::fail) have precedence.
     pub fn fail_by_chance(
         &self,
         seed: u64,
@@ -161,14 +162,14 @@ impl<J: Journal> FaultyJournal<J> {
             Some(RandomFaults { random, rate, faults: faults.into_iter().collect() });
     }
 
-    /// Ends all faults.
+    /// Removes all failures, scripted and random.
     pub fn mend(&self) {
         let mut state = self.state();
         state.script.clear();
         state.chance = None;
     }
 
-    /// The calls so far.
+    /// The counts of the calls so far.
     pub fn counts(&self) -> JournalCounts {
         self.state().counts
     }
@@ -182,7 +183,7 @@ impl<J: Journal> FaultyJournal<J> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does a call with its fault, if it has one. The call is counted at its first poll.
+    /// Executes a call with its failure, if it has one. A call is counted when it is first polled.
     fn call<'a, T: 'a>(
         &'a self,
         call: JournalCall,
@@ -221,7 +222,7 @@ impl<J: Journal> FaultyJournal<J> {
 }
 
 impl FaultyState {
-    /// Counts a call, and returns its fault.
+    /// Counts a call, and returns its failure.
     fn draw(&mut self, call: JournalCall, facts: &[Envelope]) -> Option<JournalFault> {
         let called = self.called.entry(call).or_default();
         let number = *called;

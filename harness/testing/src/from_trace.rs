@@ -1,4 +1,4 @@
-//! A script from a recorded run.
+//! Makes a script from a recorded run.
 
 use super::{ScriptedProvider, ScriptedReply, reply};
 use harness_core::{
@@ -8,12 +8,12 @@ use harness_core::{
 };
 
 impl ScriptedProvider {
-    /// A provider that repeats the answers of these runs, in order, with the same calls, stop
-    /// reasons and tokens. Use it to make a test of a recorded run. An answer that broke off breaks
-    /// off again.
+    /// A provider that repeats the answers of recorded runs in order, with the same calls, stop
+    /// reasons and token counts. Use it to turn a recorded run into a test. An answer that broke
+    /// off in the recording breaks off again.
     ///
-    /// A trace contains no secrets: such an argument is `[secret]`. It also has no timing, no
-    /// signatures of thinking and no pictures.
+    /// Traces contain no secrets, so secret arguments are replaced by `[secret]`. Traces also
+    /// contain no timing, no signatures of thinking, and no pictures.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -46,7 +46,7 @@ impl ScriptedProvider {
                     let said = reply_of(reasoning, text, calls);
                     replies.push(said.stop(*stop).usage(*usage));
                 }
-                // An error that stopped a run between two turns is not a part of an answer.
+                // An error between two turns stopped the run, but belongs to no answer.
                 Happened::Interrupted { cause, text, calls, .. } if asked => {
                     asked = false;
                     let text = text.strip_suffix("\n\n[interrupted]").unwrap_or(text);

@@ -1,9 +1,9 @@
-//! A gate that a test opens, to control the order of events without a clock.
+//! A gate that a test opens to control the order of events without a clock.
 
 use tokio_util::sync::CancellationToken;
 
-/// A gate in a script: the script waits at it until the test opens it, and the test can wait until
-/// the script has reached it. Once open, it stays open. A clone is the same gate.
+/// A gate in a script. The script waits at the gate until the test opens it, and the test can wait
+/// until the script has reached the gate. An opened gate stays open. Clones are the same gate.
 ///
 /// ```
 /// use harness::testing::Gate;
@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Gate {
-    // Each is a latch: set once, never reset, with any number of waiting tasks.
+    // Both are latches: they are set once, never reset, and any number of tasks can wait for them.
     opened: CancellationToken,
     reached: CancellationToken,
 }
@@ -35,7 +35,7 @@ impl Gate {
         Self::default()
     }
 
-    /// Opens the gate for all that wait at it, now and later.
+    /// Opens the gate for all current and later waiters.
     pub fn open(&self) {
         self.opened.cancel();
     }
@@ -45,7 +45,7 @@ impl Gate {
         self.reached.cancelled().await;
     }
 
-    /// Reaches the gate, and waits until it is open.
+    /// Marks the gate as reached, and waits until it is open.
     pub async fn pass(&self) {
         self.reached.cancel();
         self.opened.cancelled().await;

@@ -1,7 +1,7 @@
-//! Fakes for tests: a provider that follows a script, and a local server that behaves like a vendor's
-//! and fails like a network. Feature `testing`. The rest of the library does not use this module.
+//! Fakes for tests: a provider that follows a script, and a local server that simulates a vendor's responses and
+//! network failures. Needs the feature `testing`. The rest of the library does not use this module.
 //!
-//! Most tests need only [`ScriptedProvider`]: no socket, no clock, one line for each turn.
+//! Most tests need only [`ScriptedProvider`], without sockets and clocks, and with one line per turn.
 //!
 //! ```
 //! use harness::{
@@ -29,8 +29,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Control the order of events with a [`Gate`], never with a sleep. Here a run is dropped in the
-//! middle of a word, and the conversation stays complete:
+//! Control the order of events with a [`Gate`], not with a sleep. In this example, a run is dropped in the middle of a
+//! word, and the conversation stays complete:
 //!
 //! ```
 //! use harness::{
@@ -60,10 +60,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Tests of the HTTP traffic use [`LoopbackServer`], with a body in the vendor's format from
-//! [`anthropic`], [`responses`] or [`chat`], and with the faults of [`Answer`]. The ready providers
-//! retry temporary failures, which takes time and further answers; a test that is not about retries
-//! turns them off:
+//! Tests of HTTP traffic use [`LoopbackServer`], with response bodies in a vendor's format from [`anthropic`],
+//! [`responses`] or [`chat`], and with the failures of [`Answer`]. The built-in providers retry temporary failures,
+//! which takes time and further answers. Turn retries off in tests that are not about retries:
 //!
 //! ```
 //! use harness::{
@@ -96,10 +95,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`PrefixCheck`] refuses reasoning behind a prefix that has changed. [`Chaos`] makes random failures from a seed. A
-//! `Crashtest` shows whether an agent survives the end of its process at any instant.
+//! [`PrefixCheck`] simulates vendors that refuse reasoning after a changed prefix. [`Chaos`] creates random failures
+//! from a seed. A `Crashtest` checks that an agent survives the end of its process at any instant.
 //!
-//! `journal_conformance` checks a journal of your own; [`FaultyJournal`] is a journal that fails.
+//! `journal_conformance` tests your own journal. [`FaultyJournal`] simulates failures of a journal.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(
     clippy::unwrap_used,

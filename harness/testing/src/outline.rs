@@ -1,9 +1,9 @@
-//! A conversation as text that a test can compare as one value.
+//! Formats a conversation as text, so that a test can compare it as one value.
 
 use harness_core::message::{Block, CallOutcome, Media, Message, Role};
 
-/// The conversation as text with one line for each block, so that a test can compare all of it. Ids
-/// and times are left out, because they differ from run to run.
+/// Formats a conversation as text with one line per block, so that a test can compare the whole
+/// conversation. Ids and times are left out, because they differ between runs.
 ///
 /// ```
 /// use harness::{Block, CallOutcome, Message, Role, ToolCall, ToolResult, testing::outline};
@@ -64,7 +64,7 @@ fn line(block: &Block) -> String {
     }
 }
 
-/// The address of a file, or its type.
+/// The name of a file, or else its URL, its id or its media type.
 fn what(media: &Media) -> &str {
     let id = media.file_id().map(|(id, _)| id);
     media.name().or(media.url()).or(id).or(media.mime()).unwrap_or_default()

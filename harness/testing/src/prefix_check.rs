@@ -1,4 +1,4 @@
-//! A simulation of the vendors' check that reasoning is sent back behind the words that it was made behind.
+//! Simulates vendors which check that reasoning is sent back after the same prefix.
 
 use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
@@ -13,13 +13,13 @@ use serde_json::Value;
 
 use crate::{Answer, LoopbackServer, ReceivedRequest, anthropic};
 
-/// Simulates how the newest models treat reasoning: each piece is bound to the exact prefix that it was made behind, which
-/// is the instructions, the tools and all earlier messages. If a request sends a piece back behind another prefix, a
-/// [refusing](Self::refusing) server answers with status 400 in the vendor's words, and goes on doing so. A
-/// [dropping](Self::dropping) one answers without the piece and says nothing.
+/// Simulates how the newest models treat reasoning. Each piece of reasoning is bound to its exact prefix: the
+/// instructions, the tools and all earlier messages. If a request sends a piece back after another prefix, a
+/// [refusing](Self::refusing) server answers with status 400 and the vendor's error message, for this and every such
+/// request. A [dropping](Self::dropping) server answers without the piece and reports nothing.
 ///
-/// Use it to test that a conversation outlives a change of the program: other instructions, another doc comment, a new tool.
-/// It knows the bodies of Anthropic's Messages API and of OpenAI's Responses API.
+/// Use this to test that a conversation survives a change of the program: other instructions, another doc comment, a
+/// new tool. Bodies of Anthropic's Messages API and of OpenAI's Responses API are supported.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -41,15 +41,15 @@ use crate::{Answer, LoopbackServer, ReceivedRequest, anthropic};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Compared are `system` or `instructions`, `tools`, the format of a typed answer at OpenAI, and the messages, without
-/// marks for the cache and without tools that a search still has to find. It also refuses changes in the middle that the
-/// vendor does not take: a system message that does not follow one of the user, and a tool that is added without the beta
-/// for it.
+/// The compared prefix consists of `system` or `instructions`, `tools`, the format of a typed answer (OpenAI), and the
+/// messages. Cache marks, and tools that a search has not found yet, are ignored. The check also refuses changes within
+/// a conversation that the vendor does not accept: a system message that does not follow a user message, and an added
+/// tool without the required beta header.
 ///
 /// Sources: <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/prefix-checks>,
 /// <https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages> and
-/// <https://developers.openai.com/api/docs/guides/keep-prefix-unchanged>. Not simulated: that a vendor also compares who
-/// made the reasoning.
+/// <https://developers.openai.com/api/docs/guides/keep-prefix-unchanged>. Not simulated: a vendor also checks the
+/// origin of the reasoning.
 #[derive(Debug)]
 pub struct PrefixCheck {
     refuses: bool,
@@ -58,16 +58,16 @@ pub struct PrefixCheck {
     refusals: AtomicUsize,
 }
 
-/// Begins each proof.
+/// The beginning of every proof.
 const PROOF: &str = "proof";
 
 impl PrefixCheck {
-    /// A server that refuses a request with reasoning behind another prefix.
+    /// Simulates a server that refuses requests with reasoning after a changed prefix.
     pub fn refusing() -> Self {
         Self::new(true)
     }
 
-    /// A server that leaves out reasoning behind another prefix.
+    /// Simulates a server that drops reasoning after a changed prefix.
     pub fn dropping() -> Self {
         Self::new(false)
     }
@@ -77,26 +77,26 @@ impl PrefixCheck {
         Self { refuses, kept, lost, refusals }
     }
 
-    /// How many pieces of reasoning the last request sent back that was answered, each behind its own prefix.
+    /// The number of pieces of reasoning with an unchanged prefix in the last accepted request.
     pub fn kept(&self) -> usize {
         self.kept.load(Ordering::Relaxed)
     }
 
-    /// How many pieces of reasoning were left out of all requests because their prefix was another one.
+    /// The number of pieces of reasoning that were dropped from all requests because their prefix had changed.
     pub fn lost(&self) -> usize {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// How many requests were refused.
+    /// The number of refused requests.
     pub fn refusals(&self) -> usize {
         self.refusals.load(Ordering::Relaxed)
     }
 
-    /// Checks a request. Returns the proof for the reasoning in its answer, which is the signature of thinking at
-    /// Anthropic and the encrypted content at OpenAI.
+    /// Checks a request. Returns the proof for the reasoning in the answer: use it as the signature of thinking for
+    /// Anthropic, and as the encrypted content for OpenAI.
     ///
     /// # Errors
-    /// The vendor's refusal, if the request is one that the vendor would not take.
+    /// The vendor's error response, if the vendor would refuse the request.
     pub fn check(&self, request: &ReceivedRequest) -> Result<String, Answer> {
         let body = request.json();
         let prefix = PrefixOfRequest::of(&body);
@@ -121,8 +121,8 @@ impl PrefixCheck {
         Ok(prefix.proof())
     }
 
-    /// Starts a server that checks each request. `answer` gets a request that passed, and the proof for the reasoning of its
-    /// answer.
+    /// Starts a server that checks each request. For each accepted request, `answer` gets the request and the proof for
+    /// the reasoning in its answer.
     ///
     /// # Errors
     /// Fails if the operating system provides no port.
@@ -139,10 +139,10 @@ impl PrefixCheck {
     }
 }
 
-/// What reasoning is bound to.
+/// The parts of a request to which reasoning is bound.
 struct PrefixOfRequest {
     is_anthropic: bool,
-    /// Everything before the messages.
+    /// The part of the request before the messages.
     head: String,
     messages: Vec<Value>,
 }
@@ -162,7 +162,7 @@ impl PrefixOfRequest {
         Self { is_anthropic, head: Value::Array(head).to_string(), messages }
     }
 
-    /// The proof for reasoning that follows the first messages, this many.
+    /// The proof for reasoning after the first `count` messages.
     fn proof_behind(&self, count: usize) -> String {
         let mut hasher = DefaultHasher::new();
         self.head.hash(&mut hasher);
@@ -176,13 +176,13 @@ impl PrefixOfRequest {
         self.proof_behind(self.messages.len())
     }
 
-    /// Whether reasoning with this proof was made behind the beginning of these messages.
+    /// Whether the reasoning with this proof was made after a prefix of this request.
     fn has_made(&self, proof: &str) -> bool {
         let count = proof.split(':').nth(1).and_then(|count| count.parse().ok());
         count.is_some_and(|count| count < self.messages.len() && self.proof_behind(count) == proof)
     }
 
-    /// The proofs that are sent back, each with its place.
+    /// The proofs in the request, each with its position.
     fn proofs(&self) -> Vec<(String, String)> {
         let text = |value: &Value, name: &str| value.get(name)?.as_str().map(str::to_owned);
         let ours = |proof: &String| proof.starts_with(PROOF);
@@ -216,7 +216,7 @@ impl PrefixOfRequest {
         anthropic::error(400, "invalid_request_error", &words)
     }
 
-    /// What the vendor does not take of the changes in the middle.
+    /// The fault of a change within the conversation that the vendor does not accept; `None` if there is none.
     fn fault(&self, request: &ReceivedRequest) -> Option<String> {
         let is = |message: &Value, name: &str, value: &str| {
             message.get(name).and_then(Value::as_str) == Some(value)
@@ -244,7 +244,7 @@ fn list(value: Option<&Value>) -> Vec<Value> {
     value.and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
-/// Removes the marks for the cache.
+/// Removes the cache marks.
 fn unmark(value: &mut Value) {
     match value {
         Value::Object(members) => {

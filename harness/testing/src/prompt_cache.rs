@@ -1,4 +1,4 @@
-//! A simulation of a vendor's prompt cache, as its documentation describes it.
+//! Simulates a vendor's prompt cache according to the vendor's documentation.
 
 use std::{
     collections::HashMap,
@@ -15,22 +15,22 @@ use harness_core::{models::Price, provider::Usage};
 /// The number of bytes of JSON that count as one token.
 const BYTES: usize = 4;
 
-/// The smallest number of tokens that is cached.
+/// The minimum number of tokens that can be cached.
 const LEAST: u64 = 1024;
 
-/// The number of blocks before a mark that are searched for a cached one.
+/// The number of blocks before a mark in which the vendor looks for a cached prefix.
 const LOOKBACK: usize = 20;
 
-/// The most marks that a request may have.
+/// The maximum number of marks in a request.
 const MARKS: usize = 4;
 
-/// The size in tokens of the pieces that are cached without marks.
+/// The granularity, in tokens, of caching without marks.
 const PIECE: usize = 128;
 
-/// Simulates a vendor's prompt cache: how many tokens of each request are read from it, how many are written to it,
-/// and what all of them cost. Use it to test that the requests of a program begin with the same bytes.
+/// Simulates a vendor's prompt cache: how many tokens of each request are read from the cache, how many are written,
+/// and what all requests cost. Use this to test that a program's requests begin with the same bytes.
 ///
-/// Four bytes of JSON count as one token. Time is tokio's, so a test can let it pass with
+/// Four bytes of JSON count as one token. The cache uses tokio's clock, so a test can let time pass with
 /// `tokio::time::advance`.
 ///
 /// ```
@@ -65,10 +65,10 @@ const PIECE: usize = 128;
 /// ```
 ///
 /// Sources: <https://docs.claude.com/en/docs/build-with-claude/prompt-caching> and
-/// <https://platform.openai.com/docs/guides/prompt-caching>; for tools that are found by a search,
+/// <https://platform.openai.com/docs/guides/prompt-caching>; for tools that were found by a search,
 /// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-use-with-prompt-caching>. Not simulated:
-/// requests that reach another machine or begin before an earlier one was answered, models with another smallest
-/// length, and OpenAI's marks from `gpt-5.6` on.
+/// requests that reach another machine or start before an earlier one was answered, models with another minimum length,
+/// and OpenAI's marks from `gpt-5.6` on.
 #[derive(Debug)]
 pub struct SimulatedCache {
     is_marked: bool,
@@ -77,36 +77,36 @@ pub struct SimulatedCache {
 
 #[derive(Debug, Default)]
 struct CachedPrefix {
-    /// How long each beginning is cached, and until when.
+    /// For each cached prefix: its lifetime after each use, and the time until which it is currently cached.
     beginnings: HashMap<u64, (Duration, Instant)>,
     requests: Vec<Usage>,
 }
 
-/// A part of a request after which a cached beginning can end.
+/// A block of a request, after which a cached prefix can end.
 struct CacheBlock {
     text: String,
-    /// How long it is cached, if it is marked.
+    /// The lifetime in the cache, if the block is marked.
     life: Option<Duration>,
 }
 
 impl SimulatedCache {
-    /// The cache of Anthropic: [marked](harness_core::provider::PromptCache) parts of a request are cached for 5 minutes
-    /// or an hour after their last use.
+    /// The cache of Anthropic. [Marked](harness_core::provider::PromptCache) parts of a request are cached for 5
+    /// minutes or an hour after their last use.
     pub fn anthropic() -> Self {
         Self { is_marked: true, held: Mutex::default() }
     }
 
-    /// The cache of OpenAI for the models before `gpt-5.6`: any beginning is cached for 5 minutes or a day after its
-    /// last use, for requests with the same `prompt_cache_key`. It reads the bodies of both protocols.
+    /// The cache of OpenAI for models before `gpt-5.6`. Any prefix is cached for 5 minutes or a day after its last use,
+    /// separately for each `prompt_cache_key`. Bodies of both OpenAI protocols are supported.
     pub fn openai() -> Self {
         Self { is_marked: false, held: Mutex::default() }
     }
 
-    /// Counts a request with this body as the vendor would: all tokens that are sent, and those of them that are
-    /// read from the cache or written to it.
+    /// Processes a request with this body. Returns the token counts that the vendor would report: all input tokens, and
+    /// how many of them were read from and written to the cache.
     ///
     /// # Errors
-    /// Fails if the body is not a JSON object, or has more marks than the vendor accepts.
+    /// Fails if the body is not a JSON object, or has more marks than the vendor allows.
     pub fn usage(&self, body: &[u8]) -> Result<Usage, String> {
         let body: Value = serde_json::from_slice(body).map_err(|err| err.to_string())?;
         if !body.is_object() {
@@ -123,12 +123,12 @@ impl SimulatedCache {
         Ok(usage)
     }
 
-    /// The counts of each request, in order.
+    /// The token counts of each request, in order.
     pub fn requests(&self) -> Vec<Usage> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).requests.clone()
     }
 
-    /// The cost of all requests, without their answers.
+    /// The cost of all requests, without the answers.
     pub fn cost(&self, price: &Price) -> f64 {
         let of = |usage: &Usage| price.of(&Usage { output: Some(0), ..*usage });
         self.requests().iter().filter_map(of).sum()
@@ -210,11 +210,11 @@ fn tokens(bytes: usize) -> u64 {
     u64::try_from(bytes.div_ceil(BYTES)).unwrap_or(u64::MAX)
 }
 
-/// The parts of a request to Anthropic, in the order in which the vendor caches them.
+/// The blocks of a request to Anthropic, in the order in which the vendor caches them.
 fn blocks(body: &Value) -> Vec<CacheBlock> {
     let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
     let mut blocks: Vec<CacheBlock> = Vec::new();
-    // A tool that is found by a search stands where it was found, and not at the beginning.
+    // A tool that was found by a search is at the position of the search result, not at the beginning.
     let is_deferred = |tool: &Value| tool.get("defer_loading") == Some(&Value::Bool(true));
     let (deferred, tools): (Vec<Value>, Vec<Value>) =
         list(body.get("tools")).into_iter().partition(is_deferred);
@@ -232,7 +232,7 @@ fn blocks(body: &Value) -> Vec<CacheBlock> {
     for part in tools.into_iter().chain(list(body.get("system"))) {
         blocks.push(block("", part));
     }
-    // If these change, the tools and the system prompt stay cached, and no message does.
+    // A change of these settings invalidates the cached messages, but not the tools and the system prompt.
     let settings = ["tool_choice", "thinking"].map(|name| body.get(name).map(Value::to_string));
     let mut before = settings.into_iter().flatten().collect::<String>();
     for message in list(body.get("messages")) {
@@ -253,7 +253,7 @@ fn block(before: &str, mut part: Value) -> CacheBlock {
     CacheBlock { text: format!("{before}{part}"), life: mark.as_ref().and_then(life) }
 }
 
-/// How long a marked part is cached.
+/// The lifetime of a marked part in the cache; `None` for other types of marks.
 fn life(mark: &Value) -> Option<Duration> {
     (mark.get("type")? == "ephemeral").then(|| match mark.get("ttl").and_then(Value::as_str) {
         Some("1h") => Duration::from_secs(60 * 60),

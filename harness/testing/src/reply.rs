@@ -1,4 +1,5 @@
-//! One line of a script: the answer of the model in one turn, and its faults. `scripted` plays it.
+//! One reply of a script: the model's answer in one turn, and its failures. The module `scripted`
+//! plays it.
 
 use std::{collections::VecDeque, fmt, time::Duration};
 
@@ -12,7 +13,7 @@ use harness_core::{
     provider::{StopReason, StreamEvent, Usage, VendorPart},
 };
 
-/// Begins a reply. Add its parts in order.
+/// Begins a reply. Add the reply's parts in order.
 ///
 /// ```
 /// use harness::testing::reply;
@@ -30,11 +31,12 @@ pub fn reply() -> ScriptedReply {
     ScriptedReply { steps: Vec::new(), stop: None, usage: None }
 }
 
-/// Begins a reply that is a summary of the conversation, in the form that the library asks for. Use
-/// it to answer a request that [`asks_for_summary`](RecordedRequest::asks_for_summary).
+/// Begins a reply that is a summary of the conversation, in the form that the library requests. Use
+/// this to answer a request for which [`asks_for_summary`](RecordedRequest::asks_for_summary) is
+/// true.
 ///
 /// Each line of `lines` becomes an entry under the first of the five headings, the goals. The other
-/// headings get no entries, and if `lines` is empty, the first one gets none either.
+/// headings get no entries. With empty `lines`, the first heading gets none either.
 ///
 /// ```
 /// use harness::{
@@ -64,7 +66,7 @@ pub fn summary(lines: impl AsRef<str>) -> ScriptedReply {
     reply().text(form(lines.as_ref()))
 }
 
-/// A reply that is decided when the request arrives.
+/// A reply that is computed from the request when the request arrives.
 ///
 /// ```
 /// use harness::testing::{ScriptedProvider, reply, reply_to};
@@ -82,11 +84,11 @@ pub fn reply_to(
     reply
 }
 
-/// The answer of the model in one turn, and its faults. [`reply`] begins one.
+/// The model's answer in one turn, and its failures. [`reply`] begins one.
 ///
-/// Unless something else is set, it is complete: it stops with [`StopReason::ToolCalls`] if it has
-/// a call, with [`StopReason::Complete`] otherwise, and with unknown usage. Text, thinking and
-/// arguments are sent in several deltas. Parts after an [`error`](Self::error), a
+/// By default, the answer is complete. Its stop reason is [`StopReason::ToolCalls`] if it has a
+/// call and otherwise [`StopReason::Complete`], and its usage is unknown. Text, thinking and
+/// arguments are split into several deltas. Parts after an [`error`](Self::error), a
 /// [`cut`](Self::cut) or a [`stall`](Self::stall) are never sent.
 pub struct ScriptedReply {
     steps: Vec<ReplyStep>,
@@ -112,7 +114,7 @@ enum ReplyStep {
 }
 
 impl ScriptedReply {
-    /// Adds text in several deltas. Text after text belongs to the same block.
+    /// Adds text, split into several deltas. Consecutive texts belong to the same block.
     #[must_use]
     pub fn text(self, text: impl AsRef<str>) -> Self {
         self.text_in(deltas::of_words(text.as_ref()))
@@ -124,14 +126,14 @@ impl ScriptedReply {
         self.with(deltas.into_iter().map(|delta| ReplyStep::Text(delta.into())))
     }
 
-    /// Adds thinking in several deltas, without a signature.
+    /// Adds thinking without a signature, split into several deltas.
     #[must_use]
     pub fn reasoning(self, text: impl AsRef<str>) -> Self {
         self.with(deltas::of_words(text.as_ref()).into_iter().map(ReplyStep::Reasoning))
     }
 
-    /// Adds thinking with a signature that is sent back with it, as vendors sign it. `text` may be
-    /// empty: vendors hide thinking and still sign it.
+    /// Adds thinking with a signature, which must be sent back with the thinking. `text` may be
+    /// empty: vendors also sign hidden thinking.
     ///
     /// The signature is vendor data of the wire `scripted`: `{"signature": ..}`.
     #[must_use]
@@ -139,7 +141,8 @@ impl ScriptedReply {
         self.reasoning(text).with([ReplyStep::Signature(signature.into())])
     }
 
-    /// Adds a call. Its id is generated: `call_1`, `call_2` .. over the whole script.
+    /// Adds a call with a generated id. Ids count through the whole script: `call_1`, `call_2` and
+    /// so on.
     #[must_use]
     pub fn call(self, name: impl Into<String>, arguments: Value) -> Self {
         self.call_text(name, arguments.to_string())
@@ -156,7 +159,7 @@ impl ScriptedReply {
         self.begin_call(id, name).arguments(arguments.to_string()).end_call()
     }
 
-    /// Adds a call with this text as its arguments, valid or not, and a generated id.
+    /// Adds a call with a generated id and this text as its arguments, whether valid or not.
     #[must_use]
     pub fn call_text(self, name: impl Into<String>, arguments: impl AsRef<str>) -> Self {
         self.with([ReplyStep::CallStart { id: None, name: name.into() }])
@@ -164,32 +167,33 @@ impl ScriptedReply {
             .end_call()
     }
 
-    /// Begins a call that is sent slowly or never ends: add [`arguments`](Self::arguments), pauses
-    /// and gates, and [`end_call`](Self::end_call). An empty id stands for a vendor that sends none.
+    /// Begins a call that is sent slowly or never completed. Continue with
+    /// [`arguments`](Self::arguments), pauses and gates, and [`end_call`](Self::end_call). An empty
+    /// id simulates a vendor that sends no id.
     #[must_use]
     pub fn begin_call(self, id: impl Into<String>, name: impl Into<String>) -> Self {
         self.with([ReplyStep::CallStart { id: Some(id.into()), name: name.into() }])
     }
 
-    /// Adds more of the arguments of the call that was begun last, in several deltas.
+    /// Adds a part of the arguments of the last call, split into several deltas.
     #[must_use]
     pub fn arguments(self, text: impl AsRef<str>) -> Self {
         self.with(deltas::of_json(text.as_ref()).into_iter().map(ReplyStep::Arguments))
     }
 
-    /// Ends the call that was begun last.
+    /// Ends the last call.
     #[must_use]
     pub fn end_call(self) -> Self {
         self.with([ReplyStep::CallEnd])
     }
 
-    /// Adds this event unchanged. Use it for events that have no method here.
+    /// Adds an event unchanged. Use this for events that have no method here.
     #[must_use]
     pub fn event(self, event: StreamEvent) -> Self {
         self.with([ReplyStep::Event(event)])
     }
 
-    /// Sends [`StreamEvent::Started`] here. Otherwise it is sent with the first part.
+    /// Sends [`StreamEvent::Started`] at this point. By default, it is sent with the first part.
     #[must_use]
     pub fn started(self) -> Self {
         self.with([ReplyStep::Started])
@@ -202,20 +206,20 @@ impl ScriptedReply {
         self
     }
 
-    /// Sets the tokens that are reported at the end.
+    /// Sets the token counts that are reported at the end.
     #[must_use]
     pub fn usage(mut self, usage: Usage) -> Self {
         self.usage = Some(usage);
         self
     }
 
-    /// Sets the input and output tokens that are reported at the end.
+    /// Sets the input and output token counts that are reported at the end.
     #[must_use]
     pub fn tokens(self, input: u64, output: u64) -> Self {
         self.usage(Usage { input: Some(input), output: Some(output), ..Usage::default() })
     }
 
-    /// Waits for this long on tokio's clock: with paused time it takes no real time.
+    /// Pauses on tokio's clock. With paused time, this takes no real time.
     #[must_use]
     pub fn pause(self, time: Duration) -> Self {
         self.with([ReplyStep::Pause(time)])
@@ -227,13 +231,14 @@ impl ScriptedReply {
         self.with([ReplyStep::Wait(gate.clone())])
     }
 
-    /// Fails here: before the first event if nothing was sent yet, otherwise in the middle.
+    /// Fails at this point: before the first event if nothing was sent yet, otherwise in the middle
+    /// of the answer.
     #[must_use]
     pub fn error(self, error: Error) -> Self {
         self.with([ReplyStep::Error(error)])
     }
 
-    /// Fails here as an overloaded service does, with status 529, which is retried.
+    /// Fails at this point like an overloaded service, with status 529, which providers retry.
     #[must_use]
     pub fn overloaded(self) -> Self {
         self.error(
@@ -241,13 +246,14 @@ impl ScriptedReply {
         )
     }
 
-    /// Ends here before the answer is complete, as if the connection had been closed.
+    /// Ends the stream at this point although the answer is not complete, as if the connection were
+    /// closed.
     #[must_use]
     pub fn cut(self) -> Self {
         self.with([ReplyStep::Cut])
     }
 
-    /// Sends nothing more and never ends. Use it to test cancellation, dropping and timeouts.
+    /// Sends nothing more and never ends. Use this to test cancellation, dropping and timeouts.
     #[must_use]
     pub fn stall(self) -> Self {
         self.with([ReplyStep::Stall])
@@ -258,7 +264,7 @@ impl ScriptedReply {
         self
     }
 
-    /// The acts of the reply, in order, for this request.
+    /// The actions of the reply for this request, in order.
     pub(super) fn into_acts(self, cast: &mut ReplyContext<'_>) -> VecDeque<ReplyAction> {
         let (steps, stop, usage) = self.decided(cast.request);
         let mut acts = ReplyActions::default();
@@ -287,7 +293,7 @@ impl ScriptedReply {
                             return acts.queue;
                         }
                     }
-                    // Thinking after this one is a block with a signature of its own.
+                    // A later thinking begins a new block with its own signature.
                     acts.last = None;
                 }
                 ReplyStep::CallStart { id, name } => {
@@ -309,7 +315,7 @@ impl ScriptedReply {
                     acts.started |= matches!(event, StreamEvent::Started { .. });
                     acts.say(cast, event);
                 }
-                // All decisions were made above.
+                // `decided` has already replaced all `Decide` steps.
                 ReplyStep::Decide(_) => {}
                 ReplyStep::Pause(time) => acts.queue.push_back(ReplyAction::Pause(time)),
                 ReplyStep::Wait(gate) => acts.queue.push_back(ReplyAction::Wait(gate)),
@@ -330,7 +336,8 @@ impl ScriptedReply {
         acts.queue
     }
 
-    /// The steps with every decision made. Settings of the decided reply take precedence.
+    /// Replaces each `Decide` step by the computed steps. The stop reason and the usage of a
+    /// computed reply have precedence.
     fn decided(
         self,
         request: &RecordedRequest,
@@ -351,7 +358,7 @@ impl ScriptedReply {
     }
 }
 
-/// What a reply needs to know of the whole script.
+/// The data that a reply needs from the script.
 pub(super) struct ReplyContext<'a> {
     pub(super) request: &'a RecordedRequest,
     pub(super) answer_id: String,
@@ -359,7 +366,7 @@ pub(super) struct ReplyContext<'a> {
     pub(super) new_id: &'a mut dyn FnMut() -> String,
 }
 
-/// One thing that happens while a reply is given.
+/// One action while a reply is streamed.
 pub(super) enum ReplyAction {
     Say(StreamEvent),
     Pause(Duration),
@@ -379,9 +386,9 @@ enum ReplyBlockKind {
 struct ReplyActions {
     queue: VecDeque<ReplyAction>,
     started: bool,
-    /// The number of the next block.
+    /// The index of the next block.
     next: u32,
-    /// The kind of the block before it.
+    /// The kind of the block before `next`, if further parts may still be added to it.
     last: Option<ReplyBlockKind>,
 }
 
@@ -399,7 +406,8 @@ impl ReplyActions {
         self.queue.push_back(ReplyAction::Say(event));
     }
 
-    /// The number of the block for this kind: the open one, or a new one.
+    /// The index of the block for a part of this kind: the last block if it has the same kind,
+    /// otherwise a new one.
     fn block(&mut self, kind: ReplyBlockKind) -> u32 {
         if kind == ReplyBlockKind::Call || self.last != Some(kind) {
             self.last = Some(kind);
@@ -409,7 +417,7 @@ impl ReplyActions {
     }
 }
 
-/// In short form: `text "Let me see.", call weather {"city":"Oslo"}`.
+/// Shows the reply in short form: `text "Let me see.", call weather {"city":"Oslo"}`.
 impl fmt::Debug for ScriptedReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut told: Vec<(String, String)> = Vec::new();

@@ -1,4 +1,4 @@
-//! A provider that follows a script and records its requests. `reply` has the lines of the script.
+//! A provider that follows a script and records its requests. The module `reply` has the replies of a script.
 
 use std::{
     collections::VecDeque,
@@ -20,15 +20,15 @@ use harness_core::{
     tool::ToolSchema,
 };
 
-/// A provider that follows a script, one reply for each request, and records every request.
+/// A provider that follows a script, with one reply per request, and records every request.
 ///
-/// A clone shares the script and the records, so that a test can keep one while the agent has
-/// the other. The script is consumed in the order in which its streams are first polled.
+/// Clones share the script and the records, so a test can keep one clone and give another to the agent. Replies are
+/// taken in the order in which the streams are first polled.
 ///
-/// It does not retry: wrap it in a [`RetryProvider`](harness_core::policy::RetryProvider) for that. The guardrails of
-/// the agent apply as with any model: if a script repeats an equal call with an equal result, the
-/// run stops at the third time, and with other results at the tenth. Vary the arguments, or give the
-/// agent [`Guardrails`](harness_core::policy::Guardrails) with `repetitions(None)` and `repeated_calls(None)`.
+/// The provider does not retry; wrap it in a [`RetryProvider`](harness_core::policy::RetryProvider) for retries. The
+/// agent's guardrails apply as for any model: if a script repeats an equal call, the run stops at the third equal
+/// result, or at the tenth call if the results differ. Vary the arguments, or give the agent
+/// [`Guardrails`](harness_core::policy::Guardrails) with `repetitions(None)` and `repeated_calls(None)`.
 ///
 /// ```
 /// use harness::testing::{ScriptedProvider, reply, reply_to};
@@ -57,12 +57,12 @@ type DecideReply = dyn Fn(&RecordedRequest) -> ScriptedReply + Send + Sync;
 #[derive(Default)]
 struct ScriptState {
     left: VecDeque<ScriptedReply>,
-    /// The number of replies in the script.
+    /// The number of replies in the script at the beginning.
     written: usize,
-    /// Answers when no reply is left.
+    /// Computes the reply when no scripted reply is left.
     always: Option<Arc<DecideReply>>,
     asked: Vec<RecordedRequest>,
-    /// The requests that found the script at its end.
+    /// The number of requests after the last reply.
     beyond: usize,
     calls: u64,
     open: usize,
@@ -75,7 +75,7 @@ impl ScriptedProvider {
         Self::of(ScriptState { written: left.len(), left, ..ScriptState::default() })
     }
 
-    /// A provider without a script: each reply is decided from its request.
+    /// A provider without a script. Each reply is computed from its request.
     ///
     /// ```
     /// use harness::testing::{ScriptedProvider, reply};
@@ -94,7 +94,7 @@ impl ScriptedProvider {
         Self { name: "scripted".to_owned(), model: "scripted".to_owned(), play }
     }
 
-    /// Sets the provider's name, for tests with several.
+    /// Sets the provider's name, for tests with several providers.
     #[must_use]
     pub fn with_name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
@@ -108,20 +108,20 @@ impl ScriptedProvider {
         self
     }
 
-    /// The requests so far, in order.
+    /// The requests received so far, in order.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.play().asked.clone()
     }
 
-    /// The number of its streams that have begun and are neither at their end nor dropped.
+    /// The number of streams that have started and have neither ended nor been dropped.
     pub fn open_streams(&self) -> usize {
         self.play().open
     }
 
-    /// Checks that there was exactly one request for each reply of the script.
+    /// Checks that there was exactly one request per reply of the script.
     ///
     /// # Panics
-    /// Panics if replies are left, and names them, or if there were more requests than replies.
+    /// Panics if there were more requests than replies, or if replies are unused; the message lists the unused replies.
     #[track_caller]
     #[expect(clippy::panic, reason = "an assertion fails by panicking")]
     pub fn assert_finished(&self) {
@@ -134,7 +134,7 @@ impl ScriptedProvider {
         self.play.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the request and takes the reply from the script.
+    /// Records the request, and takes the reply from the script.
     fn begin(&self, request: Request<'_>) -> OpenReply {
         let request = RecordedRequest::of(request);
         let (reply, number) = {
@@ -147,9 +147,9 @@ impl ScriptedProvider {
             play.open += 1;
             (reply, play.asked.len())
         };
-        // From here on, dropping the speech decrements `open`.
+        // From here on, dropping `speech` decrements `open`.
         let mut speech = OpenReply { acts: VecDeque::new(), play: Arc::clone(&self.play) };
-        // The lock is released, because the deciding function may use the provider itself.
+        // The lock is released before this, because the function that computes the reply may use the provider itself.
         let reply = match reply {
             Ok(ScriptedTurn::Written(reply)) => reply,
             Ok(ScriptedTurn::Decided(decide)) => decide(&request),
@@ -252,7 +252,7 @@ fn counted(replies: usize) -> String {
     format!("{replies} {}", if replies == 1 { "reply" } else { "replies" })
 }
 
-/// A reply that is being given. It counts as open until it is dropped.
+/// A reply that is being streamed. It counts as an open stream until it is dropped.
 struct OpenReply {
     acts: VecDeque<ReplyAction>,
     play: Arc<Mutex<ScriptState>>,
@@ -266,7 +266,7 @@ impl OpenReply {
                 ReplyAction::Pause(time) => tokio::time::sleep(time).await,
                 ReplyAction::Wait(gate) => gate.pass().await,
                 ReplyAction::Stall => std::future::pending().await,
-                // It is the last act.
+                // Nothing follows a failure.
                 ReplyAction::Fail(err) => return Some((Err(err), self)),
             }
         }
@@ -279,7 +279,7 @@ impl Drop for OpenReply {
     }
 }
 
-/// A request that a [`ScriptedProvider`] has received.
+/// A request that a [`ScriptedProvider`] received.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedRequest {
     system: Option<String>,
@@ -303,12 +303,12 @@ impl RecordedRequest {
         self.system.as_deref()
     }
 
-    /// The messages; [`outline`](super::outline()) makes one text of them that a test can compare.
+    /// The messages. [`outline`](super::outline()) formats them as one text that a test can compare.
     pub fn messages(&self) -> &Messages {
         &self.messages
     }
 
-    /// The tools, in the order in which the model gets them.
+    /// The tools, in the order in which they are sent.
     pub fn tools(&self) -> &[ToolSchema] {
         &self.tools
     }
@@ -323,8 +323,7 @@ impl RecordedRequest {
         self.tools.iter().map(|tool| tool.name.as_str()).collect()
     }
 
-    /// The text of the last message, one line for each block: the words of the user, or the results
-    /// of the tools.
+    /// The text of the last message, with one line per block: the text of the user, or the results of the tools.
     pub fn last_text(&self) -> String {
         let blocks = self.messages.last().map(Message::blocks).unwrap_or_default();
         let lines = blocks.iter().filter_map(|block| match block {
@@ -340,14 +339,13 @@ impl RecordedRequest {
         lines.collect::<Vec<String>>().join("\n")
     }
 
-    /// Whether the library asks for a summary of the conversation, which replaces its oldest part
-    /// in later requests: see [`context`](harness_core::context). Answer with [`summary`](super::summary()).
+    /// Whether this request asks for a summary of the conversation, which then replaces the oldest messages in later
+    /// requests: see [`context`](harness_core::context). Answer such a request with [`summary`](super::summary()).
     pub fn asks_for_summary(&self) -> bool {
         self.messages.last().is_some_and(is_asked)
     }
 
-    /// The results in the last message, in the order of the calls; none if the last message is the
-    /// user's.
+    /// The results in the last message, in the order of the calls. Empty if the last message is from the user.
     pub fn results(&self) -> impl Iterator<Item = &ToolResult> {
         self.messages.last().into_iter().flat_map(Message::results)
     }

@@ -1,4 +1,4 @@
-//! Ready tools: arithmetic, files inside one folder, and shell commands. Feature `toolbox`.
+//! Ready-made tools: arithmetic, files inside one folder, and shell commands. Feature `toolbox`.
 //!
 //! | tool | declares | bounds |
 //! |---|---|---|

@@ -51,7 +51,7 @@ impl ClientAnswer {
 /// answered.
 ///
 /// # Errors
-/// Fails as [`Inbox::waiting`] and [`Inbox::decide`] do, except that it is no error if a call does not wait any more.
+/// Fails as [`Inbox::waiting_with_agents`] and [`Inbox::decide`] do, except that it is no error if a call does not wait any more.
 pub async fn answer_waiting(
     inbox: &Inbox,
     conversation: &str,
@@ -59,22 +59,16 @@ pub async fn answer_waiting(
     who: Option<&str>,
 ) -> Result<usize, Error> {
     let mut count = 0;
-    let mut conversations = vec![conversation.to_owned()];
-    while let Some(conversation) = conversations.pop().filter(|_| !answers.is_empty()) {
-        for open in inbox.waiting(&conversation).await? {
-            if let Some(Awaited::Agent { conversation, cut_off: false }) =
-                open.wait.as_ref().map(|wait| &wait.awaited)
-            {
-                conversations.push(conversation.clone());
-                continue;
-            }
-            match answer(inbox, &conversation, &open, answers, who).await {
-                Ok(true) => count += 1,
-                Ok(false) => {}
-                // Another request has answered first.
-                Err(error) if error.kind() == ErrorKind::NotWaiting => {}
-                Err(error) => return Err(error),
-            }
+    if answers.is_empty() {
+        return Ok(count);
+    }
+    for (conversation, open) in inbox.waiting_with_agents(conversation).await? {
+        match answer(inbox, &conversation, &open, answers, who).await {
+            Ok(true) => count += 1,
+            Ok(false) => {}
+            // Another request has answered first.
+            Err(error) if error.kind() == ErrorKind::NotWaiting => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(count)

@@ -1,4 +1,4 @@
-//! What a person has allowed for the rest of a conversation by answering *always*.
+//! The permission that a person gives for the rest of a conversation by answering *always*.
 
 use std::sync::Arc;
 
@@ -10,32 +10,31 @@ use harness_core::{
     tool::Scope,
 };
 
-/// What a person has allowed for the rest of a conversation by answering *always*. It applies only
-/// to questions that the permissions leave to a person, only for the reasons that the person
-/// saw, and only as long as the tool and the folder are those that the person saw.
+/// The permission that a person gives for the rest of a conversation by answering *always*. A grant answers
+/// only approval requests that the permissions leave to a person. It holds only for the reasons that the person
+/// saw, and only while the tool's definition and the folder are those that the person saw.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Grant {
     /// The name of the tool.
     pub tool: String,
-    /// The calls of the tool for which it holds.
+    /// The calls of the tool for which the grant holds.
     pub scope: Scope,
-    /// The id of the call that the person was asked about.
+    /// The id of the call for which the person gave the grant.
     pub call: String,
-    /// Why the person was asked. If there is another reason for a later call, the person is asked
-    /// again.
+    /// Why the person was asked about the call. If a later call has another reason, the person is asked again.
     pub reasons: Vec<Reason>,
-    /// The person in whose runs it holds: those that bring this person's approver
-    /// ([`Run::approver`](crate::Run::approver)). With `None`, it holds in the runs in
-    /// which the agent's own approver is asked.
+    /// The name of the person in whose runs the grant holds: the runs with this person's approver
+    /// ([`Run::approver`](crate::Run::approver)). With `None`, the grant holds in the runs that use the agent's
+    /// own approver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub person: Option<String>,
-    /// What the person saw of that call.
+    /// What the person saw of the call for which the grant was given.
     pub binding: Arc<CallBinding>,
 }
 
 impl Grant {
-    /// The grant in a decision about this call, if there is one.
+    /// The grant in a decision about this call. `None` if the decision is not an *always*.
     pub(crate) fn of(call: &str, decision: &Decision) -> Option<Self> {
         let Decision::Allow { by: Decider::Person { always: Some(always), .. }, .. } = decision
         else {
@@ -45,7 +44,8 @@ impl Grant {
         Some(Self { tool, scope, call: call.to_owned(), reasons, person, binding })
     }
 
-    /// Whether the grant is about the calls of this question, whatever has changed since.
+    /// Whether the grant applies to this approval request. Later changes of the tool or the folder are not
+    /// compared.
     fn covers(&self, question: &ApprovalRequest) -> bool {
         let known = |reason: &Reason| self.reasons.contains(reason);
         self.tool == question.tool
@@ -54,7 +54,8 @@ impl Grant {
             && question.reasons.iter().all(known)
     }
 
-    /// Why the grant does not answer this question with this binding: it is not about it, or this has changed since.
+    /// Checks that the grant answers this approval request. The error lists what has changed since the grant
+    /// was given. The list is empty if the grant does not apply to the request.
     pub(super) fn check(
         &self,
         question: &ApprovalRequest,

@@ -1,4 +1,5 @@
-//! Approval of calls: what may run, what a person is asked, and what others decide or answer.
+//! Approval of calls: which calls may run, approval requests to people, and decisions and answers from outside
+//! of a run.
 
 mod grant;
 mod open_call;

@@ -1,4 +1,5 @@
-//! A call that waits for somebody outside of the run or is in doubt, and what can be said about it.
+//! Calls that are in doubt or wait for something outside of the run, and the outcomes that can be given for
+//! them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,32 +12,32 @@ use harness_core::{
     tool::ToolOutput,
 };
 
-/// A call that cannot continue by itself: it waits for a decision, a result or an answer, or its
-/// outcome is not known. Answer it by [`Chat::decide`](crate::Chat::decide) or
-/// [`Chat::settle`](crate::Chat::settle), or from any process by an [`Inbox`](crate::Inbox).
+/// A call that cannot continue by itself: it waits for a decision, a result or an answer, or its outcome is not
+/// known. Answer the call by [`Chat::decide`](crate::Chat::decide) or [`Chat::settle`](crate::Chat::settle), or
+/// from any process by an [`Inbox`](crate::Inbox).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct OpenCall {
     /// The call, as the model wrote it.
     pub call: ToolCall,
-    /// The arguments that a person saw and allowed, if a person has decided about the call: those of the call, with the
-    /// defaults of the tool at that time. A program that answers an [external](harness_core::tool::Tool::external) call itself
-    /// uses these.
+    /// The arguments that a person saw and allowed: those of the call, with the tool's defaults at that time.
+    /// `None` if no person has decided about the call. A program that answers an
+    /// [external](harness_core::tool::Tool::external) call itself uses these arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed: Option<Arguments>,
     /// The key by which a service recognizes a repetition of the call.
     pub idempotency_key: String,
-    /// What it waits for; `None` if it is in doubt.
+    /// What the call waits for. `None` if the call is in doubt.
     pub wait: Option<Wait>,
 }
 
 impl OpenCall {
-    /// The question to show to a person, if the call waits for a decision.
+    /// The approval request to show to a person. `None` if the call does not wait for a decision.
     pub fn question(&self) -> Option<ApprovalRequest> {
         question(self.wait.as_ref()?)
     }
 
-    /// The call has run, and this is its result. A [file](ToolOutput::file) is only named, not
+    /// The outcome for a call that has run and has this result. A [file](ToolOutput::file) is only named, not
     /// read.
     pub fn succeeded(&self, output: impl Into<ToolOutput>) -> Settlement {
         let (mut content, value, file) = output.into().into_parts();
@@ -50,18 +51,18 @@ impl OpenCall {
         self.settlement(SettlementKind::Succeeded { result })
     }
 
-    /// The call has run and failed. The text is for the model.
+    /// The outcome for a call that has run and failed. The model gets the text.
     pub fn failed(&self, text: impl Into<String>) -> Settlement {
         self.settlement(SettlementKind::Failed { text: text.into() })
     }
 
-    /// Nothing of the call has happened. If it was in doubt, it runs now. If it waited, the model
-    /// is told that it did not start.
+    /// The outcome for a call that has had no effect. If the call was in doubt, it runs now. If it waited, its
+    /// result for the model is that the call did not start.
     pub fn not_happened(&self) -> Settlement {
         self.settlement(SettlementKind::NotHappened)
     }
 
-    /// The answer to the question of the call's tool. The tool is called again with it.
+    /// The answer to the question that the call's tool has asked. The tool runs again and gets this answer.
     pub fn answered(&self, answer: impl Into<Value>) -> Settlement {
         self.settlement(SettlementKind::Answered { answer: answer.into() })
     }
@@ -72,8 +73,8 @@ impl OpenCall {
     }
 }
 
-/// The outcome of a call, made by a method of [`OpenCall`]. It applies only to a call with this id
-/// and these arguments.
+/// The outcome of a call, made by a method of [`OpenCall`]. It applies only to a call with the same id and
+/// arguments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Settlement {
@@ -82,7 +83,7 @@ pub struct Settlement {
     /// A hash of the tool's name and the arguments.
     pub fingerprint: Fingerprint,
     pub(super) said: SettlementKind,
-    /// The person who gave the outcome, for the record.
+    /// The person who gave the outcome. It is only recorded.
     pub who: Option<String>,
 }
 
@@ -96,7 +97,7 @@ pub(super) enum SettlementKind {
 }
 
 impl Settlement {
-    /// Sets who gave the outcome. It is stored with the fact.
+    /// Sets the name of the person who gave the outcome. The name is stored in the fact.
     #[must_use]
     pub fn by(mut self, who: impl Into<String>) -> Self {
         self.who = Some(who.into());
@@ -104,7 +105,7 @@ impl Settlement {
     }
 }
 
-/// The question that a call waits for.
+/// The approval request of a wait. `None` if the call does not wait for a decision.
 pub(super) fn question(wait: &Wait) -> Option<ApprovalRequest> {
     match &wait.awaited {
         Awaited::Approval { question, .. } => serde_json::from_value(question.clone()).ok(),
@@ -112,12 +113,12 @@ pub(super) fn question(wait: &Wait) -> Option<ApprovalRequest> {
     }
 }
 
-/// Whether the time in which an answer counts has passed.
+/// Whether the deadline for an answer has passed.
 pub(crate) fn is_over(wait: &Wait) -> bool {
     wait.until.is_some_and(|until| now() > until)
 }
 
-/// These calls of a conversation, as the program sees them.
+/// The given calls of a conversation in the form that the program gets.
 pub(crate) fn open_calls<'a>(
     machine: &Machine,
     conversation: Option<&str>,

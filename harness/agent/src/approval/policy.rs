@@ -1,5 +1,5 @@
-//! Decides about one call: decodes it, fills in its defaults, lets its tool review it, applies the permissions, and asks a
-//! person if they require it.
+//! Decides about one call: decodes its arguments, fills in defaults, lets the tool review the call, applies the
+//! permissions, and asks a person if the permissions require it.
 
 use std::{collections::HashSet, path::PathBuf, sync::Arc};
 
@@ -22,43 +22,44 @@ use harness_core::{
     unwind::{Shielded, caught},
 };
 
-/// What came of the question whether a call may run.
+/// The outcome of a decision about a call.
 pub(crate) enum ApprovalOutcome {
-    /// The decision.
+    /// The call is allowed or denied.
     Decided(Decision),
-    /// A person has to decide. The person sees the review.
+    /// A person has to decide. The review is shown to the person.
     NeedsPerson(Box<ApprovalRequest>, Option<Review>),
-    /// The person decides later, until this time.
+    /// The person will decide later. `until` is the deadline for the decision, in milliseconds since the
+    /// beginning of 1970 in UTC.
     Deferred { until: Option<u64> },
 }
 
-/// What a decision is based on.
+/// Everything on which a decision about a call is based.
 #[derive(Clone, Copy)]
 pub(crate) struct ApprovalPolicy<'a> {
     pub(crate) agent: &'a Agent,
     pub(crate) options: Option<&'a RunOptions>,
     pub(crate) grants: &'a [Grant],
-    /// What the conversation has read.
+    /// The sources that the conversation has read.
     pub(crate) read: &'a Sources,
     pub(crate) conversation: &'a str,
     /// Whether the conversation is in a journal.
     pub(crate) in_journal: bool,
 }
 
-/// What decisions about the calls of a conversation are based on, besides rules.
+/// The state of a conversation on which decisions about its calls are based, besides rules.
 #[derive(Default)]
 pub(crate) struct ApprovalState {
-    /// What a person has allowed for the rest of the conversation.
+    /// The grants that people have given for the rest of the conversation.
     pub(crate) grants: Vec<Grant>,
-    /// What the conversation has read.
+    /// The sources that the conversation has read.
     pub(crate) taint: TaintTracker,
-    /// Calls that were open when the conversation was opened. Their decisions were made elsewhere,
-    /// perhaps by other rules.
+    /// The ids of calls that were open when the conversation was opened. Another process has decided about
+    /// them, perhaps by other rules.
     pub(crate) calls_from_previous_process: HashSet<String>,
 }
 
 impl ApprovalState {
-    /// Applies a fact. Returns whether the conversation has read something new.
+    /// Applies a fact. Returns whether the conversation has read a new source.
     pub(crate) fn apply(&mut self, fact: &Fact) -> bool {
         match fact {
             Fact::CallDecided { call, decision } => self.grants.extend(Grant::of(call, decision)),
@@ -72,7 +73,7 @@ impl ApprovalState {
 }
 
 impl<'a> ApprovalPolicy<'a> {
-    /// The permissions that apply, and what was read.
+    /// The permissions that apply, and the sources that the conversation has read.
     pub(crate) fn rules(self) -> CallerRules {
         let others = self.options.into_iter().flat_map(RunOptions::sides);
         let all = std::iter::once(self.agent.permissions()).chain(others);
@@ -83,12 +84,12 @@ impl<'a> ApprovalPolicy<'a> {
         offered(self.agent, self.options)
     }
 
-    /// Decides about a call that may start while the model is still answering. It is allowed at
-    /// once, or it has to wait until the answer is complete.
+    /// Decides about a call while the model is still answering. `None` means that the decision has to wait
+    /// until the answer is complete.
     pub(crate) fn evaluate_early(self, call: &ToolCall) -> Option<Decision> {
         let tool = self.tools().get(call.name())?;
         let effects = tool.side_effects();
-        // A tool that runs an agent costs money.
+        // Only a complete answer may start an agent, since an agent costs money.
         let waits = tool.has_review() || tool.is_external() || tool.is_agent();
         if !effects.is_read_only() || waits {
             return None;
@@ -100,16 +101,17 @@ impl<'a> ApprovalPolicy<'a> {
         }
     }
 
-    /// Decides about a call as far as that is possible without a person. `before` is what a person has allowed of it and
-    /// what does not hold any more.
+    /// Decides about a call as far as that is possible without a person. `before` is what a person saw when
+    /// they allowed the call earlier. That approval does not hold any more, and the new approval request lists
+    /// the changes.
     pub(crate) async fn evaluate(
         self,
         call: &ToolCall,
         before: Option<&CallBinding>,
     ) -> ApprovalOutcome {
         use ApprovalOutcome::Decided;
-        // A call whose tool does not exist, or whose arguments cannot be read, only produces a
-        // result that says what is wrong.
+        // If the tool does not exist or the arguments cannot be read, the call runs nothing. Its result is an
+        // error message for the model, so no permission is needed.
         let Some(tool) = self.tools().get(call.name()) else {
             return Decided(own_result_decision());
         };
@@ -127,7 +129,7 @@ impl<'a> ApprovalPolicy<'a> {
             }
             PolicyDecision::Ask { reasons } => reasons,
         };
-        // Nobody is asked about a call that cannot run.
+        // No approval request is made for a call that cannot run.
         if !self.is_valid_for(tool, &arguments) {
             return Decided(own_result_decision());
         }
@@ -158,7 +160,7 @@ impl<'a> ApprovalPolicy<'a> {
         Decision::Allow { side_effects, repeat, by, reviewed, binding: None }
     }
 
-    /// Whether the arguments fit the tool. Reading them may run code of the program.
+    /// Whether the arguments fit the tool. The check may run code of the program, so panics are caught.
     fn is_valid_for(self, tool: &Tool, arguments: &Arguments) -> bool {
         caught(|| tool.check(arguments).is_ok()).unwrap_or(false)
     }
@@ -199,8 +201,9 @@ impl<'a> ApprovalPolicy<'a> {
         question
     }
 
-    /// Whether a call that was allowed may run as it was allowed: its tool declares and is no more than then, and what a
-    /// person saw of it still holds. A call that was let through because it runs nothing must still run nothing.
+    /// Whether an allowed call may still run under its approval: the tool's declaration has not been extended,
+    /// and what a person saw of the call is unchanged. If the call was allowed because its arguments were not
+    /// valid, they must still be invalid.
     pub(crate) fn is_within(self, call: &ToolCall, approved: &ApprovedCall) -> bool {
         let Some(tool) = self.tools().get(call.name()) else { return true };
         if approved.runs_nothing {
@@ -216,8 +219,8 @@ impl<'a> ApprovalPolicy<'a> {
             && self.is_bound(tool, approved)
     }
 
-    /// Whether an allowed call is handed to the program, which answers the calls of its tool itself. The program gets no call
-    /// whose arguments do not fit: the model is told what is wrong with it.
+    /// Whether the program gets this allowed call because the tool is external. If the arguments do not fit the
+    /// tool, the program does not get the call: the model gets an error result.
     pub(crate) fn is_for_program(self, call: &ToolCall, approved: &ApprovedCall) -> bool {
         let tool = self.tools().get(call.name()).filter(|tool| tool.is_external());
         tool.is_some_and(|tool| {
@@ -227,7 +230,8 @@ impl<'a> ApprovalPolicy<'a> {
         })
     }
 
-    /// Whether the tool and the folder are those that were on the screen, and the tool adds nothing to the arguments.
+    /// Whether the tool and the folder are those that the person saw, and the tool adds no defaults to the
+    /// arguments.
     fn is_bound(self, tool: &Tool, approved: &ApprovedCall) -> bool {
         let Some(seen) = &approved.binding else { return true };
         let review = approved.reviewed.as_ref().map(|reviewed| &reviewed.review);
@@ -235,8 +239,8 @@ impl<'a> ApprovalPolicy<'a> {
         seen.definition == tool.definition() && seen.folder == folder_of(review) && added.is_empty()
     }
 
-    /// Whether the rules of this run let a call run that was allowed before, perhaps by other rules. A person's decision
-    /// about it holds, unless the call is denied now.
+    /// Whether the rules of this run also allow a call that was allowed earlier, perhaps by other rules. If a
+    /// person allowed the call, that decision holds unless the rules now deny the call.
     pub(crate) fn still_allows(self, call: &ToolCall, approved: &ApprovedCall) -> bool {
         match self.judge_again(call, approved) {
             None | Some(PolicyDecision::Allow { .. }) => true,
@@ -264,7 +268,7 @@ impl<'a> ApprovalPolicy<'a> {
         reasons.into_iter().map(hidden).collect()
     }
 
-    /// Whether the rules of this process deny a call that was allowed elsewhere.
+    /// Whether the rules of this process deny a call that another process has allowed.
     pub(crate) fn is_denied(self, call: &ToolCall, approved: &ApprovedCall) -> bool {
         matches!(self.judge_again(call, approved), Some(PolicyDecision::Deny { .. }))
     }
@@ -276,14 +280,14 @@ impl<'a> ApprovalPolicy<'a> {
         Some(self.judge(tool, &arguments, review))
     }
 
-    /// The name of the person who is asked, if the run has an approver of its own.
+    /// The name of the person who is asked. `None` unless the run has an approver of its own.
     fn person(self) -> Option<&'a str> {
         self.approver().and_then(|(person, _)| person)
     }
 
-    /// The approver of this run, with the name that tells this person from others.
+    /// The approver that applies to this run. The name is set if the approver belongs to one person.
     pub(crate) fn approver(self) -> Option<(Option<&'a str>, &'a Arc<dyn Approver>)> {
-        // A run in a call does not choose the approver if the caller has one.
+        // If the run is inside a tool call and the caller has an approver, the caller's approver applies.
         let caller = self.options.and_then(|options| options.caller.as_ref()?.approver());
         let of_run = || {
             let (person, approver) = self.options?.approver.as_ref()?;
@@ -293,7 +297,8 @@ impl<'a> ApprovalPolicy<'a> {
         caller.or_else(of_run).or_else(agent)
     }
 
-    /// Asks a person.
+    /// Sends the approval request to the approver. Without an approver, or if the approver panics, the call is
+    /// denied.
     pub(crate) async fn ask(
         self,
         question: &ApprovalRequest,
@@ -326,14 +331,14 @@ impl<'a> ApprovalPolicy<'a> {
     }
 }
 
-/// The decision about a call that only produces a result which says what is wrong with it.
+/// The decision for a call that runs nothing and only produces an error result.
 fn own_result_decision() -> Decision {
     let (side_effects, repeat) = (SideEffects::NONE, Repeat::Read);
     let by = Decider::Call;
     Decision::Allow { side_effects, repeat, by, reviewed: None, binding: None }
 }
 
-/// The folder in which a call runs: that of its review, or that of the program.
+/// The folder in which a call runs: that of its review, or else the current folder of the process.
 fn folder_of(review: Option<&Review>) -> Option<PathBuf> {
     let folder = review.and_then(|review| review.folder.clone());
     folder.or_else(|| std::env::current_dir().ok())
@@ -349,8 +354,8 @@ fn bound(decision: Decision, seen: CallBinding) -> Decision {
     }
 }
 
-/// The decision in an approval, bound to what the person saw. `None` if it is for another question or contains no
-/// decision.
+/// The decision that an approval contains, bound to what the person saw. `None` if the approval is for another
+/// request or defers the decision.
 pub(super) fn decide(
     question: &ApprovalRequest,
     repeat: Repeat,
@@ -387,8 +392,8 @@ pub(super) fn decide(
     })
 }
 
-/// Whether a call of this tool may run again if its outcome is not known. An agent that the tool
-/// runs continues where it was, if its conversation was kept.
+/// Whether a call of this tool may run again if its outcome is not known. If the tool runs an agent whose
+/// conversation is in a journal, that agent continues where it stopped.
 pub(crate) fn repeat_of(tool: &Tool, in_journal: bool) -> Repeat {
     let effects = tool.side_effects();
     if tool.is_agent() && in_journal {

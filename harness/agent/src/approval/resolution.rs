@@ -1,5 +1,5 @@
-//! What somebody outside of a run says about an open call: a person who decides, a program that has a result or an answer,
-//! the clock. It takes one path, wherever it comes from: it is checked, cleaned, cut and bound here, and becomes one fact.
+//! Decisions, results and answers that come from outside of a run, and deadlines that have passed. All of them
+//! take one path: they are checked, cleaned, cut and bound here, and each becomes one fact.
 
 use super::{
     open_call::{Settlement, SettlementKind, is_over, question},
@@ -18,20 +18,20 @@ use harness_core::{
     tool::ToolRegistry,
 };
 
-/// What somebody outside of a run says about an open call.
+/// An answer to an open call from outside of the run, or the end of its deadline.
 pub(crate) enum CallResolution {
-    /// A person decides whether it may run.
+    /// A person decides whether the call may run.
     Decide(Approval),
-    /// The program has its outcome, or the answer to its tool's question.
+    /// The program gives the outcome of the call, or the answer to its tool's question.
     Settle(Settlement),
-    /// Nobody has said anything in time.
+    /// The deadline of the call with this id has passed without an answer.
     Expire(String),
 }
 
-/// The fact that follows from a resolution.
+/// The fact that follows from a resolution, or the result from which the fact is made.
 pub(crate) enum ResolvedCall {
     Fact(Fact),
-    /// A result that was not cut yet.
+    /// A result that may be too large and was not cut yet.
     Result {
         result: ToolResult,
         who: Option<String>,
@@ -48,10 +48,11 @@ impl CallResolution {
         }
     }
 
-    /// What follows from it in this conversation.
+    /// The fact or result that follows from this resolution in the conversation of `machine`.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::NotWaiting`] if the call does not wait for it, it comes too late, or the run was stopped.
+    /// Fails with [`ErrorKind::NotWaiting`] if the call does not wait for this resolution, if the deadline has
+    /// passed, or if the run was stopped.
     pub(crate) fn resolve(
         &self,
         machine: &Machine,
@@ -86,7 +87,7 @@ impl CallResolution {
         }
     }
 
-    /// Checks that the call still waits for it.
+    /// Checks that [`resolve`](Self::resolve) would succeed.
     ///
     /// # Errors
     /// As [`resolve`](Self::resolve).
@@ -94,8 +95,8 @@ impl CallResolution {
         self.resolve(machine, tools).map(drop)
     }
 
-    /// The same, if the call may be in doubt for somebody else: whoever has opened the conversation may be finding out
-    /// what became of it.
+    /// As [`resolve`](Self::resolve), but refuses a call in doubt. It is for a process that has not opened the
+    /// conversation: the process that has opened it may just be finding out the outcome of the call.
     pub(crate) fn resolve_waiting(
         &self,
         machine: &Machine,
@@ -113,12 +114,13 @@ impl CallResolution {
 }
 
 impl ResolvedCall {
-    /// Whether it is a result, which may be large.
+    /// Whether this is a result, which may be large.
     pub(crate) fn is_result(&self) -> bool {
         matches!(self, Self::Result { .. })
     }
 
-    /// The fact. What is cut of a result is kept in the room that there is for it.
+    /// Turns this into a fact. If a result is too large, the full result is stored in `spilling`, if that can
+    /// keep it.
     pub(crate) async fn into_fact(
         self,
         machine: &Machine,
@@ -225,7 +227,7 @@ fn settle(
     }
 }
 
-/// The fact that nobody has decided about a call in time, or given its result.
+/// The fact for a wait whose deadline has passed: a denial if the call waits for a decision, else a result.
 fn expired(call: &ToolCall, wait: &Wait) -> Fact {
     let id = call.id();
     match &wait.awaited {
@@ -241,7 +243,7 @@ fn expired(call: &ToolCall, wait: &Wait) -> Fact {
     }
 }
 
-/// Checks that a call which waits can run: of a run that was stopped, none does any more.
+/// Checks that a waiting call can still run. If the run was stopped, its calls do not run any more.
 fn check_goes_on(machine: &Machine, id: &str) -> Result<(), Error> {
     match machine.next() {
         Action::Settle => {

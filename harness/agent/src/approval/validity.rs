@@ -9,7 +9,8 @@ use harness_core::{
     tool::Tool,
 };
 
-/// The calls that could run again as their tools were declared when they were allowed, but not as they are declared now.
+/// The ids of calls that were declared repeatable when they were allowed, but are not repeatable any more. They
+/// may have run already.
 pub(crate) fn doubtful_calls(state: &ConversationState) -> Vec<String> {
     let lost = state.machine.to_repeat();
     let repeats = |call: &&ToolCall| {
@@ -20,8 +21,8 @@ pub(crate) fn doubtful_calls(state: &ConversationState) -> Vec<String> {
     doubtful.map(|call| call.id().to_owned()).collect()
 }
 
-/// Whether what was allowed of a call still holds: its tool is what it was, and the rules of this run let it run if it
-/// was allowed `before` this run.
+/// Whether the approval of a call still holds. The tool must have the same declaration. If the call was allowed
+/// `before` this run, the rules of this run must allow it too.
 pub(crate) fn approval_holds(state: &ConversationState, call: &ToolCall, before: bool) -> bool {
     let Some(approved) = state.machine.approved(call.id()) else { return false };
     let policy = state.approval_policy(&state.agent);
@@ -31,21 +32,21 @@ pub(crate) fn approval_holds(state: &ConversationState, call: &ToolCall, before:
         && !(is_elsewhere && policy.is_denied(call, approved))
 }
 
-/// Whether the program gets this call, because it answers the calls of its tool itself.
+/// Whether the program gets this call, because its tool is external.
 pub(crate) fn is_run_by_program(state: &ConversationState, call: &ToolCall) -> bool {
     let approved = state.machine.approved(call.id());
     approved.is_some_and(|it| state.approval_policy(&state.agent).is_for_program(call, it))
 }
 
-/// Whether a call that may have run may run again, by its tool and within what was allowed.
+/// Whether a call that may have run already may run again. Both its tool and its approval must allow that.
 pub(crate) fn may_repeat_call(state: &ConversationState, call: &ToolCall) -> bool {
     let in_journal = state.is_in_journal();
     let repeats = |tool: &Tool| repeat_of(tool, in_journal) != Repeat::Never && !tool.is_external();
     state.tools().get(call.name()).is_some_and(repeats) && approval_holds(state, call, false)
 }
 
-/// A question of a call that had run in several processes may be answered here, where its tool
-/// no longer repeats. Such a call is in doubt, and its outcome has to be found out.
+/// Finds calls that a tool declared repeatable in an earlier process, and that are not repeatable in this one.
+/// Such calls are recorded as in doubt: their outcome has to be found out before the run goes on.
 pub(crate) fn doubt_answered(state: &mut ConversationState) -> Result<(), Error> {
     let doubtful = doubtful_calls(state);
     match doubtful.is_empty() {

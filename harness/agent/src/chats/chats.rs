@@ -1,4 +1,4 @@
-//! The manager: sends to conversations, watches them and stops their runs.
+//! The manager [`Chats`]: sends messages to conversations, watches conversations and stops their runs.
 
 use std::{
     fmt, mem,
@@ -25,27 +25,26 @@ use harness_core::{
     message::Message,
 };
 
-/// How long a conversation without a run stays open.
+/// How long a conversation without a run stays open, unless the program sets another time.
 const IDLE_AFTER: Duration = Duration::from_secs(300);
 
-/// How many conversations without a run stay open.
+/// How many conversations without a run stay open, unless the program sets another number.
 const MOST_IDLE: usize = 1000;
 
 /// How many messages may wait in one conversation.
 const MOST_WAITING: usize = 32;
 
-/// The conversations of a journal, by name. The handlers of a web server can share one manager: a
-/// clone is the same manager.
+/// A manager of the conversations in a journal, which it finds by name. Clones share one manager, so all
+/// handlers of a web server can use it.
 ///
-/// A [message](Self::send) opens its conversation, or begins it. A conversation has one run at a
-/// time. The run is in a task that the manager owns, so it outlives the handler that has sent the
-/// message. Any number of [watchers](Self::watch) get each event once and in order, even if they
-/// come late. A conversation without a run is closed after a while, and opened again when it is
-/// needed.
+/// A [message](Self::send) opens its conversation, or begins a new one. A conversation has one run at a time.
+/// The run is in a task that the manager owns, so it continues after the handler that has sent the message. Any
+/// number of [watchers](Self::watch) get each event once and in order, even if they begin late. A conversation
+/// without a run is closed after a while. The next message opens it again.
 ///
-/// [`close`](Self::close) stops all runs and waits until their ends are written. If the last clone
-/// is dropped without it, the tasks are stopped at once; what the journal has by then is still
-/// true. In both cases each conversation can be continued, here or in another process.
+/// [`close`](Self::close) stops all runs and waits until their ends are written. If the last clone is dropped
+/// without `close`, the tasks are stopped at once, and the journal has the facts that were written by then. In
+/// both cases each conversation can be continued, in this process or in another one.
 ///
 /// ```
 /// use futures_util::StreamExt as _;
@@ -85,7 +84,7 @@ impl Chats {
         Self::builder(agent, journal).build()
     }
 
-    /// Begins the builder of a manager.
+    /// Begins to build a manager of the conversations in this journal.
     pub fn builder<J: Journal + Clone + 'static>(agent: &Agent, journal: &J) -> ChatsBuilder {
         ChatsBuilder {
             agent: agent.clone(),
@@ -95,12 +94,11 @@ impl Chats {
         }
     }
 
-    /// Sends a message of the user to a conversation, which is begun if it does not exist. Await
-    /// the returned value for the run, which is a stream of its events. Dropping that stream does
-    /// not stop the run, unless the message was sent with
-    /// [`stop_unwatched`](ChatRunBuilder::stop_unwatched).
+    /// Sends a message of the user to a conversation. If the conversation does not exist, it is begun. Await
+    /// the returned value to get the run, which is a stream of events. Dropping that stream does not stop the
+    /// run, unless the message was sent with [`stop_unwatched`](ChatRunBuilder::stop_unwatched).
     ///
-    /// If the conversation has a run already, the message [waits](WhenBusy).
+    /// If the conversation already has a run, the message [waits](WhenBusy).
     pub fn send(
         &self,
         conversation: impl Into<String>,
@@ -118,13 +116,12 @@ impl Chats {
         ChatRunBuilder::new(self.clone(), conversation.into(), RunInput::Resume)
     }
 
-    /// Watches a conversation: its last run from the beginning, even if that has ended, and each
-    /// later run. What was said before is in
-    /// [`agent.inbox(&journal).look(..)`](crate::Inbox::look). Watching does not open the
-    /// conversation, so another process may have it open. A run of another process is shown as far
-    /// as the journal had it at the time of this call; the rest comes before the next run of this
-    /// process. A run that changed nothing, such as a [`resume`](Self::resume) of a conversation
-    /// that was answered, is shown only to those who were watching then.
+    /// Watches a conversation: the events of its last run from the beginning, even if that run has ended, and
+    /// of each later run. Earlier messages are in [`agent.inbox(&journal).look(..)`](crate::Inbox::look).
+    /// Watching does not open the conversation, so another process may have it open. Of a run in another
+    /// process, the stream has what the journal had at the time of this call. The rest of that run comes before
+    /// the next run of this process. A run that has changed nothing, such as a [`resume`](Self::resume) of a
+    /// conversation that was answered, is shown only to watchers that were there during the run.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Configuration`] if the name is not valid, with [`ErrorKind::Closed`]
@@ -153,7 +150,7 @@ impl Chats {
         if let Some(last) = last.as_ref().filter(|last| open && !last.was_empty()) {
             return Ok(watcher(before(last)));
         }
-        // Another process may have continued the conversation.
+        // Another process may have continued the conversation since the last run of this process.
         let facts = tokio::select! {
             biased;
             () = shared.closing.cancelled() => return Err(closed()),
@@ -161,10 +158,10 @@ impl Chats {
         };
         let (seen, known) = last.map_or((0, 0), |last| (last.place(), last.facts().1));
         let (from, count) = (last_run(&facts).await, facts.len() as u64);
-        // What the facts come to is made without the lock: it can fail, and it can take long.
+        // Replaying facts can fail and can take long, so the lock is not held meanwhile.
         let last = slot.lock().last.clone();
         match last {
-            // A run that has begun meanwhile is shown from its beginning.
+            // A run that began while the facts were read is shown from its beginning.
             Some(last) if last.place() > seen => Ok(watcher(before(&last))),
             Some(last) if !last.was_empty() && (count == known || (from as u64) < known) => {
                 Ok(watcher(before(&last)))
@@ -176,9 +173,9 @@ impl Chats {
         }
     }
 
-    /// Stops the current run of a conversation, or else the next one that waits. It ends as
-    /// [`Outcome::Cancelled`](crate::Outcome::Cancelled), and the messages that wait come next.
-    /// Returns whether there was such a run.
+    /// Stops the current run of a conversation. If there is none, cancels the next run that waits. The run ends
+    /// as [`Outcome::Cancelled`](crate::Outcome::Cancelled), and the next waiting message is sent. Returns
+    /// whether there was such a run.
     pub fn stop(&self, conversation: impl AsRef<str>) -> bool {
         let Some(slot) = self.shared.lock().by_id.get(conversation.as_ref()).cloned() else {
             return false;
@@ -186,25 +183,25 @@ impl Chats {
         let state = slot.lock();
         let first = || state.jobs.front().map(|job| &job.stop);
         let stop = state.running.as_ref().map(|running| &running.stop).or_else(first).cloned();
-        // What the cancellation wakes may lock the state.
+        // Cancelling wakes tasks that may lock the state, so the lock is released first.
         drop(state);
         stop.inspect(CancellationToken::cancel).is_some()
     }
 
-    /// Whether a conversation has a run, or a message that waits.
+    /// Whether a conversation has a run or a message that waits.
     pub fn is_busy(&self, conversation: impl AsRef<str>) -> bool {
         let slots = self.shared.lock();
         slots.by_id.get(conversation.as_ref()).is_some_and(|slot| slot.lock().is_busy())
     }
 
-    /// How many conversations are open, or about to be.
+    /// How many conversations are open or are being opened.
     pub fn open_conversations(&self) -> usize {
         *self.shared.count.borrow()
     }
 
-    /// Stops all runs, and waits until the end of each is written and all conversations are closed.
-    /// Messages that wait, and all later messages, are refused with [`ErrorKind::Closed`]. The
-    /// streams of all watchers end.
+    /// Stops all runs. Waits until the end of each run is written and all conversations are closed. Messages
+    /// that wait, and all later messages, are refused with [`ErrorKind::Closed`]. The streams of all watchers
+    /// end.
     pub async fn close(&self) {
         self.shared.closing.cancel();
         let unserved = self.shared.lock().close();
@@ -214,9 +211,10 @@ impl Chats {
         let _ = count.wait_for(|count| *count == 0).await;
     }
 
-    /// Adds a run to a conversation.
+    /// Adds a run to a conversation, and starts the conversation's task if there is none.
     pub(super) fn add(&self, id: &str, job: QueuedRun, busy: WhenBusy) -> Result<AddedRun, Error> {
-        // It holds values of the program, which are dropped after the locks if it is refused.
+        // A run that is refused is dropped after the locks are released: it holds values of the program, whose
+        // `drop` may use the manager.
         let mut job = Some(job);
         let shared = &self.shared;
         let runtime = runtime()?;
@@ -257,7 +255,7 @@ impl Chats {
         } else {
             state.wait(job.take());
         }
-        // A sender whose message was refused does not count as a watcher.
+        // Counted only here, so that a sender whose message was refused does not count as a watcher.
         let name = state.add_watcher();
         let begins = !mem::replace(&mut state.serving, true);
         drop(state);
@@ -275,8 +273,8 @@ impl Chats {
                 count,
                 left: false,
             };
-            // A runtime that has ended drops the task at once. The task then removes itself from
-            // `slots`.
+            // If the runtime has been shut down, the task is dropped at once. Dropping the task removes it from
+            // `slots`, so no lock on `slots` is held here.
             let mut tasks = shared.tasks.lock().unwrap_or_else(PoisonError::into_inner);
             while tasks.try_join_next().is_some() {}
             tasks.spawn_on(serving.serve(), &runtime);
@@ -309,21 +307,21 @@ pub struct ChatsBuilder {
 }
 
 impl ChatsBuilder {
-    /// Sets how long a conversation without a run stays open. The default is five minutes. While it
-    /// is open, other processes cannot open it.
+    /// Sets how long a conversation without a run stays open. The default is five minutes. While a conversation
+    /// is open here, other processes cannot open it.
     pub fn idle_after(mut self, time: Duration) -> Self {
         self.idle_after = time;
         self
     }
 
-    /// Sets how many conversations without a run stay open. The default is 1,000. If there are
-    /// more, the conversation that has been without a run for longest is closed.
+    /// Sets how many conversations without a run stay open. The default is 1,000. If there are more, the
+    /// conversation with the longest time since its last run is closed.
     pub fn most_idle(mut self, count: usize) -> Self {
         self.most_idle = count;
         self
     }
 
-    /// Builds the manager. No conversation is opened yet.
+    /// Builds the manager. This opens no conversation.
     pub fn build(self) -> Chats {
         let Self { agent, journal, idle_after, most_idle } = self;
         let shared = ChatsInner {
@@ -349,9 +347,9 @@ impl fmt::Debug for ChatsBuilder {
     }
 }
 
-/// A run that was added to a conversation.
+/// The result of adding a run to a conversation.
 pub(super) struct AddedRun {
     pub(super) subscription: ChatSubscription,
-    /// Whether the conversation is already open.
+    /// Whether the conversation was already open.
     pub(super) is_open: bool,
 }

@@ -1,4 +1,5 @@
-//! Keeps the events of one run for watchers that come late. Neighbouring pieces of text are joined.
+//! Keeps the events of one run for watchers that begin late. Neighbouring events with pieces of text are
+//! joined.
 
 use std::{
     collections::HashSet,
@@ -7,7 +8,7 @@ use std::{
 
 use crate::{Event, EventBuf, Numbered, events::numbered::run_name};
 
-/// If a run has more progress reports than this, only the last report of each call is kept.
+/// If a run has more progress events than this, only the last progress event of each call is kept.
 const REPORTS: usize = 256;
 
 /// The events of one run.
@@ -19,30 +20,30 @@ pub(super) struct RunLog {
 #[derive(Default)]
 struct LogState {
     entries: Vec<LoggedEvent>,
-    /// How many events the run has had.
+    /// How many events the run has had, including those that were joined or removed.
     event_count: u64,
-    /// How many of the entries are reports of progress.
+    /// How many of the entries are progress events.
     reports: usize,
-    /// The number of the run among those of the conversation in this process.
+    /// The number of the run among the runs of its conversation in this process, from 1.
     place: u64,
     /// How many facts the conversation had at the beginning and at the end of the run.
     facts: (u64, u64),
     ended: bool,
 }
 
-/// One event, or several that were joined.
+/// One event, or several neighbouring events that were joined.
 struct LoggedEvent {
-    /// The number of the first event.
+    /// The number of the first joined event.
     first: u64,
-    /// The number of the last event.
+    /// The number of the last joined event.
     last: u64,
     event: EventBuf,
-    /// Where the text of each joined event ends in the joined text, except for the last event.
+    /// For each joined event except the last: the position in bytes at which its text ends in the joined text.
     ends: Vec<usize>,
 }
 
 impl LoggedEvent {
-    /// How many bytes of the joined text there were after the event of this number.
+    /// The length in bytes of the joined text up to and including the event with this number.
     fn words_with(&self, number: u64) -> usize {
         let at = usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX);
         let words = || self.event.words().map_or(0, str::len);
@@ -59,13 +60,14 @@ impl RunLog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that the run begins: its number, and how many facts the conversation has.
+    /// Records that the run begins. `place` is the number of the run, `facts` the number of facts in the
+    /// conversation.
     pub(super) fn begin(&self, place: u64, facts: u64) {
         let mut log = self.lock();
         (log.place, log.facts) = (place, (facts, facts));
     }
 
-    /// Keeps an event.
+    /// Adds an event to the log, or joins it to the last one.
     pub(super) fn push(&self, event: Event<'_>) {
         let mut log = self.lock();
         log.event_count = log.event_count.saturating_add(1);
@@ -93,7 +95,7 @@ impl RunLog {
         self.lock().facts.1 = facts;
     }
 
-    /// Records that no more events come.
+    /// Records that the run adds no more events.
     pub(super) fn close(&self) {
         self.lock().ended = true;
     }
@@ -102,7 +104,7 @@ impl RunLog {
         self.lock().ended
     }
 
-    /// Whether the last event is the end of the run.
+    /// Whether the last event in the log is the end of the run.
     pub(super) fn has_run_end(&self) -> bool {
         let log = self.lock();
         let last = log.entries.last().map(|kept| kept.event.as_event());
@@ -122,7 +124,7 @@ impl RunLog {
         self.lock().facts
     }
 
-    /// Whether the run has ended without adding a fact: it could not begin.
+    /// Whether the run has ended without adding a fact, which means that it did not begin.
     pub(super) fn was_empty(&self) -> bool {
         let log = self.lock();
         log.ended && log.facts.0 == log.facts.1
@@ -130,7 +132,7 @@ impl RunLog {
 }
 
 impl LogState {
-    /// Removes all progress reports except for the last one of each call.
+    /// Removes all progress events except for the last one of each call.
     fn forget_reports(&mut self) {
         let mut last = HashSet::new();
         let mut wanted: Vec<bool> = Vec::with_capacity(self.entries.len());
@@ -145,17 +147,17 @@ impl LogState {
     }
 }
 
-/// How far a watcher has read a run.
+/// How far a watcher has read the log of a run.
 #[derive(Default)]
 pub(super) struct LogCursor {
     /// The number of the last event that was read.
     seen: u64,
-    /// How many bytes were read of the text that this event was joined to.
+    /// How many bytes of the last event's text the watcher has read. Later pieces may be joined to that text.
     bytes: usize,
 }
 
 impl LogCursor {
-    /// The position of a watcher who has read this run up to the event of this number.
+    /// The cursor of a watcher that has read this run up to the event with this number.
     pub(super) fn after(run: &RunLog, number: u64) -> Self {
         let log = run.lock();
         let seen = number.min(log.event_count);
@@ -164,7 +166,7 @@ impl LogCursor {
         Self { seen, bytes: kept.map_or(0, |kept| kept.words_with(seen)) }
     }
 
-    /// The next event, with all text that was joined to it.
+    /// The next event, with all text that was joined to it. `None` if the watcher has read all events.
     pub(super) fn next(&mut self, run: &RunLog) -> Option<Numbered> {
         let log = run.lock();
         let at = log.entries.partition_point(|kept| kept.last <= self.seen);

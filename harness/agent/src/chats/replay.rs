@@ -1,5 +1,5 @@
-//! Makes the events of past runs from their facts. The text comes whole, and events that no fact
-//! records are left out.
+//! Makes the events of past runs from their facts. Each text is one event, and events that are in no fact are
+//! missing.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -15,21 +15,20 @@ use harness_core::{
     message::{Block, Message, ToolCall},
 };
 
-/// A run whose end is not in the facts that were replayed: its name, and how many events it has.
+/// A run whose end is not in the replayed facts: its name, and how many of its events were made.
 pub(super) type UnendedRun = (Arc<str>, u64);
 
-/// What was made from facts.
+/// The events that were made from facts.
 pub(super) struct ReplayedEvents {
     pub(super) events: Vec<Numbered>,
     pub(super) unended: Option<UnendedRun>,
 }
 
-/// Makes the events of all runs that begin in these facts at the number `from` or later, and the
-/// remaining events of the `unended` run, whose earlier facts were replayed before. The facts
-/// before `from` belong to the same conversation. `followed` says that a later run exists, so that
-/// all of these runs are over.
+/// Makes events from the facts of a conversation, beginning with the fact number `from`. The events are those
+/// of all runs that begin there or later, and the remaining events of the `unended` run, whose earlier facts
+/// were replayed before. `followed` says that a later run exists, so all of these runs have ended.
 ///
-/// Other tasks of the same thread get their turn meanwhile.
+/// Yields to other tasks between parts of the facts.
 pub(super) async fn replay(
     facts: &[Envelope],
     from: usize,
@@ -58,8 +57,8 @@ pub(super) async fn replay(
     Ok(ReplayedEvents { events: replay.events, unended: replay.run })
 }
 
-/// The number of the fact with which the last run begins: its message of the user, or else 0. Other tasks of the same thread
-/// get their turn meanwhile.
+/// The number of the fact with which the last run begins: the last message of the user, or else 0. Yields to
+/// other tasks between parts of the facts.
 pub(super) async fn last_run(facts: &[Envelope]) -> usize {
     let begins = |envelope: &Envelope| matches!(envelope.fact(), Ok(Fact::UserSaid { .. }));
     let mut before = facts.len();
@@ -77,9 +76,9 @@ pub(super) async fn last_run(facts: &[Envelope]) -> usize {
 struct FactReplay {
     machine: Machine,
     events: Vec<Numbered>,
-    /// Whether the facts that are read now become events.
+    /// Whether the facts that are read now are turned into events.
     shown: bool,
-    /// The run whose events are made.
+    /// The run to which new events belong.
     run: Option<UnendedRun>,
     turn: u32,
     calls: HashMap<String, (ToolCall, Option<u64>)>,
@@ -95,7 +94,7 @@ impl FactReplay {
         self.events.push(Numbered::new(run, *number, event.into_owned()));
     }
 
-    /// Adds the end of the run if the facts contain it.
+    /// Adds the end of the run if the facts contain that end.
     fn add_end(&mut self) {
         let outcome = match self.machine.next() {
             Action::Finish(outcome) => outcome,
@@ -108,7 +107,8 @@ impl FactReplay {
         self.run = None;
     }
 
-    /// Adds an end for a run whose end is not in the facts and that another run follows.
+    /// Adds the end of a run whose facts lack the end. The run is known to have ended, because another run
+    /// follows.
     fn add_missing_end(&mut self) {
         let usage = self.machine.usage();
         self.tell(Event::RunEnded { outcome: Outcome::Cancelled, usage: &usage });
@@ -159,7 +159,7 @@ impl FactReplay {
     fn apply_fact(&mut self, fact: &Fact, at: u64) -> Result<(), Error> {
         match fact {
             Fact::UserSaid { message, .. } => self.begin_run(Some(message)),
-            // A run that waited goes on.
+            // A run that waited continues under the same events.
             Fact::Resumed { limits: None, .. } if self.machine.is_asking() => {}
             Fact::Resumed { .. } => self.begin_run(None),
             _ => {}
@@ -192,7 +192,7 @@ impl FactReplay {
                     let again = since.replace(at).is_some();
                     (call.clone(), again)
                 });
-                // A call that runs again after a crash is shown only once.
+                // If a call ran again after a crash, only its first start becomes an event.
                 if let Some((call, false)) = started {
                     self.tell(Event::ToolCall(&call));
                 }

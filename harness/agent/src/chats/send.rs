@@ -1,4 +1,4 @@
-//! A message that is to be sent to a conversation of the manager.
+//! The builder of a message for a conversation of the manager.
 
 use std::{
     fmt,
@@ -22,49 +22,49 @@ use harness_core::{
     journal::{Metadata, check_id},
 };
 
-/// What happens to a message if its conversation has a run already.
+/// What happens to a message if its conversation already has a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhenBusy {
-    /// The message waits until the runs of all messages before it have ended. At most 32 messages
-    /// wait in a conversation; more are refused.
+    /// The message waits until the runs of all earlier messages have ended. At most 32 messages can wait in a
+    /// conversation. Further messages are refused.
     #[default]
     Wait,
     /// The message is refused with [`ErrorKind::Busy`](harness_core::error::ErrorKind).
     Refuse,
-    /// The current run gets the message before it asks the model again: see
-    /// [`Steering`](crate::Steering). The [`ChatRun`] is then that run, from its beginning.
-    /// If the run ends before it has received the message, or waits for an approval, the message is
-    /// sent next, in a run of its own, before all messages that wait. This also happens after a
-    /// [stop](Chats::stop). What is set by [`with`](ChatRunBuilder::with),
-    /// [`describe`](ChatRunBuilder::describe) and [`stop_unwatched`](ChatRunBuilder::stop_unwatched) applies only to a run of its
+    /// The current run takes the message in before its next request to the model: see
+    /// [`Steering`](crate::Steering). The [`ChatRun`] is then the current run, from its beginning. If the run
+    /// ends before it has taken the message in, or ends to wait for an approval, the message gets a run of its
+    /// own. That run comes next, before all waiting messages. This also happens after a [stop](Chats::stop).
+    /// The settings [`with`](ChatRunBuilder::with), [`describe`](ChatRunBuilder::describe) and
+    /// [`stop_unwatched`](ChatRunBuilder::stop_unwatched) of the message apply only if it gets a run of its
     /// own.
     ///
-    /// Once a new message is sent, a call that waits for an approval does not run any more. To have
-    /// the call decided first, send the message after the decision. At most 32 messages of a
-    /// conversation may wait or be on their way to a run. Until a run has received the message, the
-    /// message is only in memory, like one that waits: [`Chats::close`] refuses it with
-    /// [`ErrorKind::Closed`](harness_core::error::ErrorKind), and it is lost if the process is killed.
+    /// A new message ends the wait of a call for an approval: the call does not run any more. To have the call
+    /// decided first, send the message after the decision. At most 32 messages of a conversation may wait or be
+    /// on their way to a run. Until a run has taken the message in, the message is only in memory, like a
+    /// waiting message: [`Chats::close`] refuses it with [`ErrorKind::Closed`](harness_core::error::ErrorKind),
+    /// and it is lost if the process is killed.
     ///
-    /// A [`resume`](Chats::resume) has no message, so it waits.
+    /// A [`resume`](Chats::resume) has no message that a run could take in, so it waits.
     Steer,
 }
 
-/// A message that is to be sent to a conversation of [`Chats`]. Await it for its run. Nothing
-/// happens before that.
+/// A message for a conversation of [`Chats`]. Nothing happens before this value is awaited. The future returns
+/// the run of the message.
 ///
 /// # Errors
 /// The future fails, and nothing is sent:
 /// - with [`ErrorKind::Busy`](harness_core::error::ErrorKind) if the conversation is open elsewhere, in this
 ///   process or in another one, or if the message is [refused](WhenBusy),
-/// - with [`ErrorKind::Transcript`](harness_core::error::ErrorKind) if the message is to [steer](WhenBusy::Steer)
-///   a run and is not one that the user can send,
+/// - with [`ErrorKind::Transcript`](harness_core::error::ErrorKind) if the message should
+///   [steer](WhenBusy::Steer) a run but is not a message that a user can send,
 /// - with [`ErrorKind::Configuration`](harness_core::error::ErrorKind) if the name is not valid (see
 ///   [`check_id`]) or there is no tokio runtime with a timer,
 /// - with [`ErrorKind::Journal`](harness_core::error::ErrorKind) if the conversation cannot be read,
 /// - with [`ErrorKind::Closed`](harness_core::error::ErrorKind) if the manager was closed.
 ///
-/// [`ChatRun::finish`] returns later failures.
+/// If the run fails later, [`ChatRun::finish`] returns the error.
 #[must_use = "nothing is said before it is awaited"]
 pub struct ChatRunBuilder {
     chats: Chats,
@@ -82,8 +82,8 @@ impl ChatRunBuilder {
         Self { chats, conversation, input, prepare, metadata, busy, watched }
     }
 
-    /// Sets the options of the run besides its message, such as its state, approver, settings and
-    /// limits. The function is called when the run begins.
+    /// Sets the options of the run besides its message, such as its state, approver, settings and limits.
+    /// `prepare` is called when the run begins.
     ///
     /// ```
     /// use harness::{
@@ -111,25 +111,25 @@ impl ChatRunBuilder {
         self
     }
 
-    /// Sets the owner, title and tags of the conversation, as [`Chat::describe`](crate::Chat::describe) does: they are
-    /// written when the run begins, before the message. A new conversation gets them in this way. If somebody else
-    /// calls [`Journal::describe`](harness_core::journal::Journal::describe) while the conversation is opened and does not exist yet,
-    /// the message is refused, since the conversation may be that of somebody else.
+    /// Sets the owner, title and tags of the conversation, as [`Chat::describe`](crate::Chat::describe) does.
+    /// They are written when the run begins, before the message, so a new conversation has them from its first
+    /// fact. If other code calls [`Journal::describe`](harness_core::journal::Journal::describe) for the same
+    /// new conversation while it is opened here, the message is refused: the conversation may have another
+    /// owner.
     pub fn describe(mut self, metadata: Metadata) -> Self {
         self.metadata = Some(metadata);
         self
     }
 
-    /// Sets what happens to the message if the conversation has a run already. The default is to
-    /// wait.
+    /// Sets what happens to the message if the conversation already has a run. The default is to wait.
     pub fn when_busy(mut self, busy: WhenBusy) -> Self {
         self.busy = busy;
         self
     }
 
-    /// Stops the run when the last watcher of the conversation leaves, for example because a
-    /// browser tab is closed and its stream dropped. If there are no watchers when the message's
-    /// turn comes, it is not sent. Without this, the run goes on to its end.
+    /// Stops the run when the conversation has no watcher any more, for example because a browser tab was
+    /// closed and its stream was dropped. If there are no watchers when the run would begin, the message is not
+    /// sent. Without this setting, the run goes on to its end.
     pub fn stop_unwatched(mut self) -> Self {
         self.watched = true;
         self

@@ -1,4 +1,4 @@
-//! The task of one conversation: opens it, does one run after the other, and closes it.
+//! The task of one conversation: opens the conversation, does its runs one after the other, and closes it.
 
 use std::{
     mem,
@@ -33,7 +33,8 @@ use harness_core::{
     unwind::caught,
 };
 
-/// What the task works with. It does not keep the manager alive.
+/// The task of one conversation. It holds only a weak reference to the manager, so that the manager can be
+/// dropped.
 pub(super) struct ChatTask {
     pub(super) shared: Weak<ChatsInner>,
     pub(super) slot: Arc<ChatSlot>,
@@ -43,7 +44,7 @@ pub(super) struct ChatTask {
     pub(super) idle_after: Duration,
     /// How many conversations have a task.
     pub(super) count: Arc<watch::Sender<usize>>,
-    /// Whether the task has ended in good order: no run waits.
+    /// Whether the task has ended normally, which means that no run waits.
     pub(super) left: bool,
 }
 
@@ -63,13 +64,13 @@ impl ChatTask {
                 }
                 Err(error) => self.slot.refuse(&error),
             }
-            // The conversation is closed here, so it can be opened elsewhere.
+            // `attend` has closed the conversation, so another process can open it.
             self.left = self.end_if_idle();
         }
     }
 
-    /// Does one run after the other until none comes, or another owner has taken over the
-    /// conversation.
+    /// Does the waiting runs one after the other. Returns if no new run comes for `idle_after`, or if another
+    /// owner has continued the conversation.
     async fn attend(&self, mut chat: Chat) {
         while let Some(job) = self.next().await {
             self.run(&mut chat, job).await;
@@ -77,12 +78,12 @@ impl ChatTask {
                 break;
             }
         }
-        // The end of each run was written with the run. If that failed, it is tried once more.
+        // The end of each run was written with the run. If that write failed, it is tried once more.
         let _ = timeout(LAST_WRITE, chat.save()).await;
         self.slot.lock().open = false;
     }
 
-    /// The next run, or `None` if none comes for `idle_after`.
+    /// The next run, or `None` if no run comes for `idle_after`.
     async fn next(&self) -> Option<QueuedRun> {
         let mut patience = pin!(sleep(self.idle_after));
         loop {
@@ -135,7 +136,7 @@ impl ChatTask {
 
     async fn drive(&self, chat: &mut Chat, job: &mut QueuedRun) -> RunResult {
         if let Some(metadata) = job.metadata.take() {
-            // It can be stopped while the journal does not answer.
+            // The program can stop the run while the journal does not answer.
             tokio::select! {
                 biased;
                 described = chat.describe(&metadata) => described,
@@ -175,7 +176,7 @@ impl ChatTask {
         run.await
     }
 
-    /// Ends the task's work unless a run has come meanwhile. Returns whether it has ended.
+    /// Ends the task's work, unless a run was added meanwhile. Returns whether the work has ended.
     fn end_if_idle(&self) -> bool {
         let mut state = self.slot.lock();
         state.leave = false;
@@ -187,7 +188,7 @@ impl ChatTask {
     }
 }
 
-/// Records how many facts the conversation has after a run, even if the run is cut off.
+/// Records how many facts the conversation has after a run, even if the future of the run is dropped.
 struct FactCountGuard<'a> {
     chat: &'a mut Chat,
     log: &'a RunLog,
@@ -196,14 +197,14 @@ struct FactCountGuard<'a> {
 
 impl Drop for FactCountGuard<'_> {
     fn drop(&mut self) {
-        // Facts that are not written yet are lost with the conversation.
+        // Facts that are not written yet are lost if the conversation is closed now, so they do not count.
         let goes_on = self.ended && !self.chat.state.is_lost();
         self.log.set_facts(if goes_on { self.chat.facts() } else { self.chat.state.written() });
     }
 }
 
 impl Drop for ChatTask {
-    /// Also runs if the task is stopped or has panicked, so that nobody waits forever.
+    /// Also runs if the task was aborted or has panicked, so that no sender waits forever.
     fn drop(&mut self) {
         let shared = self.shared.upgrade();
         if !self.left {

@@ -1,4 +1,4 @@
-//! One conversation of the manager: the messages that wait, the current run, and the watchers.
+//! One conversation of the manager: its waiting messages, its current run and its watchers.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -22,21 +22,20 @@ use harness_core::{
     provider::Usage,
 };
 
-/// The function by which a program sets up one run.
+/// The function by which the program sets the options of one run.
 pub(super) type PrepareRun = Box<dyn for<'a> FnOnce(Run<'a>) -> Run<'a> + Send>;
 
 /// How a run ended.
 pub(super) type RunResult = Result<Reply, Stopped>;
 
-/// The log of the run that answers a message. It is set once that run is known.
+/// The log of the run that answers a message. It is set when that run is known.
 pub(super) type PendingRunLog = Arc<OnceLock<Arc<RunLog>>>;
 
-/// The messages that steer a run, from before its beginning to its end.
+/// The messages that steer a run. They are collected from the time the run waits until its end.
 #[derive(Default)]
 pub(super) struct SteeringMessages {
     pub(super) steering: Steering,
-    /// The runs of these messages, in order. When the current run has ended, each message that it
-    /// has not received gets the run that is kept here.
+    /// The runs that these messages get if the current run ends without having taken them in, in order.
     jobs: Vec<QueuedRun>,
 }
 
@@ -44,7 +43,7 @@ pub(super) struct SteeringMessages {
 pub(super) struct ChatSlot {
     pub(super) id: Arc<str>,
     state: Mutex<ChatSlotState>,
-    /// Notified when something has changed for the task of the conversation.
+    /// Notified when there is something to do for the task of the conversation.
     pub(super) work: Notify,
 }
 
@@ -56,18 +55,18 @@ pub(super) struct ChatSlotState {
     /// Whether the task has opened the conversation.
     pub(super) open: bool,
     pub(super) running: Option<CurrentRun>,
-    /// The current run, or else the last one.
+    /// The log of the current run, or else of the last one.
     pub(super) last: Option<Arc<RunLog>>,
-    /// How many runs have begun.
+    /// How many runs have begun in this process.
     pub(super) runs: u64,
     /// How many watchers there are.
     pub(super) watchers: usize,
     wakers: HashMap<u64, Waker>,
     named: u64,
-    /// The conversation's number in the manager's list of conversations without a run. `None` if it is not in that
-    /// list.
+    /// The conversation's number in the manager's list of conversations without a run. `None` if it is not in
+    /// that list.
     pub(super) idle: Option<u64>,
-    /// Whether the conversation is to be closed, because there are too many open ones.
+    /// Whether the task has to close the conversation, because too many conversations are open.
     pub(super) leave: bool,
     /// Whether the manager was closed or dropped.
     pub(super) closed: bool,
@@ -80,11 +79,11 @@ pub(super) struct CurrentRun {
     watched: bool,
     log: Arc<RunLog>,
     pub(super) steered: SteeringMessages,
-    /// Receives the end of the run.
+    /// Gets the result of the run.
     end: oneshot::Sender<RunResult>,
 }
 
-/// A run that waits.
+/// A run that waits for its turn.
 pub(super) struct QueuedRun {
     pub(super) input: RunInput,
     pub(super) prepare: Option<PrepareRun>,
@@ -95,9 +94,9 @@ pub(super) struct QueuedRun {
     pub(super) stop: CancellationToken,
     /// Whether the run stops when there are no watchers.
     pub(super) watched: bool,
-    /// Receives a message when the conversation is open.
+    /// Gets a message when the conversation is open.
     pub(super) opened: Option<oneshot::Sender<Result<(), Error>>>,
-    /// Receives the end of the run. It moves to [`CurrentRun`] when the run begins.
+    /// Gets the result of the run. It moves to [`CurrentRun`] when the run begins.
     pub(super) end: Option<oneshot::Sender<RunResult>>,
 }
 
@@ -118,19 +117,20 @@ impl ChatSlot {
         }
     }
 
-    /// Adds a watcher. Returns the number under which it waits.
+    /// Adds a watcher. Returns the number of the watcher.
     pub(super) fn add_watcher(&self) -> u64 {
         self.lock().add_watcher()
     }
 
-    /// Lets the watcher of this number wait for the next event.
+    /// Sets the waker of the watcher with this number. The next event wakes it.
     pub(super) fn set_waker(&self, name: u64, waker: &Waker) {
         let waker = waker.clone();
-        // The last waker of a task may drop what the task holds, so it is dropped after the lock.
+        // Dropping a waker may drop its task and what that task holds, so the old waker is dropped after the
+        // lock.
         let _before = self.lock().wakers.insert(name, waker);
     }
 
-    /// Removes a watcher. A run that goes on only while it is watched stops with the last one.
+    /// Removes a watcher. If it was the last one, and the current run has `stop_unwatched`, the run is stopped.
     pub(super) fn remove_watcher(&self, name: u64) {
         let mut state = self.lock();
         let waker = state.wakers.remove(&name);
@@ -139,7 +139,7 @@ impl ChatSlot {
             && let Some(running) = state.running.as_ref().filter(|running| running.watched)
         {
             let stop = running.stop.clone();
-            // What the cancellation wakes may lock the state.
+            // Cancelling wakes tasks that may lock the state, so the lock is released first.
             drop(state);
             stop.cancel();
             return;
@@ -148,7 +148,7 @@ impl ChatSlot {
         drop(waker);
     }
 
-    /// Records that the conversation is open.
+    /// Records that the conversation is open, and notifies the senders of its messages.
     pub(super) fn set_open(&self) {
         let mut state = self.lock();
         state.open = true;
@@ -157,7 +157,7 @@ impl ChatSlot {
         }
     }
 
-    /// Records that the run which was taken begins, and how many facts the conversation has.
+    /// Records that the run with this log begins, and how many facts the conversation has.
     pub(super) fn begin_run(&self, log: &Arc<RunLog>, facts: u64) {
         let mut state = self.lock();
         state.runs = state.runs.saturating_add(1);
@@ -165,18 +165,18 @@ impl ChatSlot {
         state.last = Some(Arc::clone(log));
     }
 
-    /// Records that the current run has received this message.
+    /// Records that the current run has taken in this message.
     pub(super) fn confirm_received(&self, message: &Message) {
         let state = self.lock();
         let Some(running) = &state.running else { return };
         let mut jobs = running.steered.jobs.iter();
         if let Some(job) = jobs.find(|job| job.has_message(message)) {
-            // It is set only once: a message is received once.
+            // Setting it twice is impossible: a run takes each message in once.
             let _ = job.pending_log.set(Arc::clone(&running.log));
         }
     }
 
-    /// Records how the current run has ended. Messages that it has not received come next.
+    /// Records the result of the current run. Messages that the run has not taken in become the next runs.
     pub(super) fn end_run(&self, end: RunResult) {
         let (running, received) = {
             let mut state = self.lock();
@@ -195,8 +195,8 @@ impl ChatSlot {
         self.wake();
     }
 
-    /// Records that the conversation has lost its task: the current run is cut off, and messages
-    /// that wait are refused.
+    /// Records that the task of the conversation has ended early. The current run ends with an error, and
+    /// messages that wait are refused.
     pub(super) fn abandon(&self, waited: &Error, went_on: &Error) {
         let (jobs, running) = {
             let mut state = self.lock();
@@ -236,7 +236,7 @@ impl ChatSlotState {
         self.named
     }
 
-    /// Takes the next run and makes it the current one.
+    /// Takes the next waiting run and makes it the current one.
     pub(super) fn take(&mut self) -> Option<QueuedRun> {
         let mut job = self.jobs.pop_front()?;
         let (stop, log) = (job.stop.clone(), Arc::clone(&job.log));
@@ -245,13 +245,14 @@ impl ChatSlotState {
         Some(job)
     }
 
-    /// Lets a run wait for its turn.
+    /// Adds a run to those that wait for their turn.
     pub(super) fn wait(&mut self, job: Option<QueuedRun>) {
         job.iter().for_each(QueuedRun::assign_own_run);
         self.jobs.extend(job);
     }
 
-    /// Passes a message to the current run, or else to the next one. A message that is refused stays in `job`.
+    /// Passes a message to the current run, or else to the next one that waits. If the message is refused, it
+    /// stays in `job`.
     pub(super) fn steer(&mut self, job: &mut Option<QueuedRun>) -> Result<(), Error> {
         let running = self.running.as_mut().map(|running| &mut running.steered);
         let Some(steered) = running.or(self.jobs.front_mut().map(|job| &mut job.steered)) else {
@@ -265,7 +266,7 @@ impl ChatSlotState {
         Ok(())
     }
 
-    /// How many messages wait, including those that a run has not received yet.
+    /// How many messages wait, including steering messages that no run has taken in yet.
     pub(super) fn waiting(&self) -> usize {
         let steered = self.jobs.iter().map(|job| &job.steered);
         let steered = steered.chain(self.running.iter().map(|running| &running.steered));
@@ -273,7 +274,7 @@ impl ChatSlotState {
         self.jobs.len().saturating_add(unreceived.count())
     }
 
-    /// Whether there is a current run or one that waits.
+    /// Whether the conversation has a current run or a run that waits.
     pub(super) fn is_busy(&self) -> bool {
         self.running.is_some() || !self.jobs.is_empty()
     }
@@ -285,13 +286,14 @@ impl ChatSlotState {
 }
 
 impl CurrentRun {
-    /// Takes the messages that have steered the run: those that it has received, and those that it
-    /// has not.
+    /// Takes the messages that steer the run. The first list has those that the run has taken in, the second
+    /// the others.
     fn take_steering(&mut self) -> (Vec<QueuedRun>, Vec<QueuedRun>) {
         mem::take(&mut self.steered.jobs).into_iter().partition(QueuedRun::is_assigned)
     }
 
-    /// Passes the end of the run to all who wait for it, also to those who have steered it.
+    /// Passes the result of the run to its sender, and to the senders of the steering messages that the run has
+    /// taken in.
     fn end_run(self, end: RunResult, received: Vec<QueuedRun>) {
         over(&self.log, &end);
         for tell in received.into_iter().filter_map(|job| job.end) {
@@ -305,13 +307,14 @@ impl CurrentRun {
 }
 
 impl QueuedRun {
-    /// Tells whoever has sent the message that it is answered by a run of its own, and not by one that was going on.
+    /// Sets the log of the message to that of its own run, so that the sender gets the events of this run and
+    /// not those of a run that it would have steered.
     pub(super) fn assign_own_run(&self) {
         let _ = self.pending_log.set(Arc::clone(&self.log));
     }
 
-    /// Whether it is known which run answers the message. A message that steers a run is answered by the run that has
-    /// received it.
+    /// Whether the run that answers the message is known. For a steering message, this is the run that has
+    /// taken it in.
     fn is_assigned(&self) -> bool {
         self.pending_log.get().is_some()
     }
@@ -320,7 +323,7 @@ impl QueuedRun {
         matches!(&self.input, RunInput::Say(said) if said.id() == message.id())
     }
 
-    /// Passes on that the conversation is open.
+    /// Notifies the sender that the conversation is open.
     fn is_open(&mut self) {
         if let Some(opened) = self.opened.take() {
             let _ = opened.send(Ok(()));
@@ -346,12 +349,12 @@ impl QueuedRun {
     }
 }
 
-/// The same error for another receiver.
+/// A copy of an error for another receiver. The copy has only the kind and the text.
 fn again(why: &Error) -> Error {
     Error::new(why.kind(), why.to_string())
 }
 
-/// The end of a run that did not begin, or of which nothing more is known.
+/// The result of a run that did not begin, or whose end is not known.
 pub(super) fn not_begun(why: Error) -> Stopped {
     let outcome = match why.kind() {
         ErrorKind::Closed => Outcome::Cancelled,
@@ -360,7 +363,7 @@ pub(super) fn not_begun(why: Error) -> Stopped {
     Stopped::new(outcome, Some(why), None, RunRecord::default())
 }
 
-/// Completes the log of a run. It adds the end of the run if the log does not have it.
+/// Closes the log of a run. If the log has no end of the run, that event is added first.
 fn over(log: &RunLog, end: &RunResult) {
     if !log.has_run_end() {
         let (outcome, usage): (_, Usage) = match end {

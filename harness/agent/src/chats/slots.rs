@@ -1,4 +1,4 @@
-//! The open conversations of a manager.
+//! The conversations of a manager, and the list of those without a run.
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map::Entry},
@@ -23,7 +23,7 @@ pub(super) struct ChatsInner {
     pub(super) idle_after: Duration,
     pub(super) most_idle: usize,
     pub(super) slots: Mutex<ChatSlots>,
-    /// Dropped with the manager. That stops each run.
+    /// The tasks of all conversations. They are stopped when the manager is dropped.
     pub(super) tasks: Mutex<JoinSet<()>>,
     pub(super) closing: CancellationToken,
     /// How many conversations have a task.
@@ -35,7 +35,8 @@ impl ChatsInner {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records whether a conversation is open without a run.
+    /// Records whether a conversation is open without a run. If there are too many such conversations, the one
+    /// that has been without a run for longest has to close.
     pub(super) fn is_idle(&self, slot: &Arc<ChatSlot>, idle: bool) {
         let mut slots = self.lock();
         let mut state = slot.lock();
@@ -63,7 +64,7 @@ impl ChatsInner {
         }
     }
 
-    /// Removes a conversation without a task, watchers and messages.
+    /// Removes a conversation that has no task, no watchers and no messages.
     pub(super) fn forget(&self, slot: &Arc<ChatSlot>) {
         let mut slots = self.lock();
         let mut state = slot.lock();
@@ -91,15 +92,14 @@ impl Drop for ChatsInner {
 #[derive(Default)]
 pub(super) struct ChatSlots {
     pub(super) by_id: HashMap<Arc<str>, Arc<ChatSlot>>,
-    /// The open conversations without a run, ordered by how long they have been without one, the
-    /// longest first.
+    /// The open conversations without a run. The one that has been without a run for longest comes first.
     pub(super) idle: BTreeMap<u64, Arc<ChatSlot>>,
     pub(super) counted: u64,
 }
 
 impl ChatSlots {
-    /// Ends the streams of watchers of conversations without a task. The tasks end the others.
-    /// Returns the conversations whose watchers have to be woken.
+    /// Closes the conversations that have no task. The tasks of the others do the same when they end. Returns
+    /// all conversations, whose watchers have to be woken.
     pub(super) fn close(&self) -> Vec<Arc<ChatSlot>> {
         for slot in self.by_id.values() {
             let mut state = slot.lock();
@@ -116,7 +116,7 @@ impl ChatSlots {
     }
 }
 
-/// The current tokio runtime, if it has a timer.
+/// The current tokio runtime. Fails if there is none, or if it has no timer.
 pub(super) fn runtime() -> Result<Handle, Error> {
     let runtime = Handle::try_current().ok();
     let has_timer = || caught(|| drop(sleep(Duration::ZERO))).is_ok();

@@ -1,4 +1,4 @@
-//! The watchers: of one run to its end, or of a conversation for any length of time.
+//! Streams of events: of one run to its end, or of all runs of a conversation.
 
 use std::{
     collections::VecDeque,
@@ -25,7 +25,7 @@ use harness_core::{
     journal::Journal,
 };
 
-/// A place among the watchers of a conversation.
+/// The registration of a watcher with a conversation. Dropping it removes the watcher.
 pub(super) struct ChatSubscription {
     shared: Weak<ChatsInner>,
     slot: Arc<ChatSlot>,
@@ -33,7 +33,7 @@ pub(super) struct ChatSubscription {
 }
 
 impl ChatSubscription {
-    /// The place of a watcher that was counted under this number.
+    /// The registration of the watcher with this number, which [`ChatSlot`] has counted already.
     pub(super) fn new(shared: Weak<ChatsInner>, slot: Arc<ChatSlot>, name: u64) -> Self {
         Self { shared, slot, name }
     }
@@ -48,12 +48,13 @@ impl Drop for ChatSubscription {
     }
 }
 
-/// A run of [`Chats`](crate::Chats) as a stream of its events, from its beginning to its end. For a
-/// message that [steers](crate::WhenBusy::Steer), it is the run that receives the message.
+/// A run of [`Chats`](crate::Chats) as a stream of its events, from its beginning to its end. For a message
+/// that [steers](crate::WhenBusy::Steer), this is the run that takes the message in.
 ///
 /// The run goes on even if the stream is not polled or is dropped, unless the message was sent with
-/// [`stop_unwatched`](crate::ChatRunBuilder::stop_unwatched). Pieces of text that the stream has
-/// missed come joined, so a stream that is not polled needs no more memory than the text itself.
+/// [`stop_unwatched`](crate::ChatRunBuilder::stop_unwatched). If the stream is not polled for a while, the
+/// pieces of text from that time come as one event. So an unpolled stream needs no more memory than the text
+/// itself.
 #[must_use = "it tells what happens in the run"]
 pub struct ChatRun {
     subscription: ChatSubscription,
@@ -74,9 +75,9 @@ impl ChatRun {
     /// Waits for the end of the run and returns the answer.
     ///
     /// # Errors
-    /// Fails if the run ended without an answer: see [`Stopped`]. If the run never began, nothing
-    /// was sent, and the error says why. If the [`Chats`](crate::Chats) were closed before it
-    /// began, the kind of the error is [`ErrorKind::Closed`](harness_core::error::ErrorKind).
+    /// Fails if the run ended without an answer: see [`Stopped`]. If the run never began, nothing was sent, and
+    /// the error has the reason. If the [`Chats`](crate::Chats) were closed before the run began, the kind of
+    /// the error is [`ErrorKind::Closed`](harness_core::error::ErrorKind).
     pub async fn finish(mut self) -> Result<Reply, Stopped> {
         let end = &mut self.end;
         end.await.unwrap_or_else(|_| Err(not_begun(closed())))
@@ -90,7 +91,7 @@ impl Stream for ChatRun {
         let this = self.get_mut();
         // Each later event wakes this waker.
         this.subscription.slot.set_waker(this.subscription.name, context.waker());
-        // Until a run has received the message, there are no events.
+        // Until it is known which run answers the message, there are no events.
         let Some(log) = this.pending_log.get() else { return Poll::Pending };
         let ended = log.has_ended();
         match this.cursor.next(log) {
@@ -111,29 +112,30 @@ impl fmt::Debug for ChatRun {
 
 type ReplayFuture = Pin<Box<dyn Future<Output = Result<ReplayedEvents, Error>> + Send>>;
 
-/// A conversation of [`Chats`](crate::Chats) as a stream of the events of its runs: the last run
-/// from its beginning, even if it has ended, and each later run. The stream ends when the manager
-/// is closed or dropped, or when the [journal fails](Self::error).
+/// A conversation of [`Chats`](crate::Chats) as a stream of the events of its runs: the last run from its
+/// beginning, even if that run has ended, and each later run. The stream ends when the manager is closed or
+/// dropped, or when the [journal fails](Self::error).
 ///
-/// A slow reader also gets each event once and in order. Neighbouring pieces of text are joined,
-/// and progress reports that the same call has replaced by later ones may be left out. Runs that
-/// began and ended meanwhile are read from the journal, without the events that no fact records. A
-/// stream that is never polled therefore holds the events of only one run.
+/// A slow reader also gets each event once and in order. Neighbouring pieces of text are joined, and a progress
+/// event may be left out if the same call has a later one. Runs that began and ended while the stream was not
+/// polled are read from the journal, without the events that are in no fact. So a stream that is never polled
+/// holds the events of only one run.
 #[must_use = "it tells what happens in the conversation"]
 pub struct ChatWatcher {
     subscription: ChatSubscription,
     journal: Arc<dyn Journal>,
-    /// Events that were made from facts.
+    /// Events that were made from facts and not returned yet.
     ready: VecDeque<Numbered>,
     run: Option<(Arc<RunLog>, LogCursor)>,
-    /// How many runs of this process, and how many facts, the watcher has passed.
+    /// How many runs of this process the watcher has passed.
     seen: u64,
     facts: u64,
     /// How many facts come before the run with which the watcher begins.
     earlier: u64,
-    /// The last run that was shown, if it goes on in another process or was cut off there.
+    /// The last run that was shown, if its end is not in the facts: it goes on in another process, or was cut
+    /// off there.
     unended: Option<UnendedRun>,
-    /// The runs before the given one, while their facts are read.
+    /// The reading of the facts between the last shown run and the given one.
     reading: Option<(ReplayFuture, Arc<RunLog>)>,
     closing: CancellationToken,
     error: Option<Error>,
@@ -165,7 +167,7 @@ impl ChatWatcher {
         }
     }
 
-    /// Sets the events with which the watcher begins, and how many facts come before them.
+    /// Sets the events with which the stream begins, and how many facts come before them.
     pub(super) fn with(mut self, replayed: ReplayedEvents, earlier: u64) -> Self {
         (self.ready, self.unended) = (replayed.events.into(), replayed.unended);
         self.earlier = earlier;
@@ -218,14 +220,13 @@ impl ChatWatcher {
         }
     }
 
-    /// Begins after the event of this [id](Numbered::id). Use it for a browser that connects again
-    /// and reports the last event that it has received. It gets each later event once and in order.
-    /// Of joined text it gets only the part that it has not received.
+    /// Begins after the event with this [id](Numbered::id). Use it for a browser that connects again and sends
+    /// the id of the last event that it has received. The browser gets each later event once and in order. If
+    /// text was joined, it gets only the part that it has not received.
     ///
-    /// This works for the last run of the conversation while this process keeps the run's events:
-    /// as long as the conversation is open or watched. With any other text, nothing changes: the
-    /// stream begins with the beginning of the last run, whose name in the ids shows that it is
-    /// another run.
+    /// This works for the last run of the conversation while this process keeps the events of that run: as long
+    /// as the conversation is open or watched. Any other id has no effect: the stream then begins with the
+    /// beginning of the last run. The name of the run in the new ids shows that it is another run.
     ///
     /// ```
     /// use futures_util::StreamExt as _;
@@ -254,14 +255,14 @@ impl ChatWatcher {
         let last = self.subscription.slot.lock().last.clone();
         if let Some(log) = last.filter(|log| log.name() == run && log.place() > self.seen) {
             let cursor = LogCursor::after(&log, number);
-            // The watcher has received what came before.
+            // The watcher has received the events before this one.
             (self.ready, self.unended) = (VecDeque::new(), None);
             self.run = Some((log, cursor));
         }
         self
     }
 
-    /// Why the stream has ended, if the journal could not be read.
+    /// The error if the stream has ended because the journal could not be read.
     pub fn error(&self) -> Option<&Error> {
         self.error.as_ref()
     }
@@ -273,7 +274,7 @@ impl ChatWatcher {
             return if state.closed { WatchStep::End } else { WatchStep::Wait };
         };
         drop(state);
-        // Another process may have done runs between two runs of this process.
+        // Another process may have had runs between two runs of this process.
         let is_next = last.place() == self.seen.saturating_add(1) && last.facts().0 == self.facts;
         if is_next && self.unended.is_none() {
             self.run = Some((last, LogCursor::default()));
@@ -295,7 +296,7 @@ impl ChatWatcher {
         WatchStep::Again
     }
 
-    /// Takes the runs before the given one.
+    /// Adds the events of the missed runs before the given one, which comes next.
     fn add_missed_runs(&mut self, missed: Result<ReplayedEvents, Error>, next: Arc<RunLog>) {
         match missed {
             Ok(missed) => self.ready.extend(missed.events),
@@ -305,7 +306,7 @@ impl ChatWatcher {
     }
 }
 
-/// The error for a journal that does not answer for a while after the manager was closed.
+/// Completes with an error if the journal does not answer for a while after the manager was closed.
 async fn unanswered(closing: CancellationToken) -> Error {
     closing.cancelled().await;
     match runtime() {

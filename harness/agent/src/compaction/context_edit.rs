@@ -1,4 +1,4 @@
-//! Decides when something that is sent has to be cleared or summarized.
+//! Decides whether results have to be cleared, or the conversation summarized, before the next request.
 
 use super::{
     context_usage::{context_usage, estimated_tokens, is_told_window, window_tokens},
@@ -14,30 +14,31 @@ use harness_core::{
     tool::READ_RESULT,
 };
 
-/// A conversation with an estimate of fewer tokens fits into any window whose size was not set.
+/// A conversation with fewer estimated tokens than this is checked only if the program has set the size of the
+/// window: it fits into the window of every model.
 const SMALL: u64 = 1_000;
 
-/// Results are cleared if that saves at least this fraction of the window: one part in ten.
+/// Results are cleared only if that saves at least one tenth of the window.
 const WORTH: u64 = 10;
 
-/// What can be cleared.
+/// The results and arguments that can be cleared.
 #[derive(Default)]
 struct ClearableParts {
     results: Vec<ClearedResult>,
     arguments: Vec<ClearedArguments>,
-    /// How many tokens clearing it saves.
+    /// By how many tokens the next request is smaller without these parts.
     saved: u64,
 }
 
-/// A change of what is sent that is due before the model is asked.
+/// A change of the context that is due before the next request to the model.
 pub(crate) enum ContextEdit {
-    /// Results are to be cleared.
+    /// Clear the results and arguments in this fact.
     Clear(Box<Fact>),
-    /// The oldest part is to be summarized.
+    /// Summarize the oldest part of the conversation.
     Compact,
 }
 
-/// What is sent of a conversation now, and how much of it could be cleared.
+/// The size of what is sent of a conversation now, and how much of it could be cleared.
 pub(crate) fn context_use(state: &ConversationState) -> ContextUse {
     let mut gauge = state.requests.gauge;
     let parts = gauge.count(state.sent_view());
@@ -49,7 +50,7 @@ pub(crate) fn context_use(state: &ConversationState) -> ContextUse {
     all
 }
 
-/// What can be cleared.
+/// Collects the results and arguments that can be cleared.
 fn clearable(state: &ConversationState, used: ContextUsage) -> ClearableParts {
     let (machine, seen) = (&state.machine, state.sent_view());
     let all = machine.transcript().messages();
@@ -66,7 +67,7 @@ fn clearable(state: &ConversationState, used: ContextUsage) -> ClearableParts {
         found.results.push(result);
         found.saved = found.saved.saturating_add(tokens);
     }
-    // Arguments that nobody could read again are not cleared.
+    // Arguments are cleared only if the model has a tool that can read them again.
     if state.tools().get(READ_RESULT).is_some() {
         let long = machine.long_calls(before);
         for (arguments, tokens) in long.filter_map(|(at, call)| clear_arguments(at, call)) {
@@ -78,7 +79,8 @@ fn clearable(state: &ConversationState, used: ContextUsage) -> ClearableParts {
     found
 }
 
-/// The argument of this call that repeats the line for a cleared argument.
+/// The argument of this call in which the model has copied the placeholder line of a cleared argument, if there
+/// is one.
 pub(crate) fn find_copied_line(state: &ConversationState, call: &ToolCall) -> Option<CopiedLine> {
     if !state.machine.has_shortened() {
         return None;
@@ -86,7 +88,7 @@ pub(crate) fn find_copied_line(state: &ConversationState, call: &ToolCall) -> Op
     copied_line(&call.decoded().ok()?)
 }
 
-/// The change of what is sent that is due before the model is asked, if there is one.
+/// The change of the context that is due before the next request to the model, if there is one.
 pub(crate) fn due_context_edit(state: &mut ConversationState) -> Option<ContextEdit> {
     let policy = state.agent.window().clone();
     if policy.is_off() || !state.machine.can_edit_context() {
@@ -118,8 +120,9 @@ pub(crate) fn due_context_edit(state: &mut ConversationState) -> Option<ContextE
     }
     let cut =
         is_over(policy.compacts_at(window)).then(|| summary_cut(state, window, used)).flatten()?;
-    // A window that is only guessed from a refused request may be larger. If a summary would free too little, or two
-    // have failed, the request is sent as it is, and the vendor decides.
+    // If a window's size is only a guess after a refused request, the real window may be larger. So if a
+    // summary would free too little, or two summaries have failed, the request is sent unchanged, and the
+    // vendor decides whether it fits.
     if !refused && is_guessed && state.machine.failed_compactions() >= TRIES {
         return None;
     }

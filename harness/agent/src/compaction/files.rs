@@ -1,5 +1,5 @@
-//! Leaves the oldest files out of what is sent, where a server takes no more of them: those of tools
-//! first, and those of the user last.
+//! Leaves the oldest files out of requests if a server accepts no more of them. Files of tools are left out
+//! first, files of the user last.
 
 use super::{context_usage::context_usage, gauge::ContextUsage};
 use crate::{
@@ -17,7 +17,7 @@ use harness_core::{
 /// The approximate number of bytes per token in a request.
 pub(crate) const BYTES: u64 = 4;
 
-/// How many pictures and how many bytes of files are sent.
+/// How many images a request has, and how many bytes its files have.
 #[derive(Clone, Copy)]
 pub(crate) struct FileTotals {
     pub(crate) images: usize,
@@ -35,7 +35,8 @@ impl FileTotals {
         limits.allow(self.images, self.bytes)
     }
 
-    /// Takes a file away if there are too many like it. Returns whether it did.
+    /// Subtracts a file if the totals are over a limit that the file counts for. Returns whether the file is
+    /// left out.
     pub(crate) fn leave_out_file(&mut self, file: &SentFile<'_>, limits: FileLimits) -> bool {
         let is_one = file.is_image() && limits.images.is_some_and(|most| self.images > most);
         let is_part = file.bytes() > 0 && limits.bytes.is_some_and(|most| self.bytes > most);
@@ -52,20 +53,20 @@ impl SentFile<'_> {
         self.kind == MediaKind::Image
     }
 
-    /// How much of the request it is. The data of others is elsewhere.
+    /// How many bytes of the request this file takes. A file that is only referenced takes none.
     fn bytes(&self) -> u64 {
         let room = self.media.size().map_or(0, |_| self.media.room());
         u64::try_from(room).unwrap_or(u64::MAX)
     }
 }
 
-/// Less than this, by a fourth: where a server does not say how much it takes, few requests find it
-/// out.
+/// Three quarters of this number, as the next attempt if a server does not state its limit. With steps of one
+/// quarter, few requests find the limit.
 pub(crate) fn less(than: u64) -> Option<u64> {
     than.checked_sub((than / 4).max(1))
 }
 
-/// About how many tokens these files are.
+/// The approximate number of tokens of these files.
 pub(crate) fn tokens(files: &[SentFile<'_>]) -> u64 {
     let blocks = files.iter().map(|file| match file.kind {
         MediaKind::Image => Block::Image(file.media.clone()),
@@ -75,17 +76,17 @@ pub(crate) fn tokens(files: &[SentFile<'_>]) -> u64 {
     tokens_of(&Message::new(Role::User, blocks))
 }
 
-/// What a request to the model may have, as far as that is known.
+/// How many images and how many bytes of files a request to the model may have, as far as the limits are known.
 pub(crate) fn file_limits(state: &ConversationState) -> FileLimits {
     let (name, model) = state.agent.provider_and_model();
     let known = state.agent.models().find(name, model);
     let images = known.request_images.and_then(|most| usize::try_from(most).ok());
-    // The rest of the request needs some room, too.
+    // An eighth of the bytes is kept for the rest of the request.
     let bytes = known.request_bytes.map(|most| most - most / 8);
     state.requests.file_limits.and(FileLimits { images, bytes })
 }
 
-/// The fact that leaves files out before the model is asked, if a request may not have so many.
+/// The fact that leaves files out before the next request, if the request would have too many.
 pub(crate) fn files_due(state: &mut ConversationState) -> Option<Fact> {
     if !state.machine.has_files() {
         return None;
@@ -103,9 +104,10 @@ fn unread_from(state: &ConversationState) -> usize {
     answered.map_or(0, |at| at.saturating_add(1))
 }
 
-/// The fact that leaves out the oldest files, so that a request does not have more than these.
-/// Of the older files of tools, so many are left out that it has only half of it: each such
-/// fact changes the beginning of requests, which costs the vendor's prompt cache.
+/// The fact that leaves out the oldest files, so that a request stays within these limits. Of files that tools
+/// returned and the model has read, so many are left out that only half of a limit is used. This avoids many
+/// such facts: after each one, the beginning of requests has changed, and the next request cannot use the
+/// vendor's prompt cache.
 pub(crate) fn leave_out(
     state: &ConversationState,
     limits: FileLimits,
@@ -126,8 +128,8 @@ pub(crate) fn leave_out(
     without_files(state, gone, TOO_MANY, used)
 }
 
-/// The fact that leaves out the largest picture: of those that the model has not read yet, since
-/// the server has taken the others.
+/// The fact that leaves out the largest image of those that the model has not read yet. The server has accepted
+/// the others in earlier requests.
 pub(crate) fn leave_out_picture(state: &ConversationState, used: ContextUsage) -> Option<Fact> {
     let (sent, unread_from) = (state.machine.sent_files(), unread_from(state));
     let all = sent.iter().flat_map(|files| files.files.iter().map(move |file| (files, file)));
@@ -138,7 +140,7 @@ pub(crate) fn leave_out_picture(state: &ConversationState, used: ContextUsage) -
     without_files(state, vec![(files, vec![*largest])], TOO_LARGE, used)
 }
 
-/// The fact that leaves out these files, besides those that are left out already.
+/// The fact that leaves out these files, in addition to those that are left out already.
 pub(crate) fn without_files(
     state: &ConversationState,
     gone: Vec<(&SentFiles<'_>, Vec<SentFile<'_>>)>,
@@ -154,7 +156,8 @@ pub(crate) fn without_files(
     (!results.is_empty()).then_some(Fact::ContextCleared { results, arguments, before, after })
 }
 
-/// Leaves out these files, besides those that are left out already.
+/// The entry that leaves these files out of a result or message, in addition to those that are left out
+/// already.
 fn line_for_files(
     state: &ConversationState,
     files: &SentFiles<'_>,
@@ -176,7 +179,7 @@ fn line_for_files(
     ClearedResult::files(call, numbers, line)
 }
 
-/// The files of these results and messages as they are sent now.
+/// For these results and messages: the entries with the files that are left out so far.
 pub(crate) fn files_now(
     state: &ConversationState,
     results: &[ClearedResult],

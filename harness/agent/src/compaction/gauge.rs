@@ -1,24 +1,25 @@
-//! The size of what is sent: what the vendor has counted last, and an estimate of what has come since.
+//! The size of what is sent: the vendor's last count, and an estimate of what was added since.
 
 use crate::machine::{ContextView, MeasuredRequest};
 use harness_core::provider::{ContextMeter, ContextTokens};
 
-/// From this many tokens on, the factor for old messages also holds for new ones.
+/// If a request had at least this many tokens, the correction factor of the estimate is also used for new
+/// messages.
 const MANY: u64 = 2_000;
 
-/// About how many tokens the frame of a message costs.
+/// The approximate number of tokens that a message costs besides its content.
 const FRAME: u64 = 10;
 
 /// With fewer tokens than this, the error of an estimate cannot be measured.
 const FEW: u64 = 200;
 
-/// Estimates the size of what is sent, and corrects the estimate by what the vendor has counted.
+/// Estimates the size of what is sent, and corrects the estimate by the vendor's last count.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ContextGauge {
     meter: ContextMeter,
-    /// The last request that was estimated: the number of its messages, and its tokens.
+    /// The last request that was estimated: the number of its messages, and its estimated tokens.
     asked: (usize, u64),
-    /// From how many tokens on it is checked again whether something can be moved.
+    /// The request size in tokens from which on the library checks again whether results can be cleared.
     pub(crate) look_at: u64,
 }
 
@@ -32,14 +33,15 @@ impl ContextGauge {
         self.meter.count(seen.messages(), seen.thinking_from)
     }
 
-    /// The estimate for a request that is sent now.
+    /// The estimate for a request that is sent now. It is kept, to be compared with the vendor's count later.
     pub(crate) fn estimate_request(&mut self, seen: ContextView<'_>) -> ContextTokens {
         let tokens = self.count(seen);
         self.asked = (seen.messages().len(), tokens.total());
         tokens
     }
 
-    /// How many tokens the next request has. `empty` is a meter that has counted no message.
+    /// How many tokens the next request has. `known` is the vendor's last count, `empty` a meter that has
+    /// counted no message.
     pub(crate) fn context_usage(
         &mut self,
         seen: ContextView<'_>,
@@ -58,8 +60,8 @@ impl ContextGauge {
         }
         let then = self.asked.1;
         let scale = scale(known.tokens, then);
-        // What the vendor adds to a small request is a large part of it, and says nothing about
-        // later growth.
+        // In a small request, what the vendor adds is a large part of the count. That says nothing about later
+        // growth.
         let growth = if then < MANY { (1, 1) } else { scale };
         let more = scaled(estimated.saturating_sub(then), growth);
         let frames = u64::try_from(sent.len().saturating_sub(known.messages)).unwrap_or(0);
@@ -68,7 +70,7 @@ impl ContextGauge {
     }
 }
 
-/// A number of tokens, and the factor for estimates as a fraction.
+/// A number of tokens, and the correction factor for estimates as a fraction.
 #[derive(Clone, Copy)]
 pub(crate) struct ContextUsage {
     pub(crate) tokens: u64,
@@ -87,11 +89,11 @@ impl ContextUsage {
     }
 }
 
-/// How many tokens an answer may have after a refusal.
+/// The limit on the tokens of an answer, lowered after a refused request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReducedMaxTokens {
     pub(crate) tokens: u32,
-    /// Whether the vendor has counted the request.
+    /// Whether the vendor has stated the exact size of the request.
     pub(crate) is_counted: bool,
 }
 
@@ -99,7 +101,8 @@ fn scale(counted: u64, estimated: u64) -> (u64, u64) {
     if estimated < FEW || counted == 0 {
         return (1, 1);
     }
-    // A server may count something else than what was sent, such as only what was not in its cache.
+    // A server may count something else than the whole request, such as only the part that was not in its
+    // cache. So the factor is limited to between one third and three.
     let (least, most) = (estimated / 3, estimated.saturating_mul(3));
     (counted.clamp(least, most), estimated)
 }

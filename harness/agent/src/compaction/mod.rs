@@ -1,4 +1,4 @@
-//! What is sent of a long conversation: cleared results, summaries, and files that are left out.
+//! Keeps long conversations within the window: cleared results, summaries, and files that are left out.
 
 pub(crate) mod context_edit;
 pub(crate) mod context_usage;

@@ -1,4 +1,4 @@
-//! Asks the model for a summary of the oldest part of a conversation, and replaces that part by it.
+//! Requests a summary of the oldest part of a conversation, and replaces that part by the summary.
 
 use super::{
     context_usage::{
@@ -25,17 +25,20 @@ use harness_core::{
     provider::{RequestPurpose, StopReason, tokens_of},
 };
 
-/// How much of the window the answer to a request with the conversation in short form may use, in percent.
+/// If a request contains the conversation in short form, its answer may use this much of the window, in
+/// percent.
 const ROOM: u8 = 40;
 
-/// The same, in tokens. A model that reasons needs more than the summary has.
+/// If a request contains the conversation in short form, its answer may have at most this many tokens, or four
+/// tokens per word if that is more. Models that reason need more tokens than the summary has.
 const MOST_ROOM: u64 = 4_000;
 
-/// A window of fewer tokens leaves too little room for a summary behind the whole conversation, and no vendor caches so
-/// little: each request for a summary has the conversation in short form.
+/// In a window of fewer tokens, every request for a summary contains the conversation in short form. A summary
+/// after the whole conversation would not fit, and no vendor caches so few tokens.
 const SMALL: u64 = 4_096;
 
-/// The error of a run whose window gets full, or of [`Chat::compact`].
+/// The error if two attempts at a summary have failed: in a run whose window is getting full, or in
+/// [`Chat::compact`].
 fn failed_twice(fault: Option<&str>, by_hand: bool) -> Error {
     let fault = fault.map(|fault| format!(": {fault}")).unwrap_or_default();
     let text = match by_hand {
@@ -96,8 +99,8 @@ pub(crate) async fn compact_now(run: &mut RunDriver<'_>) -> Result<(), Error> {
     }
 }
 
-/// Checks that there is more to summarize than an earlier summary: the new one will be about as
-/// long.
+/// Checks that there is more to summarize than an earlier summary: a new summary would be about as long as that
+/// one.
 fn is_worth_it(run: &RunDriver<'_>, cut: &SummaryCut, used: ContextUsage) -> Result<(), Error> {
     let has_earlier = run.state.machine.readable().summary().is_some();
     if !has_earlier || least_after(run.state, cut, used)? < most_after(used.tokens) {
@@ -121,7 +124,8 @@ pub(crate) async fn compact_full_window(run: &mut RunDriver<'_>) -> Result<(), E
     if let Some(asked) = request_vendor_summary(run, used, window).await? {
         return asked.map_or(Ok(()), |cause| run.record_interrupt(cause));
     }
-    // If the last request was refused, a request with one more message does not fit, either.
+    // The request for a summary has one more message. If the last request was refused as too large, that one
+    // would be, too.
     let (provider, model) = run.state.agent.provider_and_model();
     let is_refused = run.state.machine.is_refused(provider, model);
     let leaves_room = used.tokens.saturating_add(percent(window, SUMMARY)) < window;
@@ -133,7 +137,7 @@ pub(crate) async fn compact_full_window(run: &mut RunDriver<'_>) -> Result<(), E
     }
 }
 
-/// Makes one request. Returns the cause if the run was stopped meanwhile.
+/// Makes one request for a summary and records its outcome. Returns the cause if the run was stopped meanwhile.
 async fn try_summary(
     run: &mut RunDriver<'_>,
     cut: &SummaryCut,
@@ -183,14 +187,14 @@ async fn try_summary(
     Ok(None)
 }
 
-/// Fails if a summary could not free enough.
+/// Fails if even an empty summary would free too few tokens.
 fn check_summary_helps(
     state: &ConversationState,
     cut: &SummaryCut,
     used: ContextUsage,
     window: u64,
 ) -> Result<(), Error> {
-    // The size of everything that must not be lost, without the model's summary.
+    // The size of everything that must be kept, without the text of the summary.
     let least = tokens_after(state, cut, "", used)?;
     if least >= most_after(used.tokens) {
         let advice = "Use a model with a larger window, fewer tools or shorter messages";
@@ -214,13 +218,13 @@ fn check_summary_helps(
     Ok(())
 }
 
-/// How many words a summary has in this window.
+/// How many words a summary may have, for a window of this many tokens.
 fn words_of_summary(window: u64) -> u64 {
-    // A token is about three quarters of a word, and the model may use a few more.
+    // A token is about three quarters of a word, and the model may use a few more words than requested.
     (percent(window, SUMMARY) / 2).clamp(60, 1_500)
 }
 
-/// Requests a summary as text, after everything that is sent.
+/// Requests a summary as text, after the whole conversation as it is sent.
 async fn request_whole_summary(
     run: &mut RunDriver<'_>,
     used: ContextUsage,
@@ -243,7 +247,7 @@ async fn request_whole_summary(
     request_summary(run, &all, vendors.as_ref(), how).await
 }
 
-/// Requests a summary of a shortened conversation. Returns its size, too.
+/// Requests a summary of the conversation in short form. Also returns the size of the request in tokens.
 async fn request_short_summary(
     run: &mut RunDriver<'_>,
     used: ContextUsage,
@@ -251,22 +255,23 @@ async fn request_short_summary(
     failures: u32,
 ) -> Result<(SummaryOutcome, u64), Error> {
     let longest = longest_answer(run.state);
-    // An earlier one that was refused as too large had twice as much.
+    // Half of the window, since an earlier request for a summary that was refused as too large had about twice
+    // as much.
     let meter = run.state.agent.meter();
     let room = (window / 2).saturating_sub(meter.tools().saturating_add(meter.system()));
-    // A word in another language can have four tokens. The conversation has a half of the window, and the answer
-    // may use nearly the other half: only a whole summary is of use.
+    // A word in another language can have four tokens. The conversation gets half of the window, and the answer
+    // nearly the other half: an answer that is cut off is of no use.
     let words = words_of_summary(window).min(longest / 4);
     let answer = percent(window, ROOM).min(MOST_ROOM).max(words.saturating_mul(4));
     let answer = answer.min(longest);
-    // What asks for it needs a large part of a small window.
+    // In a small window, the instructions for the summary take a large part.
     let asks = used.scaled(cost_of_form(words, answer).saturating_add(meter.system()));
     check_room_for_summary(run.state, asks, words)?;
     let least = least_in_short(run.state, used);
     let left = percent(window, 100 - SUMMARY).saturating_sub(asks);
     let answer = answer.min(left.saturating_sub(least)).max(words.saturating_mul(4).min(longest));
     let room = room.min(left.saturating_sub(answer)).max(least);
-    // The vendor may count more tokens than are estimated.
+    // The vendor may count more tokens than estimated, so the smaller number is used.
     let tokens = used.estimate_of(room).min(room);
     let shortened = in_short(run.state.machine.sent().messages(), tokens, words);
     let again = failures > 0 && window < SMALL;
@@ -275,11 +280,11 @@ async fn request_short_summary(
         Some(window) => {
             Some(percent(window, 100 - SUMMARY).saturating_sub(asks).saturating_sub(room))
         }
-        // If a request was refused, its answer is part of what was too large.
+        // If a request was refused, the limit on its answer was part of what was too large.
         None => is_contradicted(run.state).then_some(answer),
     };
     let length = SummaryLength { words, tokens: answer, room: most };
-    // In short form it is not larger than what it tells of.
+    // The conversation in short form is not larger than the conversation itself.
     let size = room.min(used.tokens);
     let how = SummaryForm::Short(length, about);
     Ok((request_summary(run, &shortened, None, how).await?, size))
@@ -297,11 +302,11 @@ fn compaction_failed(
     run.state.record(&Fact::CompactionFailed { request, cause, stopped, vendor, too_large })
 }
 
-/// If the run is dropped while a summary arrives, or before it is requested, records what the request has cost.
+/// Records the cost of a request for a summary if the run is dropped before the summary is complete.
 pub(crate) fn record_dropped_summary(run: &mut RunDriver<'_>) {
     if run.summary.answer.is_some() || run.state.machine.compacting().is_some() {
         let request = Box::new(take_summary_request(run, false));
-        // Nobody waits for the error.
+        // The run was dropped, so no caller gets the error.
         let _ = compaction_stopped(run, request);
     }
 }

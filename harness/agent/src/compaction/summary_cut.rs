@@ -1,4 +1,4 @@
-//! Where a conversation is cut for a summary, and how large it is afterwards.
+//! Decides where a conversation is cut for a summary, and calculates how large it is afterwards.
 
 use super::{
     context_usage::{is_contradicted, trusted_window, window_or},
@@ -20,11 +20,11 @@ pub(crate) const TRIES: u32 = 2;
 /// The largest size of a summary, in percent of the window.
 pub(crate) const SUMMARY: u8 = 10;
 
-/// The longest answer, in tokens, that is requested of a model which is not in the table of models: each known model can give
-/// more.
+/// The longest answer, in tokens, that is requested of a model that is not in the table of models. Every known
+/// model can give longer answers.
 const LONGEST: u64 = 1_600;
 
-/// The conversation has at least this fraction of the window in short form, if the window is known: one part in eight.
+/// If the size of the window is known, the conversation in short form gets at least one eighth of it.
 const SHORT: u64 = 8;
 
 /// Whether the model has the tool that reads large results.
@@ -32,14 +32,14 @@ pub(crate) fn can_read_results(state: &ConversationState) -> bool {
     state.agent.tools().get(READ_RESULT).is_some()
 }
 
-/// How many tokens an answer of the model may have.
+/// The longest answer of the model, in tokens.
 pub(crate) fn longest_answer(state: &ConversationState) -> u64 {
     let (name, model) = state.agent.provider_and_model();
     state.agent.models().find(name, model).output.map_or(LONGEST, u64::from)
 }
 
-/// Where the conversation is cut, if something can be summarized. It leaves as much at the end,
-/// and as many of the user's words, as still frees enough.
+/// Where the conversation is cut, if something can be summarized. The newest turns and the messages of the user
+/// that are kept are as large as possible, if the summary still frees enough.
 pub(crate) fn summary_cut(
     state: &ConversationState,
     window: u64,
@@ -50,11 +50,12 @@ pub(crate) fn summary_cut(
     }
     let (machine, seen) = (&state.machine, state.sent_view());
     let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
-    // A cut never separates calls from their results.
+    // A cut must not separate calls from their results.
     let may_cut = |at: usize| all.get(at).is_none_or(|message| message.role() != Role::Tool);
     let late_end = |call: &str| machine.late_end_of(call);
     let calls = OpenCalls { reads: can_read_results(state), late_end: &late_end };
-    // By hand, the window may be far from full: the shares are those of what is sent.
+    // The program can request a summary while the window is far from full. Then the shares are those of what is
+    // sent.
     let window = used.estimate_of(window.min(used.tokens));
     let user_tokens = state.agent.window().user_tokens(window);
     let mut found = None;
@@ -74,15 +75,16 @@ pub(crate) fn summary_cut(
     found
 }
 
-/// Checks that a request for a summary in short form fits into the window together with a part of the conversation:
-/// `asks` is what it has besides that, and its answer needs four tokens for each word.
+/// Checks that a request for a summary in short form fits into the window, with room for a part of the
+/// conversation. `asks` is the size of the request without the conversation. The answer needs four tokens per
+/// word.
 pub(crate) fn check_room_for_summary(
     state: &ConversationState,
     asks: u64,
     words: u64,
 ) -> Result<(), Error> {
     let answer = words.saturating_mul(4);
-    // A size that a refusal has named may be wrong.
+    // The size in an error of the vendor may be wrong, so only a trusted size counts.
     let window = trusted_window(state);
     let needs = asks.saturating_add(answer);
     let is_small = |window: &u64| needs > percent(*window, 100 - SUMMARY) - window / SHORT;
@@ -97,7 +99,7 @@ pub(crate) fn check_room_for_summary(
     ))
 }
 
-/// How much of the conversation a request for a summary in short form has at least.
+/// The least number of tokens that the conversation gets in a request for a summary in short form.
 pub(crate) fn least_in_short(state: &ConversationState, used: ContextUsage) -> u64 {
     window_or(state, used) / if is_contradicted(state) { 64 } else { SHORT }
 }
@@ -126,7 +128,7 @@ pub(crate) fn summary_of(state: &ConversationState, cut: &SummaryCut, text: &str
     cut.summary(text, state.machine.pins())
 }
 
-/// How many tokens there would be with this summary.
+/// How many tokens a request would have with this summary.
 pub(crate) fn tokens_after(
     state: &ConversationState,
     cut: &SummaryCut,
@@ -136,7 +138,7 @@ pub(crate) fn tokens_after(
     after_fact(state, &compaction_fact(state, cut, text, Box::default(), (0, 0)), used)
 }
 
-/// How many tokens there would be with a summary as long as the earlier one.
+/// How many tokens a request would have with a summary that is as long as the earlier one.
 pub(crate) fn least_after(
     state: &ConversationState,
     cut: &SummaryCut,
@@ -146,7 +148,7 @@ pub(crate) fn least_after(
     Ok(tokens_after(state, cut, "", used)?.saturating_add(used.scaled(earlier)))
 }
 
-/// How many tokens there would be after this fact.
+/// How many tokens a request would have after this fact.
 pub(crate) fn after_fact(
     state: &ConversationState,
     fact: &Fact,
@@ -163,7 +165,8 @@ pub(crate) fn after_fact(
     Ok(used.scaled(estimated))
 }
 
-/// How many tokens there may be after a summary, if there were `before` tokens before it.
+/// The upper limit for the tokens of a request after a summary, if a request had `before` tokens before the
+/// summary.
 pub(crate) fn most_after(before: u64) -> u64 {
     before.saturating_sub(before / 4)
 }

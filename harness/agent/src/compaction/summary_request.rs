@@ -1,4 +1,4 @@
-//! The request for a summary, and how its answer is read.
+//! The request for a summary, and the reading of its answer.
 
 use std::future::poll_fn;
 
@@ -36,7 +36,8 @@ struct SummaryReader<'h, 'w> {
 }
 
 impl SummaryReader<'_, '_> {
-    /// Reads the stream to its end. Fails with the outcome if that comes before the end.
+    /// Reads the stream to its end. Fails with the outcome if the request fails or the run is stopped before
+    /// that.
     async fn read(
         &mut self,
         answering: &mut ProviderStream<'_>,
@@ -90,7 +91,7 @@ impl SummaryReader<'_, '_> {
 
 /// How the answer to a request for a summary ended.
 pub(crate) enum SummaryOutcome {
-    /// It is complete.
+    /// The answer is complete.
     Complete(Message, StopReason),
     Failed(SummaryFailure),
     Stop(InterruptCause),
@@ -99,7 +100,7 @@ pub(crate) enum SummaryOutcome {
 /// Why a request for a summary failed.
 pub(crate) struct SummaryFailure {
     pub(crate) cause: String,
-    /// Whether it was refused as too large.
+    /// Whether the request was refused as too large.
     pub(crate) is_full: bool,
 }
 
@@ -109,25 +110,25 @@ impl From<String> for SummaryFailure {
     }
 }
 
-/// How long a summary is.
+/// The length of a summary.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) struct SummaryLength {
-    /// RequestPurpose how many words it has.
+    /// The approximate number of words of the summary.
     pub(crate) words: u64,
-    /// How many tokens its answer may have, whatever the settings say.
+    /// How many tokens the answer may have. This replaces the limit in the settings.
     pub(crate) tokens: u64,
-    /// How many fit into the window, if that is known.
+    /// The limit on the tokens of the answer that fits into the window, if the window's size is known.
     pub(crate) room: Option<u64>,
 }
 
 /// The form in which a summary is requested.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum SummaryForm {
-    /// As text, after everything that is sent.
+    /// As text, after the whole conversation as it is sent.
     Whole(SummaryLength),
-    /// The same, after the conversation in short form.
+    /// As structured output, after the conversation in short form.
     Short(SummaryLength, RequestPurpose),
-    /// As the vendor's own.
+    /// As the vendor's own summary.
     Vendor,
 }
 
@@ -140,13 +141,13 @@ pub(crate) fn compaction_stopped(
     run.state.record(&Fact::CompactionFailed { request, cause, stopped, vendor, too_large })
 }
 
-/// What the request for the current summary has cost so far.
+/// Takes what the request for the current summary has cost so far. `whole` says whether the answer is complete.
 pub(crate) fn take_summary_request(run: &mut RunDriver<'_>, whole: bool) -> SummaryRequest {
     let mut request = SummaryRequest::default();
     let (provider, model) = run.state.agent.provider_and_model();
     (request.provider, request.model) = (provider.to_owned(), model.to_owned());
     let Some(answer) = run.summary.answer.take() else {
-        // The model was not asked.
+        // No request for a summary was sent.
         (request.usage.input, request.usage.output) = (Some(0), Some(0));
         return request;
     };
@@ -165,8 +166,9 @@ pub(crate) fn take_summary_request(run: &mut RunDriver<'_>, whole: bool) -> Summ
     request
 }
 
-/// Requests a summary of this transcript and reads the answer to its end. A model that has made a
-/// summary of its own gets the messages in `vendors` instead. What has arrived stays in `summary`.
+/// Requests a summary of this transcript and reads the answer to its end. If the model's vendor has already
+/// made its own summary of the conversation, the messages in `vendors` are sent instead. The part of the answer
+/// that has arrived is kept in `run.summary`.
 pub(crate) async fn request_summary(
     run: &mut RunDriver<'_>,
     transcript: &Transcript,
@@ -207,16 +209,16 @@ async fn read_summary(
     let offered = state.offered();
     let tools = offered.tools();
     let mut settings = state.options.as_deref().and_then(|options| options.settings.clone());
-    // A model that has to call a tool cannot sum up.
+    // A model that has to call a tool cannot write a summary.
     if let Some(settings) = &mut settings
         && matches!(settings.tool_choice, Some(ToolChoice::Required | ToolChoice::Tool(_)))
     {
         settings.tool_choice = Some(ToolChoice::Auto);
     }
     let program = stop_signals.program();
-    // It begins with the same bytes as earlier requests, so that the vendor's cache is used.
+    // For a request that does not begin with the same bytes as earlier requests, such as one in short form.
     let alone = EncodedPrefix::new();
-    // The second request uses structured output if the vendor has it.
+    // With `about`, structured output is used if the vendor has it.
     let form =
         about.map(|about| OutputSchema::new("summary", schema(words, tokens), 0).forced(about));
     let mut output_text = OutputToolText::new(form.as_ref());
@@ -266,7 +268,7 @@ async fn read_summary(
     }
 }
 
-/// What an answer that was read to its end comes to.
+/// The outcome of a request whose answer was read to its end.
 fn summary_outcome(answer: &Accumulator, output_text: &OutputToolText<'_>) -> SummaryOutcome {
     if !answer.is_complete() {
         return summary_failure(&cut_off());
@@ -277,7 +279,7 @@ fn summary_outcome(answer: &Accumulator, output_text: &OutputToolText<'_>) -> Su
         (Ok(ProviderResponse { stop: StopReason::Refused, .. }), Some(_)) => {
             SummaryOutcome::Failed("the model refused to go on".to_owned().into())
         }
-        // What stands before or behind the call is no summary.
+        // Text before or after the call is not part of the summary.
         (Ok(_), Some(Some(call))) => {
             SummaryOutcome::Complete(Message::assistant([Block::text(call)]), StopReason::Complete)
         }

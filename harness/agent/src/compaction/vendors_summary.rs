@@ -1,5 +1,5 @@
-//! Asks the vendor for a summary of its own, and replaces the oldest part of a conversation by it.
-//! If that fails, the model is asked for a summary as text.
+//! Requests the vendor's own summary, and replaces the oldest part of a conversation by it. If that fails, a
+//! summary as text is requested from the model.
 
 use super::{
     gauge::ContextUsage,
@@ -25,7 +25,8 @@ fn vendor_data(block: &Block) -> Option<&VendorData> {
     }
 }
 
-/// The message with the vendor's block as it is sent, and the block's readable text.
+/// Takes the vendor's summary from an answer: the message with only the vendor's block, and the block's
+/// readable text.
 fn block_of(message: &Message, stop: StopReason) -> Result<(Message, String), String> {
     if stop != StopReason::Paused {
         let words = message.text();
@@ -42,7 +43,7 @@ fn block_of(message: &Message, stop: StopReason) -> Result<(Message, String), St
     if !message.blocks().iter().all(only) {
         return Err("the vendor gave more than a summary of its own".to_owned());
     }
-    // A block that cannot be sent again would be left out, with everything that it replaces.
+    // The block would be left out of requests, and everything that it replaces would be missing.
     if !is_strict(block.json()) {
         return Err("the vendor's own summary is JSON that some parsers reject".to_owned());
     }
@@ -50,7 +51,7 @@ fn block_of(message: &Message, stop: StopReason) -> Result<(Message, String), St
     Ok((Message::assistant([Block::Vendor(block.clone())]), text))
 }
 
-/// Where the conversation is cut for the vendor, if that can free enough.
+/// Where the conversation is cut for the vendor's own summary. `None` if no cut could free enough.
 fn vendor_cut(state: &ConversationState, window: u64, used: ContextUsage) -> Option<SummaryCut> {
     let (machine, seen) = (&state.machine, state.sent_view());
     let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
@@ -70,8 +71,8 @@ fn vendor_cut(state: &ConversationState, window: u64, used: ContextUsage) -> Opt
     })
 }
 
-/// The fact by which the vendor's own summary replaces the oldest part. If that summary has no
-/// readable text, other models get the conversation in short form.
+/// The fact by which the vendor's own summary replaces the oldest part. If the summary has no readable text,
+/// `text` is a short form of the conversation for other models.
 fn vendor_compaction_fact(
     state: &ConversationState,
     cut: &SummaryCut,
@@ -97,9 +98,9 @@ fn vendor_compaction_fact(
     }
 }
 
-/// Asks the vendor once for a summary of its own. `None` if the program does not want it, the
-/// vendor has none, it has failed before, or the conversation could not be cut where the vendor
-/// requires it. Otherwise the cause, if the run was stopped meanwhile.
+/// Requests the vendor's own summary once. Returns `None` if no such request is made: the program does not want
+/// it, the vendor has no such summaries, an earlier request failed, or the conversation cannot be cut where the
+/// vendor requires it. Otherwise returns the cause if the run was stopped meanwhile, or `Some(None)`.
 pub(crate) async fn request_vendor_summary(
     run: &mut RunDriver<'_>,
     used: ContextUsage,
@@ -177,10 +178,10 @@ pub(crate) fn vendor_failed(
     Ok(Some(None))
 }
 
-/// Whether the vendor has refused a request because it begins with the vendor's own summary:
-/// its error code says so, or it refuses the request as a bad one. If reasoning does not fit
-/// behind the summary, there is no other sign, and the same request would be refused again.
-/// From then on, the summary as text is sent.
+/// Handles an error of the vendor that may be about the vendor's own summary at the beginning of the request:
+/// the error code names the summary, or the request was refused as a bad one. Reasoning that does not fit
+/// behind the summary causes such an error without any other sign, and would cause it again. So from now on the
+/// summary as text is sent. Returns whether the model can be asked again.
 pub(crate) fn drop_refused_summary(run: &mut RunDriver<'_>, error: &Error) -> Result<bool, Error> {
     let Some(view) = run.state.machine.vendors_view() else { return Ok(false) };
     let answers = run.state.agent.provider_and_model();

@@ -1,5 +1,4 @@
-//! Keeps what is sent within the model's window: clears old results, and summarizes the oldest
-//! part.
+//! Keeps requests within the model's window: clears old results, and summarizes the oldest part.
 
 use std::time::Duration;
 
@@ -23,11 +22,12 @@ use harness_core::{
     message::{CallOutcome, ToolCall},
 };
 
-/// If a vendor counts more than this many times the estimated tokens of a request, the count is taken for a mistake.
+/// A count of the vendor that is more than this many times the estimate is treated as a mistake.
 const WRONG: u64 = 8;
 
-/// Leaves files out if a vendor has refused a request because it has too many. Returns whether the model can be asked
-/// again. If leaving out more files would not help, the files that were left out since the last answer are sent again.
+/// Handles an error of the vendor that a request has too many files: leaves files out. Returns whether the
+/// model can be asked again. If leaving out more files would not help, the files that were left out since the
+/// last answer are sent again.
 pub(crate) fn leave_out_after(run: &mut RunDriver<'_>, error: &Error) -> Result<bool, Error> {
     let state = &mut *run.state;
     if state.agent.window().is_off()
@@ -39,7 +39,7 @@ pub(crate) fn leave_out_after(run: &mut RunDriver<'_>, error: &Error) -> Result<
     let used = context_usage(state);
     let sent = state.machine.sent_files();
     let FileTotals { images, bytes } = FileTotals::of(&sent);
-    // At least one file has to go, whatever the server says.
+    // At least one file has to be left out, whatever limit the server states.
     let fact = match too_much(error.last(), images) {
         None => return Ok(false),
         Some(TooMuch::OneImage) => leave_out_picture(state, used),
@@ -53,7 +53,7 @@ pub(crate) fn leave_out_after(run: &mut RunDriver<'_>, error: &Error) -> Result<
         Some(TooMuch::Bytes) => {
             let files: u64 = sent.iter().map(|sent| tokens(&sent.files)).sum();
             let rest = used.tokens.saturating_sub(used.scaled(files)).saturating_mul(BYTES);
-            // If most of the request is text, it would be too large without files, too.
+            // If most of the request is text, it would be too large even without files.
             let may_help = bytes >= rest || !state.requests.files_before.is_empty();
             let limits = FileLimits { images: None, bytes: less(bytes) };
             may_help.then(|| leave_out(state, limits, used)).flatten()
@@ -101,10 +101,10 @@ fn apply_clearing(run: &mut RunDriver<'_>, fact: &Fact) -> Result<(), Error> {
     Ok(())
 }
 
-/// Lowers `max_tokens` if the vendor has refused a request because its answer might not fit, and has named the sizes.
-/// Returns whether the request is sent again. `before` is the lowered value in the refused request, if it had one.
-/// Such a value is lowered once more if only this refusal states the exact size of the request, and again with each
-/// refusal that states no exact size.
+/// Handles an error of the vendor that an answer might not fit into the window, if the error states the sizes:
+/// lowers `max_tokens`. Returns whether the request is sent again. `before` is the lowered value in the refused
+/// request, if it had one. Such a value is lowered once more if this error is the first one with the exact size
+/// of the request, and with each error that states no exact size.
 pub(crate) fn lower_max_tokens_after(
     run: &mut RunDriver<'_>,
     error: &Error,
@@ -121,7 +121,8 @@ pub(crate) fn lower_max_tokens_after(
     let counted = request.filter(|_| !is_least);
     let before_counted = before.is_some_and(|it| it.is_counted);
     let rest = request.map(|tokens| window.saturating_sub(tokens));
-    // The refused `max_tokens`, if it is known. A vendor that has stopped counting has named the window less `max_tokens`.
+    // The refused `max_tokens`, if it is known. A vendor that has stopped counting has stated the window less
+    // `max_tokens`.
     let was = before.map(|it| u64::from(it.tokens)).into_iter().chain(rest.filter(|_| is_least));
     let was = was.min();
     let room = match counted {
@@ -131,7 +132,8 @@ pub(crate) fn lower_max_tokens_after(
         }
         _ => return false,
     };
-    // If the refused value would fit by these sizes, they are wrong: half of it is tried, and so on.
+    // If the refused value should fit by the stated sizes, the sizes are wrong. Then half of the value is
+    // tried.
     let room = match was {
         Some(was) if room >= was => was / 2,
         _ => room,
@@ -150,9 +152,9 @@ pub(crate) fn lower_max_tokens_after(
     true
 }
 
-/// Reacts to a vendor that has refused a request because it is too large. Returns whether the model can be asked
-/// again, usually because the context can still be made smaller. After one answer this is done once, or several times
-/// if no size of the window is known and each request is smaller than the one before it.
+/// Handles an error of the vendor that a request is too large. Returns whether the model can be asked again,
+/// usually because the context can still be made smaller. After one answer this is done once. It is repeated
+/// only if no size of the window is known and each request is smaller than the one before.
 pub(crate) fn edit_context_after(run: &mut RunDriver<'_>, error: &Error) -> Result<bool, Error> {
     if drop_refused_summary(run, error)? {
         return Ok(true);
@@ -160,25 +162,27 @@ pub(crate) fn edit_context_after(run: &mut RunDriver<'_>, error: &Error) -> Resu
     let ConversationState { agent, machine, .. } = &*run.state;
     let (name, model) = agent.provider_and_model();
     let refused_before = machine.last_refused(name, model);
-    // The first failure may be another one, after which a second try or another provider was asked.
+    // The first error may be a different one, after which the request was tried again or sent to another
+    // provider.
     let is_last = error.last().is_context_full();
     if !(is_last || error.is_context_full()) || agent.window().is_off() {
         return Ok(false);
     }
-    // While the first provider cools down, the agent falls back without saying so.
+    // While the first provider cools down, the agent uses a fallback without an event.
     let error = if is_last { error.last() } else { error };
     let by_other = error.provider().is_some_and(|by| by != name) || error.is_by_fallback();
     let fallback = is_last && (run.request.fell_back || by_other);
     let StatedSizes { window, request: tokens, is_least } = sizes(error);
-    // If the vendor has counted only a part, the size is not known, unless that part nearly fills the window.
+    // A vendor may stop counting early. Then the size is not known, unless the counted part nearly fills the
+    // window.
     let is_most = |tokens: u64| window.is_some_and(|window| tokens >= percent(window, 75));
     let tokens = tokens.filter(|tokens| !is_least || is_most(*tokens));
     let estimated = context_usage(run.state).tokens;
-    // A size that is many times the estimate is wrong. If it counted, all later requests would seem too large. But the
-    // vendor may have counted less than all of the requests before.
+    // A size that is many times the estimate is wrong. With that size, all later requests would seem too large.
+    // The larger estimate counts, because the vendor may have counted less than the whole of earlier requests.
     let most = estimated.max(estimated_tokens(run.state));
     let tokens = tokens.filter(|tokens| *tokens / WRONG <= most);
-    // The request was small: what did not fit was the answer that it allows (`max_tokens`).
+    // The request was small, so the part that did not fit was the answer that it allows (`max_tokens`).
     let is_small = window.is_some_and(|window| match tokens {
         Some(tokens) => tokens < percent(window, 75),
         None => estimated < percent(window, 25),
@@ -189,17 +193,18 @@ pub(crate) fn edit_context_after(run: &mut RunDriver<'_>, error: &Error) -> Resu
     let had_doubts = run.state.machine.is_window_doubtful();
     record_overflow(run, fallback, (window, tokens, estimated))?;
     if run.state.machine.is_window_doubtful() && !had_doubts {
-        // The request is sent again as it is. If it is refused again, the window is what was named.
+        // The request is sent again unchanged. If it is refused again, the stated size of the window is
+        // accepted.
         return Ok(true);
     }
-    // If no size is named, the window is found by halves.
+    // If the vendor states no size, the window is found by making each request smaller.
     let is_smaller = |before: u64| estimated <= before.saturating_sub(before / 6);
     let is_new = window.is_none() && refused_before.is_some_and(is_smaller);
     Ok((refused_before.is_none() || is_new) && due_context_edit(run.state).is_some())
 }
 
-/// Records that a request was refused because it is too large: how many tokens the window and the request have, if
-/// that was stated, and how many the request has by the estimate.
+/// Records that a request was refused as too large. `window` and `tokens` are the sizes of the window and the
+/// request, if the vendor has stated them. `estimated` is the estimated size of the request.
 fn record_overflow(
     run: &mut RunDriver<'_>,
     fallback: bool,
@@ -211,8 +216,8 @@ fn record_overflow(
     run.state.record(&fact)
 }
 
-/// Answers a call whose argument repeats the line for a cleared argument of an earlier call.
-/// Such a call does not run. Returns whether it was one.
+/// Answers a call with an error result if one of its arguments is a copy of the placeholder line of a cleared
+/// argument. Such a call does not run. Returns whether the call was one.
 pub(crate) fn refuse_copy(run: &mut RunDriver<'_>, call: &ToolCall) -> Result<bool, Error> {
     let Some(CopiedLine { argument, name }) = find_copied_line(run.state, call) else {
         return Ok(false);

@@ -1,10 +1,10 @@
-//! Runs without a runtime of the program: they block the thread.
+//! Runs that block the thread, for programs without a runtime.
 
 use crate::{Outcome, Reply, Run, Stopped, run::reply::RunRecord};
 use harness_core::error::{Error, ErrorKind};
 
-/// Drives a run on a runtime of its own. `name` is the method that blocks, `instead` the one for a program with a
-/// runtime.
+/// Drives a run on a runtime of its own. `name` is the method that blocks, for error messages. `instead` is the
+/// method for a program that has a runtime.
 pub(crate) fn block_on(run: Run<'_>, name: &str, instead: &str) -> Result<Reply, Stopped> {
     let failed = |error| Stopped::new(Outcome::Failed, Some(error), None, RunRecord::default());
     if tokio::runtime::Handle::try_current().is_ok() {

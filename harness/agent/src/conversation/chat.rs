@@ -15,8 +15,8 @@ use harness_core::{
 
 /// A conversation that continues from one message to the next.
 ///
-/// Whatever happens to a run (an error, a cancellation, a dropped future, a panic), the transcript
-/// can be sent afterwards and states correctly what became of each call.
+/// After a run, the transcript can always be sent again and states the outcome of each call, even if the run
+/// failed, was cancelled, panicked, or its future was dropped.
 ///
 /// ```
 /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -38,26 +38,26 @@ pub struct Chat {
 }
 
 impl Chat {
-    /// Sends a message of the user and runs until the model has answered. Nothing happens before
-    /// the returned value is awaited.
+    /// Sends a message of the user and runs until the model has answered. Nothing happens before the returned
+    /// value is awaited.
     ///
-    /// Dropping the future stops the run. The transcript keeps what was said until then and states
-    /// what became of each call.
+    /// Dropping the future stops the run. The transcript keeps all messages up to that moment and states the
+    /// outcome of each call.
     pub fn send(&mut self, message: impl Into<Message>) -> Run<'_> {
         Run::borrowed(&mut self.state, message.into())
     }
 
-    /// Continues a run that was stopped, or whose process has ended, after its last complete fact.
-    /// Results of tools are kept, and the model is asked again. In a conversation in a
-    /// [journal](harness_core::journal), the calls that had not started, that may be repeated, or that
-    /// have been answered meanwhile are finished first. If the model's answer broke off in the
-    /// middle, the model is told so and continues there. Await the returned value for the reply.
+    /// Continues a run that was stopped, or whose process has ended, after its last complete fact. Results of
+    /// tools are kept, and the model is asked again. If the conversation is in a
+    /// [journal](harness_core::journal), some calls are finished first: those that had not started, those that
+    /// may be repeated, and those that were answered meanwhile. If the model's answer broke off in the middle,
+    /// the model gets a notice and continues there. Await the returned value for the reply.
     ///
-    /// What the run has spent so far still counts, so a run that has reached a limit can do no more
-    /// of what is limited. Give it [new limits](Run::limits) to count from zero.
+    /// What the run has spent so far still counts, so a run that has reached a limit stops again at that limit.
+    /// Set [new limits](Run::limits) to count from zero.
     ///
     /// The run fails at once, with [`ErrorKind::Transcript`](harness_core::error::ErrorKind) and without a
-    /// change, if there is nothing to continue: nothing was said yet, or the model has answered.
+    /// change, if there is nothing to continue: the conversation has no message, or the model has answered.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -79,27 +79,26 @@ impl Chat {
         Run::resuming(&mut self.state)
     }
 
-    /// What was said so far. It is always valid to send.
+    /// All messages so far. They can always be sent in a request.
     pub fn transcript(&self) -> &Transcript {
         self.state.transcript()
     }
 
-    /// Where the message of the transcript with this id came from: provider, model and tokens. `None` for a message
-    /// that no provider has answered in this conversation: see [`Machine::provenance`](crate::Machine::provenance).
+    /// The origin of the message with this id: provider, model and tokens. `None` for a message that is not an
+    /// answer of a provider in this conversation: see [`Machine::provenance`](crate::Machine::provenance).
     pub fn provenance(&self, message: &str) -> Option<&Provenance> {
         self.state.machine.provenance(message)
     }
 
-    /// The tokens of all runs of this conversation; a lower bound if the tokens of some answers are
-    /// not known. Agents that tools call are not included: they are part of
-    /// [`budget`](Self::budget).
+    /// The tokens of all runs of this conversation. If the tokens of some answers are not known, the numbers
+    /// are lower bounds. Agents that tools run are not included: they are part of [`budget`](Self::budget).
     pub fn usage(&self) -> Usage {
         self.state.spending.usage
     }
 
-    /// Sets what all runs of the conversation may spend together, including the agents that its
-    /// tools call: see [`Limits`]. What was spent before counts. A limit that is left open keeps
-    /// its value. A conversation has no such limits unless they are set.
+    /// Sets what all runs of the conversation may spend together, including the agents that its tools run: see
+    /// [`Limits`]. What was spent before counts. A limit that `limits` leaves open keeps its earlier value. By
+    /// default a conversation has no such limits.
     ///
     /// ```
     /// use harness::{Agent, Limits, journal::LimitScope, testing::{ScriptedProvider, reply}};
@@ -123,10 +122,10 @@ impl Chat {
         self
     }
 
-    /// Shares a value with the tools in all runs of the conversation. A tool takes it as a
-    /// parameter [`State<T>`](harness_core::tool::State). The value replaces the agent's value of the same type,
-    /// and a run can replace it by [`Run::state`]. It is not written to a journal: set it again
-    /// after a conversation was opened again or forked.
+    /// Shares a value with the tools in all runs of the conversation. A tool takes the value as a parameter
+    /// [`State<T>`](harness_core::tool::State). The value replaces the agent's value of the same type. A run
+    /// can replace it by [`Run::state`]. The value is not written to a journal: set it again after opening or
+    /// forking the conversation.
     ///
     /// ```
     /// use harness::{Agent, State, testing::{ScriptedProvider, reply}, tool, tools};
@@ -159,55 +158,56 @@ impl Chat {
         self
     }
 
-    /// What all runs of the conversation have spent so far and what is left of its limits. Agents
-    /// that its tools call are included. The returned value can be kept and read while a run goes
-    /// on. For a single run, see [`Run::budget`] and [`Reply::spent`](crate::Reply::spent).
+    /// What all runs of the conversation have spent so far and what is left of its limits. The spending of
+    /// agents that its tools run is included. The returned value can be kept and read during a run. For a
+    /// single run, see [`Run::budget`] and [`Reply::spent`](crate::Reply::spent).
     pub fn budget(&self) -> Budget {
         self.state.budget()
     }
 
-    /// What a person has allowed by *always* in this conversation, in the order of the answers. What a person has allowed of
-    /// the calls of an agent in a call holds in the agent's own conversation alone, `<caller>/<call id>`: open that one with
-    /// [`Agent::open`] to read it, or to [`revoke`](Self::revoke) it, while the caller does not run the agent.
+    /// The grants in this conversation: what people have allowed by *always*, in the order of their answers. An
+    /// *always* for a call of an agent in a tool call holds only in that agent's own conversation,
+    /// `<caller>/<call id>`. To read or [`revoke`](Self::revoke) such a grant, open that conversation with
+    /// [`Agent::open`] while the caller does not run the agent.
     pub fn grants(&self) -> &[Grant] {
         &self.state.approvals.grants
     }
 
-    /// Withdraws what a person has allowed by *always*. From now on, each call of this scope is
-    /// asked about again, also a call that was allowed by the grant and has not started. The call that the person was asked
-    /// about when the grant was given was allowed by that answer and not by the grant: if it has not ended, it still runs. If
-    /// a call had started in a process that is gone, or its agent had waited, and the grant let it run again, it is now [in
-    /// doubt](Self::in_doubt). Returns whether there was such a grant. A conversation in a journal
-    /// writes the change with the next run, or at once by [`save`](Self::save). If the process ends
-    /// before that, the change is lost.
+    /// Withdraws what a person has allowed by *always*. From now on, each call of this scope needs a new
+    /// decision, including a call that the grant has allowed and that has not started. The call for which the
+    /// grant was given was allowed by the person and not by the grant: if that call has not ended, it still
+    /// runs. A call that the grant had allowed to run again is now [in doubt](Self::in_doubt), if it had
+    /// started in a process that is gone or its agent had waited. Returns whether there was such a grant. In a
+    /// conversation in a journal, the change is written with the next run, or at once by [`save`](Self::save).
+    /// If the process ends before that, the change is lost.
     pub fn revoke(&mut self, grant: &Grant) -> bool {
         self.state.revoke(grant)
     }
 
-    /// The calls of this conversation that were told to stop, could not be stopped, and still run.
-    /// When one has ended, the next run reports it by [`Event::ToolEnded`](crate::Event::ToolEnded)
-    /// and tells the model.
+    /// The calls of this conversation that were told to stop, could not be stopped, and still run. When such a
+    /// call has ended, the next run reports it by [`Event::ToolEnded`](crate::Event::ToolEnded) and sends the
+    /// model a notice.
     pub fn still_running(&self) -> Vec<StillRunning> {
         still_running_in(self.state.id())
     }
 
-    /// The agent that answers.
+    /// The agent of this conversation.
     pub fn agent(&self) -> &Agent {
         &self.state.agent
     }
 
-    /// The last answer of the conversation as a value, if it was accepted and can be read as this
-    /// type. Use it if a program ended before it could take the [answer](Run::answer) of a run.
+    /// The last answer of the conversation as a value of the type `T`, if the answer was accepted. Use this
+    /// method if a program ended before it could take the [answer](Run::answer) of a run.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Transcript`] if the last run has not ended with an answer, or if the
-    /// answer is not a value of the type.
+    /// Fails with [`ErrorKind::Transcript`] if the last run has not ended with an answer, or if the answer is
+    /// not a value of the type `T`.
     pub fn answered<T: Answer>(&self) -> Result<T, Error> {
         answered(&self.state.machine)
     }
 
-    /// Sends what the user says, as [`send`](Self::send) does, and blocks this thread until the reply. Use it in
-    /// scripts without a runtime.
+    /// Sends a message of the user, as [`send`](Self::send) does, and blocks this thread until the reply. Use
+    /// it in scripts without a runtime.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -220,8 +220,8 @@ impl Chat {
     /// ```
     ///
     /// # Errors
-    /// Fails as [`send`](Self::send) does. Fails at once, and nothing is said, if it is called inside a running
-    /// runtime, because it would block a thread of that runtime, and if no runtime can be started.
+    /// Fails as [`send`](Self::send) does. Also fails at once, and sends nothing, inside a running runtime,
+    /// whose thread it would block, and if no runtime can be started.
     pub fn send_blocking(&mut self, message: impl Into<Message>) -> Result<Reply, Stopped> {
         block_on(self.send(message), "`send_blocking`", "`chat.send(..).await`")
     }
@@ -237,12 +237,11 @@ impl fmt::Debug for Chat {
 }
 
 impl Agent {
-    /// Opens a conversation of a journal, or begins it. From now on, what happens is written into
-    /// the journal: before a call starts that changes something, before the model is asked, and
-    /// before the run returns.
+    /// Opens a conversation of a journal, or begins it. From now on, facts are written into the journal: before
+    /// a call starts that has side effects, before the model is asked, and before a run returns.
     ///
-    /// If a run was going on when its process ended, [`Chat::resume`] continues in the middle of
-    /// it; a new message of the user ends it first. See [`journal`](harness_core::journal).
+    /// If a run was going on when its process ended, [`Chat::resume`] continues that run. A new message of the
+    /// user ends it first. See [`journal`](harness_core::journal).
     ///
     /// ```
     /// use harness::{Agent, journal::MemoryJournal, testing::{ScriptedProvider, reply}};
@@ -263,10 +262,10 @@ impl Agent {
     /// ```
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Busy`] if the conversation is open here or in another process that
-    /// is alive, with [`ErrorKind::Journal`] if it cannot be read, for example because a later
-    /// version of the library has written it, and with [`ErrorKind::Configuration`] if the name is
-    /// not valid. Nothing is changed then.
+    /// Fails with [`ErrorKind::Busy`] if the conversation is open in this process or in another one that is
+    /// alive. Fails with [`ErrorKind::Journal`] if the conversation cannot be read, for example because a later
+    /// version of the library has written it. Fails with [`ErrorKind::Configuration`] if the name is not valid.
+    /// Nothing is changed then.
     pub async fn open<J>(&self, journal: &J, conversation: impl AsRef<str>) -> Result<Chat, Error>
     where
         J: Journal + Clone + 'static,
@@ -284,12 +283,12 @@ impl Agent {
         Ok(Chat { state })
     }
 
-    /// Begins a conversation of a journal with the given transcript. Each call in it that has no
-    /// result gets the outcome *in doubt*, since nothing records how it ended.
+    /// Begins a conversation of a journal with the given transcript. Each call in the transcript that has no
+    /// result gets the outcome *in doubt*, since nothing records how the call ended.
     ///
     /// # Errors
-    /// Fails as [`open`](Self::open) does, with [`ErrorKind::Conflict`] if the conversation has
-    /// begun, and as [`Chat::save`] does if the transcript cannot be written.
+    /// Fails as [`open`](Self::open) does, with [`ErrorKind::Conflict`] if the conversation already has facts,
+    /// and as [`Chat::save`] does if the transcript cannot be written.
     pub async fn import<J>(
         &self,
         journal: &J,
@@ -315,35 +314,33 @@ impl Agent {
         Ok(chat)
     }
 
-    /// Answers calls that wait, in any conversation of a journal, even if another process has it
-    /// open.
+    /// The inbox of a journal. It answers calls that wait in any conversation, even if another process has that
+    /// conversation open.
     pub fn inbox<J: Journal + Clone + 'static>(&self, journal: &J) -> Inbox {
         Inbox { agent: self.clone(), journal: Arc::new(journal.clone()) }
     }
 
-    /// Runs one task to its end, in a new conversation. Nothing happens before the returned value
-    /// is awaited.
+    /// Runs one task to its end, in a new conversation. Nothing happens before the returned value is awaited.
     pub fn run(&self, message: impl Into<Message>) -> Run<'static> {
         Run::owned(ConversationState::new(self.clone()), message.into())
     }
 
-    /// Begins a conversation that continues from one message to the next.
+    /// Begins a conversation that is kept in memory and continues from one message to the next.
     pub fn chat(&self) -> Chat {
         Chat { state: ConversationState::new(self.clone()) }
     }
 
-    /// Begins a conversation that continues the given transcript. Each call in it that has no
-    /// result gets the outcome *in doubt*, since nothing records how it ended.
+    /// Begins a conversation that continues the given transcript. Each call in the transcript that has no
+    /// result gets the outcome *in doubt*, since nothing records how the call ended.
     pub fn chat_from(&self, transcript: Transcript) -> Chat {
         Chat { state: ConversationState::given(self.clone(), transcript) }
     }
 
-    /// Runs one task to its end and blocks this thread meanwhile. Use it in scripts without a
-    /// runtime.
+    /// Runs one task to its end and blocks this thread meanwhile. Use it in scripts without a runtime.
     ///
     /// # Errors
-    /// Fails as [`run`](Self::run) does. Fails at once if it is called inside a running runtime,
-    /// because it would block a thread of that runtime, and if no runtime can be started.
+    /// Fails as [`run`](Self::run) does. Also fails at once inside a running runtime, whose thread it would
+    /// block, and if no runtime can be started.
     pub fn run_blocking(&self, message: impl Into<Message>) -> Result<Reply, Stopped> {
         block_on(self.run(message), "`run_blocking`", "`agent.run(..).await`")
     }

@@ -1,4 +1,4 @@
-//! What is sent of a conversation: how much it is, pins, and summaries by hand.
+//! The methods of [`Chat`] for its context: how much is sent, pins, and summaries that the program requests.
 
 use super::chat::Chat;
 use crate::{
@@ -13,9 +13,8 @@ use harness_core::{
 };
 
 impl Chat {
-    /// How full the model's window is, and what could be cleared. The numbers are estimates,
-    /// corrected by what the vendor has counted. [`Reply::context`](crate::Reply::context) has the
-    /// numbers of the last request.
+    /// How much of the model's window is used, and what could be cleared. The numbers are estimates, corrected
+    /// by the vendor's counts. [`Reply::context`](crate::Reply::context) has the numbers of the last request.
     ///
     /// ```
     /// use harness::{Agent, context::Window, testing::{ScriptedProvider, reply}};
@@ -36,10 +35,9 @@ impl Chat {
         context_use(&self.state)
     }
 
-    /// Keeps this text for good: each summary of the conversation contains it unchanged. Until
-    /// there is a summary, the model does not get the text, so also tell the model what it has to
-    /// know. A conversation in a journal writes the text with the next run, or at once by
-    /// [`save`](Self::save).
+    /// Keeps this text for the whole conversation: each summary contains the text unchanged. The model does not
+    /// get the text before there is a summary, so also send it in a message if the model needs it now. In a
+    /// conversation in a journal, the text is written with the next run, or at once by [`save`](Self::save).
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply, summary}};
@@ -71,26 +69,29 @@ impl Chat {
         self.state.record(&Fact::ContextPinned { text })
     }
 
-    /// What is sent of the [transcript](Self::transcript) to the model of this agent: all of it,
-    /// until results are cleared or its oldest part is summarized.
+    /// The part of the [transcript](Self::transcript) that is sent to the agent's model: all of it, until
+    /// results are cleared or the oldest part is summarized.
     pub fn sent(&self) -> &Transcript {
         self.state.sent_view().sent
     }
 
-    /// Lets the model summarize the oldest part of the conversation now. The conversation pays for
-    /// it. The shares of the newest turns and of the user's words are shares of what is sent, so in a
-    /// short conversation the newest answer may be summarized too. Returns how full the window is
-    /// afterwards. Dropping the future before the summary has come leaves what is sent unchanged.
-    /// Once it has come, it is in use, and the next run or [`save`](Self::save) writes it.
+    /// Requests a summary of the oldest part of the conversation now. Its cost counts for the conversation. The
+    /// parts that are kept, the newest turns and the messages of the user, are shares of what is sent. So in a
+    /// short conversation, the newest answer may be summarized too. Returns how much of the window is used
+    /// afterwards. If the future is dropped before the summary is complete, what is sent does not change. A
+    /// complete summary is used at once, and is written by the next run or by [`save`](Self::save).
     ///
     /// # Errors
-    /// Fails, and leaves what is sent unchanged: with [`ErrorKind::Transcript`] if there is nothing
-    /// that a summary could replace, too little was said since the last summary, or calls wait for
-    /// results; with [`ErrorKind::ContextFull`] if the model has failed twice to make a summary
-    /// that is short enough, or what must be kept is too large; and with [`ErrorKind::Limit`] if a
-    /// limit of the conversation or of the program is reached, or if it takes longer than a run
-    /// may. If the journal cannot be written, it fails with the journal's error: then the summary
-    /// is in use, and the next run or [`save`](Self::save) writes it.
+    /// Fails, and leaves what is sent unchanged:
+    /// - with [`ErrorKind::Transcript`] if there is nothing that a summary could replace, too little was added
+    ///   since the last summary, or calls wait for results,
+    /// - with [`ErrorKind::ContextFull`] if the model has failed twice to write a summary that is short enough,
+    ///   or the part that must be kept is too large,
+    /// - with [`ErrorKind::Limit`] if a limit of the conversation or of the program is reached, or if the
+    ///   summary takes longer than a run may.
+    ///
+    /// If the journal cannot be written, the method fails with the journal's error. In this case the summary is
+    /// used, and the next run or [`save`](Self::save) writes it.
     pub async fn compact(&mut self) -> Result<ContextUse, Error> {
         compact_now(&mut RunDriver::between_runs(&mut self.state)).await?;
         self.state.save().await?;

@@ -1,5 +1,5 @@
-//! The facts of a conversation in a journal: those that are written, and those that wait for the
-//! next moment at which they have to be written.
+//! The facts of a conversation in a journal: the number of those that are written, and the pending facts until
+//! their next write.
 
 use std::{
     mem,
@@ -16,37 +16,38 @@ use harness_core::{
     unwind::{Shielded, caught},
 };
 
-/// How often an append is tried again if a part of it was written meanwhile.
+/// How many times an append is tried. It is tried again only if some of its facts were written meanwhile.
 const TRIES: u32 = 3;
 
-/// The state of a conversation in its journal.
+/// The connection of a conversation to its journal.
 pub(crate) struct DurableState {
-    /// `None` if another driver takes the facts.
+    /// `None` if another driver takes the facts from `pending`.
     journal: Option<Arc<dyn Journal>>,
     id: Arc<str>,
-    /// The id of the writer of this chat's facts. It distinguishes them from the facts of another chat of this process
-    /// that writes the same in the same millisecond.
+    /// The writer id in the facts of this chat. Another chat of this process may write equal facts in the same
+    /// millisecond: the id distinguishes them.
     life: WriterId,
-    /// The end of the conversation in the journal, as this process last wrote or read it.
+    /// The head of the conversation in the journal, when this process last wrote or read it.
     head: Head,
-    /// The incarnation, which distinguishes this conversation from earlier and later ones of the same name. It is set
-    /// when the first fact is written, and shared with everything that writes results of this conversation.
+    /// The incarnation, which distinguishes this conversation from earlier and later ones of the same name. It
+    /// is set when the first fact is written. It is shared with the stores for large results of this
+    /// conversation.
     incarnation: Arc<OnceLock<Incarnation>>,
     /// Facts that are not written yet.
     pending: Vec<Envelope>,
-    /// Whether it is unknown if some of the pending facts are in the journal, because an append of them failed or its
+    /// Whether some of the pending facts may be in the journal already, because an append of them failed or its
     /// future was dropped.
     unknown: bool,
-    /// Whether [`describe`](Self::describe) may have created the conversation, because it failed or its future was
-    /// dropped.
+    /// Whether [`describe`](Self::describe) may have created the conversation, because that call failed or its
+    /// future was dropped.
     may_have_created: bool,
-    /// Why nothing can be written any more: another owner has continued the conversation.
+    /// Why no more facts can be written: another owner has continued the conversation.
     lost: Option<String>,
-    /// Whether the loss was not reported yet.
+    /// Whether the loss still has to be traced.
     untold: bool,
-    /// Whether facts of the current write were found in the journal when it was read back.
+    /// Whether facts of the current write were found in the journal when the journal was read back.
     read_back: bool,
-    /// Keeps others from opening the conversation.
+    /// The lease that keeps others from opening the conversation. It ends when this value is dropped.
     _hold: Option<Lease>,
 }
 
@@ -54,8 +55,8 @@ pub(crate) struct DurableState {
 pub(crate) enum WriteOutcome {
     /// All pending facts are in the journal.
     All,
-    /// Somebody else has answered calls of the conversation meanwhile. Nothing was written; the
-    /// facts given here come first.
+    /// Other writers have answered calls of the conversation meanwhile. Nothing was written. The facts given
+    /// here come before the pending ones.
     Behind(Vec<Envelope>),
 }
 
@@ -75,7 +76,7 @@ impl DurableState {
         durable
     }
 
-    /// Collects the facts for another driver, which takes them.
+    /// A state without a journal. It collects the facts until another driver takes them.
     pub(crate) fn collecting(id: Arc<str>, life: WriterId) -> Self {
         Self {
             journal: None,
@@ -97,7 +98,7 @@ impl DurableState {
         &self.id
     }
 
-    /// Which conversation of its name it is, once that is known.
+    /// The incarnation of the conversation. It is empty until it is known.
     pub(crate) fn incarnation(&self) -> &Arc<OnceLock<Incarnation>> {
         &self.incarnation
     }
@@ -109,14 +110,14 @@ impl DurableState {
         }
     }
 
-    /// Adds a fact that has to be written.
+    /// Adds a fact to those that have to be written. `elapsed` is the time of the run so far in milliseconds.
     pub(crate) fn add(&mut self, fact: &Fact, elapsed: u64) -> Result<(), Error> {
         match Envelope::of(fact, elapsed) {
             Ok(mut envelope) => {
                 envelope.life = self.life;
                 self.pending.push(envelope);
             }
-            // The facts after it must not be written without it.
+            // Later facts must not be written without this one, so nothing more is written.
             Err(error) => {
                 self.lost = Some(error.to_string());
                 return Err(error);
@@ -125,22 +126,22 @@ impl DurableState {
         Ok(())
     }
 
-    /// Whether there is something to write.
+    /// Whether there are facts to write.
     pub(crate) fn is_behind(&self) -> bool {
         self.journal.is_some() && !self.pending.is_empty()
     }
 
-    /// The number of facts that were in the journal when this process last wrote or read it.
+    /// The number of facts in the journal when this process last wrote or read it.
     pub(crate) fn written(&self) -> u64 {
         self.head.facts
     }
 
-    /// The end of the conversation in the journal, as this process last wrote or read it.
+    /// The head of the conversation in the journal, when this process last wrote or read it.
     pub(crate) fn head(&self) -> Head {
         self.head
     }
 
-    /// How many facts there are, written or not.
+    /// How many facts there are, written or pending.
     pub(crate) fn count(&self) -> u64 {
         self.head.facts.saturating_add(self.pending.len() as u64)
     }
@@ -152,10 +153,10 @@ impl DurableState {
         Ok(self.remove_written(&read))
     }
 
-    /// Reads the facts that come after those that are known here. Returns `None` if the journal does
-    /// not have the known ones any more.
+    /// Reads the facts after those that are known here. Returns `None` if the known facts are not in the
+    /// journal any more.
     async fn read_on(&self, journal: &dyn Journal) -> Result<Option<StoredFacts>, Error> {
-        // The last known fact tells whether this is what was read before.
+        // Reading begins with the last known fact, to check that it is still the same.
         let from = self.head.facts.saturating_sub(1);
         let mut read = guarded(|| journal.read(&self.id, from)).await?;
         if self.head.incarnation.is_some() && read.head_at(self.head.facts) != Some(self.head) {
@@ -166,13 +167,13 @@ impl DurableState {
         Ok(Some(read))
     }
 
-    /// Counts facts of others that the conversation has taken in.
+    /// Adds facts of others to the known ones, after they were applied.
     pub(crate) fn add_known(&mut self, facts: &[Envelope]) {
         self.set_head(self.head.after(facts));
     }
 
-    /// Writes the pending facts. If the future is dropped, nothing is lost: the next call finds out
-    /// what was written.
+    /// Writes the pending facts. If the future is dropped, no fact is lost: the next call finds out which facts
+    /// were written.
     pub(crate) async fn write(&mut self) -> Result<WriteOutcome, Error> {
         if let Some(why) = &self.lost {
             return Err(Error::new(ErrorKind::Conflict, why.clone()));
@@ -189,8 +190,8 @@ impl DurableState {
         if self.pending.is_empty() {
             return Ok(WriteOutcome::All);
         }
-        // An earlier append that was under way may be completed while this one is made, so it is
-        // tried more than once. Each time, what was written is found out.
+        // An earlier append may be completed while this one is made, so the append is tried more than once.
+        // After each attempt, the journal is read to find out which facts were written.
         for _ in 0..TRIES {
             self.unknown = true;
             let append = guarded(|| journal.append(&self.id, self.head, &self.pending)).await;
@@ -203,12 +204,12 @@ impl DurableState {
                 }
                 Err(error) => error,
             };
-            // If a network repeats an append, the second one is refused. So a conflict does not
-            // prove that nothing was written.
+            // If a network repeats an append, the second one is refused. So a conflict does not prove that
+            // nothing was written.
             let there = match self.read_on(&*journal).await {
                 Ok(Some(there)) => there,
                 Ok(None) => return Err(self.mark_lost()),
-                // It is not known whether somebody else has written.
+                // It is not known whether the conflict is with another writer.
                 Err(unread) if error.is_conflict() => return Err(unread),
                 Err(_) => return Err(error),
             };
@@ -225,7 +226,7 @@ impl DurableState {
                 continue;
             }
             if self.pending.len() == before {
-                // Nothing was written, and nothing stands in the way.
+                // Nothing was written, and the journal has no fact that conflicts.
                 return Err(if error.is_conflict() { self.mark_lost() } else { error });
             }
         }
@@ -235,8 +236,7 @@ impl DurableState {
         ))
     }
 
-    /// Removes the pending facts that were written after all. The returned facts were written by
-    /// others.
+    /// Removes the pending facts that are in the journal. Returns the facts that others have written.
     fn remove_written(&mut self, there: &StoredFacts) -> Vec<Envelope> {
         let pairs = self.pending.iter().zip(&there.facts);
         let own = pairs.take_while(|(own, there)| own == there).count();
@@ -249,7 +249,8 @@ impl DurableState {
         there.facts.iter().skip(own).cloned().collect()
     }
 
-    /// Accepts facts of others only if they answer calls that waited.
+    /// Accepts facts of others only if they answer calls that waited. Any other fact means that another owner
+    /// has continued the conversation.
     fn behind(&mut self, others: Vec<Envelope>) -> Result<WriteOutcome, Error> {
         for envelope in &others {
             let is_answer = envelope.fact().is_ok_and(|fact| is_answer(&fact));
@@ -260,7 +261,7 @@ impl DurableState {
         Ok(WriteOutcome::Behind(others))
     }
 
-    /// Replaces what the journal has about the conversation, which is created if it does not exist.
+    /// Replaces the metadata of the conversation. If the conversation does not exist, the journal creates it.
     pub(crate) async fn describe(&mut self, metadata: &Metadata) -> Result<(), Error> {
         let Some(journal) = self.journal.clone() else { return Ok(()) };
         self.may_have_created |= self.head.incarnation.is_none();
@@ -275,8 +276,8 @@ impl DurableState {
         Err(self.mark_lost())
     }
 
-    /// Whether the conversation in the journal is the one that [`describe`](Self::describe) may have created: nothing
-    /// was said in it yet. If so, this value takes it over.
+    /// Whether the conversation in the journal may be the one that [`describe`](Self::describe) has created: it
+    /// has no facts. If so, this value uses that conversation from now on.
     fn has_created(&mut self, there: &StoredFacts) -> bool {
         let is_own =
             self.may_have_created && there.head.incarnation.is_some() && there.head.facts == 0;
@@ -305,22 +306,22 @@ impl DurableState {
         Error::new(ErrorKind::Conflict, why)
     }
 
-    /// Begins a write.
+    /// Begins a write: resets [`was_read_back`](Self::was_read_back).
     pub(crate) fn begin_write(&mut self) {
         self.read_back = false;
     }
 
-    /// Whether facts of the last write were found in the journal when it was read back.
+    /// Whether facts of the last write were found in the journal when the journal was read back.
     pub(crate) fn was_read_back(&self) -> bool {
         self.read_back
     }
 
-    /// Returns, once, why the conversation was lost.
+    /// Returns why the conversation was lost. Later calls return `None`.
     pub(crate) fn take_loss(&mut self) -> Option<String> {
         mem::take(&mut self.untold).then(|| self.lost.clone()).flatten()
     }
 
-    /// Whether nothing can be written any more.
+    /// Whether no more facts can be written, because another owner has continued the conversation.
     pub(crate) fn is_lost(&self) -> bool {
         self.lost.is_some()
     }
@@ -330,12 +331,12 @@ impl DurableState {
         &self.pending
     }
 
-    /// Applies the pending facts after those that are in the journal. A pending answer to a call is dropped if the
-    /// journal already has the answer of somebody else to that call.
+    /// Applies the pending facts after those in the journal, which made `machine`. A pending answer to a call
+    /// is dropped if the journal already has another answer to that call.
     ///
     /// # Errors
-    /// Fails if the pending facts do not fit those in the journal, also if something was done because of an answer
-    /// that would be dropped. Then nothing is changed.
+    /// Fails if the pending facts cannot follow those in the journal. This includes the case that a later
+    /// pending fact depends on an answer that would be dropped. Then nothing is changed.
     pub(crate) fn apply_pending(&mut self, mut machine: Machine) -> Result<Machine, Error> {
         let facts = self.pending.iter().map(Envelope::fact).collect::<Result<Vec<_>, _>>()?;
         let says_no_more = facts.iter().all(|fact| is_answer(fact) || is_beside_runs(fact));
@@ -353,7 +354,7 @@ impl DurableState {
         Ok(machine)
     }
 
-    /// Takes the facts that are not written, for another driver.
+    /// Takes the pending facts, for another driver.
     pub(crate) fn take_pending(&mut self) -> Vec<Envelope> {
         mem::take(&mut self.pending)
     }
@@ -375,7 +376,7 @@ pub(crate) fn is_answer(fact: &Fact) -> bool {
     }
 }
 
-/// Whether a fact does not depend on the answers before it.
+/// Whether a fact stays valid if a pending answer before it is dropped.
 fn is_beside_runs(fact: &Fact) -> bool {
     matches!(
         fact,
@@ -386,7 +387,7 @@ fn is_beside_runs(fact: &Fact) -> bool {
     )
 }
 
-/// Calls the journal. It is code of the program, so a panic in it becomes an error.
+/// Calls the journal. The journal is code of the program, so a panic in it becomes an error.
 pub(crate) async fn guarded<'a, T>(
     call: impl FnOnce() -> harness_core::journal::JournalFuture<'a, T>,
 ) -> Result<T, Error> {

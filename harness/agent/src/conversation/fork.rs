@@ -15,7 +15,7 @@ use harness_core::{
     trace::AppendOutcome,
 };
 
-/// Makes a new conversation of the first `facts` facts of this one.
+/// Begins a new conversation with the first `facts` facts of this one.
 pub(crate) async fn fork_conversation(
     state: &mut ConversationState,
     conversation: &str,
@@ -33,7 +33,7 @@ pub(crate) async fn fork_conversation(
     };
     let (journal, id) = (Arc::clone(journal), conversation);
     check_id(id)?;
-    // The fact that this conversation was opened in the middle of a run is not written yet.
+    // If this conversation was opened in the middle of a run, the fact of the opening is not written yet.
     let facts = match state.only_looked_at && facts == count {
         true => durable.written(),
         false => facts,
@@ -53,7 +53,8 @@ pub(crate) async fn fork_conversation(
         let mut appended = appended.map(drop);
         let mut outcome = AppendOutcome::Written;
         if appended.is_err() {
-            // The way to the journal may have repeated it, or have lost the answer to it.
+            // The journal may have done the append although it failed, for example if the response was lost on
+            // the network.
             let there = guarded(|| journal.read(id, shared.facts)).await;
             if there.is_ok_and(|there| there.facts == rest) {
                 (appended, outcome) = (Ok(()), AppendOutcome::ReadBack);
@@ -70,9 +71,9 @@ pub(crate) async fn fork_conversation(
     Ok(fork)
 }
 
-/// Splits the facts of a fork: how many it shares with the original, and those that are appended to
-/// them at once. With only the shared facts, the fork has no open call. So if its process ends
-/// between the two steps, the fork runs no call that belongs to the original.
+/// Splits the facts of a fork: the head up to which both conversations share facts, and the facts that are then
+/// appended to the fork. With only the shared facts, the fork has no open call. So if the process ends between
+/// the two steps, the fork runs no call of the original.
 async fn split_fork(
     (conversation, known): (&str, Head),
     facts: u64,
@@ -95,7 +96,7 @@ async fn split_fork(
         Ok(())
     };
     for_each_fact((1..).zip(&read.facts).take(wanted), apply).await?;
-    // What a person has withdrawn since then stays withdrawn.
+    // A grant that was withdrawn after the fork point is also withdrawn in the fork.
     let mut revoked = Vec::new();
     let later = read.facts.iter().skip(wanted);
     let keep = |envelope: &Envelope| {
@@ -118,15 +119,16 @@ async fn split_fork(
     Ok((base, rest))
 }
 
-/// The facts by which a fork leaves the original.
+/// The facts that end the open run of the original in the fork.
 fn parting(machine: &Machine, elapsed: u64) -> Result<Vec<Envelope>, Error> {
     let reopened = is_run_unfinished(machine).then(|| Fact::Reopened { doubtful: Vec::new() });
     let facts = reopened.into_iter().chain([Fact::Forked {}]);
     facts.map(|fact| Envelope::of(&fact, elapsed)).collect()
 }
 
-/// What has become of a fork that has failed. The way to the journal may have repeated it or have lost the answer: then the
-/// new conversation has the shared facts and no other. A fork that somebody else has completed has more.
+/// Finds out whether a fork exists although the journal has returned an error: the response may have been lost,
+/// or the request repeated. Such a fork has only the shared facts. A fork that someone else has completed has
+/// more.
 async fn after_failed_fork(
     at: Head,
     id: &str,

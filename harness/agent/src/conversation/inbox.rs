@@ -1,6 +1,6 @@
-//! Answers calls of conversations that are not opened here.
+//! The [`Inbox`]: answers calls of conversations that are not opened here.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use super::{
     durable::guarded,
@@ -11,34 +11,34 @@ use crate::{
     Agent, Machine, OpenCall, Settlement,
     approval::{CallResolution, waiting},
     machine::folding::fold_facts,
-    subagent::agents_below::check_parents,
+    subagent::{agent_names::agents_of_call, agents_below::check_parents},
 };
 use harness_core::{
     error::{Error, ErrorKind},
-    journal::{Envelope, Head, Journal, StoredFacts, WriterId, check_id, conflict},
+    journal::{Awaited, Envelope, Head, Journal, StoredFacts, WriterId, check_id, conflict},
     policy::Approval,
     trace::{AppendOutcome, Tracer},
 };
 
-/// Answers waiting calls in the conversations of a journal, from any process, even if a
-/// conversation is open elsewhere. Made by [`Agent::inbox`].
+/// Answers waiting calls in the conversations of a journal, from any process, even if a conversation is open
+/// elsewhere. It is made by [`Agent::inbox`].
 ///
-/// It does not hold a conversation: an answer is one fact, which is appended if the call still
-/// waits for it. The process that has the conversation open reads it with the next run.
+/// An inbox does not lock a conversation. An answer is one fact, which is appended if the call still waits for
+/// it. The process that has the conversation open reads the fact with the next run.
 #[derive(Clone)]
 pub struct Inbox {
     pub(crate) agent: Agent,
     pub(crate) journal: Arc<dyn Journal>,
 }
 
-/// How often an answer is tried again if others have written first.
+/// How many times an answer is tried if others write into the conversation first.
 const ANSWERS: u32 = 16;
 
 impl Inbox {
-    /// The waiting calls of a conversation, in order, including those whose deadline has passed.
-    /// Calls in doubt are listed only by [`Chat::in_doubt`](crate::Chat::in_doubt). In the conversation of an [agent in a
-    /// call](Agent::as_tool), no call waits any more once that call has its result or was stopped:
-    /// the agent does not continue.
+    /// The waiting calls of a conversation, in order, including those whose deadline has passed. Calls in doubt
+    /// are listed only by [`Chat::in_doubt`](crate::Chat::in_doubt). If the conversation is that of an [agent
+    /// in a call](Agent::as_tool), the list is empty once that call has a result or was stopped, because the
+    /// agent does not continue then.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Journal`] if the conversation cannot be read, and with
@@ -56,11 +56,42 @@ impl Inbox {
         }
     }
 
-    /// The state of a conversation, read from its facts: what was said, what its last run has used,
-    /// which calls wait, and whether a run is [going on](Machine::is_going). The conversation is
-    /// not opened and nothing is changed, so a process that is alive may have it open. To learn
-    /// whether one does, use [`Agent::open`], which then fails with [`ErrorKind::Busy`]. A call
-    /// that had started when its process ended is in doubt only after the conversation is opened.
+    /// The calls that wait for somebody in a conversation and in the conversations of the agents
+    /// that its waiting calls run, at any depth: each with the name of its conversation, by which
+    /// it is [decided](Self::decide) or [settled](Self::settle).
+    ///
+    /// # Errors
+    /// Fails as [`waiting`](Self::waiting) does.
+    pub async fn waiting_with_agents(
+        &self,
+        conversation: &str,
+    ) -> Result<Vec<(String, OpenCall)>, Error> {
+        let mut found = Vec::new();
+        let mut conversations = vec![conversation.to_owned()];
+        let mut seen = HashSet::new();
+        while let Some(conversation) = conversations.pop() {
+            if !seen.insert(conversation.clone()) {
+                continue;
+            }
+            for open in self.waiting(&conversation).await? {
+                match open.wait.as_ref().map(|wait| &wait.awaited) {
+                    Some(Awaited::Agent { conversation: named, .. }) => {
+                        conversations.push(named.clone());
+                        let others = agents_of_call(&*self.journal, &conversation, open.call.id());
+                        conversations.extend(others.await?);
+                    }
+                    _ => found.push((conversation.clone(), open)),
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The state of a conversation, made from its facts: its messages, the usage of its last run, the calls
+    /// that wait, and whether a run is [going on](Machine::is_going). This method does not open the
+    /// conversation and changes nothing, so another process may have the conversation open. To find out whether
+    /// one has, use [`Agent::open`], which then fails with [`ErrorKind::Busy`]. A call that had started when
+    /// its process ended is in doubt only after the conversation is opened.
     ///
     /// ```
     /// use harness::{
@@ -97,21 +128,20 @@ impl Inbox {
         fold_facts(&facts).await
     }
 
-    /// Records a decision about a call that waits for one. The decision is written when this
+    /// Records a decision about a call that waits for one. The decision is in the journal when this method
     /// returns.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::NotWaiting`], and changes nothing, if no call of the conversation
-    /// waits for this approval or it comes too late; with [`ErrorKind::Conflict`] if others have
-    /// always written first; with [`ErrorKind::Configuration`] if the name is not valid; and with
-    /// [`ErrorKind::Journal`] if the journal fails, after which it is not known whether the
-    /// decision was written.
+    /// Fails with [`ErrorKind::NotWaiting`], and changes nothing, if no call of the conversation waits for this
+    /// approval or the deadline has passed. Fails with [`ErrorKind::Conflict`] if other writers were first at
+    /// each attempt, and with [`ErrorKind::Configuration`] if the name is not valid. Fails with
+    /// [`ErrorKind::Journal`] if the journal fails. Then it is not known whether the decision was written.
     pub async fn decide(&self, conversation: &str, approval: Approval) -> Result<(), Error> {
         self.resolve_call(conversation, &CallResolution::Decide(approval)).await
     }
 
-    /// Records the outcome of a call that waits for a result or an answer. It is written when this
-    /// returns.
+    /// Records the outcome of a call that waits for a result or an answer. The outcome is in the journal when
+    /// this method returns.
     ///
     /// # Errors
     /// Fails as [`decide`](Self::decide) does. Also fails with [`ErrorKind::Transcript`] if the
@@ -126,7 +156,7 @@ impl Inbox {
         resolution: &CallResolution,
     ) -> Result<(), Error> {
         check_id(conversation)?;
-        // Another answer of this process may have the same content at the same time.
+        // Distinguishes this answer from an equal one that this process writes in the same millisecond.
         let life = WriterId::random();
         let mut sent: Vec<Envelope> = Vec::new();
         let mut tracer = Tracer::new(self.agent.trace());
@@ -135,12 +165,12 @@ impl Inbox {
             let facts = guarded(|| self.journal.read(conversation, 0)).await;
             let facts = facts.inspect_err(|error| append_failed(&mut tracer, error))?;
             let StoredFacts { head, facts, .. } = facts;
-            // Another conversation of this name may have a call with the same id.
+            // A new conversation of the same name may have a call with the same id.
             if *read.get_or_insert(head.incarnation) != head.incarnation {
                 let known = Head { incarnation: read.flatten(), ..Head::default() };
                 return Err(conflict(conversation, known, head));
             }
-            // An earlier append was written after all.
+            // An earlier append was written although it has failed.
             if let Some(at) = facts.iter().position(|fact| sent.contains(fact)) {
                 tracer.appended(AppendOutcome::ReadBack, None);
                 let (before, written) = facts.split_at(at);
@@ -158,7 +188,7 @@ impl Inbox {
             let resolved = resolution.resolve_waiting(&machine, agent.tools())?;
             let is_result = resolved.is_result();
             check_parents(&**journal, conversation, &machine).await?;
-            // A large result is kept once.
+            // A large result is stored only once, even if the append is repeated.
             let fact = match made.take() {
                 Some(made) => made,
                 None => {
@@ -170,7 +200,7 @@ impl Inbox {
                     );
                     let fact = resolved.into_fact(&machine, agent.tools(), &spilling).await;
                     if is_result {
-                        // Time has passed while a large result was kept.
+                        // Storing a large result takes time, so it is checked again that the call still waits.
                         resolution.resolve_waiting(&machine, agent.tools())?;
                         check_parents(&**journal, conversation, &machine).await?;
                     }
@@ -188,7 +218,8 @@ impl Inbox {
                     trace_answer(&mut tracer, &machine, &facts, &fact);
                     return Ok(());
                 }
-                // If a network repeats an append, the second one is refused.
+                // If a network repeats an append, the second one is refused. So the journal is read again to
+                // find out what was written.
                 Err(error) if error.is_conflict() => {
                     (refused, made) = (Some(error), Some(fact).filter(|_| is_result));
                 }

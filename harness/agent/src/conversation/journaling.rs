@@ -1,4 +1,4 @@
-//! Writes the facts of a conversation, and takes in what others have answered meanwhile.
+//! Writes the facts of a conversation, and applies the answers that others have written meanwhile.
 
 use super::{
     durable::{DurableState, WriteOutcome, guarded, is_answer},
@@ -17,32 +17,32 @@ use harness_core::{
 };
 
 impl ConversationState {
-    /// Takes in what somebody says about an open call: a person, the program or the clock.
+    /// Records a decision, an outcome or the end of a deadline for an open call, and writes it.
     pub(crate) async fn resolve_call(&mut self, resolution: &CallResolution) -> Result<(), Error> {
         let resolved = resolution.resolve(&self.machine, self.agent.tools())?;
         let (is_result, spilling) = (resolved.is_result(), LargeResultStore::of(self));
         let mut fact = resolved.into_fact(&self.machine, self.agent.tools(), &spilling).await;
         if !self.machine.waiting().any(|(call, _)| call.id() == resolution.call()) {
-            // No other fact states what the agents of a call in doubt had spent.
+            // No other fact has what the agents of a call in doubt had spent.
             if let Fact::CallSettled { spent, .. } | Fact::CallCleared { spent, .. } = &mut fact {
                 *spent = self.spending.agents.take_unstated(resolution.call(), None);
             }
-            // Nobody else may answer a call in doubt.
+            // Other processes may not answer a call in doubt, so no answer has to be read first.
             self.record(&fact)?;
             self.has_waited = true;
             return self.save().await;
         }
         if is_result {
-            // While a large result was kept, somebody else may have answered.
+            // While a large result was stored, another process may have answered the call.
             self.catch_up_before_change().await?;
             resolution.check(&self.machine, self.agent.tools())?;
         }
         self.write_resolution(&fact, resolution).await
     }
 
-    /// Writes an answer to a call, and only then takes it in, so that it can still give way to the answer of somebody else.
-    /// It is checked against what others have written. If it cannot be written, or the future is dropped, it is
-    /// written with the next facts.
+    /// Writes an answer to a call and applies it only afterwards, since another process may have answered the
+    /// call first. So the answer is checked against the facts in the journal. If it cannot be written, or the
+    /// future is dropped, it is written with the next facts.
     async fn write_resolution(
         &mut self,
         fact: &Fact,
@@ -79,7 +79,7 @@ impl ConversationState {
                 self.append_ended(written.as_ref().copied());
                 return written.map(drop);
             };
-            // An append that failed may have written the answer, and others came after it.
+            // An append that failed may have written the answer, followed by facts of others.
             let is_written = durable.take_pending().is_empty();
             if !is_written {
                 taken_in.fact = None;
@@ -94,7 +94,7 @@ impl ConversationState {
         }
     }
 
-    /// Takes in what others have answered meanwhile.
+    /// Reads and applies the answers that others have written meanwhile.
     pub(crate) async fn take_external_answers(&mut self) -> Result<(), Error> {
         if self.machine.waiting().next().is_none() {
             return Ok(());
@@ -106,8 +106,8 @@ impl ConversationState {
         taken_in
     }
 
-    /// Takes in the facts by which others have answered waiting calls. They come before the facts
-    /// that are not written yet.
+    /// Applies facts by which others have answered waiting calls. In the journal, these facts come before the
+    /// pending ones.
     pub(crate) async fn apply_external(&mut self, envelopes: Vec<Envelope>) -> Result<(), Error> {
         if envelopes.is_empty() {
             return Ok(());
@@ -121,7 +121,7 @@ impl ConversationState {
         }
         if durable.is_behind() {
             let Some(journal) = durable.journal().cloned() else { return Ok(()) };
-            // The pending facts are kept: nobody may wait for the answer to the end, and a journal
+            // The pending facts are kept until they were checked: this future may be dropped, and a journal
             // that cannot be read now may be readable later.
             let mut read = guarded(|| journal.read(durable.id(), 0)).await?;
             let known = durable.written().saturating_add(envelopes.len() as u64);
@@ -130,7 +130,7 @@ impl ConversationState {
                 fold_facts(&read.facts).await.and_then(|machine| durable.apply_pending(machine));
             let Ok(machine) = machine else { return Err(durable.mark_lost()) };
             durable.add_known(&envelopes);
-            // Others gave way.
+            // Answers that were dropped in favour of those in the journal do not count as unwritten any more.
             self.unwritten.retain(|it| durable.pending().contains(it));
             for (fact, envelope) in facts.iter().zip(&envelopes) {
                 self.fold_beside_machine(fact);
@@ -150,18 +150,20 @@ impl ConversationState {
         Ok(())
     }
 
-    /// Notes an answer that the machine has taken in although it is not known whether it is written.
+    /// Keeps an answer that only the machine has applied, because it is not known whether the answer is
+    /// written.
     fn note_unwritten(&mut self, fact: &Fact) {
         self.only_looked_at = false;
         let pending = self.durable.as_ref().and_then(|durable| durable.pending().last());
         self.unwritten.extend(pending.cloned());
-        // The wait ends with the answer that is written, which may be that of somebody else.
+        // The wait ends with the answer that is written, which may be that of another process. So the wait
+        // times stay.
         let wait_times = self.wait_times.clone();
         self.tell(fact);
         self.wait_times = wait_times;
     }
 
-    /// Takes in, apart from the machine, those of the answers above that are not pending any more.
+    /// Applies those of the unwritten answers that are written now, to everything except the machine.
     pub(crate) fn apply_written_answers(&mut self) {
         let Some(durable) = self.durable.as_ref().filter(|_| !self.unwritten.is_empty()) else {
             return;
@@ -176,7 +178,7 @@ impl ConversationState {
         }
     }
 
-    /// Closes the waits whose deadline has passed, unless somebody has answered in time.
+    /// Ends the waits whose deadline has passed, unless they were answered in time.
     pub(crate) async fn expire(&mut self) -> Result<(), Error> {
         loop {
             let over = self.machine.waiting().find(|(_, wait)| is_over(wait));
@@ -189,7 +191,14 @@ impl ConversationState {
         }
     }
 
-    /// Passes the waiting calls to the program's hook, after it is written that they wait.
+    /// Whether a call waits for an agent that could not continue.
+    pub(crate) fn has_cut_off_child(&self) -> bool {
+        self.machine
+            .waiting()
+            .any(|(_, wait)| matches!(wait.awaited, Awaited::Agent { cut_off: true, .. }))
+    }
+
+    /// Passes the waiting calls to the program's hook. It is called only after the waits are written.
     pub(crate) fn tell_waiting(&self) {
         let told = self.waiting_hook().zip(self.conversation());
         let Some((hook, conversation)) = told else { return };
@@ -205,19 +214,19 @@ impl ConversationState {
         }
     }
 
-    /// How many of its facts are written, as far as is known here.
+    /// How many facts of the conversation are in the journal, as far as this process has seen.
     pub(crate) fn written(&self) -> u64 {
         self.durable.as_ref().map_or(0, DurableState::written)
     }
 
-    /// Writes all facts that are not written yet, and reads what others have answered meanwhile.
+    /// Writes all pending facts, then reads and applies the answers that others have written meanwhile.
     pub(crate) async fn catch_up(&mut self) -> Result<(), Error> {
         self.write_down().await?;
         self.take_external_answers().await
     }
 
-    /// The same for a change that may be refused. If the conversation was only opened so far, that
-    /// fact is written with the change.
+    /// As [`catch_up`](Self::catch_up), before a change that may be refused. If the conversation was only
+    /// opened so far, the fact of the opening is not written here but together with the change.
     pub(crate) async fn catch_up_before_change(&mut self) -> Result<(), Error> {
         self.save().await?;
         self.take_external_answers().await
@@ -250,17 +259,17 @@ impl ConversationState {
         self.durable.as_ref().is_some_and(DurableState::is_behind)
     }
 
-    /// Whether another owner has continued the conversation, so that nothing can be written here.
+    /// Whether another owner has continued the conversation, so that no more facts can be written here.
     pub(crate) fn is_lost(&self) -> bool {
         self.durable.as_ref().is_some_and(DurableState::is_lost)
     }
 
-    /// The name of the conversation in its journal.
+    /// The name of the conversation in its journal. `None` if it has no journal.
     pub(crate) fn conversation(&self) -> Option<&str> {
         self.durable.as_ref().map(|durable| &**durable.id())
     }
 
-    /// Replaces what the journal has about the conversation.
+    /// Replaces the metadata of the conversation in the journal.
     pub(crate) async fn describe(&mut self, metadata: &Metadata) -> Result<(), Error> {
         self.save().await?;
         let Some(durable) = self.durable.as_mut().filter(|it| it.journal().is_some()) else {
@@ -274,12 +283,12 @@ impl ConversationState {
         described
     }
 
-    /// How many facts there are, written or not.
+    /// How many facts there are, written or pending. 0 without a journal.
     pub(crate) fn facts(&self) -> u64 {
         self.durable.as_ref().map_or(0, DurableState::count)
     }
 
-    /// Writes the facts that are not written yet, unless the conversation was only looked at.
+    /// Writes the pending facts, unless the conversation was only opened and nothing else has happened.
     pub(crate) async fn save(&mut self) -> Result<(), Error> {
         match self.only_looked_at {
             true => Ok(()),
@@ -288,7 +297,7 @@ impl ConversationState {
     }
 }
 
-/// Takes in an answer when it is dropped, unless that gave way.
+/// Applies `fact` when it is dropped, unless `fact` was set to `None` in favour of another answer.
 struct TakenIn<'a> {
     state: &'a mut ConversationState,
     fact: Option<&'a Fact>,
@@ -297,7 +306,7 @@ struct TakenIn<'a> {
 impl Drop for TakenIn<'_> {
     fn drop(&mut self) {
         let Some(fact) = self.fact else { return };
-        // It was tried before.
+        // The fact was applied to a copy of the machine before, so this does not fail.
         if self.state.machine.apply(fact).is_err() {
             return;
         }

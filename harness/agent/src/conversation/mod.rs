@@ -1,4 +1,4 @@
-//! A conversation: its messages, its journal, and what others answer meanwhile.
+//! A conversation: its messages, its journal, and answers from outside.
 
 pub(crate) mod answers;
 pub(crate) mod blocking;

@@ -1,5 +1,4 @@
-//! Traces of a conversation in a journal. If nobody watches, no clock is read and nothing is
-//! prepared.
+//! Traces of a conversation in a journal. Without a subscriber, no clock is read and no data is prepared.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,12 +11,14 @@ use harness_core::{
     unwind::caught,
 };
 
-/// The start time of each waiting call and what it waits for, by its id.
+/// For each waiting call, by its id: what the call waits for, and when the wait began, in milliseconds since
+/// 1970.
 #[derive(Clone, Default)]
 pub(crate) struct CallWaitTimes(HashMap<String, (WaitsFor, u64)>);
 
 impl CallWaitTimes {
-    /// Takes a fact that was written at that time. Returns the wait that it begins or ends.
+    /// Updates the waits by a fact that was written at the time `at`. Returns the wait that the fact begins or
+    /// ends.
     pub(crate) fn note(&mut self, fact: &Fact, at: impl FnOnce() -> u64) -> Option<CallWaitTime> {
         if let Fact::CallWaits { call, wait } = fact {
             let (awaited, at) = (WaitsFor::of(&wait.awaited), at());
@@ -32,7 +33,7 @@ impl CallWaitTimes {
     }
 }
 
-/// The call whose wait this fact ends, if that call waits.
+/// The id of the call whose wait this fact ends, if the call waits.
 fn call_of_ended_wait(fact: &Fact) -> Option<&str> {
     match fact {
         Fact::CallDecided { call, .. } | Fact::CallAnswered { call, .. } => Some(call),
@@ -56,7 +57,7 @@ impl ConversationState {
         }
     }
 
-    /// Traces a fact that others have written meanwhile.
+    /// Traces a fact that another process has written.
     pub(crate) fn trace_external_fact(&mut self, fact: &Fact, at: u64) {
         let waited = self.wait_times.note(fact, || at);
         self.keep_for_watchers(fact);
@@ -98,8 +99,7 @@ impl ConversationState {
         }
     }
 
-    /// Notes that the pending facts are about to be written. The trace comes when the write has
-    /// ended.
+    /// Prepares the trace of a write of the pending facts. The trace is sent when the write has ended.
     pub(crate) fn note_append(&mut self) {
         let Self { durable: Some(durable), tracer, .. } = self else { return };
         durable.begin_write();
@@ -107,8 +107,8 @@ impl ConversationState {
         tracer.begin_operation(|| appending(&**journal, durable.id(), durable.pending()));
     }
 
-    /// Traces the end of a write: everything is written, the run was stopped first, or the write
-    /// failed.
+    /// Traces the end of a write. `Ok(true)` means that everything is written, `Ok(false)` that the run was
+    /// stopped first.
     pub(crate) fn append_ended(&mut self, written: Result<bool, &Error>) {
         self.apply_written_answers();
         let read_back = self.durable.as_ref().is_some_and(|durable| durable.was_read_back());
@@ -121,7 +121,7 @@ impl ConversationState {
         self.trace_loss();
     }
 
-    /// Traces, once, that another owner has continued the conversation.
+    /// Traces that another owner has continued the conversation, if this was not traced before.
     pub(crate) fn trace_loss(&mut self) {
         let Self { durable: Some(durable), tracer, .. } = self else { return };
         let Some(why) = durable.take_loss() else { return };
@@ -130,7 +130,7 @@ impl ConversationState {
     }
 }
 
-/// Describes a write of these facts into this conversation.
+/// The description of a write of these facts into this conversation, for the trace.
 pub(crate) fn appending(
     journal: &dyn Journal,
     conversation: &str,
@@ -150,7 +150,7 @@ pub(crate) fn append_failed(tracer: &mut Tracer, error: &Error) {
     tracer.appended(outcome, Some(error));
 }
 
-/// Describes an attempt to hold this conversation.
+/// The description of an attempt to lock this conversation, for the trace.
 pub(crate) fn holding(journal: &dyn Journal, conversation: &str) -> JournalOperation {
     JournalOperation {
         conversation: conversation.to_owned(),
@@ -159,7 +159,7 @@ pub(crate) fn holding(journal: &dyn Journal, conversation: &str) -> JournalOpera
     }
 }
 
-/// Traces whether a conversation is held.
+/// Traces whether the attempt to lock a conversation has succeeded.
 pub(crate) fn held<T>(tracer: &mut Tracer, hold: &Result<T, Error>) {
     let outcome = match hold {
         Ok(_) => HoldOutcome::Taken,
@@ -169,7 +169,7 @@ pub(crate) fn held<T>(tracer: &mut Tracer, hold: &Result<T, Error>) {
     tracer.held(outcome, hold.as_ref().err());
 }
 
-/// The name of the storage system. A journal is code of the program, which may panic.
+/// The name of the storage system. The journal is code of the program, which may panic.
 fn system(journal: &dyn Journal) -> String {
     caught(|| journal.system().to_owned()).unwrap_or_else(|_| "other".to_owned())
 }
@@ -185,7 +185,7 @@ pub(crate) fn trace_answer(
     tracer.fact(fact, wait_ended_by(facts, fact, now()));
 }
 
-/// The wait in these facts that a fact has ended at that time.
+/// The wait in these facts that `fact` has ended at the time `until`.
 fn wait_ended_by(facts: &[Envelope], fact: &Fact, until: u64) -> Option<CallWaitTime> {
     let ended = call_of_ended_wait(fact)?;
     facts.iter().rev().find_map(|envelope| match envelope.fact().ok()? {

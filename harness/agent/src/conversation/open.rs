@@ -51,7 +51,7 @@ pub(crate) async fn open_conversation(
     Ok(state)
 }
 
-/// Makes the fact for a request for a summary whose process ended before the summary came.
+/// The fact that a request for a summary has failed, because the process ended before the summary was complete.
 fn lost_compaction((provider, model): (&str, &str)) -> Fact {
     let mut request = SummaryRequest::default();
     (request.provider, request.model) = (provider.to_owned(), model.to_owned());
@@ -61,8 +61,8 @@ fn lost_compaction((provider, model): (&str, &str)) -> Fact {
     Fact::CompactionFailed { request, cause, stopped, vendor, too_large }
 }
 
-/// Whether a run was going on when its process ended. A run that only waits for somebody outside of it, who has to
-/// decide about its calls or answer them, does not count.
+/// Whether a run was going on when its process ended. A run that only waits for decisions or answers from
+/// outside does not count.
 pub(crate) fn is_run_unfinished(machine: &Machine) -> bool {
     machine.is_going() && machine.next() != Action::AwaitAnswers
 }

@@ -1,4 +1,4 @@
-//! What a conversation has spent and may spend, and for how long its run has gone on.
+//! What a conversation has spent and may spend, and how long its run has taken.
 
 use std::{mem, sync::Arc};
 
@@ -10,13 +10,13 @@ use harness_core::{
     provider::Usage,
 };
 
-/// What the runs of a conversation spend.
+/// The spending of a conversation and its runs.
 pub(crate) struct ConversationSpending {
-    /// Holds the limits of the last run.
+    /// Enforces the limits of the current run, or of the last one.
     pub(crate) guard: RunGuard,
     /// What all runs of the conversation have spent and may spend.
     pub(crate) budget: Budget,
-    /// How long the run has gone on.
+    /// How long the run has taken.
     pub(crate) clock: RunClock,
     /// The tokens of all runs.
     pub(crate) usage: Usage,
@@ -25,7 +25,8 @@ pub(crate) struct ConversationSpending {
 }
 
 impl ConversationSpending {
-    /// For a conversation of this agent. What it spends does not count for the agent yet.
+    /// The spending of a new conversation of this agent. It is not added to the agent's spending before
+    /// [`count_for`](Self::count_for).
     pub(crate) fn new(agent: &Agent) -> Self {
         let budget = Budget::of_conversation();
         // Nothing is spent until a run begins.
@@ -39,14 +40,14 @@ impl ConversationSpending {
         }
     }
 
-    /// From now on, what the conversation spends counts for its agent.
+    /// From now on, what the conversation spends is added to its agent's spending.
     pub(crate) fn count_for(&mut self, agent: &Agent) {
         self.budget.within(&agent.budget());
         self.guard.budget().within(&self.budget);
         self.guard.resume();
     }
 
-    /// Continues with the run that a fact has begun, with these limits if the fact names them.
+    /// Begins or continues the run of a fact that is read. `limits` are the limits in the fact, if it has any.
     pub(crate) fn read_run(&mut self, agent: &Agent, limits: Option<&RunLimits>) {
         let (rails, limits) = match limits {
             Some(limits) => {
@@ -70,14 +71,14 @@ impl ConversationSpending {
         self.guard.budget().clone()
     }
 
-    /// A budget for the stopped run that counts from zero.
+    /// A budget for a run that continues the stopped run and counts from zero.
     pub(crate) fn budget_anew(&self, agent: &Agent, last: &Budget) -> Budget {
         let rails = Arc::clone(agent.guardrails());
         last.anew(agent.run_limits().clone(), rails)
     }
 
-    /// The error if a limit of the conversation, of the agent or of the program forbids to ask the model outside of a
-    /// run.
+    /// Fails if a limit of the conversation, of the agent or of the program forbids a request to the model
+    /// outside of a run.
     pub(crate) fn may_ask(&self, agent: &Agent) -> Result<(), Error> {
         let rails = Arc::clone(agent.guardrails());
         let budget = Budget::of_run(&self.budget, Limits::new(), Arc::clone(&rails));
@@ -94,8 +95,8 @@ impl ConversationSpending {
         }
     }
 
-    /// Begins a run with this budget, or continues the last run with the budget that it has.
-    /// Returns the guard and the clock of the run before if this run does not continue it.
+    /// Begins a new run with this budget if `anew` is true. Else continues the last run with its own budget.
+    /// Returns the guard and the clock of the last run if the new run does not continue it.
     pub(crate) fn begin_run(
         &mut self,
         agent: &Agent,
@@ -111,12 +112,12 @@ impl ConversationSpending {
         Some((mem::replace(&mut self.guard, guard), mem::take(&mut self.clock)))
     }
 
-    /// For how long the run has gone on, in milliseconds.
+    /// How long the run has taken, in milliseconds.
     pub(crate) fn elapsed(&self) -> u64 {
         u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Applies a fact. `is_asking` says whether the machine waits for an answer of the model after it.
+    /// Applies a fact. `is_asking` says whether the machine waits for an answer of the model after this fact.
     pub(crate) fn apply(&mut self, fact: &Fact, is_asking: bool) {
         self.guard.apply(fact);
         if matches!(fact, Fact::Reopened { .. }) && is_asking {
@@ -135,7 +136,7 @@ impl ConversationSpending {
     }
 }
 
-/// The guard that holds the limits of a run with this budget.
+/// The guard that enforces the limits of a run with this budget.
 fn guard(agent: &Agent, rails: Arc<Guardrails>, budget: Budget) -> RunGuard {
     RunGuard::new(rails, Arc::clone(agent.models()), budget)
 }

@@ -1,4 +1,4 @@
-//! Where the large results of a conversation are kept: in its journal, or in the program's folder.
+//! The store for large results of a conversation: its journal, or the program's folder.
 
 use std::{
     path::PathBuf,
@@ -15,14 +15,14 @@ use harness_core::{
     unwind::caught,
 };
 
-/// Where large results of a run are kept, if anywhere, and how many bytes of one the model gets.
+/// Where large results of a run are stored, if anywhere, and how many bytes of such a result the model gets.
 pub(crate) struct LargeResultStore {
     place: Option<LargeResultPlace>,
     limit: usize,
     /// The size of the window for which `limit` was calculated.
     window: Option<u64>,
-    /// The number of messages that the conversation began with. If they come from another conversation, the arguments
-    /// of some of their calls may have been left out there.
+    /// The number of messages with which the conversation began. If they come from another conversation, the
+    /// arguments of some of their calls may have been left out there.
     given: usize,
 }
 
@@ -51,7 +51,8 @@ impl LargeResultStore {
         Self { place, limit, window, given: state.machine.began_with() }
     }
 
-    /// Calculates the limit anew, because the vendor may have stated the size of the window since the run began.
+    /// Calculates the limit again, because the vendor may have stated the size of the window since the run
+    /// began.
     pub(crate) fn update_limit(&mut self, state: &ConversationState) {
         let window = window_tokens(state);
         if self.window != window {
@@ -60,7 +61,7 @@ impl LargeResultStore {
         }
     }
 
-    /// Makes the store for the answer to a call, if this process has not opened the conversation of the call.
+    /// The store for the answer to a call whose conversation this process has not opened.
     pub(crate) fn of_unopened(
         agent: &Agent,
         journal: &Arc<dyn Journal>,
@@ -82,15 +83,15 @@ impl LargeResultStore {
         Self { place, limit, window, given: machine.began_with() }
     }
 
-    /// How many bytes of a result the model gets.
+    /// How many bytes of a large result the model gets.
     pub(crate) fn limit(&self) -> usize {
         self.limit
     }
 
-    /// The store for a call in this conversation. In a folder, the conversation is identified by
-    /// its first message, which stays the same if the conversation is continued from its
-    /// transcript. Only a call that `reads` gets the transcript: with a copy in every call, adding
-    /// the next message would copy the shared one.
+    /// The store for a call in this conversation. In a folder, the conversation is identified by its first
+    /// message, which stays the same if a program continues the transcript. Only a call that `reads` results
+    /// gets the transcript. A copy in the store of every call would make the next message copy the whole
+    /// transcript.
     pub(crate) fn for_call(
         &self,
         transcript: &Transcript,
@@ -120,8 +121,8 @@ impl LargeResultStore {
     }
 }
 
-/// The same agent for a conversation in this journal. It has the tool `read_result` if the
-/// journal keeps large results.
+/// A copy of the agent for a conversation in this journal. It has the tool `read_result` if the journal can
+/// store large results.
 pub(crate) fn with_large_results(agent: &Agent, journal: &dyn Journal) -> Agent {
     match agent.spills() && can_keep_results(journal) {
         true => agent.reading_results(),
@@ -129,7 +130,7 @@ pub(crate) fn with_large_results(agent: &Agent, journal: &dyn Journal) -> Agent 
     }
 }
 
-/// Whether the journal keeps large results. It is code of the program, which may panic.
+/// Whether the journal can store large results. The journal is code of the program, which may panic.
 fn can_keep_results(journal: &dyn Journal) -> bool {
     caught(|| journal.can_keep_spills()).unwrap_or(false)
 }
@@ -139,7 +140,8 @@ fn can_keep_results(journal: &dyn Journal) -> bool {
 struct InJournal {
     journal: Arc<dyn Journal>,
     id: Arc<str>,
-    /// The incarnation of the conversation. It is set with the first fact, and no result is written before that.
+    /// The incarnation of the conversation. It is set with the first fact, and no result is written before that
+    /// fact.
     incarnation: Arc<OnceLock<Incarnation>>,
 }
 

@@ -1,5 +1,5 @@
-//! The state of a conversation: the fold of its facts, what it has spent, its options and its trace. Nothing here does I/O:
-//! `journaling` writes the facts.
+//! The state of a conversation: the fold of its facts, its spending, its options and its trace. This file does
+//! no I/O: `journaling` writes the facts.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -42,16 +42,17 @@ pub(crate) struct ConversationState {
     pub(crate) spending: ConversationSpending,
     /// The connection to the journal, if the conversation has one.
     pub(crate) durable: Option<DurableState>,
-    /// Answers that only the machine has taken in, since it is not known whether they are written.
+    /// Answers that only the machine has applied, since it is not known whether they are written.
     pub(crate) unwritten: Vec<Envelope>,
-    /// Whether the last run waited, and no fact says yet that it goes on.
+    /// Whether the last run waited, and no fact since then says that the run goes on.
     pub(crate) has_waited: bool,
     /// Whether the conversation was opened in the middle of a run and nothing has happened since.
     pub(crate) only_looked_at: bool,
     pub(crate) tracer: Tracer,
     pub(crate) requests: RequestState,
     pub(crate) approvals: ApprovalState,
-    /// The numbers of late ends that are recorded here: of calls that were stopped and went on.
+    /// The numbers of late ends that are recorded here. A late end is that of a call that was stopped but went
+    /// on.
     pub(crate) recorded_ends: HashSet<u64>,
     /// The values that the conversation shares with its tools.
     pub(crate) values: Option<SharedValues>,
@@ -59,7 +60,7 @@ pub(crate) struct ConversationState {
     pub(crate) options: Option<Box<RunOptions>>,
     /// The start time of each waiting call.
     pub(crate) wait_times: CallWaitTimes,
-    /// Facts about calls that no watcher has been told of yet.
+    /// Facts about calls for which the watchers have not received an event yet.
     pub(crate) unannounced: Vec<Fact>,
 }
 
@@ -70,7 +71,7 @@ impl ConversationState {
         state
     }
 
-    /// A conversation whose spending does not count for its agent.
+    /// A conversation whose spending is not added to that of its agent.
     fn uncounted(agent: Agent) -> Self {
         let (spending, tracer) = (ConversationSpending::new(&agent), Tracer::new(agent.trace()));
         let requests = RequestState::new(agent.meter());
@@ -93,8 +94,8 @@ impl ConversationState {
         }
     }
 
-    /// The conversation that these facts make. What was spent in them does not count for the agent
-    /// of this process; what is spent later does.
+    /// The conversation that these facts make. Spending in these facts is not added to the spending of the
+    /// agent in this process. Later spending is.
     pub(crate) fn read(agent: Agent, facts: &[Envelope]) -> Result<Self, Error> {
         let mut reading = StateReader::new(agent);
         facts.iter().try_for_each(|envelope| reading.take(envelope))?;
@@ -102,14 +103,14 @@ impl ConversationState {
         Ok(reading.state)
     }
 
-    /// From now on, what the conversation spends counts for its agent.
+    /// From now on, what the conversation spends is added to its agent's spending.
     pub(crate) fn count_for_agent(&mut self) {
         self.spending.count_for(&self.agent);
     }
 
-    /// The conversation that these facts make, and whether no process was working on it: its last run
-    /// had ended as waiting, and since then only answers were added. What is spent later does not count for the
-    /// agent, either. Other tasks of the same thread get their turn meanwhile.
+    /// The conversation that these facts make, and whether no process was working on it: its last run had ended
+    /// as waiting, and only answers were added since. No spending is added to that of the agent, not even later
+    /// spending. Yields to other tasks between parts of the facts.
     pub(crate) async fn read_in_parts(
         agent: Agent,
         facts: &[Envelope],
@@ -143,7 +144,7 @@ impl ConversationState {
         state
     }
 
-    /// What a decision about a call of this conversation is based on.
+    /// Everything on which a decision about a call of this conversation is based.
     pub(crate) fn approval_policy<'a>(&'a self, agent: &'a Agent) -> ApprovalPolicy<'a> {
         ApprovalPolicy {
             agent,
@@ -155,12 +156,12 @@ impl ConversationState {
         }
     }
 
-    /// Whether the conversation is kept in a journal, and not by another driver.
+    /// Whether the conversation is in a journal. It is not if another driver takes its facts.
     pub(crate) fn is_in_journal(&self) -> bool {
         self.durable.as_ref().is_some_and(|durable| durable.journal().is_some())
     }
 
-    /// The conversation's name in its journal. Without a journal, it is the conversation's id.
+    /// The conversation's name in its journal. Without a journal, the conversation's id.
     pub(crate) fn name(&self) -> &str {
         self.durable.as_ref().map_or(self.id(), |durable| durable.id())
     }
@@ -170,7 +171,7 @@ impl ConversationState {
         self.machine.id()
     }
 
-    /// Applies a fact. It is written to the journal at the next moment at which it has to be.
+    /// Applies a fact and adds it to those that have to be written. The driver decides when they are written.
     pub(crate) fn record(&mut self, fact: &Fact) -> Result<(), Error> {
         self.fold(fact)?;
         self.only_looked_at = false;
@@ -207,7 +208,8 @@ impl ConversationState {
     /// Sets the options of the current run.
     pub(crate) fn set_options(&mut self, options: Option<Box<RunOptions>>) {
         if options.as_ref().is_some_and(|options| options.tools.is_some()) {
-            // Other tools may have the same address as those of an earlier run.
+            // The tools of this run may have the same address as those of an earlier run, so the cached prefix
+            // cannot be used.
             self.requests.prefix = None;
         }
         self.options = options;
@@ -215,14 +217,16 @@ impl ConversationState {
         self.report_sources_to_caller();
     }
 
-    /// Tells the call that this run is part of what the conversation has read.
+    /// If this run is inside a tool call, passes the sources that the conversation has read to the run of the
+    /// caller.
     pub(crate) fn report_sources_to_caller(&self) {
         if let Some(caller) = self.options.as_ref().and_then(|options| options.caller.as_ref()) {
             caller.add_sources(self.approvals.taint.sources());
         }
     }
 
-    /// Records what the call that gives this run its task may know: the task may repeat it.
+    /// If this run is inside a tool call, records the sources that the caller has read: the task may contain
+    /// their content.
     pub(crate) fn record_sources_of_caller(&mut self) -> Result<(), Error> {
         let Some(caller) = self.options.as_ref().and_then(|options| options.caller.as_ref()) else {
             return Ok(());
@@ -239,7 +243,7 @@ impl ConversationState {
         offered(&self.agent, self.options.as_deref())
     }
 
-    /// The same tools, in a value that can be kept.
+    /// The tools of this run, in a value that can be kept.
     pub(crate) fn offered(&self) -> RunTools {
         let only = self.options.as_ref().and_then(|options| options.tools.clone());
         RunTools { agent: self.agent.clone(), only }
@@ -272,13 +276,13 @@ impl ConversationState {
         self.agent.check_state(|id| given.iter().flatten().any(|values| values.has(id)))
     }
 
-    /// Whether a call that is denied ends the run.
+    /// Whether a denied call ends the run.
     pub(crate) fn must_stop_on_denial(&self) -> bool {
         let sides = self.options.iter().flat_map(|options| options.sides());
         std::iter::once(self.agent.permissions()).chain(sides).any(|it| it.stops_on_denial())
     }
 
-    /// What is sent to the agent's model.
+    /// The messages as they are sent to the agent's model.
     pub(crate) fn sent_view(&self) -> ContextView<'_> {
         let (provider, model) = self.agent.provider_and_model();
         self.machine.sent_view_for(provider, model)
@@ -289,14 +293,15 @@ impl ConversationState {
         self.requests.gauge = ContextGauge::new(self.meter());
     }
 
-    /// The tools as the model gets them now, if it has found some.
+    /// The tools that the model gets now. `None` if they are those of the agent, because the model has found no
+    /// others.
     pub(crate) fn offered_tools(&mut self) -> Option<Arc<OfferedTools>> {
         let found = self.machine.found();
         if found.is_empty() {
             return None;
         }
         let tools = self.tools();
-        // Each run may have its own tools.
+        // The cached list is only valid for the same tools: each run may have its own.
         let of = (found.len(), std::ptr::from_ref(tools).addr());
         if let Some(offered) =
             self.requests.offered_tools.as_ref().filter(|offered| offered.of == of)
@@ -305,7 +310,7 @@ impl ConversationState {
         }
         let mut schemas = tools.schemas().to_vec();
         let names = found.iter().flat_map(|found| &found.tools);
-        // A tool that does not exist any more is not offered.
+        // A found tool that does not exist any more is left out.
         let more = names.filter(|name| tools.is_searched(name)).filter_map(|name| tools.get(name));
         schemas.extend(more.map(|tool| tool.schema().clone()));
         let offered = Arc::new(OfferedTools { of, schemas, forms: SchemaCache::default() });
@@ -313,7 +318,7 @@ impl ConversationState {
         Some(offered)
     }
 
-    /// The size of what every request begins with, including the tools that were found.
+    /// The token count of the system prompt and the tools, including the tools that the model has found.
     pub(crate) fn meter(&self) -> ContextMeter {
         let tools = self.agent.tools();
         let names = self.machine.found().iter().flat_map(|found| &found.tools);
@@ -321,7 +326,8 @@ impl ConversationState {
         self.agent.meter().with_tools(tokens_of(found))
     }
 
-    /// Changes to the agent for the journal that the conversation has got before anything was said.
+    /// Changes the agent to a copy with the tools for this journal, when a conversation gets the journal before
+    /// its first message.
     pub(crate) fn continue_as(&mut self, agent: Agent) {
         self.agent = agent;
         self.requests.offered_tools = None;
@@ -334,7 +340,7 @@ impl ConversationState {
         }
     }
 
-    /// Keeps a fact for the watchers of the run, or of the next one.
+    /// Keeps a fact as an event for the watchers of this run, or of the next one.
     pub(crate) fn keep_for_watchers(&mut self, fact: &Fact) {
         let is_news = matches!(
             fact,
@@ -347,29 +353,29 @@ impl ConversationState {
         }
     }
 
-    /// The last call of this id.
+    /// The last call with this id.
     pub(crate) fn call(&self, id: &str) -> Option<&ToolCall> {
         let messages = self.transcript().messages().iter().rev();
         messages.flat_map(Message::calls).find(|call| call.id() == id)
     }
 
-    /// The hook for waiting calls: the agent's own, or else that of the runs above it.
+    /// The hook for waiting calls: the agent's own, or else the hook of the caller's agent.
     pub(crate) fn waiting_hook(&self) -> Option<&Arc<OnWaiting>> {
         let caller = || self.options.as_ref()?.caller.as_ref()?.on_waiting();
         self.agent.on_waiting().or_else(caller)
     }
 
-    /// What was said so far.
+    /// All messages so far.
     pub(crate) fn transcript(&self) -> &Transcript {
         self.machine.transcript()
     }
 
-    /// What all runs of the conversation have spent, and what is left.
+    /// What all runs of the conversation have spent and may spend.
     pub(crate) fn budget(&self) -> Budget {
         self.spending.budget.clone()
     }
 
-    /// Withdraws a grant. Returns whether there was one.
+    /// Withdraws a grant. Returns whether there was such a grant.
     pub(crate) fn revoke(&mut self, grant: &Grant) -> bool {
         if !self.approvals.grants.contains(grant) {
             return false;
@@ -382,11 +388,12 @@ impl ConversationState {
     }
 }
 
-/// A conversation whose facts are read.
+/// Reads the facts of a conversation one after the other.
 struct StateReader {
     state: ConversationState,
     read: usize,
-    /// Whether the run waited before the answers that were read last, if there are some.
+    /// For answers at the end of the facts: whether the run waited before the first of them. `None` if the last
+    /// fact is not an answer.
     waited: Option<bool>,
 }
 
@@ -398,7 +405,7 @@ impl StateReader {
     fn take(&mut self, envelope: &Envelope) -> Result<(), Error> {
         let Self { state, read, waited } = self;
         let folded = envelope.fact().and_then(|fact| {
-            // No run goes on while the program says what became of a call in doubt.
+            // The run also waits while the outcome of a call in doubt is recorded.
             let before =
                 || matches!(state.machine.next(), Action::AwaitAnswers | Action::FindOut(_));
             *waited = is_answer(&fact).then(|| waited.unwrap_or_else(before));

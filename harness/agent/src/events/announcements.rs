@@ -1,5 +1,5 @@
-//! Events about calls that were decided, set waiting or answered: the same for every source, whether the fact was written in
-//! the run, by somebody else meanwhile, or before the run.
+//! Events about calls that were decided, set waiting or answered. A fact causes the same event whether it was
+//! written in the run, by another process, or before the run.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use harness_core::{
     message::ToolCall,
 };
 
-/// Passes on what a watcher is told of this fact about a call.
+/// Calls `tell` with the event for this fact about a call, if there is one.
 pub(crate) fn announce_fact(
     call: &ToolCall,
     fact: &Fact,
@@ -21,7 +21,7 @@ pub(crate) fn announce_fact(
             tell(Event::ToolDenied { call, reason });
         }
         Fact::CallWaits { wait, .. } => {
-            // The token is for the tool alone, and events may go to a browser.
+            // The token is only for the tool, and events may be sent to a browser.
             tell(Event::ToolWaits { call, wait: &wait.without_token() });
         }
         Fact::CallSettled { result, .. } => tell(Event::ToolResult { call, result, elapsed }),

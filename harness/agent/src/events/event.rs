@@ -13,7 +13,7 @@ use harness_core::{
     provider::{StopReason, Usage},
 };
 
-/// A call that runs an agent: one step of the path to that agent.
+/// A call that runs an agent. It is one step on the path to that agent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AgentCall {
@@ -23,30 +23,32 @@ pub struct AgentCall {
     pub call: Box<str>,
 }
 
-/// One thing that happens in a run, reported when it happens.
+/// One thing that happens in a run. It is reported when it happens.
 ///
-/// It borrows its values, so that [`Run::on_event`](crate::Run::on_event) costs no
-/// allocation. [`into_owned`](Self::into_owned) makes a copy that can be kept. As JSON, an event is
-/// an object with a `type` in snake case: see [`EventBuf`](crate::EventBuf).
+/// An event borrows its values, so [`Run::on_event`](crate::Run::on_event) costs no allocation.
+/// [`into_owned`](Self::into_owned) makes a copy that can be kept. As JSON, an event is an object with a `type`
+/// in snake case: see [`EventBuf`](crate::EventBuf).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// The run has begun. A run that fails before it begins, for example because the journal does
-    /// not answer, has no such event and leaves the conversation as it was.
+    /// The run has begun. A run that fails before it begins, for example because the journal does not answer,
+    /// does not send this event and leaves the conversation unchanged.
     RunStarted {
-        /// What the user has said; `None` in a run that was [resumed](crate::Chat::resume).
+        /// The message of the user. `None` in a run that was [resumed](crate::Chat::resume).
         said: Option<&'a Message>,
     },
-    /// The model is asked.
+    /// A turn begins: the next request is sent to the model.
     TurnStarted {
-        /// Counts from 1 in each run.
+        /// The number of the turn. It counts from 1 in each run.
         turn: u32,
     },
-    /// The provider failed in a way that may pass, and is asked again after a wait. A terminal may
-    /// show `retrying in 2 s (2 of 3): 529 overloaded`. Stopping the run ends the wait at once.
+    /// The request to the provider has failed with an error that may be temporary, and is sent again after a
+    /// wait. A terminal may show `retrying in 2 s (2 of 3): 529 overloaded`. Stopping the run ends the wait at
+    /// once.
     ///
-    /// This also tells that a vendor has refused a request because its answer might not fit into the window, and is asked
-    /// again at once with a lower `max_tokens`; another [`TurnStarted`](Self::TurnStarted) follows.
+    /// The event also occurs if a vendor has refused a request because the answer might not fit into the
+    /// window. Then the request is sent again at once with a lower `max_tokens`, and another
+    /// [`TurnStarted`](Self::TurnStarted) follows.
     Retrying {
         /// The number of the next attempt. It counts from 1 for each provider in each turn.
         attempt: u32,
@@ -54,49 +56,49 @@ pub enum Event<'a> {
         of: u32,
         /// How long the wait is.
         wait: Duration,
-        /// What failed.
+        /// The error of the last attempt.
         cause: &'a str,
     },
-    /// A provider is down, and another one is asked.
+    /// A provider is down, and the request is sent to another one.
     FallingBack {
         /// The name of the provider that is down.
         from: &'a str,
-        /// The name of the provider that is asked now.
+        /// The name of the provider that gets the request now.
         to: &'a str,
-        /// What failed.
+        /// The error of the provider that is down.
         cause: &'a str,
     },
-    /// A server has refused a member of the request by its name, and has got the request again without it. The provider
-    /// leaves it out from now on, so the event comes once for each member. What the program has asked for is never left
-    /// out.
+    /// A server has refused a member of the request by the member's name. The request was sent again without
+    /// the member. The provider leaves the member out of all later requests, so the event occurs once for each
+    /// member. Members that the program has set are never left out.
     ParameterDropped {
         /// The name of the member, such as `stream_options`.
         parameter: &'a str,
-        /// The refusal, in words.
+        /// The text of the server's error.
         cause: &'a str,
     },
-    /// The answer of this turn broke off and starts again: discard what was shown of it.
+    /// The answer of this turn broke off and starts again. Discard everything that was shown of it.
     Discarded {
-        /// What failed.
+        /// The error that broke off the answer.
         cause: &'a str,
     },
     /// The next piece of the model's text.
     Text(&'a str),
-    /// The source of a piece of the model's text. It comes after that text.
+    /// The source of a piece of the model's text. It follows that text.
     Citation(&'a Citation),
-    /// The model has made a picture.
+    /// An image that the model has made.
     Image(&'a Media),
-    /// The model has made a sound, such as speech. Its words come as text, too.
+    /// A sound that the model has made, such as speech. The text of speech also comes as [`Text`](Self::Text).
     Audio(&'a Media),
     /// The next piece of the model's reasoning.
     Reasoning(&'a str),
-    /// The model begins to write a call. [`ToolCallDelta`](Self::ToolCallDelta) follows with each piece of its
-    /// arguments, and [`ToolCall`](Self::ToolCall) if the call runs.
+    /// The model begins to write a call. A [`ToolCallDelta`](Self::ToolCallDelta) follows for each piece of the
+    /// arguments, and a [`ToolCall`](Self::ToolCall) if the call runs.
     ///
-    /// What has been written so far is void if the same call begins once more, which happens if the server replaces
-    /// its arguments, and after [`Discarded`](Self::Discarded). A call that has only begun has no effect: its answer
-    /// may be cut off, and the call may be denied. A call whose id the answer has already used may be a repetition,
-    /// so its writing is not reported.
+    /// If the same call begins again, discard what has been written of it so far. This happens if the server
+    /// replaces the arguments, and after [`Discarded`](Self::Discarded). A call that has only begun has no
+    /// effect: the answer may still be cut off, or the call may be denied. If the answer has already used the
+    /// call's id, the call may be a repetition, so this event does not occur.
     ToolCallStart {
         /// The call's id.
         call: &'a str,
@@ -110,189 +112,188 @@ pub enum Event<'a> {
         /// The next piece of the JSON text, never empty. It may end anywhere in the text.
         json: &'a str,
     },
-    /// A call was denied: it does not run, and the model is told why.
+    /// A call was denied. It does not run, and the model gets the reason.
     ToolDenied {
         /// The call.
         call: &'a ToolCall,
-        /// Why, and what the program can do to allow it.
+        /// The reason, and what the program can do to allow the call.
         reason: &'a str,
     },
-    /// A call may begin and waits for a place: as many calls of its tool run in this program as may
-    /// run [at once](harness_core::tool::Tool::at_once). [`ToolCall`](Self::ToolCall) follows when it begins. If
-    /// the run is stopped before that, the call has not begun.
+    /// A call may begin, but waits for a place: in this program, as many calls of the tool are running as may
+    /// run [at once](harness_core::tool::Tool::at_once). [`ToolCall`](Self::ToolCall) follows when the call
+    /// begins. If the run is stopped before that, the call has not begun.
     ToolQueued(&'a ToolCall),
-    /// A call begins. Exactly one [`ToolResult`](Self::ToolResult) or
-    /// [`ToolDropped`](Self::ToolDropped) of the same call follows, however the run ends, unless
-    /// its tool asks a question and the call [waits](Self::ToolWaits).
+    /// A call begins. Exactly one [`ToolResult`](Self::ToolResult) or [`ToolDropped`](Self::ToolDropped) of the
+    /// same call follows, even if the run is stopped or fails. The only exception is a call whose tool asks a
+    /// question, so that the call [waits](Self::ToolWaits).
     ToolCall(&'a ToolCall),
-    /// A call waits until somebody outside of the run decides about it, gives its result, or
-    /// answers its tool. The run continues as far as it can and ends as [`Outcome::Waiting`].
+    /// A call waits for something outside of the run: a decision, its result, or an answer to its tool. The run
+    /// continues as far as it can and then ends as [`Outcome::Waiting`].
     ToolWaits {
         /// The call.
         call: &'a ToolCall,
-        /// What it waits for.
+        /// What the call waits for.
         wait: &'a Wait,
     },
     /// A running tool reports its progress.
     ToolProgress {
         /// The call's id.
         call: &'a str,
-        /// The report in the tool's words.
+        /// The text of the report.
         message: &'a str,
     },
-    /// A call has its result. The results of calls that run at the same time come in the order in
-    /// which the calls end. A call that does not begin, because there are more than
-    /// [`calls_per_turn`](harness_core::policy::Guardrails::calls_per_turn) or because an equal call still
-    /// runs, has a result without a [`ToolCall`](Self::ToolCall).
+    /// A call has its result. Calls that run at the same time report their results in the order in which they
+    /// end. A call that does not begin has a result without a [`ToolCall`](Self::ToolCall): for example, if
+    /// there are more than [`calls_per_turn`](harness_core::policy::Guardrails::calls_per_turn), or if an equal
+    /// call still runs.
     ToolResult {
         /// The call.
         call: &'a ToolCall,
-        /// Its result.
+        /// The result of the call.
         result: &'a ToolResult,
-        /// How long it ran.
+        /// How long the call ran.
         elapsed: Duration,
     },
-    /// The result of a call that began while the model was still answering is thrown away: the
-    /// answer started again, or was cut off before the call was complete. Such a call only reads.
+    /// The result of a call that began while the model was still answering is thrown away, because the answer
+    /// started again or was cut off before the call was complete. Such a call only reads.
     ToolDropped {
         /// The call.
         call: &'a ToolCall,
     },
-    /// A call of an earlier turn or run, which was told to stop and could not be stopped, has now
-    /// ended. The model is told with the next message or results.
+    /// A call of an earlier turn or run, which was told to stop and could not be stopped, has now ended. The
+    /// model gets a notice with the next message or results.
     ToolEnded {
         /// The name of the tool.
         tool: &'a str,
-        /// How it ended. The result has the id of the call.
+        /// The outcome of the call. The result has the id of the call.
         result: &'a ToolResult,
     },
-    /// At least four fifths of a limit are used. The event comes once in a run for each limit.
+    /// At least four fifths of a limit are used. The event occurs once in a run for each limit.
     LimitNear {
-        /// Which limit.
+        /// The limit that is nearly reached.
         limit: Limit,
-        /// Whose limit.
+        /// What the limit applies to, such as the run or the agent.
         scope: LimitScope,
-        /// How much is used, in words for a person.
+        /// How much is used, as text for a person.
         detail: &'a str,
     },
-    /// A limit cannot be fully enforced, because it is not known how much is used. The event comes
-    /// once in a run for each limit.
+    /// A limit cannot be fully enforced, because it is not known how much is used. The event occurs once in a
+    /// run for each limit.
     LimitUnknown {
-        /// Which limit.
+        /// The limit that cannot be enforced.
         limit: Limit,
-        /// Whose limit.
+        /// What the limit applies to, such as the run or the agent.
         scope: LimitScope,
-        /// Why, in words for a person.
+        /// The reason, as text for a person.
         detail: &'a str,
     },
-    /// The run has received what the user said while it goes on. The model gets it with the next
-    /// request.
+    /// The run has taken in a message that the user has sent while the run goes on. The model gets the message
+    /// with the next request.
     Steered {
-        /// What was said.
+        /// The message of the user.
         message: &'a Message,
     },
-    /// The model's answer is not what the program wants. If an attempt is left, the model is told
-    /// and answers again.
+    /// The model's answer is not what the program wants. If an attempt is left, the model gets the faults and
+    /// answers again.
     AnswerRejected {
         /// The check that rejected the answer.
         by: AnswerCheck,
         /// Everything that is wrong with the answer.
         faults: &'a [String],
-        /// The message to the model; `None` if no attempt is left.
+        /// The message with the faults to the model. `None` if no attempt is left.
         message: Option<&'a Message>,
     },
-    /// The model has [searched](harness_core::tool::ToolSearch) for tools and gets more of them from its
+    /// The model has [searched](harness_core::tool::ToolSearch) for tools. It gets the found tools from its
     /// next turn on.
     ToolsFound {
-        /// The call of the search.
+        /// The call that has searched.
         call: &'a ToolCall,
-        /// The names of the tools that are new to the model.
+        /// The names of the found tools that the model did not have before.
         tools: &'a [String],
     },
-    /// Old results of tools that only read, and long arguments of old calls that succeeded, are no
-    /// longer sent whole, because the window is getting full; or old files are no longer sent,
-    /// because a request may not have so many.
+    /// Parts of the conversation are no longer sent. If the window is getting full, these are old results of
+    /// read-only tools, and long arguments of old calls that succeeded. If a request may not have so many
+    /// files, these are old files.
     ContextCleared {
         /// How many results, and messages of the user with files, were cleared.
         results: usize,
-        /// Of how many calls the arguments were cleared.
+        /// How many calls had their arguments cleared.
         arguments: usize,
-        /// How many tokens the next request would have had before the change: an estimate.
+        /// The estimated number of tokens that the next request would have had before the change.
         before: u64,
-        /// How many tokens the next request has now: an estimate.
+        /// The estimated number of tokens of the next request after the change.
         after: u64,
     },
-    /// The model is asked to summarize the oldest part of the conversation, because the window is
+    /// A summary of the oldest part of the conversation is requested from the model, because the window is
     /// getting full. [`ContextCompacted`](Self::ContextCompacted) or
     /// [`CompactionFailed`](Self::CompactionFailed) follows, unless the run is stopped meanwhile.
     Compacting,
     /// From now on, a summary is sent in place of the oldest part of the conversation.
     ContextCompacted {
-        /// How many messages at the beginning of the transcript the summary replaces, with those that an earlier summary
-        /// has replaced.
+        /// How many messages at the beginning of the transcript the summary replaces, including those that an
+        /// earlier summary has replaced.
         messages: usize,
-        /// Whether it is [the vendor's own](harness_core::context::Window::vendor_summaries) summary. If
-        /// not, the model has written it as text: the program has not asked for the vendor's, the
-        /// vendor has none, or the vendor's has failed.
+        /// Whether this is [the vendor's own](harness_core::context::Window::vendor_summaries) summary. If not,
+        /// the model has written the summary as text, because the program does not use the vendor's, the vendor
+        /// has none, or the vendor's has failed.
         vendor: bool,
-        /// How many tokens the next request would have had before the change: an estimate.
+        /// The estimated number of tokens that the next request would have had before the change.
         before: u64,
-        /// How many tokens the next request has now: an estimate.
+        /// The estimated number of tokens of the next request after the change.
         after: u64,
     },
-    /// A summary could not be made or used. What is sent stays the same. If the vendor was asked
-    /// for its own summary, the model is asked next for one as text.
+    /// A summary could not be made or used. What is sent does not change. If this was the vendor's own summary,
+    /// a summary as text is requested next.
     CompactionFailed {
-        /// Why it failed.
+        /// Why the summary failed.
         cause: &'a str,
     },
-    /// The vendor has refused a request that begins with its own summary. The model is asked again,
+    /// The vendor has refused a request that begins with the vendor's own summary. The request is sent again
     /// with the summary as text.
     VendorSummaryRefused {
-        /// Why it refused.
+        /// The text of the vendor's error.
         cause: &'a str,
     },
-    /// The instructions or the tools have changed since earlier answers, and the model's reasoning is bound to them; or the
-    /// vendor has refused earlier reasoning. The conversation goes on.
+    /// The instructions or the tools have changed since earlier answers, and the model's reasoning is bound to
+    /// them. Or the vendor has refused earlier reasoning. The conversation goes on.
     PrefixChanged {
-        /// What has changed, in words for a person. Empty if that is not known.
+        /// What has changed, as text for a person. Empty if that is not known.
         change: &'a str,
-        /// Whether the change is sent behind the messages so far, so that earlier reasoning stays valid.
+        /// Whether the change is sent after the messages so far, so that earlier reasoning stays valid.
         appended: bool,
-        /// Of how many messages the reasoning is not sent any more.
+        /// The number of messages whose reasoning is not sent any more.
         left_out: u64,
-        /// The words of the vendor, if it has refused something.
+        /// The text of the vendor's error, if the vendor has refused earlier reasoning.
         refusal: Option<&'a str>,
     },
     /// The model's answer of this turn is complete.
     TurnEnded {
-        /// Counts from 1 in each run.
+        /// The number of the turn. It counts from 1 in each run.
         turn: u32,
         /// Why the model stopped.
         stop: StopReason,
         /// The tokens of this turn.
         usage: &'a Usage,
     },
-    /// An event in the run of an agent that a call of this run has started, at any depth. It does
-    /// not count for this run: what the agent says and does is not part of this run's answer, and
-    /// its usage is only part of [`Reply::spent`](crate::Reply::spent). The events of one agent
-    /// come in order.
+    /// An event in the run of an agent that a call of this run has started, at any depth. The text and the
+    /// calls of the agent are not part of this run's answer, and its usage is only part of
+    /// [`Reply::spent`](crate::Reply::spent). The events of one agent come in order.
     OfAgent {
         /// The calls that lead to the agent. The first one is a call of this run.
         path: &'a [AgentCall],
         /// The event of the agent's run.
         event: &'a EventBuf,
     },
-    /// The run is over.
+    /// The run has ended.
     RunEnded {
-        /// How it ended.
+        /// How the run ended.
         outcome: Outcome,
-        /// The tokens of the run's own turns. Agents that its tools call are not included: they are
-        /// part of [`Reply::spent`](crate::Reply::spent).
+        /// The tokens of the run's own turns. Agents that its tools run are not included: they are part of
+        /// [`Reply::spent`](crate::Reply::spent).
         usage: &'a Usage,
     },
-    /// An event that a later version of the library has written and that this version does not
-    /// know. It occurs only where JSON was read, never in a run.
+    /// An event of a later version of the library, which this version does not know. It occurs only where JSON
+    /// was read, never in a run.
     Unknown {
         /// The `type` of the event.
         kind: &'a str,

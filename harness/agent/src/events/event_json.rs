@@ -1,4 +1,4 @@
-//! Events that own their values, and their JSON form.
+//! Events that own their values, and the JSON form of events.
 
 use std::{borrow::Cow, fmt, ops::Deref, sync::Arc, time::Duration};
 
@@ -13,18 +13,17 @@ use harness_core::{
     provider::{StopReason, Usage},
 };
 
-/// An [`Event`] that owns its values, so that it can be kept. To match on it, use
+/// An [`Event`] that owns its values, so it can be kept. To match on the event, use
 /// [`as_event`](Self::as_event).
 ///
-/// As JSON it is an object. Its member `type` is the name of the event in snake case, and the other
-/// members have the names of the event's fields. Times are whole milliseconds (`wait_ms`,
-/// `elapsed_ms`), so an event that was read back may differ from the first one by less than a
-/// millisecond. The text of `text` and `reasoning` is in `text`. A result has the same form as in a
-/// transcript.
+/// As JSON, an event is an object. Its member `type` is the name of the event in snake case, and the other
+/// members have the names of the event's fields. Durations are whole milliseconds (`wait_ms`, `elapsed_ms`), so
+/// an event that was read back may differ from the first one by less than a millisecond. Events of the type
+/// `text` and `reasoning` have their text in the member `text`. A result has the same form as in a transcript.
 ///
-/// An event whose type or one of whose values this version does not know is read as
-/// [`Event::Unknown`] with all its members, so that an older program can work with a newer one. It
-/// is an error only if the JSON is not an object with a `type` that is a string.
+/// If this version does not know the type of an event, or cannot read one of its values, the event is read as
+/// [`Event::Unknown`] with all its members. So an older program can work with a newer one. Reading fails only
+/// if the JSON is not an object with a `type` that is a string.
 ///
 /// ```
 /// use harness::agent::{Event, EventBuf};
@@ -42,18 +41,18 @@ use harness_core::{
 pub struct EventBuf(EventForm<'static>);
 
 impl EventBuf {
-    /// The event, to match on.
+    /// The event in the form that can be matched on.
     pub fn as_event(&self) -> Event<'_> {
         self.0.event()
     }
 
-    /// An event that cannot be read here. Its `type` must be a string.
+    /// An event that this version cannot read. Its `type` must be a string.
     pub(crate) fn unknown(json: Map<String, Value>) -> Self {
         Self(EventForm::Unknown(BorrowedOrShared::Shared(Arc::new(json))))
     }
 
-    /// Appends the next piece of text, if it is of the same kind and of the same agent. Returns
-    /// whether it was appended.
+    /// Appends the next piece of text if it belongs to the same kind of event and to the same agent or call.
+    /// Returns whether the piece was appended.
     pub(crate) fn join(&mut self, next: Event<'_>) -> bool {
         match (&mut self.0, next) {
             (
@@ -76,7 +75,7 @@ impl EventBuf {
         }
     }
 
-    /// The text, the reasoning or the arguments of which the event is a piece.
+    /// The piece of text, reasoning or arguments in the event. `None` for other events.
     pub(crate) fn words(&self) -> Option<&str> {
         match &self.0 {
             EventForm::Text { text: words }
@@ -87,7 +86,7 @@ impl EventBuf {
         }
     }
 
-    /// The same event with its text from this byte on.
+    /// A copy of the event whose text begins at this byte.
     pub(crate) fn words_from(&self, byte: usize) -> Option<Self> {
         match &self.0 {
             EventForm::Text { text } => Some(Event::Text(text.get(byte..)?).into_owned()),
@@ -360,7 +359,7 @@ enum EventForm<'a> {
 }
 
 impl<'a> EventForm<'a> {
-    /// The form of an event, without a copy.
+    /// The form of an event. Its values are borrowed and not copied.
     fn of(event: Event<'a>) -> Self {
         use BorrowedOrShared::Lent;
         let text = |text: &'a str| Cow::Borrowed(text);
@@ -616,7 +615,7 @@ impl<'a> EventForm<'a> {
     }
 }
 
-/// Times as whole milliseconds.
+/// Durations as whole milliseconds.
 mod millis {
     use std::time::Duration;
 

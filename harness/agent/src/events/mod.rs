@@ -1,4 +1,4 @@
-//! What a run reports while it goes on, and its form as JSON.
+//! The events of a run, and their JSON form.
 
 pub(crate) mod announcements;
 pub(crate) mod event;

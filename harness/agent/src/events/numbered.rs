@@ -1,4 +1,4 @@
-//! An event with its run and its number.
+//! An event with the name of its run and its number.
 
 use std::{num::NonZeroU32, sync::Arc};
 
@@ -7,12 +7,12 @@ use serde_json::{Map, Value};
 
 use super::{event::Event, event_json::EventBuf};
 
-/// An event of a run with its number, as it is sent to another process or to a browser.
+/// An event of a run with its number. This is the form in which events are sent to another process or to a
+/// browser.
 ///
-/// As JSON it is the [event's object](EventBuf) with three more members: `v`, the
-/// [version](Self::VERSION) of the form, `run` and `number`. Unknown members are ignored. An event
-/// of a later version is read as [`Event::Unknown`] with all its members, and keeps its version
-/// when it is written.
+/// As JSON it is the [event's object](EventBuf) with three more members: `v`, the [version](Self::VERSION) of
+/// the form, `run` and `number`. Unknown members are ignored. An event of a later version is read as
+/// [`Event::Unknown`] with all its members, and keeps its version when it is written.
 ///
 /// ```
 /// use harness::agent::{Event, Numbered};
@@ -26,42 +26,42 @@ use super::{event::Event, event_json::EventBuf};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Numbered {
-    /// The name of the run. There is a new name each time that a run begins, is resumed, or is read
-    /// again from its facts.
+    /// The name of the run. A run gets a new name each time it begins, is resumed, or is replayed from its
+    /// facts.
     pub run: Arc<str>,
-    /// Counts the events of the run from 1. If neighbouring pieces of text were joined, it is the
-    /// number of the last one.
+    /// The number of the event in the run, from 1. If neighbouring pieces of text were joined, this is the
+    /// number of the last piece.
     pub number: u64,
-    /// What happened.
+    /// The event without its number.
     pub event: EventBuf,
     v: u32,
 }
 
 impl Numbered {
-    /// The version of the JSON form. It increases if readers of the earlier form would misread the
-    /// new one, but not for new kinds of events or new members.
+    /// The version of the JSON form. It increases only if readers of the earlier form would misread the new
+    /// one. New kinds of events and new members do not change it.
     pub const VERSION: u32 = 1;
 
-    /// A unique id of the event, for the `id` of a server-sent event. A browser that connects again
-    /// sends the last one as `Last-Event-ID` ([HTML,
-    /// 9.2](https://html.spec.whatwg.org/multipage/server-sent-events.html)), and
-    /// [`ChatWatcher::after`](crate::ChatWatcher::after) continues there.
+    /// A unique id of the event, for the `id` of a server-sent event. A browser that connects again sends the
+    /// id of the last event as `Last-Event-ID` ([HTML,
+    /// 9.2](https://html.spec.whatwg.org/multipage/server-sent-events.html)).
+    /// [`ChatWatcher::after`](crate::ChatWatcher::after) continues after that event.
     pub fn id(&self) -> String {
         format!("{}/{}", self.run, self.number)
     }
 
-    /// An event of the run itself.
+    /// An event with its number, in the current version of the form.
     pub(crate) fn new(run: &Arc<str>, number: u64, event: EventBuf) -> Self {
         Self { run: Arc::clone(run), number, event, v: Self::VERSION }
     }
 }
 
-/// A new name for a run.
+/// A new random name for a run.
 pub(crate) fn run_name() -> Arc<str> {
     format!("run_{:032x}", fastrand::u128(..)).into()
 }
 
-/// The members that do not belong to the event.
+/// The members that [`Numbered`] adds to those of the event.
 const PLACE: [&str; 3] = ["v", "run", "number"];
 
 #[derive(Serialize)]
@@ -96,7 +96,7 @@ struct EventPosition {
     number: u64,
 }
 
-/// The version of an object without `v`.
+/// The version of an object without a member `v`.
 fn first() -> NonZeroU32 {
     NonZeroU32::MIN
 }
@@ -110,7 +110,7 @@ impl<'de> Deserialize<'de> for Numbered {
             serde_json::from_value(Value::Object(place)).map_err(D::Error::custom)?;
         let later = v.get() > Self::VERSION && event.get("type").is_some_and(Value::is_string);
         let event = match later {
-            // The same members may mean something else there.
+            // In a later version, the same members may have another meaning.
             true => EventBuf::unknown(event),
             false => serde_json::from_value(Value::Object(event)).map_err(D::Error::custom)?,
         };

@@ -18,12 +18,12 @@ use super::{
 };
 use crate::{Reply, Run, Stopped};
 
-/// A run as a stream of its events. The last event is [`Event::RunEnded`] with the outcome, and
+/// A run as a stream of its events. The last event is [`Event::RunEnded`] with the outcome.
 /// [`finish`](Self::finish) returns the answer.
 ///
-/// The run goes on only while the stream is polled: it has no task and no channel. A stream that is
-/// not polled holds up the run, which is ahead by at most what one poll produces: 64 pieces of an
-/// answer. Dropping the stream stops the run, as dropping the future of [`Run`] does.
+/// The run goes on only while the stream is polled: it has no task and no channel. If the stream is not polled,
+/// the run stands still. The events that wait in the stream are at most those of one poll, which takes up to 64
+/// pieces of an answer. Dropping the stream stops the run, as dropping the future of [`Run`] does.
 #[must_use = "the run goes on only while its events are taken"]
 pub struct Events<'a> {
     state: RunState<'a>,
@@ -114,8 +114,8 @@ impl fmt::Debug for Events<'_> {
 }
 
 impl<'a> Run<'a> {
-    /// Drives the run as a stream of its events, each owned and numbered: see [`Events`]. A
-    /// function that was given to [`on_event`](Self::on_event) gets the events, too.
+    /// Turns the run into a stream of its events, each owned and numbered: see [`Events`]. Polling the stream
+    /// drives the run. A function that was given to [`on_event`](Self::on_event) also gets the events.
     ///
     /// ```
     /// use futures_util::StreamExt as _;

@@ -1,5 +1,4 @@
-//! The program's watcher of a run. What it does with an event is code of the program, which may
-//! panic.
+//! The watchers that get the events of a run. The program's watcher is code of the program, which may panic.
 
 use super::event::{AgentCall, Event};
 use crate::run::progress::ProgressSender;
@@ -14,12 +13,12 @@ type EventHandler<'a> = dyn FnMut(Event<'_>) + Send + 'a;
 /// The watchers of a run, if there are any.
 #[derive(Default)]
 pub(crate) struct RunWatcher<'a> {
-    /// Code of the library that keeps the events. It gets each event first.
+    /// A watcher of the library, which keeps the events. It gets each event before the program's watcher.
     first: Option<Box<EventHandler<'a>>>,
     watch: Option<Box<EventHandler<'a>>>,
-    /// The watcher of the run whose call has started this one.
+    /// If this run is inside a tool call: the sender for the watchers of the caller's run, and that call.
     above: Option<(ProgressSender, AgentCall)>,
-    /// Set if the watcher has panicked and this was not reported yet.
+    /// The panic of the program's watcher, until it is reported.
     panicked: Option<Panicked>,
     /// Whether the run pauses after some events, so that they are read before it continues.
     paced: bool,
@@ -32,7 +31,7 @@ impl<'a> RunWatcher<'a> {
         watcher
     }
 
-    /// Calls `first`, which is code of the library, with each event before this watcher.
+    /// Adds a watcher of the library, which gets each event before the program's watcher.
     pub(crate) fn after<'b>(self, first: impl FnMut(Event<'_>) + Send + 'b) -> RunWatcher<'b>
     where
         'a: 'b,
@@ -53,24 +52,24 @@ impl<'a> RunWatcher<'a> {
         self.paced
     }
 
-    /// Whether anybody watches.
+    /// Whether this run has a watcher of its own.
     pub(crate) fn is_watched(&self) -> bool {
         self.watch.is_some() || self.first.is_some()
     }
 
-    /// Whether anybody gets the events: a watcher of this run or of the run whose call has started it.
+    /// Whether events have a receiver: a watcher of this run, or the caller's run.
     #[inline]
     pub(crate) fn has_listener(&self) -> bool {
         self.is_watched() || self.above.is_some()
     }
 
-    /// Adds the watcher of the run whose call has started this one.
+    /// Sets the sender for the watchers of the caller's run, if this run is inside a tool call.
     pub(crate) fn below(mut self, above: Option<(ProgressSender, AgentCall)>) -> Self {
         self.above = above;
         self
     }
 
-    /// Passes on an event. After a panic, the program's watcher gets no more events.
+    /// Passes an event to all watchers. After a panic, the program's watcher gets no more events.
     #[inline]
     pub(crate) fn tell(&mut self, event: Event<'_>) {
         if let Some((progress_sender, call)) = &self.above {
@@ -86,7 +85,7 @@ impl<'a> RunWatcher<'a> {
         }
     }
 
-    /// Why the run must end, if its watcher has panicked. Returned only once.
+    /// The error that ends the run if the program's watcher has panicked. It is returned only once.
     #[inline]
     pub(crate) fn fault(&mut self) -> Option<Error> {
         let panicked = self.panicked.take()?;

@@ -1,32 +1,33 @@
-//! The action that the state machine of a run wants next.
+//! The next action of a run, as the machine decides it.
 
 use super::outcome::Outcome;
 use harness_core::message::ToolCall;
 
-/// The next thing to do in a conversation. A [`Machine`](crate::Machine) only says what it is, and
+/// The next thing to do in a conversation. A [`Machine`](crate::Machine) only decides the action.
 /// [`Steps::act`](crate::Steps::act) does it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Nothing, until the user says something.
+    /// Nothing, until the user sends a message.
     AwaitUser,
-    /// Ask the model to go on.
+    /// Send the next request to the model.
     CallProvider,
     /// Decide which of these calls may run.
     Decide(Vec<ToolCall>),
-    /// Run these calls; those of one batch may run at the same time.
+    /// Run these calls. They may run at the same time.
     RunCalls(Vec<ToolCall>),
-    /// Nothing, until the calls that run have their results. For [`Steps`](crate::Steps), calls have
-    /// started; this action runs them to their ends, or records that they had started elsewhere.
+    /// Nothing, until the running calls have their results. With [`Steps`](crate::Steps), this action runs
+    /// calls that have started to their ends. If another process had started them, the action records that.
     AwaitResults,
-    /// Find out what became of these calls, which had started in a process that did not see their
-    /// end, and record a result for each of them.
+    /// Find out the outcomes of these calls, and record a result for each. They had started in a process that
+    /// ended before they did.
     FindOut(Vec<ToolCall>),
-    /// Nothing in this run: calls wait until somebody outside of it decides or answers.
+    /// Nothing in this run: calls wait for decisions or answers from outside of the run.
     AwaitAnswers,
     /// Check whether the model's answer is what the program [wanted](harness_core::journal::WantedAnswer).
     CheckAnswer,
-    /// Record the facts of [`Machine::settlement`](crate::Machine::settlement): the results of calls that will not run or were stopped.
+    /// Record the facts of [`Machine::settlement`](crate::Machine::settlement): the results of calls that will
+    /// not run or were stopped.
     Settle,
-    /// The run is over.
+    /// The run has ended.
     Finish(Outcome),
 }

@@ -1,4 +1,5 @@
-//! Applies facts. Each fact has a function of its own, so that a new one is a compile error until it has one, too.
+//! Applies facts to the machine. The `match` has no wildcard, so a new kind of fact does not compile until it
+//! is handled.
 
 use std::{mem, sync::Arc};
 
@@ -30,10 +31,11 @@ use harness_core::{
 };
 
 impl Machine {
-    /// Applies a fact.
+    /// Applies a fact to the state.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) and changes nothing, if the fact cannot come next.
+    /// Fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript), and changes nothing,
+    /// if the fact cannot come next.
     pub fn apply(&mut self, fact: &Fact) -> Result<(), Error> {
         match fact {
             Fact::Given { transcript } => self.apply_given(transcript)?,
@@ -47,7 +49,7 @@ impl Machine {
                 self.reject_answer(message, faults, *by)?
             }
             Fact::AnswerRejected { message: None, faults, by: _ } => self.end_unfit(faults)?,
-            // The run continues with its open calls and counts from zero.
+            // The run continues with its open calls, and its turns and tokens are counted from zero.
             Fact::Resumed { message: None, limits: Some(_) } if self.is_calling() => {
                 self.reset_counts(self.transcript.messages().len());
             }
@@ -87,7 +89,7 @@ impl Machine {
             Fact::UnkeptAgentStarted { call } => {
                 self.call(call)?;
             }
-            // The transcript does not depend on them.
+            // These facts do not change the transcript.
             Fact::SourcesRead { .. } | Fact::CompactionStarted { .. } => {}
             Fact::ToolsFound { call, tools } => self.apply_found(call, tools)?,
             Fact::ContextCleared { results, arguments, after, before: _ } => {
@@ -119,14 +121,15 @@ impl Machine {
         self.untouched = false;
         self.compacting = match fact {
             Fact::CompactionStarted { provider, model } => Some((provider.clone(), model.clone())),
-            // They say that its process has ended.
+            // The process that had requested the summary has ended. The request stays, so that a failure can be
+            // recorded for it.
             Fact::Reopened { .. } | Fact::Forked {} => self.compacting.take(),
             _ => None,
         };
         Ok(())
     }
 
-    /// A transcript is given before anything was said.
+    /// Applies a given transcript, which can only be the first fact.
     fn apply_given(&mut self, transcript: &Transcript) -> Result<(), Error> {
         if !self.untouched {
             return Err(cannot("a given transcript can only be the first fact"));
@@ -141,7 +144,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The user begins a run.
+    /// Applies a message of the user that begins a run.
     fn begin_run(&mut self, message: &Message) -> Result<(), Error> {
         if let RunPhase::Calling(_) = self.phase {
             return Err(cannot("the user cannot speak while calls wait for results"));
@@ -158,7 +161,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The program wants an answer of this form.
+    /// Applies the form of the answer that the program wants.
     fn apply_wanted(&mut self, answer: &WantedAnswer) -> Result<(), Error> {
         let has_begun = self.begun_at.saturating_add(1) == self.transcript.messages().len();
         if !has_begun || self.wanted.is_some() || !matches!(self.phase, RunPhase::Asking) {
@@ -168,7 +171,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The answer is rejected, and the model answers again.
+    /// Applies the rejection of an answer after which the model answers again.
     fn reject_answer(
         &mut self,
         message: &Message,
@@ -188,7 +191,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The answer is rejected, and no attempt is left.
+    /// Applies the rejection of an answer after which no attempt is left.
     fn end_unfit(&mut self, faults: &Vec<String>) -> Result<(), Error> {
         let wanted = self.checking()?;
         wanted.faults.clone_from(faults);
@@ -197,7 +200,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The user has said something while the run goes on.
+    /// Applies a message that the user has sent during the run.
     fn apply_steered(&mut self, message: &Message) -> Result<(), Error> {
         if message.role() != Role::User || !self.can_take_message() {
             return Err(cannot(
@@ -211,7 +214,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A call of another conversation has started the run.
+    /// Applies the call of another conversation that has started this run.
     fn apply_called_by(
         &mut self,
         conversation: &str,
@@ -227,7 +230,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A run that had stopped continues.
+    /// Applies the continuation of a run that had stopped.
     fn apply_resumed(
         &mut self,
         message: Option<&Message>,
@@ -238,7 +241,7 @@ impl Machine {
         let unchecked = usize::from(self.is_unchecked());
         let begun_at = self.transcript.messages().len().saturating_sub(unchecked);
         let Fact::Resumed { message: due, .. } = due else { return Ok(()) };
-        // A summary is asked for anew.
+        // Failed requests for a summary do not count any more.
         self.window.reset_failures();
         match (message, due) {
             (None, None) => {}
@@ -265,7 +268,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The model has answered.
+    /// Applies an answer of the model.
     fn apply_reply(
         &mut self,
         message: Option<&Message>,
@@ -285,7 +288,7 @@ impl Machine {
             StopReason::Paused => AfterCalls::Ask,
         };
         let called = if stop.lets_calls_run() { AfterCalls::Ask } else { ended };
-        // The message is marked with how it ended, since that decides what of it may be sent.
+        // The message is marked with how it ended, because that decides which parts of it may be sent.
         let marked = match stop {
             StopReason::Paused => message.map(Message::paused),
             StopReason::Refused => message.map(Message::refused),
@@ -309,7 +312,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The run was stopped.
+    /// Applies the stop of a run, with the partial answer if there is one.
     fn apply_interrupted(
         &mut self,
         message: Option<&Message>,
@@ -343,7 +346,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A call is allowed or denied.
+    /// Applies the decision that a call is allowed or denied.
     fn apply_decided(&mut self, call: &str, decision: &Decision) -> Result<(), Error> {
         match &self.call(call)?.status {
             CallStatus::Asked => {}
@@ -382,7 +385,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A call has to be decided again.
+    /// Withdraws the decision about a call, so that the call is decided again.
     fn apply_undecided(&mut self, call: &str) -> Result<(), Error> {
         match &self.call(call)?.status {
             CallStatus::Allowed(granted) if !granted.has_run() => {}
@@ -392,7 +395,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A call waits for somebody outside of the run.
+    /// Records that a call waits for something outside of the run.
     fn apply_waits(&mut self, call: &str, wait: &Wait) -> Result<(), Error> {
         let granted = match (&self.call(call)?.status, &wait.awaited) {
             (CallStatus::Asked, Awaited::Approval { .. }) => ApprovedCall::default(),
@@ -406,14 +409,14 @@ impl Machine {
         Ok(())
     }
 
-    /// The question of a call is answered.
+    /// Applies the answer to a question that the call's tool or agent has asked.
     fn apply_answered(&mut self, call: &str, answer: &Value) -> Result<(), Error> {
         let (answered, granted) = match &self.call(call)?.status {
             CallStatus::Waiting(Wait { awaited: Awaited::Answer { token, .. }, .. }, granted) => {
                 let answered = Answered::new(token.clone(), answer.clone());
                 (Some(Arc::new(answered)), granted.clone())
             }
-            // The answer that it has waited for was given in the conversation of its agent.
+            // The answer was given in the conversation of the call's agent, so this fact has none.
             CallStatus::Waiting(Wait { awaited: Awaited::Agent { .. }, .. }, granted) => {
                 (None, ApprovedCall { waited: true, ..granted.clone() })
             }
@@ -423,13 +426,13 @@ impl Machine {
         Ok(())
     }
 
-    /// A call in doubt has not happened.
+    /// Records that a call in doubt has had no effect, so it may run.
     fn apply_call_cleared(&mut self, call: &str) -> Result<(), Error> {
         let granted = match &self.call(call)?.status {
-            // It has not begun now, which says nothing about earlier attempts.
+            // This start has had no effect. Earlier starts may have had one, so they stay recorded.
             CallStatus::Started(granted) => granted.clone(),
             CallStatus::Doubtful(granted) => granted.cleared(),
-            // A call that was to run again, and whose tool was asked what became of it.
+            // The call was to run again, and its tool has found out that it had no effect before.
             CallStatus::Allowed(granted) if granted.again => granted.cleared(),
             _ => return Err(cannot(format!("`{call}` is not in doubt"))),
         };
@@ -437,7 +440,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A call has started.
+    /// Records that a call has started.
     fn apply_started(&mut self, call: &str) -> Result<(), Error> {
         let CallStatus::Allowed(granted) = &self.call(call)?.status else {
             return Err(cannot(format!("`{call}` cannot start now")));
@@ -446,7 +449,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A call that waited has its result.
+    /// Applies the result of a call that waited or was in doubt.
     fn apply_settled(&mut self, result: &ToolResult) -> Result<(), Error> {
         match &self.call(result.call_id())?.status {
             CallStatus::Doubtful(_) => {}
@@ -462,7 +465,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A call has its result.
+    /// Applies the result of a call that has run, or that did not run.
     fn apply_finished(&mut self, result: &ToolResult) -> Result<(), Error> {
         if let CallStatus::Finished(_) = self.call(result.call_id())?.status {
             return Err(cannot(format!("`{}` has a result already", result.call_id())));
@@ -472,7 +475,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A call that was stopped and went on has ended.
+    /// Applies the late end of a call that was stopped but went on.
     fn apply_late_end(&mut self, tool: &str, result: &ToolResult) -> Result<(), Error> {
         let id = result.call_id();
         if !self.call_ids.contains(id) {
@@ -484,14 +487,14 @@ impl Machine {
         Ok(())
     }
 
-    /// A search has found tools.
+    /// Applies the tools that a search has found.
     fn apply_found(&mut self, call: &str, tools: &[String]) -> Result<(), Error> {
         self.call(call)?;
         self.add_found_tools(call, tools)?;
         Ok(())
     }
 
-    /// The conversation was opened again in the middle of a run.
+    /// Records that the conversation was opened again in the middle of a run.
     fn apply_reopened(&mut self, doubtful: &[String]) -> Result<(), Error> {
         match &mut self.phase {
             RunPhase::Calling(calling) => calling.reopen(doubtful),
@@ -503,12 +506,13 @@ impl Machine {
         Ok(())
     }
 
-    /// Adds a message of the role user that the library has written and not the user.
+    /// Adds a message that has the role user but was written by the library.
     pub(super) fn add_notice(&mut self, message: &Message) -> Result<(), Error> {
         self.tell(&message.by_program())
     }
 
-    /// Fails for a message that was applied before: a fact that is applied twice was said once.
+    /// Fails if this message is already the last one, so that a fact that is written twice is not applied
+    /// twice.
     pub(super) fn check_is_new(&self, message: &Message) -> Result<(), Error> {
         match self.transcript.messages().last().is_some_and(|last| last.id() == message.id()) {
             true => Err(cannot("the user has said this very message before")),
@@ -516,7 +520,8 @@ impl Machine {
         }
     }
 
-    /// Adds the user's message to the transcript, with the news that the model has not received yet.
+    /// Adds a message of the user to the transcript, together with the news that the model has not received
+    /// yet.
     pub(super) fn tell(&mut self, message: &Message) -> Result<(), Error> {
         if self.news.is_empty() {
             return self.push(message.clone());
@@ -526,7 +531,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Counts what the run uses from this message on.
+    /// Counts turns and tokens from zero, beginning with the message at this index.
     pub(super) fn reset_counts(&mut self, begun_at: usize) {
         self.begun_at = begun_at;
         self.turns = 0;
@@ -544,7 +549,7 @@ impl Machine {
         }
     }
 
-    /// Adds the model's message to the transcript. Its calls then wait for their results.
+    /// Adds the model's message to the transcript. If it has calls, the run waits for their results.
     fn add_model_message(
         &mut self,
         message: Option<&Message>,
@@ -592,7 +597,8 @@ impl Machine {
         }
     }
 
-    /// If every call has its result, adds them to the transcript as one message, in the order of the calls.
+    /// If every call has its result, adds the results to the transcript as one message, in the order of the
+    /// calls.
     pub(super) fn close(&mut self) -> Result<(), Error> {
         let RunPhase::Calling(ToolCallStates { asked, calls, unfinished: 0, then, .. }) =
             &self.phase
@@ -608,7 +614,8 @@ impl Machine {
         self.window.reads.extend(reading(calls).map(|number| (place, number)));
         let place = place.saturating_sub(1);
         self.window.long.extend(long(calls).map(|number| (place, number)));
-        // Some vendors read the tools that a search has found in the place of its result's text.
+        // Some vendors replace the text of a search's result by the found tools, so the news are added to
+        // another result.
         let is_read =
             |(_, result): &(usize, &mut ToolResult)| !self.window.is_search(result.call_id());
         let all = results.iter_mut().enumerate().rev();
@@ -642,7 +649,7 @@ impl Machine {
         wanted.ok_or_else(|| cannot("there is no answer to be checked"))
     }
 
-    /// Ends the run. Its open calls belong to the conversation that it was forked from.
+    /// Ends the run of a fork. Its open calls belong to the original conversation.
     pub(super) fn fork(&mut self) -> Result<(), Error> {
         let outcome = Outcome::Cancelled;
         match &mut self.phase {
@@ -657,7 +664,7 @@ impl Machine {
     }
 }
 
-/// The numbers of those calls that only read and have succeeded.
+/// The positions of the calls that only read and have succeeded.
 fn reading(calls: &[CallState]) -> impl Iterator<Item = usize> + '_ {
     let read = |call: &CallState| match &call.status {
         CallStatus::Finished(result) => call.reads && result.outcome() == CallOutcome::Succeeded,
@@ -666,7 +673,7 @@ fn reading(calls: &[CallState]) -> impl Iterator<Item = usize> + '_ {
     (0..).zip(calls).filter(move |(_, call)| read(call)).map(|(number, _)| number)
 }
 
-/// The numbers of those calls that have succeeded and have long arguments.
+/// The positions of the calls that have succeeded and have long arguments.
 fn long(calls: &[CallState]) -> impl Iterator<Item = usize> + '_ {
     let went_well = |call: &CallState| match &call.status {
         CallStatus::Finished(result) => result.outcome() == CallOutcome::Succeeded,

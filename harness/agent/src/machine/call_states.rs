@@ -1,4 +1,4 @@
-//! The calls of one answer, and the status of each.
+//! The calls of one answer, and the status of each call.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -16,21 +16,21 @@ pub(crate) struct ToolCallStates {
     pub(crate) calls: Vec<CallState>,
     /// The index of each call, by its id.
     places: HashMap<String, usize>,
-    /// How many of them have no decision.
+    /// How many calls have no decision.
     pub(crate) undecided: usize,
-    /// How many have no result.
+    /// How many calls have no result.
     pub(crate) unfinished: usize,
-    /// All calls before this one have their results.
+    /// The index of the first call without a result.
     first_unfinished: usize,
     pub(crate) then: AfterCalls,
 }
 
-/// What follows when all calls have their results.
+/// What happens when all calls have their results.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum AfterCalls {
-    /// The model's next turn.
+    /// The model gets the results in its next turn.
     Ask,
-    /// The end of the run. Calls that have not started will not start.
+    /// The run ends. Calls that have not started do not start any more.
     End(Outcome),
 }
 
@@ -38,52 +38,54 @@ pub(crate) enum AfterCalls {
 pub(crate) struct CallState {
     pub(crate) call: ToolCall,
     pub(crate) status: CallStatus,
-    /// Whether it only reads, as its tool declared when the call was allowed.
+    /// Whether the call only reads, as its tool declared when the call was allowed.
     pub(crate) reads: bool,
-    /// What a person had allowed of it before it had to be decided again.
+    /// What a person saw when they allowed the call, if it has to be decided again now.
     pub(crate) allowed_before: Option<Arc<CallBinding>>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum CallStatus {
     Asked,
-    /// If it waits for an approval, nothing was granted yet; otherwise it has been allowed before.
+    /// The call waits. If it waits for an approval, the second value is empty; else it is the approval that the
+    /// call has.
     Waiting(Wait, ApprovedCall),
     Allowed(ApprovedCall),
     Started(ApprovedCall),
-    /// It had started in a process that is gone, and may not run again.
+    /// The call had started in a process that is gone, and may not run again. Its outcome is not known.
     Doubtful(ApprovedCall),
     Finished(ToolResult),
 }
 
-/// What was allowed for a call.
+/// The approval of a call, and what has happened since.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ApprovedCall {
     pub(crate) effects: SideEffects,
     pub(crate) repeat: Repeat,
-    /// Whether it had started in a process that is gone.
+    /// Whether the call had started in a process that is gone.
     pub(crate) again: bool,
-    /// Whether it or its agent has asked something, so that it had begun before it waited.
+    /// Whether the call, or its agent, has asked a question. Then the call had begun before it waited.
     pub(crate) begun: bool,
-    /// Whether its agent has waited for somebody, and may have done something before.
+    /// Whether the call's agent has waited. The agent may have done something before.
     pub(crate) waited: bool,
-    /// The review of its tool on which the decision is based.
+    /// The review by the tool on which the decision is based.
     pub(crate) reviewed: Option<Arc<Reviewed>>,
-    /// Whether the call runs no tool: its result only says what is wrong with the call.
+    /// Whether the call runs no tool, because it is not valid. Its result is an error message for the model.
     pub(crate) runs_nothing: bool,
-    /// What a person saw of it, if a person has allowed it, now or by an earlier *always*.
+    /// What a person saw when they allowed the call, either by an answer or by an earlier *always*.
     pub(crate) binding: Option<Arc<CallBinding>>,
-    /// The earlier *always* that has allowed it, if one has: the call that the person was asked
-    /// about, and the calls for which it holds.
+    /// The earlier *always* that has allowed the call, if there is one: the id of the call for which it was
+    /// given, and its scope.
     pub(crate) by_grant: Option<(String, Scope)>,
     /// Whether that *always* was withdrawn after the call had started.
     pub(crate) revoked: bool,
-    /// The question of its tool, and the answer.
+    /// The question of the call's tool, and the answer to it.
     pub(crate) answered: Option<Arc<Answered>>,
 }
 
 impl ApprovedCall {
-    /// The arguments with which it runs: exactly those that a person saw, or those that the model wrote, with defaults.
+    /// The arguments with which the call runs: those that a person saw, or else those of the model with the
+    /// tool's defaults.
     pub(crate) fn arguments(&self, call: &ToolCall, tool: &Tool) -> Result<Arguments, Error> {
         match &self.binding {
             Some(seen) => Ok(seen.arguments.clone()),
@@ -91,18 +93,18 @@ impl ApprovedCall {
         }
     }
 
-    /// Whether it may have done something before it is run now.
+    /// Whether an earlier start of the call may have had an effect.
     pub(crate) fn has_run(&self) -> bool {
         self.again || self.waited
     }
 
-    /// The same call, of which nothing has happened.
+    /// The same approval for a call whose earlier starts have had no effect.
     pub(crate) fn cleared(&self) -> Self {
         Self { again: false, begun: false, waited: false, ..self.clone() }
     }
 
-    /// The status of a call that is to run. If what had allowed it was withdrawn, it is asked about
-    /// again, or is in doubt if it may have run.
+    /// The status of a call that is to run. If the approval was withdrawn, the call is decided again, or is in
+    /// doubt if it may have run.
     pub(crate) fn may_run(self) -> CallStatus {
         match (self.revoked, self.has_run()) {
             (false, _) => CallStatus::Allowed(self),
@@ -141,7 +143,7 @@ impl ToolCallStates {
         }
     }
 
-    /// Sets the status of a call.
+    /// Sets the status of a call and updates the counts.
     pub(crate) fn set(&mut self, id: &str, status: CallStatus) {
         let at = self.places.get(id).copied();
         let Some(call) = at.and_then(|at| self.calls.get_mut(at)) else { return };
@@ -183,14 +185,14 @@ impl ToolCallStates {
         if doubtful {
             return Action::FindOut(those(|status| matches!(status, CallStatus::Doubtful(_))));
         }
-        // Calls after one that waits do not run before it.
+        // Calls after a waiting call do not run before it.
         let open = open.map_while(|CallState { call, status, .. }| match status {
             CallStatus::Allowed(granted) => Some(Some(((call, true), granted.effects))),
             CallStatus::Started(granted) => Some(Some(((call, false), granted.effects))),
             CallStatus::Finished(_) => Some(None),
             CallStatus::Asked | CallStatus::Doubtful(_) | CallStatus::Waiting(..) => None,
         });
-        // Calls that have started hold up those that may not run at the same time.
+        // Calls that have started take part in the batch, so that a call waits if it may not run beside them.
         let batch = schedule::next_batch(open.flatten());
         if batch.is_empty() && !started {
             return Action::AwaitAnswers;
@@ -203,8 +205,7 @@ impl ToolCallStates {
         }
     }
 
-    /// Withdraws an *always*. A call that it had allowed and that may have run does not run again
-    /// by it.
+    /// Withdraws an *always*. If it had allowed a call that may have run, that call does not run again.
     pub(crate) fn revoke(&mut self, asked: &str, scope: &Scope) {
         let ids: Vec<String> = self.calls.iter().map(|call| call.call.id().to_owned()).collect();
         for id in ids {
@@ -231,8 +232,8 @@ impl ToolCallStates {
         }
     }
 
-    /// Records that the process which ran the calls is gone. The calls with these ids may not run
-    /// again.
+    /// Records that the process which ran the calls is gone. Calls that may not run again become calls in
+    /// doubt: those in `doubtful`, and those whose approval does not allow it.
     pub(crate) fn reopen(&mut self, doubtful: &[String]) {
         let ids: Vec<String> = self.calls.iter().map(|call| call.call.id().to_owned()).collect();
         for id in ids {
@@ -250,10 +251,10 @@ impl ToolCallStates {
     }
 }
 
-/// The key of a call, the same for every attempt, also after the program was started again. It is
-/// made from the last message before the call that is not the model's, and from the call's id, name
-/// and arguments, since two answers to the same message may give one id to two calls. The name of
-/// the conversation comes first, if it has one: in a fork, the same call is a different one.
+/// The idempotency key of a call. It is the same for every attempt, even after the program was started again.
+/// It is made from the last message before the call that is not the model's, and the call's id, name and
+/// arguments: two answers to the same message may use one id for two calls. The name of the conversation comes
+/// first, if it has one, so the same call has another key in a fork.
 pub(crate) fn idempotency_key(
     conversation: Option<&str>,
     transcript: &Transcript,
@@ -272,19 +273,19 @@ pub(crate) fn idempotency_key(
 pub(crate) struct CallerName {
     pub(crate) conversation: String,
     pub(crate) call: String,
-    /// The id of the message that the model has answered with the call, if it is known.
+    /// The id of the message that the model has answered with the call, if that is known.
     pub(crate) message: Option<String>,
 }
 
 impl CallerName {
-    /// Whether the call may be one in an answer to this message.
+    /// Whether the call may belong to an answer to this message.
     pub(crate) fn is_asked_by(&self, message: &str) -> bool {
         self.message.as_deref().is_none_or(|known| known == message)
     }
 }
 
-/// The id of the message that the model answers with the calls at the end of this transcript: the last one that is not
-/// the model's.
+/// The id of the message that the model has answered with the calls at the end of this transcript: the last
+/// message that is not the model's.
 pub(crate) fn id_of_question(transcript: &Transcript) -> &str {
     let before = transcript.messages().iter().rev().find(|said| said.role() != Role::Assistant);
     before.map_or("", Message::id)
@@ -292,11 +293,11 @@ pub(crate) fn id_of_question(transcript: &Transcript) -> &str {
 
 #[derive(Clone, Debug)]
 pub(super) enum RunPhase {
-    /// Nothing was said, or the run is over.
+    /// The conversation has no message yet, or its run has ended.
     Ended(Option<Outcome>),
-    /// The model has to answer.
+    /// The next step is an answer of the model.
     Asking,
-    /// Calls wait for their results.
+    /// Calls have no results yet.
     Calling(ToolCallStates),
     /// The model has answered, and the answer is not checked yet.
     Checking,

@@ -1,4 +1,4 @@
-//! Applies the fact that clears: results, arguments and files are left out of what is sent.
+//! Applies a fact that clears results, arguments and files: they are left out of what is sent.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,8 +11,8 @@ use harness_core::{
 /// The files that are left out of what is sent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LeftOut {
-    /// Which files are left out, and the line in their place: by the index of the message and the id
-    /// of the call, which is empty for a message of the user.
+    /// The numbers of the left-out files, and the line that is sent in their place. The key is the index of the
+    /// message and the id of the call, which is empty for a message of the user.
     files: HashMap<(usize, String), (BTreeSet<usize>, String)>,
 }
 
@@ -34,7 +34,7 @@ impl LeftOut {
         self.files.retain(|(at, _), _| is_kept(*at));
     }
 
-    /// A message as it is sent.
+    /// The message as it is sent, without the left-out files.
     pub(super) fn as_sent(&self, at: usize, message: &Message) -> Message {
         if self.files.is_empty() || !has_files(message) {
             return message.clone();
@@ -55,7 +55,7 @@ impl LeftOut {
     }
 }
 
-/// The result without these files, and with the line in the place of the first of them.
+/// The result without these files. The line takes the place of the first of them.
 fn without_files(result: &ToolResult, files: &BTreeSet<usize>, line: &str) -> ToolResult {
     let mut number = 0..;
     let content = result.content().iter().filter_map(|part| {
@@ -69,7 +69,7 @@ fn without_files(result: &ToolResult, files: &BTreeSet<usize>, line: &str) -> To
     ToolResult::new(result.call_id(), result.outcome(), content)
 }
 
-/// Whether a message is sent with files.
+/// Whether a message has files that are sent.
 pub(super) fn has_files(message: &Message) -> bool {
     let has = |block: &Block| match block {
         Block::ToolResult(result) => result.content().iter().any(|part| part.media().is_some()),
@@ -81,7 +81,7 @@ pub(super) fn has_files(message: &Message) -> bool {
 /// A file that is sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SentFile<'a> {
-    /// Its number among the files of its result or message.
+    /// The number of the file among the files of its result or message, from 0.
     pub(crate) number: usize,
     pub(crate) kind: MediaKind,
     pub(crate) media: &'a Media,
@@ -92,9 +92,9 @@ pub(crate) struct SentFile<'a> {
 pub(crate) struct SentFiles<'a> {
     /// The index of the message in the transcript.
     pub(crate) message: usize,
-    /// The call of the result, and the name of its tool.
+    /// The id of the call and the name of its tool. `None` for a message of the user.
     pub(crate) call: Option<(&'a str, &'a str)>,
-    /// The numbers of those that are left out already.
+    /// The numbers of the files that are left out already.
     pub(crate) left_out: BTreeSet<usize>,
     pub(crate) files: Vec<SentFile<'a>>,
 }
@@ -111,7 +111,7 @@ impl<'a> SentFiles<'a> {
         Self { message, call, left_out, files }
     }
 
-    /// Whether they are the files that this part of a fact is about.
+    /// Whether an entry of a fact is about these files.
     pub(crate) fn are_of(&self, cleared: &ClearedResult) -> bool {
         match (cleared.message, self.call) {
             (Some(message), None) => place(message) == self.message,

@@ -1,4 +1,4 @@
-//! Folds the facts of a conversation, and lets the other tasks of the thread go on meanwhile.
+//! Folds the facts of a conversation, and yields to other tasks of the thread between them.
 
 use tokio::task::yield_now;
 
@@ -8,10 +8,11 @@ use harness_core::{
     journal::Envelope,
 };
 
-/// How many facts are folded before other tasks of the thread get their turn.
+/// How many facts are folded before the thread yields to other tasks.
 pub(crate) const AT_ONCE: usize = 64;
 
-/// Does this with each fact of a conversation, which may have many. Other tasks of the thread get their turn meanwhile.
+/// Calls `fold` with each fact of a conversation. Yields to other tasks of the thread, because there may be
+/// many facts.
 pub(crate) async fn for_each_fact<F>(
     facts: impl Iterator<Item = F>,
     mut fold: impl FnMut(F) -> Result<(), Error>,
@@ -25,7 +26,7 @@ pub(crate) async fn for_each_fact<F>(
     Ok(())
 }
 
-/// The state of a conversation with these facts.
+/// The state of a conversation with these facts. Yields to other tasks between parts of the facts.
 pub(crate) async fn fold_facts(facts: &[Envelope]) -> Result<Machine, Error> {
     let mut machine = Machine::new();
     let apply = |(number, envelope): (usize, &Envelope)| {
@@ -36,7 +37,7 @@ pub(crate) async fn fold_facts(facts: &[Envelope]) -> Result<Machine, Error> {
     Ok(machine)
 }
 
-/// The error of a conversation with a fact that this version does not know or that is out of place.
+/// The error of reading a fact that this version does not know or that is out of place. `number` is its index.
 pub(crate) fn unreadable(number: usize, err: Error) -> Error {
     let what = format!("fact {number} of the conversation cannot be read");
     Error::new(ErrorKind::Journal, format!("{what}: {err}")).because(err)

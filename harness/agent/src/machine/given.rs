@@ -1,4 +1,4 @@
-//! What is known of the messages with which a conversation was begun, such as a transcript from elsewhere.
+//! What is known of the messages with which a conversation began, such as a transcript from elsewhere.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,32 +8,33 @@ use harness_core::{
     tool::cut,
 };
 
-/// What the messages with which a conversation began tell of the ends of calls.
+/// The late ends of calls that are reported in the messages with which a conversation began.
 #[derive(Clone, Debug, Default)]
 pub(super) struct InitialMessages {
-    /// What the model was told of the late end of each call, by the id of the call. The chat that the messages were kept
-    /// from has recorded it, or somebody has copied the words: nobody can tell. So there may be several ends.
+    /// The reports about each call, by the id of the call. The library may have added them, or a text may quote
+    /// them, which cannot be distinguished. So there may be several for one call.
     ends: HashMap<String, Vec<String>>,
-    /// The same as one text, with the name under which the whole is kept.
+    /// The reports about each call as one text, with the name under which the whole result is kept.
     told: HashMap<String, (String, Option<String>)>,
     /// How many messages there were.
     messages: usize,
 }
 
-/// How many bytes are left of several ends together.
+/// How many bytes all reports about one call together may have.
 const SHARE: usize = 1_500;
 
-/// How many ends of calls are listed at most: half of them are the first ones, half the last ones.
+/// How many reports about one call are listed at most: the first half and the last half of this number.
 const TOLD: usize = 4;
 
-/// How many bytes of two ends are compared. What is behind them depends on how much of a result a model reads.
+/// How many bytes of two reports are compared. Later bytes depend on how much of a result a model reads.
 const SAME: usize = 500;
 
 impl InitialMessages {
     pub(super) fn of(messages: &Messages) -> Self {
         let mut ends: HashMap<String, Vec<String>> = HashMap::new();
         let mut running: Vec<(String, String)> = Vec::new();
-        // The ends that a result of a tool tells: the library adds them behind it, and the tool may have done so itself.
+        // The calls with a report inside a tool's result. The library adds reports there, but the tool may have
+        // written it, too.
         let mut doubtful: HashSet<String> = HashSet::new();
         let mut asked: Option<&Message> = None;
         for message in messages {
@@ -66,13 +67,13 @@ impl InitialMessages {
         Self { ends, told, messages: messages.len() }
     }
 
-    /// What the model was told of the late end of a call, and the name under which the whole is kept.
+    /// The report about the late end of a call, and the name under which the whole result is kept.
     pub(super) fn end_of(&self, call: &str) -> Option<(&str, Option<&str>)> {
         self.told.get(call).map(|(end, name)| (end.as_str(), name.as_deref()))
     }
 
-    /// Whether the messages tell this end of a call, but for the names under which the whole is kept, and for how much of
-    /// it was cut.
+    /// Whether the messages contain this report about a call. The names of kept results are ignored, and only
+    /// the beginning is compared, because results may be cut differently.
     pub(super) fn has_end(&self, call: &str, end: &str) -> bool {
         let start = |end: &str| without_names(end).chars().take(SAME).collect::<String>();
         let start_of_it = start(end);
@@ -85,14 +86,14 @@ impl InitialMessages {
     }
 }
 
-/// The name in backticks under which the whole of a late result is kept, if it is.
+/// The name in backticks under which the whole of a late result is kept, if the report has one.
 fn name_in(end: &str) -> Option<String> {
     let (_, rest) = end.split_once("; the whole is kept as ")?;
     let (name, _) = rest.strip_prefix('`')?.split_once('`')?;
     name.starts_with("r-").then(|| format!("`{name}`"))
 }
 
-/// Several ends of a call as one text. Each has its share, so that none displaces another one.
+/// Several reports about a call as one text. Each report gets the same share of the length.
 fn together(ends: &[String]) -> String {
     let count = ends.len();
     let is_told = |at: usize| at < TOLD / 2 || at >= count.saturating_sub(TOLD / 2);
@@ -117,7 +118,7 @@ fn together(ends: &[String]) -> String {
     }
 }
 
-/// A text without the names of kept results: each time, a result is kept under a new one.
+/// A text without the names of kept results. The names are random, so they differ for the same result.
 fn without_names(text: &str) -> String {
     let mut parts = text.split("`r-");
     let mut left = parts.next().unwrap_or_default().to_owned();
@@ -129,9 +130,9 @@ fn without_names(text: &str) -> String {
     left
 }
 
-/// What the library has added to a message about a call that has ended late. `news` is how that begins. The library adds
-/// a last part to a message of the user, or to the last result; such words elsewhere are somebody else's.
-/// A result that is told may quote others, so there may be several.
+/// The reports about the late end of a call in a message. `news` is the beginning of such a report. The library
+/// adds reports as the last part of a message of the user, or of the last result; the same text elsewhere is a
+/// quotation. A reported result may contain quotations, too, so there may be several reports.
 fn news_in(message: &Message, news: &str) -> Vec<String> {
     let last = match message.blocks() {
         [_, .., Block::Text(text)] => text.text(),

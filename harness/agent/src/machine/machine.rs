@@ -1,5 +1,5 @@
-//! The loop as a pure machine: it takes facts and returns the next action. It has no clock, no
-//! random numbers, no socket and no log, so every behaviour of the loop can be tested with a table.
+//! The loop as a pure machine: it takes facts and returns the next action. It has no clock, no random numbers,
+//! no socket and no log, so every behaviour of the loop can be tested with a table.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -29,7 +29,7 @@ use harness_core::{
     tool::{CallIdentity, Scope, ToolRegistry},
 };
 
-/// A conversation, made by applying its facts one after the other.
+/// The state of a conversation, made by applying its facts one after the other.
 ///
 /// ```
 /// use harness::{Message, agent::{Action, Machine}, journal::Fact};
@@ -52,19 +52,19 @@ pub struct Machine {
     pub(super) provenances: AnswerProvenances,
     /// The ids of all calls so far.
     pub(super) call_ids: Arc<HashSet<String>>,
-    /// Texts about the ends of calls that were stopped and went on. The model has not received them yet.
+    /// Reports about the ends of calls that were stopped but went on. The model has not received them yet.
     pub(super) news: Vec<String>,
     /// The wanted form of the run's answer.
     pub(super) wanted: Option<OutputRequirement>,
-    /// What is sent of the transcript.
+    /// The differences between the transcript and the messages that are sent.
     pub(super) window: ContextState,
-    /// With which instructions and tools the model is asked.
+    /// The instructions and tools of requests, if the model's reasoning is bound to them.
     pub(super) prefix: PrefixState,
-    /// The last call that was denied since the model has answered.
+    /// The id of the last call that was denied since the last answer of the model.
     pub(super) denied: Option<String>,
     /// The call of another conversation that has started the run.
     pub(super) called_by: Option<CallerName>,
-    /// The provider and the model that were last asked for a summary, until the next fact.
+    /// The provider and the model of the last request for a summary, until the next fact.
     pub(super) compacting: Option<(String, String)>,
 }
 
@@ -75,7 +75,8 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// A conversation without messages. The machine knows no limits: a guard that stops a run records that as a fact.
+    /// A conversation without messages. The machine knows no limits: when a guard stops a run, the stop is
+    /// recorded as a fact.
     pub fn new() -> Self {
         Self {
             transcript: Transcript::default(),
@@ -97,7 +98,7 @@ impl Machine {
         }
     }
 
-    /// What was said. Between runs it is valid to send.
+    /// All messages so far. Between runs the transcript can always be sent.
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
     }
@@ -127,12 +128,12 @@ impl Machine {
         self.answered_by.as_ref().map(|(provider, model)| (provider.as_str(), model.as_str()))
     }
 
-    /// The wanted form of the answer, as the provider gets it together with these tools.
+    /// The wanted form of the answer for the provider. Its tool name differs from those of these tools.
     pub(crate) fn wanted_schema(&self, tools: &ToolRegistry) -> Option<OutputSchema> {
         self.wanted.as_ref()?.answer_schema(|name| tools.get(name).is_some())
     }
 
-    /// The wanted form of the run's answer, if it has to be more than text.
+    /// The wanted form of the run's answer. `None` if any text is accepted.
     pub fn wanted(&self) -> Option<&WantedAnswer> {
         self.wanted.as_ref().map(|wanted| &*wanted.answer)
     }
@@ -151,7 +152,7 @@ impl Machine {
         self.wanted.as_ref().is_some_and(|wanted| wanted.unchecked)
     }
 
-    /// Returns what has to be done next.
+    /// The action that has to be done next.
     pub fn next(&self) -> Action {
         match &self.phase {
             RunPhase::Ended(None) => Action::AwaitUser,
@@ -163,7 +164,7 @@ impl Machine {
         }
     }
 
-    /// The call of this id, if it waits for a decision.
+    /// The call with this id. `None` unless it waits for a decision.
     pub(crate) fn undecided(&self, id: &str) -> Option<&ToolCall> {
         let RunPhase::Calling(calling) = &self.phase else { return None };
         let call = calling.get(id)?;
@@ -173,31 +174,32 @@ impl Machine {
         }
     }
 
-    /// The last call that was denied since the model has answered. The permissions may say that this ends the run.
+    /// The id of the last call that was denied since the last answer of the model. The permissions may end the
+    /// run after a denial.
     pub(crate) fn denied(&self) -> Option<&str> {
         self.denied.as_deref()
     }
 
-    /// The call that has started the run, if it is that of an agent in a call.
+    /// The call of another conversation that has started the run. `None` if the run is not inside a tool call.
     pub(crate) fn parent_call(&self) -> Option<&CallerName> {
         self.called_by.as_ref()
     }
 
-    /// Whether the call that has started the run, if it is known, is one in an answer to this message.
+    /// Whether the call that has started the run may belong to an answer to this message.
     pub(crate) fn is_called_by(&self, message: &str) -> bool {
         self.called_by.as_ref().is_none_or(|caller| caller.is_asked_by(message))
     }
 
-    /// What a person had allowed of this call before it had to be decided again.
+    /// What a person saw when they allowed this call, if it has to be decided again now.
     pub(crate) fn allowed_before(&self, id: &str) -> Option<&CallBinding> {
         let RunPhase::Calling(calling) = &self.phase else { return None };
         calling.get(id)?.allowed_before.as_deref()
     }
 
-    /// Whether the run can take a message of the user now.
+    /// Whether the run can take in a message of the user now.
     pub(crate) fn can_take_message(&self) -> bool {
         match self.phase {
-            // The vendor continues its own answer only if that comes last.
+            // The vendor continues its own answer only if that answer is the last message.
             RunPhase::Asking => !self.transcript.messages().last().is_some_and(Message::is_paused),
             RunPhase::Ended(outcome) => outcome == Some(Outcome::Answered),
             RunPhase::Checking => true,
@@ -205,7 +207,7 @@ impl Machine {
         }
     }
 
-    /// Whether the model is to be asked, or is being asked.
+    /// Whether the next step is an answer of the model.
     pub(crate) fn is_asking(&self) -> bool {
         matches!(self.phase, RunPhase::Asking)
     }
@@ -220,12 +222,13 @@ impl Machine {
         self.untouched
     }
 
-    /// Whether a run goes on: the model has to be asked, an answer has to be checked, or calls have no result.
+    /// Whether a run is going on: the model has to answer, an answer has to be checked, or calls have no
+    /// result.
     pub fn is_going(&self) -> bool {
         !matches!(self.phase, RunPhase::Ended(_))
     }
 
-    /// What was allowed for a call that has no result yet.
+    /// The approval of a call that has no result yet.
     pub(crate) fn approved(&self, id: &str) -> Option<&ApprovedCall> {
         let RunPhase::Calling(calling) = &self.phase else { return None };
         match &calling.get(id)?.status {
@@ -245,30 +248,30 @@ impl Machine {
         calling.into_iter().flat_map(|calling| calling.calls.iter())
     }
 
-    /// How many calls of the last answer have a decision, and how many calls it has.
+    /// How many calls of the last answer have a decision, and how many calls the answer has.
     pub(crate) fn decided(&self) -> (usize, usize) {
         let RunPhase::Calling(calling) = &self.phase else { return (0, 0) };
         (calling.calls.len().saturating_sub(calling.undecided), calling.calls.len())
     }
 
-    /// The ids that a new call must not have.
+    /// The ids of all calls so far. A new call must not have one of them.
     pub(crate) fn call_ids(&self) -> &Arc<HashSet<String>> {
         &self.call_ids
     }
 
-    /// Where the message with this id came from. `None` for a message that no provider has answered in this
-    /// conversation: one of the user, results, a message of a transcript with which the conversation began, and the
-    /// beginning of an answer that broke off.
+    /// The origin of the message with this id. `None` for a message that is not a complete answer of a provider
+    /// in this conversation: messages of the user, results, messages of a transcript with which the
+    /// conversation began, and the beginning of an answer that broke off.
     pub fn provenance(&self, message: &str) -> Option<&Provenance> {
         self.provenances.get(message)
     }
 
-    /// Where all its answers came from.
+    /// The origins of all answers of the conversation.
     pub(crate) fn provenances(&self) -> &AnswerProvenances {
         &self.provenances
     }
 
-    /// The calls that wait until somebody outside of the run decides or answers, in order.
+    /// The calls that wait for decisions or answers from outside of the run, in order.
     pub fn waiting(&self) -> impl Iterator<Item = (&ToolCall, &Wait)> {
         self.calls().filter_map(|CallState { call, status, .. }| match status {
             CallStatus::Waiting(wait, _) => Some((call, wait)),
@@ -276,7 +279,7 @@ impl Machine {
         })
     }
 
-    /// The calls that an earlier *always* has allowed and that have not run.
+    /// The ids of the calls that an earlier *always* has allowed and that have not run.
     pub(crate) fn calls_of_grant(&self, call: &str, scope: &Scope) -> Vec<String> {
         let by = |granted: &ApprovedCall| {
             let by = granted.by_grant.as_ref();
@@ -289,8 +292,8 @@ impl Machine {
         those.map(|call| call.call.id().to_owned()).collect()
     }
 
-    /// The calls whose outcome is not known, in order: they had started in a process that is gone,
-    /// and may not run again.
+    /// The calls whose outcome is not known, in order. They had started in a process that is gone, and may not
+    /// run again.
     pub fn in_doubt(&self) -> impl Iterator<Item = &ToolCall> {
         self.calls().filter_map(|CallState { call, status, .. }| match status {
             CallStatus::Doubtful(_) => Some(call),
@@ -298,8 +301,7 @@ impl Machine {
         })
     }
 
-    /// The calls that may have run in a process that is gone and that are to run again, as far as
-    /// is known here.
+    /// The calls that may have run in a process that is gone and are to run again, as far as the facts show.
     pub(crate) fn to_repeat(&self) -> impl Iterator<Item = &ToolCall> {
         self.calls().filter_map(|CallState { call, status, .. }| match status {
             CallStatus::Started(_) => Some(call),
@@ -308,7 +310,7 @@ impl Machine {
         })
     }
 
-    /// The calls of an answer if some of them have no result.
+    /// All calls of the last answer, if some of them have no result.
     pub(crate) fn open_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.calls().map(|call| &call.call)
     }
@@ -321,7 +323,7 @@ impl Machine {
         })
     }
 
-    /// Whether this call is one of the conversation and its late end is not recorded yet.
+    /// Whether this call belongs to the conversation and its late end is not recorded yet.
     pub(crate) fn needs_end_of(&self, ended: &CallIdentity) -> bool {
         let messages = self.transcript.messages();
         let is_it =
@@ -334,7 +336,7 @@ impl Machine {
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if there is nothing to
-    /// continue: nothing was said, the model has completed its answer, or calls wait for their
+    /// continue: the conversation has no message, the model has completed its answer, or calls wait for their
     /// results.
     pub fn resumption(&self) -> Result<Fact, Error> {
         let Some(last) = self.transcript.messages().last() else {
@@ -349,7 +351,8 @@ impl Machine {
             }
             RunPhase::Ended(Some(Outcome::Answered)) => false,
             RunPhase::Ended(Some(_)) | RunPhase::Asking | RunPhase::Checking => true,
-            // The conversation was kept elsewhere, so only its last message can show it.
+            // The transcript comes from elsewhere, so only its last message can show whether the answer is
+            // complete.
             RunPhase::Ended(None) => last.is_paused() || breaks_off(last),
         };
         match last.role() {
@@ -357,7 +360,7 @@ impl Machine {
             Role::Assistant if !is_open => Err(cannot(
                 "there is nothing to resume: the model has answered; `send` says something new",
             )),
-            // The vendor continues its own answer only if that comes last and unchanged.
+            // The vendor continues its own answer only if that answer is the last message, and unchanged.
             Role::Assistant if last.is_paused() => Ok(resumed(None)),
             Role::Assistant => {
                 let words = match self.phase {
@@ -370,9 +373,9 @@ impl Machine {
         }
     }
 
-    /// The facts that give every call without a result a true one: it did not start, it only read,
-    /// or it may have partly run. After them, the transcript is valid to send. There are none if it
-    /// is valid already.
+    /// The facts that give a result to every call without one: the call did not start, it only read, or it may
+    /// have partly run. After these facts, the transcript can be sent. If it can be sent already, there are no
+    /// such facts.
     pub fn settlement(&self) -> impl Iterator<Item = Fact> + '_ {
         let calling = match &self.phase {
             RunPhase::Calling(calling) => Some(calling),
@@ -382,11 +385,11 @@ impl Machine {
             calls.iter().filter_map(|CallState { call, status, .. }| {
                 let (outcome, text) = match status {
                     CallStatus::Finished(_) => return None,
-                    // It has run in another process, and its outcome is not known.
+                    // The call has run in another process, and its outcome is not known.
                     CallStatus::Allowed(granted) if granted.has_run() => {
                         lost_notice(granted.effects)
                     }
-                    // It has asked something, and would have gone on with the answer.
+                    // The call has asked a question, and would have continued with the answer.
                     CallStatus::Allowed(granted) if granted.begun => {
                         stopped_notice(granted.effects)
                     }
@@ -408,8 +411,8 @@ impl Machine {
         })
     }
 
-    /// The provider and the model of a request for a summary that no fact after it records: the process ended before the
-    /// answer was complete.
+    /// The provider and the model of a request for a summary without a later fact about its outcome: the
+    /// process ended before the answer was complete.
     pub(crate) fn compacting(&self) -> Option<(&str, &str)> {
         self.compacting.as_ref().map(|(provider, model)| (provider.as_str(), model.as_str()))
     }

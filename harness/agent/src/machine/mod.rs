@@ -1,4 +1,4 @@
-//! The loop as a pure machine: a fold of facts that says what comes next.
+//! The loop as a pure machine: it folds facts and decides the next action.
 
 mod action;
 mod apply;

@@ -8,34 +8,33 @@ use harness_core::{journal::Limit, provider::WantedItem};
 
 /// How a run ended.
 ///
-/// As JSON it is the name in snake case, such as `"answered"`. A limit is `{"limit": "turns"}`, and
-/// an item that cannot be executed is `{"unsupported": "computer_call"}`.
+/// As JSON, an outcome is its name in snake case, such as `"answered"`. A limit is `{"limit": "turns"}`, and an
+/// item that cannot be executed is `{"unsupported": "computer_call"}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Outcome {
     /// The model gave its final answer.
     Answered,
-    /// The run reached this limit and was stopped.
+    /// The run has reached this limit and was stopped.
     Limit(Limit),
-    /// The model's answer was cut off because it reached the limit of its length.
+    /// The model's answer was cut off at the limit of its length.
     Truncated,
-    /// The model or a filter refused.
+    /// The model has refused to answer, or a filter of the vendor has stopped the answer.
     Refused,
-    /// The model has answered, and even its last attempt was not [what the program
-    /// wanted](crate::Run::answer): see [`Stopped::faults`](crate::Stopped::faults).
+    /// The model's last attempt at an answer was not [what the program wanted](crate::Run::answer): see
+    /// [`Stopped::faults`](crate::Stopped::faults).
     Unfit,
-    /// The model waits until the program has executed an item of this type, which the library
-    /// cannot do. [`Chat::resume`](crate::Chat::resume) tells the model that it was not executed,
-    /// and continues.
+    /// The model waits until the program has executed an item of this type, which the library cannot do.
+    /// [`Chat::resume`](crate::Chat::resume) sends the model a notice that the item was not executed, and
+    /// continues.
     Unsupported(WantedItem),
     /// The program stopped the run.
     Cancelled,
-    /// Calls wait for a decision or an answer that somebody gives later: see
-    /// [`Chat::waiting`](crate::Chat::waiting). [`Chat::resume`](crate::Chat::resume) continues the
-    /// run.
+    /// Calls wait for a decision or an answer from outside of the run: see
+    /// [`Chat::waiting`](crate::Chat::waiting). [`Chat::resume`](crate::Chat::resume) continues the run.
     Waiting,
-    /// A call was denied, and the permissions say that a denial ends the run.
+    /// A call was denied, and the permissions end the run after a denial.
     Denied,
     /// Something that the run needs has failed: see [`Stopped::error`](crate::Stopped::error).
     Failed,

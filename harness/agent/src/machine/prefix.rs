@@ -1,4 +1,4 @@
-//! With which instructions and tools the model is asked, if its reasoning is bound to them.
+//! The instructions and tools of requests to a model whose reasoning is bound to them.
 
 use std::sync::Arc;
 
@@ -11,20 +11,21 @@ use harness_core::{
     tool::ToolSchema,
 };
 
-/// What comes before the messages, and what was added since.
+/// The prefix of requests, and the additions to it since.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PrefixState {
     first: Option<Arc<Prefix>>,
-    /// The instructions as they are, and each addition as it is sent.
+    /// The additions: changed instructions or tools, each with the id of the message after which it is sent.
     added: Arc<Vec<PrefixAddition>>,
     /// Whether the vendor has refused reasoning of this conversation.
     refused: bool,
-    /// Counts the changes.
+    /// How often the prefix has changed.
     version: u64,
 }
 
 impl PrefixState {
-    /// Puts the additions in the place of what came first. The messages behind which they were sent are gone.
+    /// Merges the additions into the prefix. It is used when the messages after which they were sent are
+    /// replaced by a summary.
     pub(super) fn fold(&mut self) {
         if let Some(first) = self.first.as_ref().filter(|_| !self.added.is_empty()) {
             let tools = self.tools().into_iter().cloned().collect();
@@ -39,13 +40,14 @@ impl PrefixState {
         !self.added.is_empty()
     }
 
-    /// The instructions that hold now.
+    /// The current instructions: those of the last addition that has some, or else those of the prefix.
     fn system(&self) -> Option<&str> {
         let added = self.added.iter().rev().find_map(|it| it.system.as_deref());
         added.or_else(|| self.first.as_ref()?.system.as_deref())
     }
 
-    /// The tools that hold now, in the order in which they came.
+    /// The current tools, in the order in which they were added. A later tool replaces an earlier one of the
+    /// same name.
     fn tools(&self) -> Vec<&ToolSchema> {
         let first = self.first.iter().flat_map(|first| &first.tools);
         let mut tools: Vec<&ToolSchema> = Vec::new();
@@ -58,12 +60,12 @@ impl PrefixState {
         tools
     }
 
-    /// Adds these instructions and tools behind the message with this id.
+    /// Adds these instructions and tools after the message with this id.
     fn add(&mut self, after: &str, prefix: &Prefix) {
         let added = Arc::make_mut(&mut self.added);
         let (system, tools) = (prefix.system.clone(), prefix.tools.clone());
         match added.last_mut().filter(|last| last.after == after) {
-            // No answer has come since.
+            // The last addition follows the same message, so both become one.
             Some(last) => {
                 last.system = system.or(last.system.take());
                 last.tools.retain(|old| !tools.iter().any(|tool| tool.name == old.name));
@@ -75,17 +77,17 @@ impl PrefixState {
 }
 
 impl Machine {
-    /// What comes before the messages of a request to a model that binds its reasoning.
+    /// The prefix of requests, which comes before the messages. `None` unless the model binds its reasoning.
     pub(crate) fn prefix(&self) -> Option<&Arc<Prefix>> {
         self.prefix.first.as_ref()
     }
 
-    /// What was added to it since.
+    /// The additions to the prefix since it was set.
     pub(crate) fn prefix_additions(&self) -> &Arc<Vec<PrefixAddition>> {
         &self.prefix.added
     }
 
-    /// The instructions and the tools that hold now for such a model.
+    /// The current instructions and tools of a model that binds its reasoning.
     pub(crate) fn prefix_now(&self) -> (Option<&str>, Vec<&ToolSchema>) {
         (self.prefix.system(), self.prefix.tools())
     }
@@ -113,7 +115,7 @@ impl Machine {
         u64::try_from(counts.max().unwrap_or(0)).unwrap_or(u64::MAX)
     }
 
-    /// Applies the fact that the prefix was set.
+    /// Applies a [`Fact::PrefixSet`].
     pub(super) fn set_prefix(&mut self, fact: &Fact) -> Result<(), Error> {
         let Fact::PrefixSet { prefix, appended, left_out, change: _, refusal } = fact else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Where each answer of a conversation came from.
+//! The origin of each answer of a conversation: provider, model and tokens.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -8,10 +8,11 @@ use harness_core::{
     provider::{StopReason, Usage},
 };
 
-/// Where an answer of the model came from, and how many tokens it took.
+/// The origin of an answer of the model, and how many tokens it took.
 ///
-/// [`Chat::provenance`](crate::Chat::provenance) finds it by the id of the message. It is read from the facts of the
-/// conversation, so it is the same after the conversation was opened again, and nothing of it is sent to a vendor.
+/// [`Chat::provenance`](crate::Chat::provenance) finds it by the id of the message. It is made from the facts
+/// of the conversation, so it is the same after the conversation was opened again. It is never sent to a
+/// vendor.
 ///
 /// ```
 /// use harness::{Agent, message::Role, models::{Models, Price}, testing::{ScriptedProvider, reply}};
@@ -33,11 +34,11 @@ use harness_core::{
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Provenance {
-    /// The provider that answered. With a fallback, it is the one that did.
+    /// The provider that answered. With a fallback, this is the provider that gave the answer.
     pub provider: String,
     /// The model that answered, by the vendor's name for it.
     pub model: String,
-    /// The model that was asked for, if the vendor's name for the one that answered is another.
+    /// The name of the model that was requested, if the vendor has named another one in the answer.
     pub asked_model: Option<String>,
     /// Why the model stopped.
     pub stop: StopReason,
@@ -46,15 +47,15 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    /// What the answer cost, by these prices. `None` if the model has no price or the provider did not say the
-    /// numbers of its tokens.
+    /// The cost of the answer, by the prices in this table. `None` if the model has no price or the provider
+    /// has reported no numbers of tokens.
     pub fn cost(&self, models: &Models) -> Option<f64> {
         let asked = self.asked_model.as_deref();
         models.price(&self.provider, &self.model, asked)?.of(&self.usage)
     }
 }
 
-/// The answers of a conversation, by the ids of their messages. A clone is cheap.
+/// The origins of the answers of a conversation, by the ids of their messages. A clone is cheap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AnswerProvenances(Arc<HashMap<Box<str>, Provenance>>);
 

@@ -1,9 +1,9 @@
-//! The order of a turn's calls. It follows from what their tools declare.
+//! The order of a turn's calls, which follows from the side effects that their tools declare.
 
 use harness_core::tool::SideEffects;
 
-/// The calls that may start now, of those that have not started. Neighbouring calls that only read
-/// form a batch. Any other call is a batch of its own, and the calls after it wait for it.
+/// The calls that may start now. Neighbouring calls that only read form a batch. Any other call is a batch of
+/// its own, and the calls after it wait for it.
 ///
 /// `[read, read, write, read]` gives `[read, read]`, then `[write]`, then `[read]`.
 pub(crate) fn next_batch<C>(open: impl IntoIterator<Item = (C, SideEffects)>) -> Vec<C> {

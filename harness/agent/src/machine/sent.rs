@@ -1,4 +1,4 @@
-//! What is sent of a conversation, and the facts that change it.
+//! The part of a conversation that is sent to the model, and the facts that change it.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -25,19 +25,19 @@ use harness_core::{
 };
 
 impl Machine {
-    /// What is sent: the transcript, or its parts with what facts have put in their place. Between
-    /// runs it is valid to send. A model that has made a [summary of its own](VendorSummary) gets
-    /// that one in place of the summary as text.
+    /// The messages as they are sent: the transcript, with the replacements that facts have recorded. Between
+    /// runs they can always be sent. The model that has made a [summary of its own](VendorSummary) gets that
+    /// summary in place of the one as text.
     pub fn sent(&self) -> &Transcript {
         self.window.view.as_ref().map_or(&self.transcript, |view| &view.sent)
     }
 
-    /// How many of the messages that are sent, from the first one on, are sent without reasoning.
+    /// How many of the sent messages, from the first one on, are sent without reasoning.
     pub fn thinking_from(&self) -> usize {
         self.window.view.as_ref().map_or(0, |view| view.thinking_from)
     }
 
-    /// What is sent to this model of this provider.
+    /// The messages as they are sent to this model of this provider.
     pub(crate) fn sent_view_for(&self, provider: &str, model: &str) -> ContextView<'_> {
         let vendor = self.window.view.as_deref().and_then(|view| view.vendor.as_deref());
         let made_it = |vendor: &VendorView| {
@@ -47,7 +47,7 @@ impl Machine {
         own.flatten().unwrap_or_else(|| self.readable())
     }
 
-    /// What is sent to every model that has not made the summary.
+    /// The messages as they are sent to every model without a summary of its own.
     pub(crate) fn readable(&self) -> ContextView<'_> {
         let sent = &self.transcript;
         let all = ContextView {
@@ -61,12 +61,13 @@ impl Machine {
         self.window.view.as_deref().map_or(all, EditedContext::sent_view)
     }
 
-    /// What is sent to the model that has made a summary of its own.
+    /// The messages as they are sent to the model that has made a summary of its own. `None` without such a
+    /// summary.
     pub(crate) fn vendor_sent_view(&self) -> Option<ContextView<'_>> {
         self.window.view.as_deref()?.vendor_sent_view()
     }
 
-    /// The parts that are sent only to the model that has made a summary of its own.
+    /// The parts of a request that are sent only to the model that has made a summary of its own.
     pub(crate) fn vendors_view(&self) -> Option<VendorsView<'_>> {
         let view = self.window.view.as_deref()?;
         let (seen, vendor) = (view.vendor_sent_view()?, view.vendor.as_deref()?);
@@ -76,12 +77,13 @@ impl Machine {
         Some(VendorsView { provider, model, messages, words, thinking_from, open_turn })
     }
 
-    /// Whether the vendor may be asked for a summary of its own.
+    /// Whether the vendor's own summary may be requested.
     pub(crate) fn may_ask_vendor(&self) -> bool {
         !self.window.compactions.vendor_failed && !self.window.compactions.vendor_refused
     }
 
-    /// The beginning of the turn that was open when reasoning was left out, if one was.
+    /// The index of the sent message at which the open turn began when reasoning was left out. 0 if nothing was
+    /// left out.
     pub(crate) fn open_turn(&self) -> usize {
         self.window.view.as_ref().map_or(0, |view| view.open_turn)
     }
@@ -91,18 +93,18 @@ impl Machine {
         self.window.view.as_ref().map_or(0, |view| view.summed_up)
     }
 
-    /// The texts that the program wants in each summary.
+    /// The texts of [`Chat::pin`](crate::Chat::pin), which are part of each summary.
     pub fn pins(&self) -> &[String] {
         &self.window.pins
     }
 
-    /// The tools that the model has searched for.
+    /// The tools that the model has found by searching.
     pub(crate) fn found(&self) -> &[FoundTools] {
         &self.window.found
     }
 
-    /// The found tools, with the number of summarized messages: only those whose results are still
-    /// sent count.
+    /// The found tools for a request, together with the number of summarized messages: a tool does not count if
+    /// the result of its search is summarized.
     pub(crate) fn found_now(&self) -> ToolSearches<'_> {
         ToolSearches::new(&self.window.found, self.summed_up())
     }
@@ -117,21 +119,22 @@ impl Machine {
         let (call, tools, place) =
             (call.to_owned(), tools.to_vec(), self.transcript.messages().len());
         Arc::make_mut(&mut self.window.found).push(FoundTools { call, tools, place });
-        // The beginning of requests has changed.
+        // The beginning of requests has changed, so the vendor's count is not valid any more.
         self.window.measured = None;
         Ok(())
     }
 
-    /// The beginning of what is sent whose tokens the vendor has counted.
+    /// The messages at the beginning of the next request whose tokens the vendor has counted.
     pub(crate) fn measured(&self) -> Option<MeasuredRequest> {
         self.window.measured
     }
 
-    /// How many tokens the window of this model has, as far as an error of its vendor states it.
+    /// The size of this model's window in tokens, if an error of its vendor has stated it.
     pub(crate) fn stated_window(&self, provider: &str, model: &str) -> Option<u64> {
         let all = self.window.refusals.stated_windows.iter().enumerate();
         let of_model = all.filter(|(_, it)| it.is_of(provider, model));
-        // What was refused elsewhere has to fit there now. Later, the window is the model's own again.
+        // A window of a fallback provider counts only until the request fits it. Later, the window is the
+        // model's own again.
         let last = self.window.refusals.stated_windows.len().checked_sub(1);
         let last =
             last.filter(|_| self.window.refusals.refused || self.window.refusals.overflows > 0);
@@ -139,7 +142,8 @@ impl Machine {
         counts.map(|(_, it)| it.tokens).min()
     }
 
-    /// Whether the window of this model is only known by a request that was refused without a size.
+    /// Whether the size of this model's window is a guess, made after a request was refused without a stated
+    /// size.
     pub(crate) fn is_guessed(&self, provider: &str, model: &str) -> bool {
         let told = self.stated_window(provider, model);
         let of_model =
@@ -147,14 +151,15 @@ impl Machine {
         of_model.filter(|it| Some(it.tokens) == told).all(|it| !it.is_named)
     }
 
-    /// How large the last request was that did not fit into the window of this model, if none was answered since.
+    /// The size of the last request that did not fit into this model's window. `None` if the model has answered
+    /// since.
     pub(crate) fn last_refused(&self, provider: &str, model: &str) -> Option<u64> {
         let last =
             self.window.refusals.stated_windows.last().filter(|it| it.is_of(provider, model))?;
         (self.window.refusals.overflows > 0).then_some(last.tokens)
     }
 
-    /// Whether the last request did not fit and the context was not edited since then.
+    /// Whether the last request did not fit and the context was not edited since.
     pub(crate) fn is_refused(&self, provider: &str, model: &str) -> bool {
         self.window.refusals.refused
             && self
@@ -167,29 +172,28 @@ impl Machine {
 
     /// How many requests for a summary as text have failed in this run since the last summary.
     pub(crate) fn failed_compactions(&self) -> u32 {
-        // A smaller one may fit.
+        // A smaller request may still fit, so the first refusals do not count as failures.
         self.window
             .compactions
             .failures
             .saturating_add(self.window.compactions.refusals.saturating_sub(REFUSALS))
     }
 
-    /// How many tokens of the conversation were in the last request for a summary that was refused as
-    /// too large, if there was no summary since.
+    /// How many tokens of the conversation were in the last request for a summary that was refused as too
+    /// large. `None` if there was a summary since.
     pub(crate) fn too_large(&self) -> Option<u64> {
         self.window.compactions.too_large
     }
 
-    /// Whether what is sent can be changed now: no call is open, and the vendor does not continue
-    /// an answer.
+    /// Whether what is sent can be changed now: no call is open, and the vendor is not continuing an answer.
     pub(crate) fn can_edit_context(&self) -> bool {
         let last = self.transcript.messages().last();
         matches!(self.phase, RunPhase::Asking | RunPhase::Ended(_))
             && last.is_some_and(|last| !last.is_paused())
     }
 
-    /// The results, before this message of the transcript, of calls that only read. They are sent unchanged and tell
-    /// of no other call. Each comes with the index of its message.
+    /// The results of read-only calls before this message of the transcript that can be cleared: they are sent
+    /// unchanged and contain no report about another call. Each comes with the index of its message.
     pub(crate) fn clearable(&self, before: usize) -> impl Iterator<Item = (usize, &ToolResult)> {
         let from = self.summed_up();
         let reads = self.window.reads.iter().take_while(move |(at, _)| *at < before);
@@ -200,9 +204,9 @@ impl Machine {
         })
     }
 
-    /// The calls that succeeded, have long arguments, are sent unchanged and have their results
-    /// before this message of the transcript, each with its place: the index of the message, and
-    /// the number of the call in it.
+    /// The calls with long arguments that can be cleared. Such a call has succeeded, is sent unchanged, and its
+    /// result comes before this message of the transcript. Each comes with the index of its message and the
+    /// number of the call in it.
     pub(crate) fn long_calls(
         &self,
         before: usize,
@@ -215,21 +219,21 @@ impl Machine {
         })
     }
 
-    /// Whether this message of the role user is the library's own.
+    /// Whether the message at this index has the role user but was written by the library.
     pub(crate) fn is_own_message(&self, at: usize) -> bool {
         let message = self.transcript.messages().get(at);
         message.is_some_and(Message::is_by_program)
     }
 
-    /// What the model is told of a call that has ended after its result was given, and the names under which the whole
-    /// result is kept.
+    /// The report for the model about the late end of a call, and the names under which the whole result is
+    /// kept.
     pub(crate) fn late_end_of(&self, call: &str) -> Option<(&str, Option<&str>)> {
         let ContextState { ended, given, .. } = &self.window;
         let ended = ended.get(call).map(|(text, names)| (text.as_str(), names.as_deref()));
         ended.or_else(|| given.end_of(call))
     }
 
-    /// Whether the last refusal has named a window that is smaller than a request that the model had answered.
+    /// Whether the last error of the vendor stated a window smaller than a request that the model has answered.
     pub(crate) fn is_window_doubtful(&self) -> bool {
         self.window.refusals.doubted
     }
@@ -239,18 +243,18 @@ impl Machine {
         self.window.given.messages()
     }
 
-    /// Whether the messages with which the conversation began already tell this end of a call, word by word.
+    /// Whether the messages with which the conversation began already contain the report about this late end.
     pub(crate) fn has_given_end(&self, tool: &str, result: &ToolResult) -> bool {
         self.window.given.has_end(result.call_id(), &late_end(tool, result))
     }
 
-    /// Whether this result also tells of an earlier call that has ended late.
+    /// Whether the result at this place also contains a report about the late end of an earlier call.
     fn has_news(&self, place: (usize, usize)) -> bool {
         self.window.news.contains(&place)
     }
 
-    /// Whether shorter arguments were ever sent for some call. A summary may repeat the line that was sent in their
-    /// place.
+    /// Whether shortened arguments were ever sent for some call. If so, a summary or a later call may contain a
+    /// copy of their placeholder line.
     pub(crate) fn has_shortened(&self) -> bool {
         self.window.has_shortened
     }
@@ -321,8 +325,8 @@ impl Machine {
         let (is_changed, open) = (self.prefix.has_additions(), open_turn(all));
         self.prefix.fold();
         let view = window.view.get_or_insert_default();
-        // Reasoning that was left out before stays left out. The vendor's own summary does not
-        // leave out any other.
+        // Reasoning that was left out before stays left out. The vendor's own summary leaves out no other
+        // reasoning.
         let (thinks_at, open_at) = match view.vendor.take() {
             _ if is_changed => (words_at, open),
             Some(vendor) => (vendor.thinks_at, vendor.open_at),
@@ -348,7 +352,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Applies the fact that the vendor has refused a request because of the summary that its own model has made.
+    /// Records that the vendor has refused a request because of its own summary.
     pub(super) fn refuse(&mut self) -> Result<(), Error> {
         self.asking("a summary cannot be refused")?;
         let view = self.window.view.as_mut().filter(|view| view.vendor.is_some());
@@ -361,7 +365,7 @@ impl Machine {
         Ok(())
     }
 
-    /// What is sent to the model that has made a summary of its own, or else to every model.
+    /// The messages for the model that has made a summary of its own, or else for every model.
     fn widest(&self) -> &Transcript {
         let vendor = self.window.view.as_deref().and_then(|view| view.vendor.as_deref());
         vendor.map_or(self.sent(), |vendor| &vendor.sent)
@@ -372,7 +376,7 @@ impl Machine {
             view.rebuild(self.transcript.messages());
         }
         let messages = self.widest().messages().len();
-        // Without a count of the vendor there is nothing by which later estimates could be corrected.
+        // Without a count of the vendor, later estimates could not be corrected.
         let measured = self.window.measured.map(|_| MeasuredRequest { messages, tokens: after });
         self.window.measured = measured;
         self.window.refusals.refused = false;
@@ -383,7 +387,7 @@ impl Machine {
         !self.window.with_files.is_empty()
     }
 
-    /// The files that are sent, in their order.
+    /// The files that are sent, in the order of their messages.
     pub(crate) fn sent_files(&self) -> Vec<SentFiles<'_>> {
         let (view, summed_up) = (self.window.view.as_deref(), self.summed_up());
         let is_sent =
@@ -411,7 +415,7 @@ impl Machine {
         found
     }
 
-    /// The message whose files are to be left out, and the numbers of these files.
+    /// The index of the message whose files are to be left out, and the numbers of these files.
     fn place_of_files(
         &self,
         cleared: &ClearedResult,
@@ -488,7 +492,7 @@ impl Machine {
             let all = self.transcript.messages();
             (vendor.thinks_at, vendor.open_at) = (all.len(), open_turn(all));
         }
-        // The results among them that were not cleared are small, and stay.
+        // Clearing goes on after the last cleared result. Smaller results before that one are not cleared.
         window.reads.retain(|(at, _)| last.is_none_or(|last| *at > last));
         window.long.retain(|place| !shorter.contains_key(place));
         window.has_shortened |= !shorter.is_empty();
@@ -497,7 +501,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Applies the fact that a request was refused because it does not fit into the window.
+    /// Records that a request was refused because it does not fit into the window.
     pub(super) fn apply_overflow(
         &mut self,
         (provider, model, fallback): (&str, &str, bool),
@@ -513,8 +517,9 @@ impl Machine {
         let is_named = window.is_some();
         let tokens_of = window.or(tokens).unwrap_or(estimated);
         let stated = StatedWindow { provider, model, fallback, tokens: tokens_of, is_named };
-        // A window that is not larger than what the model answered before is a mistake the first time, and nothing
-        // follows from it. If it is refused again before an answer has come, the window is smaller now.
+        // A stated window that is not larger than a request that the model has answered is a mistake. The first
+        // time it is ignored. If the request is refused again before there is an answer, the window has become
+        // smaller.
         let by = self.answered_by.as_ref();
         let is_same = by.is_some_and(|(provider, model)| stated.is_of(provider, model));
         let is_odd = is_same && tokens_of <= self.window.refusals.answered;

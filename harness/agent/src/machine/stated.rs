@@ -1,19 +1,19 @@
-//! What an error of a vendor has said of the model's window.
+//! The size of the model's window as an error of the vendor has stated it.
 
 /// The size of a window, as an error of the vendor has stated it.
 #[derive(Clone, Debug)]
 pub(super) struct StatedWindow {
     pub(super) provider: String,
     pub(super) model: String,
-    /// Whether it is the window of another provider, to which the agent of this model fell back.
+    /// Whether this is the window of another provider, to which the agent of this model fell back.
     pub(super) fallback: bool,
     pub(super) tokens: u64,
-    /// Whether the error named the window. Then `tokens` is the window, else the size of the refused request.
+    /// Whether the error stated the window. If not, `tokens` is the size of the refused request.
     pub(super) is_named: bool,
 }
 
 impl StatedWindow {
-    /// Whether it is about this model.
+    /// Whether this size is that of the given model.
     pub(super) fn is_of(&self, provider: &str, model: &str) -> bool {
         (&*self.provider, &*self.model) == (provider, model)
     }

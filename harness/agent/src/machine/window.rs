@@ -1,4 +1,5 @@
-//! What is sent of the transcript. Facts can change it; the transcript itself keeps everything.
+//! The differences between the transcript and the messages that are sent. Facts change what is sent; the
+//! transcript keeps everything.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -17,46 +18,47 @@ use harness_core::{
     provider::{FoundTools, Usage},
 };
 
-/// How many requests for a summary may be refused as too large before a refusal counts as a failure: each request has
-/// half of the one before it.
+/// How many requests for a summary may be refused as too large before a refusal counts as a failure. Each of
+/// these requests has half the size of the one before it.
 pub(super) const REFUSALS: u32 = 4;
 
-/// What is sent of a transcript, and what is known of its size.
+/// The differences between the transcript and the messages that are sent, and what is known of their size.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ContextState {
-    /// What is sent, if it is not the transcript itself.
+    /// The edited messages. `None` if the transcript is sent unchanged.
     pub(super) view: Option<Box<EditedContext>>,
-    /// The results of calls that only read, as far as clearing has not passed them yet: the index of the message, and
+    /// The results of read-only calls that were not considered for clearing yet: the index of the message, and
     /// the number of the result in it.
     pub(super) reads: VecDeque<(usize, usize)>,
-    /// The calls that succeeded and have long arguments: the index of the message, and the number
-    /// of the call in it.
+    /// The calls that succeeded and have long arguments: the index of the message, and the number of the call
+    /// in it.
     pub(super) long: VecDeque<(usize, usize)>,
-    /// The last request whose tokens the vendor has counted, or the estimate after the last change of the context
-    /// since then.
+    /// The last request whose tokens the vendor has counted, or the estimate for the next request if the
+    /// context was edited since.
     pub(super) measured: Option<MeasuredRequest>,
-    /// Whether shorter arguments were ever sent for some call.
+    /// Whether shortened arguments were ever sent for some call.
     pub(super) has_shortened: bool,
-    /// The messages that are sent with files, by their index.
+    /// The indexes of the messages that have files.
     pub(super) with_files: Vec<usize>,
-    /// The results that also tell of an earlier call that has ended late: the index of the message,
+    /// The results that also contain a report about the late end of an earlier call: the index of the message,
     /// and the number of the result in it.
     pub(super) news: Vec<(usize, usize)>,
-    /// What the model is told of each call that has ended late, and the names under which its result is kept, by the id
+    /// The report about each late end of a call, and the names under which the whole result is kept, by the id
     /// of the call.
     pub(super) ended: HashMap<String, (String, Option<String>)>,
-    /// What is known of the messages with which the conversation was begun.
+    /// What is known of the messages with which the conversation began.
     pub(super) given: InitialMessages,
-    /// The texts that the program wants in each summary.
+    /// The texts of [`Chat::pin`](crate::Chat::pin), which are part of each summary.
     pub(super) pins: Arc<Vec<String>>,
-    /// The tools that the model has searched for.
+    /// The tools that the model has found by searching.
     pub(super) found: Arc<Vec<FoundTools>>,
     pub(super) refusals: RefusedRequests,
     pub(super) compactions: FailedCompactions,
 }
 
 impl ContextState {
-    /// Leaves out all reasoning so far, of which there are `end` messages; the open turn begins at `open`.
+    /// Leaves out the reasoning of the first `end` messages of the transcript. The open turn begins at the
+    /// message `open`.
     pub(super) fn leave_out_reasoning(&mut self, all: &Messages, end: usize, open: usize) {
         let view = self.view.get_or_insert_default();
         if let Some(vendor) = &mut view.vendor {
@@ -72,15 +74,18 @@ impl ContextState {
         (*failures, *refusals, *vendor_failed) = (0, 0, false);
     }
 
-    /// A run has begun: a request that is refused as too large may be repeated once, and a summary is asked for anew.
+    /// Resets the counts at the beginning of a run: a request that is refused as too large may be repeated
+    /// once, and summaries are requested again.
     pub(super) fn begin_run(&mut self) {
         self.reset_failures();
         (self.refusals.overflows, self.compactions.too_large) = (0, None);
-        // A refusal may have been a mistake, or about one run alone. Where the window is too small, its size tells that.
+        // The refusal may have been a mistake, or about an earlier run only. If the window is too small, its
+        // stated size remains.
         self.refusals.refused = false;
     }
 
-    /// Looks at the messages with which the conversation begins.
+    /// Records from the messages with which the conversation begins: which have files, whether arguments were
+    /// shortened, and reports about late ends of calls.
     pub(super) fn set_initial_messages(&mut self, messages: &Messages) {
         self.has_shortened |= has_line(messages);
         let files = messages.iter().enumerate().filter(|(_, message)| has_files(message));
@@ -93,8 +98,8 @@ impl ContextState {
         self.found.iter().any(|found| found.call == call)
     }
 
-    /// Records the size of a request with this number of messages, because the model has answered
-    /// it. A model that has answered a larger request than one that was refused has a larger window than that.
+    /// Records the size of a request that the model has answered, with this number of messages. Stated windows
+    /// that are smaller than this request are wrong and are removed.
     pub(super) fn record_sent(
         &mut self,
         messages: usize,
@@ -121,7 +126,7 @@ impl ContextState {
         }
     }
 
-    /// Keeps a text of the program in all summaries.
+    /// Adds a text of the program to all later summaries.
     pub(super) fn pin(&mut self, text: &String) {
         if !self.pins.contains(text) {
             Arc::make_mut(&mut self.pins).push(text.clone());
@@ -132,32 +137,32 @@ impl ContextState {
 /// What is known of requests that did not fit into the window.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RefusedRequests {
-    /// How many tokens the window of a model has, as far as an error of its vendor states it.
+    /// The sizes of windows that errors of vendors have stated.
     pub(super) stated_windows: Vec<StatedWindow>,
-    /// The largest request that was answered, by the count of its vendor.
+    /// The largest request that the model has answered, in tokens, by the vendor's count.
     pub(super) answered: u64,
-    /// Whether a refusal since the last answer named a window that is smaller than a request that had succeeded.
+    /// Whether an error since the last answer stated a window smaller than a request that was answered before.
     pub(super) doubted: bool,
     /// How many requests in a row did not fit.
     pub(super) overflows: u32,
-    /// Whether the last request did not fit and the context was not edited since then.
+    /// Whether the last request did not fit and the context was not edited since.
     pub(super) refused: bool,
 }
 
-/// Summaries that did not come about.
+/// The requests for summaries that have failed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FailedCompactions {
     /// How many requests for a summary as text have failed in this run since the last summary.
     pub(super) failures: u32,
     /// How many requests for a summary were refused as too large.
     pub(super) refusals: u32,
-    /// How many tokens of the conversation were in the last request for a summary that was refused as too large since
-    /// the last summary.
+    /// How many tokens of the conversation were in the last request for a summary that was refused as too
+    /// large. `None` if there was a summary since.
     pub(super) too_large: Option<u64>,
     /// Whether a request for the vendor's own summary has failed in this run since the last summary.
     pub(super) vendor_failed: bool,
-    /// Whether the vendor has refused a request because of the summary that its own model has made. The vendor is then
-    /// asked for no other summary of that kind.
+    /// Whether the vendor has refused a request because of its own summary. No other summary of the vendor is
+    /// requested then.
     pub(super) vendor_refused: bool,
 }
 
@@ -176,9 +181,9 @@ impl FailedCompactions {
 /// A request whose tokens the vendor has counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MeasuredRequest {
-    /// How many messages it had.
+    /// How many messages the request had.
     pub(crate) messages: usize,
-    /// How many tokens it had.
+    /// How many tokens the request had.
     pub(crate) tokens: u64,
 }
 
@@ -186,30 +191,29 @@ pub(crate) struct MeasuredRequest {
 pub(super) struct EditedContext {
     /// How many messages of the transcript are summarized.
     pub(super) summed_up: usize,
-    /// The indexes of those summarized messages that are still sent.
+    /// The indexes of the summarized messages that are still sent.
     pub(super) kept: Vec<usize>,
     pub(super) summary: Option<Message>,
-    /// The lines that are sent in place of results, by the index of the message and the id of the
-    /// call.
+    /// The lines that are sent in place of results, by the index of the message and the id of the call.
     pub(super) cleared: HashMap<(usize, String), String>,
     /// The files that are left out.
     pub(super) files: LeftOut,
-    /// The arguments that are sent in place of those of calls, by the index of the message and the
-    /// number of the call in it.
+    /// The arguments that are sent in place of those of a call, by the index of the message and the number of
+    /// the call in it.
     pub(super) shorter: HashMap<(usize, usize), String>,
-    /// What is sent.
+    /// The messages as they are sent.
     pub(super) sent: Transcript,
     /// How many of the sent messages, from the first one on, are sent without reasoning.
     pub(super) thinking_from: usize,
-    /// The index of the first message of the turn that was open when the context was last edited:
-    /// the model had called tools and not completed its answer. If no turn was open, it equals `thinking_from`.
+    /// The index of the first sent message of the turn that was open when the context was last edited: the
+    /// model had called tools and not completed its answer. If no turn was open, this equals `thinking_from`.
     pub(super) open_turn: usize,
     /// What is sent to the model that has made a summary of its own.
     pub(super) vendor: Option<Box<VendorView>>,
 }
 
 impl EditedContext {
-    /// Rebuilds what is sent after the context was edited.
+    /// Rebuilds the sent messages after the context was edited.
     pub(super) fn rebuild(&mut self, all: &Messages) {
         let kept = self.kept.iter().filter_map(|at| Some(self.as_sent(*at, all.get(*at)?)));
         let mut sent: Messages = kept.chain(self.summary.clone()).collect();
@@ -235,7 +239,7 @@ impl EditedContext {
         self.vendor = Some(vendor);
     }
 
-    /// What is sent to every model that has not made the summary.
+    /// The messages as they are sent to every model without a summary of its own.
     pub(super) fn sent_view(&self) -> ContextView<'_> {
         ContextView {
             sent: &self.sent,
@@ -247,7 +251,7 @@ impl EditedContext {
         }
     }
 
-    /// What is sent to the model that has made the summary.
+    /// The messages as they are sent to the model that has made a summary of its own.
     pub(super) fn vendor_sent_view(&self) -> Option<ContextView<'_>> {
         let VendorView { summary, words_at, thinks_at, open_at, sent } = self.vendor.as_deref()?;
         let words_at = summary.words.as_ref().map(|_| *words_at);
@@ -259,7 +263,7 @@ impl EditedContext {
         Some(seen)
     }
 
-    /// A message as it is sent.
+    /// The message of the transcript at this index, as it is sent.
     fn as_sent(&self, at: usize, message: &Message) -> Message {
         if message.role() == Role::Assistant {
             return self.with_shorter_calls(at, message);
@@ -299,30 +303,30 @@ impl EditedContext {
 #[derive(Clone, Debug)]
 pub(super) struct VendorView {
     pub(super) summary: VendorSummary,
-    /// How many messages of the transcript come before the words that are sent with the summary.
+    /// How many messages of the transcript come before the text that is sent beside the summary.
     pub(super) words_at: usize,
-    /// The first message of the transcript whose reasoning is sent.
+    /// The index of the first message of the transcript whose reasoning is sent.
     pub(super) thinks_at: usize,
-    /// The message of the transcript with which the turn begins that was open when `thinks_at` was
-    /// set, if one was.
+    /// The index in the transcript of the first message of the turn that was open when `thinks_at` was set. If
+    /// no turn was open, this equals `thinks_at`.
     pub(super) open_at: usize,
     pub(super) sent: Transcript,
 }
 
-/// What is sent to one model, and how its messages correspond to those of the transcript.
+/// The messages as they are sent to one model, and how they correspond to those of the transcript.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ContextView<'a> {
     pub(crate) sent: &'a Transcript,
     /// How many of the sent messages, from the first one on, are sent without reasoning.
     pub(crate) thinking_from: usize,
-    /// The beginning of the turn that was open when `thinking_from` was set, if one was.
+    /// The index of the first sent message of the turn that was open when `thinking_from` was set.
     pub(super) open_turn: usize,
     /// How many messages of the transcript are summarized.
     pub(super) summed_up: usize,
     /// How many messages are sent in place of the summarized ones.
     pub(super) head: usize,
-    /// The index in the transcript before which a message is sent that is not in the transcript: the words beside a
-    /// summary of the vendor.
+    /// The index in the transcript before which an additional message is sent: the text beside the vendor's own
+    /// summary.
     pub(super) words_at: Option<usize>,
 }
 
@@ -331,39 +335,39 @@ impl<'a> ContextView<'a> {
         self.sent.messages()
     }
 
-    /// The message that is sent in place of the summarized messages, if there are some.
+    /// The message with the summary, if messages are summarized.
     pub(crate) fn summary(&self) -> Option<&'a Message> {
         (self.summed_up > 0).then(|| self.messages().get(self.head.checked_sub(1)?))?
     }
 
-    /// The index in what is sent of a message of the transcript that is not summarized, or of the
-    /// end.
+    /// Converts the index of a message in the transcript into its index among the sent messages. The message
+    /// must not be summarized. `at` may also be the end of the transcript.
     pub(crate) fn index_of(&self, at: usize) -> usize {
         let words = usize::from(self.words_at.is_some_and(|words| words <= at));
         self.head.saturating_add(at.saturating_sub(self.summed_up)).saturating_add(words)
     }
 
-    /// The index in the transcript of the message that is sent at this index, or of the first one
-    /// after a summary.
+    /// Converts the index of a sent message into its index in the transcript. For the messages of a summary,
+    /// this is the index of the first message after it.
     pub(crate) fn place_of(&self, sent: usize) -> usize {
         let at = self.summed_up.saturating_add(sent.saturating_sub(self.head));
         at.saturating_sub(usize::from(self.words_at.is_some_and(|words| words < at)))
     }
 
-    /// The message that is sent for a message of the transcript, unless that one is summarized.
+    /// The sent message for a message of the transcript. `None` if that message is summarized.
     pub(crate) fn sent_for(&self, at: usize) -> Option<&'a Message> {
         (at >= self.summed_up).then(|| self.messages().get(self.index_of(at)))?
     }
 
-    /// The messages that are sent before this message of the transcript.
+    /// The sent messages before this message of the transcript.
     pub(crate) fn messages_before(&self, at: usize) -> Messages {
         self.messages().range(..self.index_of(at))
     }
 
-    /// Whether the vendor may summarize what is sent before this message of the transcript. Nothing
-    /// may come between the vendor's summary and the messages after it. So the words next to an
-    /// earlier summary have to be summarized with it, the last summarized message and the next one
-    /// must have different roles, and a call stays together with its result.
+    /// Whether the vendor may summarize everything that is sent before this message of the transcript. Nothing
+    /// may come between the vendor's summary and the next message. So the text beside an earlier summary has to
+    /// be summarized, too. The last summarized message and the next one must have different roles, and a call
+    /// stays together with its result.
     ///
     /// Source: <https://platform.claude.com/docs/en/build-with-claude/compaction-thinking-blocks>.
     pub(crate) fn vendor_may_cut(&self, at: usize) -> bool {
@@ -384,13 +388,14 @@ impl<'a> ContextView<'a> {
     }
 }
 
-/// An index from a fact.
+/// An index from a fact. On a platform with smaller integers, an index that is too large becomes the largest
+/// one.
 pub(super) fn place(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// The beginning of the open turn, where the model has called tools and not completed its answer.
-/// Without one, it is the end.
+/// The index of the first message of the open turn, in which the model has called tools and not completed its
+/// answer. Without an open turn, the number of messages.
 pub(super) fn open_turn(messages: &Messages) -> usize {
     let is_open = messages.last().is_some_and(|last| last.role() == Role::Tool);
     let said = || messages.iter().rposition(|message| message.role() == Role::User);

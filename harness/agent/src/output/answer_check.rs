@@ -1,5 +1,5 @@
-//! Checks an answer: whether it matches its schema and can be read as the wanted type. If the model
-//! has another attempt, it is told what is wrong.
+//! Checks an answer: whether it matches its schema and can be read as the wanted type. If the model has another
+//! attempt, it gets the faults.
 
 use std::pin::pin;
 
@@ -36,7 +36,7 @@ fn without_words(schema: &Value) -> Value {
                     ("description" | "examples" | "title" | "$comment" | "deprecated", _) => {
                         continue;
                     }
-                    // These are names of members, not keywords of the schema.
+                    // The keys of these objects are names of members, not keywords of the schema.
                     (
                         "properties" | "patternProperties" | "$defs" | "dependentSchemas",
                         Value::Object(all),
@@ -54,8 +54,8 @@ fn without_words(schema: &Value) -> Value {
     }
 }
 
-/// Puts the values that a schema allows into one list in a fixed order. In the schema, a value with
-/// a description is a separate alternative after those without one.
+/// Puts the values that a schema allows into one list in a fixed order. A schema lists values without a
+/// description first, so a changed description alone would change the order.
 fn choices(schema: &mut Map<String, Value>) {
     for word in ["oneOf", "anyOf"] {
         let Some(Value::Array(all)) = schema.shift_remove(word) else { continue };
@@ -100,13 +100,13 @@ pub(crate) fn output_spec(state: &ConversationState) -> Option<&OutputSpec> {
     state.options.as_ref()?.output_spec.as_ref()
 }
 
-/// The fact about what the run that begins wants of its answer.
+/// The fact with the answer that the run wants. `None` if the run wants no special answer.
 pub(crate) fn wanted_fact(state: &ConversationState) -> Option<Fact> {
     output_spec(state)
         .map(|output_spec| Fact::AnswerWanted { answer: Box::new(output_spec.fact()) })
 }
 
-/// Fails if no answer can ever be read, or a verifying tool cannot be used.
+/// Fails if no answer can ever be read as the type, or if a tool cannot check answers.
 pub(crate) fn check_output_options(state: &ConversationState) -> Result<(), Error> {
     let unreadable = output_spec(state).and_then(|output_spec| output_spec.unreadable);
     if let Some(why) = unreadable.and_then(|why| why()) {
@@ -120,7 +120,7 @@ pub(crate) fn check_output_options(state: &ConversationState) -> Result<(), Erro
     }
 }
 
-/// Fails if the resumed run asks for another output schema or verifier than when it began.
+/// Fails if the resumed run has another output schema or verifier than when it began.
 pub(crate) fn check_output_spec(state: &ConversationState) -> Result<(), Error> {
     let other = |what: &str| Err(Error::new(ErrorKind::Configuration, what));
     let wanted = state.machine.wanted();
@@ -153,10 +153,10 @@ pub(crate) fn check_output_spec(state: &ConversationState) -> Result<(), Error> 
     }
 }
 
-/// Checks the model's answer. It is accepted, or the model is told what is wrong with it, or the run
-/// is over because no attempt is left.
+/// Checks the model's answer. The answer is accepted, or the model gets the faults and answers again, or the
+/// run ends because no attempt is left.
 pub(crate) async fn check_answer(run: &mut RunDriver<'_>) -> Result<(), Error> {
-    // If the answer was not kept, its calls may still have started early.
+    // If the answer was not recorded, its calls may still have started early.
     run.settle()?;
     let machine = &run.state.machine;
     let words = last_words(machine.transcript());
@@ -179,7 +179,7 @@ pub(crate) async fn check_answer(run: &mut RunDriver<'_>) -> Result<(), Error> {
     let Some((_, verifier)) = verifier else {
         return run.state.record(&Fact::AnswerAccepted {});
     };
-    // The facts are written first: the function may do something that cannot be undone.
+    // The facts are written first: the verifier may do something that cannot be undone.
     if !write_facts(run).await? {
         return Ok(());
     }
@@ -219,14 +219,14 @@ fn reject_answer(
     mut faults: Vec<String>,
 ) -> Result<(), Error> {
     if by == AnswerCheck::Schema {
-        // Code that reads a type can return any text, of any length.
+        // Code of the program reads the type, and its error text can have any length.
         let (tools, of) = (run.state.agent.tools(), faults.len().min(FAULTS_TOLD));
         faults.iter_mut().for_each(|fault| *fault = tools.readable_part(fault, of));
     }
     let machine = &run.state.machine;
     let message = (machine.tries_left(by) > 0).then(|| {
         let mut words = not_accepted(&faults);
-        // A server may have ignored the schema. Then the model has not received it.
+        // If the server has ignored the schema, the model has not received it. So it is added as text.
         let is_told = matches!(run.request.answer_way, None | Some(OutputMode::Words));
         let schema = machine.wanted().and_then(|wanted| wanted.schema.as_ref());
         if let (true, false, Some(schema)) = (machine.faults().is_empty(), is_told, schema) {
@@ -293,7 +293,7 @@ fn verify_by_tools(run: &RunDriver<'_>, verifiers: &[Tool], answer: Value) -> Ve
     })
 }
 
-/// The members of an answer that a tool takes.
+/// The members of an answer that a tool has parameters for.
 fn members_for_tool(tool: &Tool, members: &Map<String, Value>) -> Map<String, Value> {
     match tool.input_schema().get("properties") {
         Some(Value::Object(taken)) => {

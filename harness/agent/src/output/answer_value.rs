@@ -1,5 +1,5 @@
-//! Finds the one JSON value of an answer in the words of a model: alone, behind or before
-//! sentences, in a fence, or between the marks of a template.
+//! Finds the one JSON value of an answer in the text of a model. It may stand alone, before or after sentences,
+//! in a code block, or between special tokens of a template.
 
 use serde_json::{Deserializer, Value};
 
@@ -8,13 +8,13 @@ use harness_core::{
     secret::beginning,
 };
 
-/// How many bytes of a value are quoted.
+/// How many bytes of a value are quoted in a fault.
 const QUOTED: usize = 120;
 
-/// Beginnings of values that are none are read for at most this many times the length of the text.
+/// The limit on bytes that are read in vain, as a multiple of the length of the text.
 const WORK: usize = 64;
 
-/// The tags around thinking in a text.
+/// The tags around reasoning in a text.
 const THOUGHTS: [[&str; 2]; 4] = [
     ["<think>", "</think>"],
     ["<thinking>", "</thinking>"],
@@ -22,13 +22,13 @@ const THOUGHTS: [[&str; 2]; 4] = [
     ["[THINK]", "[/THINK]"],
 ];
 
-/// Marks of templates that some servers leave at the ends of a text, besides those of the form
+/// Special tokens of templates that some servers leave at the ends of a text, besides those of the form
 /// `<|name|>`.
 const MARKS: [&str; 9] =
     ["<s>", "</s>", "<bos>", "<eos>", "<end_of_turn>", "[INST]", "[/INST]", "[BOS]", "[EOS]"];
 
-/// The only value of the answer that `fits`, or everything that is wrong. `words` has all of the
-/// text first, and its last part behind it if there are several parts.
+/// The only value of the answer that `fits`, or everything that is wrong. The first of `words` is the whole
+/// text. If the text has several parts, the second is the last part.
 pub(crate) fn find_value(
     words: &[String],
     fits: impl Fn(Value) -> Result<Value, Vec<String>>,
@@ -53,19 +53,19 @@ pub(crate) fn find_value(
     found.only()
 }
 
-/// What was found so far.
+/// The values that were found so far.
 #[derive(Default)]
 struct ValueCandidates {
     /// Up to two different values that fit, each with its text.
     fitting: Vec<(Value, String)>,
-    /// What is wrong with the last value that does not fit.
+    /// The faults of the last value that does not fit.
     faults: Vec<String>,
-    /// Why the text, or the part of it that was read furthest, is no value.
+    /// The parse error of the whole text, or of the last object or list in it that was cut off or not valid.
     wrong: Option<String>,
 }
 
 impl ValueCandidates {
-    /// The value, if there is one.
+    /// The value, if exactly one was found. Otherwise everything that is wrong.
     fn only(self) -> Result<Value, Vec<String>> {
         let Self { mut fitting, faults, wrong } = self;
         if let [(_, one), (_, other), ..] = &*fitting {
@@ -83,7 +83,7 @@ impl ValueCandidates {
         }
     }
 
-    /// Takes the whole text as one value. Returns whether it is one.
+    /// Reads the whole text as one value. Returns whether it is one.
     fn read_whole(
         &mut self,
         text: &str,
@@ -118,7 +118,7 @@ impl ValueCandidates {
             );
             return;
         }
-        // Some models write the value as a string of JSON.
+        // Some models write the value as a string that contains JSON.
         let inner = value.as_str().map(without_marks).filter(|inner| is_strict(inner));
         let inner = inner.and_then(|inner| serde_json::from_str::<Value>(inner).ok());
         let fitting = fits(value).or_else(|faults| match inner {
@@ -136,8 +136,8 @@ impl ValueCandidates {
         }
     }
 
-    /// Takes every object and list of the text, and what stands alone in a fence or behind the
-    /// thinking. Thinking itself is left out.
+    /// Adds every object and list in the text, and every value that stands alone in a code block or after the
+    /// reasoning. Values inside the reasoning are left out.
     fn scan(&mut self, text: &str, fits: impl Fn(Value) -> Result<Value, Vec<String>>) {
         let (mut at, mut line_begins) = (0, true);
         let mut work = text.len().saturating_mul(WORK);
@@ -145,7 +145,8 @@ impl ValueCandidates {
             let begun = line_begins;
             line_begins = false;
             if let Some(length) = thinking(rest, at == 0) {
-                // The opening tag is in the prompt of some templates: then all of it was thinking.
+                // In some templates the opening tag is part of the prompt. Then everything before the closing
+                // tag was reasoning.
                 if !THOUGHTS.iter().any(|[begin, _]| rest.starts_with(begin)) {
                     (self.fitting, self.faults) = (Vec::new(), Vec::new());
                 }
@@ -184,7 +185,7 @@ impl ValueCandidates {
                         if rest.starts_with("{\"") || err.is_eof() {
                             self.wrong = Some(no_value(&err));
                         }
-                        // A part of a value that is none is not the answer, nor is a comment in it.
+                        // If a value is not valid JSON, its parts are not the answer, nor are comments in it.
                         if is_value_start(rest) {
                             let end = find_closing_bracket(rest);
                             work = work.saturating_sub(end.unwrap_or(rest.len()));
@@ -203,14 +204,14 @@ impl ValueCandidates {
     }
 }
 
-/// Whether an object or a list seems to begin here, and not words in braces.
+/// Whether an object or a list seems to begin here. Other text in braces does not count.
 fn is_value_start(text: &str) -> bool {
     let inside = text.get(1..).unwrap_or_default().trim_start();
     let is_list = text.starts_with('[') && inside.starts_with(['{', '[']);
     inside.starts_with('"') || is_list
 }
 
-/// Where the brackets at the beginning of a text are closed, if they are.
+/// The position after the bracket that closes the one at the beginning of a text.
 fn find_closing_bracket(text: &str) -> Option<usize> {
     let (mut open, mut in_string, mut escaped) = (0_usize, false, false);
     for (at, byte) in text.bytes().enumerate() {
@@ -235,14 +236,14 @@ fn no_value(err: &serde_json::Error) -> String {
     format!("the answer is not one JSON value: {err}")
 }
 
-/// About how many bytes were read before this error.
+/// The approximate number of bytes that were read before this error.
 fn read_before(text: &str, err: &serde_json::Error) -> usize {
     let before = text.split_inclusive('\n').take(err.line().saturating_sub(1));
     before.map(str::len).sum::<usize>().saturating_add(err.column()).saturating_add(1)
 }
 
-/// The length of the thinking at the beginning of `rest`, or of the tag that ends it. Without a
-/// closing tag, everything is thinking if it begins the text; later, the tag is an ordinary word.
+/// The length of the reasoning at the beginning of `rest`, or of a closing tag there. An opening tag without a
+/// closing one counts only at the beginning of the text, and then everything is reasoning.
 fn thinking(rest: &str, is_beginning: bool) -> Option<usize> {
     if !rest.starts_with(['<', '[']) {
         return None;
@@ -287,18 +288,18 @@ impl<'a> CodeFence<'a> {
             }
             inside += line.len();
         }
-        // It was not closed.
+        // The code block has no end.
         Some(Self { inside: rest, ticks, length: text.len() })
     }
 
-    /// The value that is alone in it, and its text.
+    /// The value and its text, if the code block contains only one value.
     fn value(&self) -> Option<(Value, &'a str)> {
         let inside = without_marks(self.inside);
         Some((serde_json::from_str(inside).ok()?, inside))
     }
 }
 
-/// The text without white space, byte order marks and marks of templates at its ends.
+/// The text without white space, byte order marks and special tokens at its ends.
 fn without_marks(text: &str) -> &str {
     let mut rest = text;
     loop {
@@ -324,7 +325,7 @@ fn without_marks(text: &str) -> &str {
     }
 }
 
-/// Whether this may stand between the brackets of a mark.
+/// Whether this text may be the name of a special token.
 fn is_name(name: &str) -> bool {
     let may = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '▁');
     name.len() < 64 && name.chars().all(may)

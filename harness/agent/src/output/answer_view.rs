@@ -1,4 +1,4 @@
-//! The complete parts of a JSON answer while it arrives.
+//! The complete parts of a JSON answer while the answer arrives.
 
 use serde_json::{Map, Value};
 
@@ -7,13 +7,13 @@ use crate::Event;
 /// How deep an answer may be nested.
 const DEEPEST: usize = 100;
 
-/// The complete parts of a JSON answer while it arrives. Its text is pushed in pieces of any size,
-/// and [`value`](Self::value) has all members, items and strings that are complete. A part that was
-/// shown does not change until the answer [starts again](Self::clear); objects and lists only grow.
-/// The cost is linear in the length of the text.
+/// The complete parts of a JSON answer while the answer arrives. The text is pushed in pieces of any size, and
+/// [`value`](Self::value) has all members, items and strings that are complete. A part that was shown does not
+/// change until the answer [starts again](Self::clear); objects and lists only grow. The cost is linear in the
+/// length of the text.
 ///
-/// If the text is not valid JSON, everything before the fault is shown: nothing, if the model
-/// writes an introduction first. Only the end of the run shows whether the answer was accepted.
+/// If the text is not valid JSON, everything before the fault is shown. If the model writes an introduction
+/// first, nothing is shown. Only the end of the run shows whether the answer was accepted.
 ///
 /// ```
 /// use harness::agent::AnswerView;
@@ -28,14 +28,14 @@ const DEEPEST: usize = 100;
 #[derive(Clone, Debug, Default)]
 pub struct AnswerView {
     root: Option<Value>,
-    /// The open objects and lists, from the outside to the inside.
+    /// The open objects and lists, the outermost one first.
     path: Vec<OpenContainer>,
     state: ParserState,
     /// The part of a string, a number or a literal that has arrived.
     token: String,
 }
 
-/// An object or a list that is open.
+/// An object or a list whose end has not arrived.
 #[derive(Clone, Debug)]
 struct OpenContainer {
     /// In an object, the name of the member that gets the next value.
@@ -50,17 +50,17 @@ enum ParserState {
     Begin,
     /// Inside the line that opens a code block.
     Fence,
-    /// A value must come.
+    /// The next token must be a value.
     Value,
-    /// A value must come, or the end of the list.
+    /// The next token must be a value or the end of the list.
     Item,
-    /// The name of a member must come, or also the end of the object if the flag is set.
+    /// The next token must be the name of a member. If the flag is set, it may also be the end of the object.
     Key(bool),
     Colon,
-    /// A comma must come, or the end.
+    /// The next token must be a comma or the end of the object or list.
     Next,
-    /// Inside a string. The flags say whether it is a name, and whether the next character is
-    /// escaped.
+    /// Inside a string. The first flag says whether it is the name of a member, the second whether the next
+    /// character is escaped.
     Text(bool, bool),
     /// Inside a number or a literal.
     Word,
@@ -74,7 +74,7 @@ impl AnswerView {
         Self::default()
     }
 
-    /// The complete parts so far; `None` if there are none.
+    /// The complete parts so far. `None` if nothing is complete.
     pub fn value(&self) -> Option<&Value> {
         self.root.as_ref()
     }
@@ -96,8 +96,8 @@ impl AnswerView {
         more
     }
 
-    /// Reads an event of a run: text is added, and an answer that starts again clears the view.
-    /// Returns whether the value has grown.
+    /// Reads an event of a run: text is added, and the view is cleared if the answer starts again. Returns
+    /// whether the value has grown.
     pub fn read(&mut self, event: Event<'_>) -> bool {
         match event {
             Event::Text(text) => self.push(text),
@@ -166,7 +166,7 @@ impl AnswerView {
                 self.state = if is_list { ParserState::Value } else { ParserState::Key(false) };
                 false
             }
-            // The end of a number or a literal can only be seen inside an object or a list.
+            // The end of a number or a literal is visible only inside an object or a list.
             (ParserState::Value | ParserState::Item, '-' | '0'..='9' | 't' | 'f' | 'n')
                 if !self.path.is_empty() =>
             {
@@ -191,7 +191,7 @@ impl AnswerView {
         if !is_key {
             return self.put_value(Value::String(text));
         }
-        // A second member with the same name would change the first one.
+        // A second member with the same name would change the first one, so reading stops.
         let known =
             self.place().and_then(|it| it.as_object()).is_none_or(|it| it.contains_key(&text));
         match self.path.last_mut() {
@@ -228,7 +228,7 @@ impl AnswerView {
         }
     }
 
-    /// Adds a value at the present place.
+    /// Adds a value to the innermost open object or list. Returns whether the value has grown.
     fn put_value(&mut self, value: Value) -> bool {
         self.state = if self.path.is_empty() { ParserState::Over } else { ParserState::Next };
         let Some(open) = self.path.last_mut() else {

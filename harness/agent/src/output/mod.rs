@@ -1,4 +1,4 @@
-//! Typed answers: what the program wants, where it is found in the text of a model, and who checks it.
+//! Typed answers: the form that the program wants, how a value is found in the text of a model, and verifiers.
 
 pub(crate) mod answer_check;
 pub(crate) mod answer_value;

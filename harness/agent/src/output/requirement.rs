@@ -1,4 +1,4 @@
-//! The wanted form of a run's answer, from the facts, and how often an answer was rejected.
+//! The wanted form of a run's answer, as the facts record it, and how often an answer was rejected.
 
 use std::{iter, sync::Arc};
 
@@ -7,20 +7,20 @@ use harness_core::{
     provider::OutputSchema,
 };
 
-/// The name of the tool that takes the answer.
+/// The name of the tool by which the model gives its answer.
 const NAME: &str = "final_answer";
 
 /// The wanted form of a run's answer, and the rejections so far.
 #[derive(Clone, Debug)]
 pub(crate) struct OutputRequirement {
     pub(crate) answer: Arc<WantedAnswer>,
-    /// The index of the message that asks for it.
+    /// The index of the message that asks for this answer.
     asked_at: usize,
-    /// How many answers were rejected with another attempt left: by the schema, and by the program.
+    /// How many answers were rejected with another attempt left: by the schema, and by the verifier.
     pub(crate) rejected: [u32; 2],
     /// The faults of the last rejected answer.
     pub(crate) faults: Vec<String>,
-    /// Whether the model's last message is an answer that was not checked.
+    /// Whether the model's last message is an answer that was not checked yet.
     pub(crate) unchecked: bool,
 }
 
@@ -30,7 +30,7 @@ impl OutputRequirement {
         Self { answer, asked_at, rejected: [0, 0], faults: Vec::new(), unchecked: false }
     }
 
-    /// How often the model may still answer again after this check.
+    /// How often the model may still answer again if this check rejects the answer.
     pub(crate) fn tries_left(&self, by: AnswerCheck) -> u32 {
         let (tries, [schema, verifier]) = (&self.answer, self.rejected);
         match by {
@@ -41,7 +41,7 @@ impl OutputRequirement {
         }
     }
 
-    /// The form for the provider, with a tool name that no other tool has.
+    /// The form of the answer for the provider, with a tool name that no other tool has.
     pub(crate) fn answer_schema(&self, is_tool: impl Fn(&str) -> bool) -> Option<OutputSchema> {
         let schema = self.answer.schema.clone()?;
         let names = iter::once(NAME.to_owned());

@@ -1,4 +1,4 @@
-//! What a program wants of an answer: the schema, what reads the answer, and what verifies it.
+//! The form of the answer that a program wants: the schema, the reader of answers, and the verifier.
 
 use std::{marker::PhantomData, sync::Arc};
 
@@ -18,24 +18,25 @@ use harness_core::{
     unwind::caught,
 };
 
-/// How often the model may answer again, unless the program sets it.
+/// How often the model may answer again, unless the program sets another number.
 const TRIES: u32 = 2;
 
-/// A function that finds the value of an answer, in the object that was asked for, or lists everything
-/// that is wrong with it.
+/// A function that finds the value in the texts of an answer, or lists everything that is wrong with it. The
+/// value has the form of the requested object.
 type ReadAnswer = Arc<dyn Fn(&[String]) -> Result<Value, Vec<String>> + Send + Sync>;
 
-/// What a run wants of its answer. Cloning is cheap.
+/// The form of the answer that a run wants. Cloning is cheap.
 #[derive(Clone)]
 pub(crate) struct OutputSpec {
     /// The schema that the answer has to match.
     pub(crate) schema: Option<Value>,
     /// Checks the answer against the schema and reads it as the type.
     pub(crate) reads: Option<ReadAnswer>,
-    /// Why no value can ever be read as the type, if that is so.
+    /// Returns the reason if no value can ever be read as the type.
     pub(crate) unreadable: Option<fn() -> Option<String>>,
     pub(crate) tries: u32,
-    /// The verifier of answers that match, and how often the model may answer again after it.
+    /// The verifier for answers that match the schema, and how often the model may answer again after an
+    /// objection.
     pub(crate) verifier: Option<(u32, AnswerVerifier)>,
 }
 
@@ -55,7 +56,7 @@ impl OutputSpec {
         wanted
     }
 
-    /// The message with the schema as text, if the provider does not pass the schema to the model
+    /// The message with the schema as additional text, unless the provider passes the schema to the model
     /// itself.
     pub(crate) fn with_schema_text(&self, message: &Message, provider: &dyn Provider) -> Message {
         match &self.schema {
@@ -79,7 +80,7 @@ impl<T: Answer> AnswerReader<T> {
         Self { schema, checker, of: PhantomData }
     }
 
-    /// Whether the value is a member of the requested object.
+    /// Whether the model has to wrap the value in an object, because the type itself is not an object.
     pub(crate) fn is_wrapped(&self) -> bool {
         self.schema.wrapped
     }
@@ -89,8 +90,7 @@ impl<T: Answer> AnswerReader<T> {
         &self.schema.told
     }
 
-    /// The answer as JSON, without the object that it may be wrapped in, or everything that is
-    /// wrong with it.
+    /// The answer as JSON, without the object that may wrap it, or everything that is wrong with the answer.
     pub(crate) fn json(&self, words: &[String]) -> Result<Value, Vec<String>> {
         Ok(match self.found(words)? {
             Value::Object(mut map) if self.schema.wrapped => {
@@ -105,8 +105,8 @@ impl<T: Answer> AnswerReader<T> {
         find_value(words, |value| check_schema(checker, self.unwrap_value(value)))
     }
 
-    /// The answer as JSON, in the object that it may be wrapped in, if it can be read as the type, or
-    /// everything that is wrong with it.
+    /// The answer as JSON, in the object that may wrap it, if it can be read as the type. Otherwise everything
+    /// that is wrong with the answer.
     pub(crate) fn read_value(&self, words: &[String]) -> Result<Value, Vec<String>> {
         self.read(words).and_then(|_| self.found(words))
     }
@@ -116,8 +116,7 @@ impl<T: Answer> AnswerReader<T> {
         let (checker, value) = (self.checker.as_ref().map_err(no_schema)?, self.json(words)?);
         let mut again = value.clone();
         serde_json::from_value(value).or_else(|error| {
-            // JSON Schema accepts 3.0 as an integer, and models write it, but serde does not accept
-            // it.
+            // JSON Schema accepts 3.0 as an integer, and models write it, but serde does not accept it.
             let inside = self.schema.wrapped.then_some(WRAPPED);
             let changed = match inside {
                 Some(name) => checker.integers_of(name, &mut again),
@@ -130,8 +129,8 @@ impl<T: Answer> AnswerReader<T> {
 }
 
 impl<T> AnswerReader<T> {
-    /// The value inside of the object that is requested if the type itself is not an object. A
-    /// model may leave the object out.
+    /// The value in the object that is requested if the type itself is not an object. A model may leave that
+    /// object out, so it is added if it is missing.
     fn unwrap_value(&self, value: Value) -> Value {
         let is_inside =
             value.as_object().is_some_and(|map| map.len() == 1 && map.contains_key(WRAPPED));
@@ -142,13 +141,12 @@ impl<T> AnswerReader<T> {
     }
 }
 
-/// A type of which a model can give a value as its answer: it can be read from JSON and has a
-/// schema.
+/// A type of which a model can give a value as its answer: it can be read from JSON and has a schema.
 ///
-/// Every type that derives `serde::Deserialize` and `schemars::JsonSchema` and holds no references
-/// is one: structs, enums (a choice between answers), and also lists, numbers and the like. The
-/// model gets the doc comments of the type and of its members. It also gets limits such as
-/// `#[schemars(range(min = 1))]`, and its answer is checked against them.
+/// This trait holds for every type that derives `serde::Deserialize` and `schemars::JsonSchema` and contains no
+/// references: structs, enums (a choice between answers), and also lists, numbers and the like. The model gets
+/// the doc comments of the type and of its members. It also gets limits such as `#[schemars(range(min = 1))]`,
+/// and its answer is checked against them.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the answer of a run",
     label = "no answer can be read as this type",
@@ -169,15 +167,16 @@ pub(crate) fn without_schema<'m>(message: &'m Message, schema: Option<&Value>) -
     }
 }
 
-/// Why no answer, or no answer with a certain choice, can be read as the type.
+/// The reason why no answer can be read as the type, or no answer with one of the alternatives of an enum.
+/// `None` if answers can be read.
 pub(crate) fn unreadable<T: Answer>() -> Option<String> {
     let schema = schema_of_answer::<T>();
     let check = |value| match serde_json::from_value::<T>(value) {
         Ok(_) => Ok(()),
         Err(error) => Err(ReadFault::from(error.to_string())),
     };
-    // Reading the type may run code of the program. If that panics on a made-up value, it proves
-    // nothing.
+    // Reading the type may run code of the program. A panic on a made-up value proves nothing, so it is
+    // ignored.
     let found = caught(|| match schema.wrapped {
         true => never_read(WRAPPED, &schema.checked, &check),
         false => never_read_in(&schema.checked, &check),
@@ -196,8 +195,8 @@ pub(crate) fn check_schema(checker: &SchemaChecker, value: Value) -> Result<Valu
     checker.read(value).map_err(|(_, faults)| faults.iter().map(ToString::to_string).collect())
 }
 
-/// The texts of the model's last message: all of it, and the last part alone if there are several
-/// parts. Empty if that message has no text.
+/// The texts of the model's last message: the whole text, and also the last part if there are several parts.
+/// Empty if that message has no text.
 pub(crate) fn last_words(transcript: &Transcript) -> Vec<String> {
     let last = transcript.messages().last();
     let Some(last) = last.filter(|last| last.role() == Role::Assistant) else { return Vec::new() };

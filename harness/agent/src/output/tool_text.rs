@@ -1,5 +1,5 @@
-//! Turns a call of the answer tool into the text of the answer. So the transcript, the events and
-//! the check are the same for each way in which a provider asks for a structured answer.
+//! Turns a call of the answer tool into the text of the answer. So the transcript, the events and the check are
+//! the same for each way in which a provider requests a structured answer.
 
 use std::collections::BTreeMap;
 
@@ -7,24 +7,24 @@ use harness_core::provider::{OutputSchema, StopReason, StreamEvent, VendorPart};
 
 /// Reads the events of one answer.
 pub(crate) struct OutputToolText<'a> {
-    /// The name of the answer tool, if an answer is wanted.
+    /// The name of the answer tool, if a structured answer is wanted.
     tool: Option<&'a str>,
-    /// The text so far of the blocks that call it.
+    /// The arguments so far of each block that calls the answer tool, by the index of the block.
     arguments: BTreeMap<u32, OutputArguments>,
-    /// Whether other tools are called, too.
+    /// Whether the model has also called other tools.
     calls: bool,
 }
 
-/// The arguments of one call so far. They may be long and come letter by letter, so each letter is read once.
+/// The arguments of one call so far. They may be long and come in small pieces, so each byte is read only once.
 #[derive(Default)]
 struct OutputArguments {
     text: String,
     /// How many objects and lists are open.
     depth: usize,
     in_string: bool,
-    /// Whether the letter before this one was a backslash that escapes it.
+    /// Whether the last byte was a backslash that escapes the next one.
     escapes: bool,
-    /// Whether the object or list that the text begins with has ended.
+    /// Whether the object or list at the beginning of the text has ended.
     is_whole: bool,
 }
 
@@ -54,8 +54,9 @@ impl<'a> OutputToolText<'a> {
         Self { tool, arguments: BTreeMap::new(), calls: false }
     }
 
-    /// What the model has called the tool with: the first call whose arguments are a whole object and of use, else the first
-    /// whole one. `Some(None)` if it has called the tool and no call is whole.
+    /// The arguments with which the model has called the answer tool: those of the first complete call that
+    /// `is_of_use` accepts, else those of the first complete call. `None` without a call, `Some(None)` if no
+    /// call is complete.
     pub(crate) fn call(&self, is_of_use: impl Fn(&str) -> bool) -> Option<Option<&str>> {
         if self.arguments.is_empty() {
             return None;
@@ -69,7 +70,7 @@ impl<'a> OutputToolText<'a> {
         Some(whole().find(|text| is_of_use(text)).or_else(|| whole().next()))
     }
 
-    /// The event that replaces this one, if any.
+    /// The event that replaces this one. `None` if the event is to be left out.
     pub(crate) fn read(&mut self, event: StreamEvent) -> Option<StreamEvent> {
         let Some(tool) = self.tool else { return Some(event) };
         match event {
@@ -79,7 +80,7 @@ impl<'a> OutputToolText<'a> {
             }
             StreamEvent::ToolCallDelta { block, json } if self.arguments.contains_key(&block) => {
                 let arguments = self.arguments.entry(block).or_default();
-                // Some servers send the whole call once more.
+                // Some servers send the whole call a second time.
                 if arguments.is_whole {
                     return None;
                 }
@@ -92,8 +93,8 @@ impl<'a> OutputToolText<'a> {
                 let arguments = self.arguments.entry(block).or_default();
                 let text = match json.strip_prefix(arguments.text.as_str()) {
                     Some(rest) => rest.to_owned(),
-                    // The text that was already shown cannot be withdrawn. The answer will fail its
-                    // check and be requested again.
+                    // The text that was already shown cannot be withdrawn. The answer will fail its check and
+                    // be requested again.
                     None => json.clone(),
                 };
                 *arguments = OutputArguments::default();

@@ -1,4 +1,4 @@
-//! Typed answers: what a run wants, and the value that the program gets.
+//! Typed answers: how a run requests one, and the value that the program gets.
 
 use std::{
     fmt,
@@ -22,13 +22,13 @@ use harness_core::{
     tool::ToolList,
 };
 
-/// A run whose answer is a value of type `T`. Await it. See [`Run::answer`].
+/// A run whose answer is a value of type `T`. Await it to get the answer. See [`Run::answer`].
 #[must_use = "nothing is sent before it is awaited"]
 pub struct Answering<'a, T> {
     run: Run<'a>,
     pub(crate) output_spec: OutputSpec,
-    /// Reads the answer. It is stored as a function so that a type that cannot be an answer is an
-    /// error only where the program names it, and not a second time here.
+    /// Reads the answer. A function pointer is stored so that this struct does not require `T: Answer`:
+    /// otherwise rustc would report a type that cannot be an answer twice.
     reads: fn(Reply) -> Result<Answered<T>, Stopped>,
 }
 
@@ -38,7 +38,7 @@ impl<T> fmt::Debug for Answering<'_, T> {
     }
 }
 
-/// A typed answer, and the reply that it was read from.
+/// A typed answer, and the reply from which it was read.
 #[derive(Clone, Debug)]
 pub struct Answered<T> {
     value: T,
@@ -70,21 +70,20 @@ impl<T: Answer> Answered<T> {
 }
 
 impl<'a> Run<'a> {
-    /// Wants the answer as a value of type `T`. The model gets the JSON Schema of `T`, with doc
-    /// comments as descriptions. Its answer is checked in the same way as the arguments of a tool.
-    /// If it does not match, the model is told each fault with its place and answers again, at most
-    /// [twice](Answering::tries) and within the limits of the run. Each rejected answer is a fact
+    /// Requests the answer as a value of type `T`. The model gets the JSON Schema of `T`, with doc comments as
+    /// descriptions. The answer is checked in the same way as the arguments of a tool. If it does not match,
+    /// the model gets each fault with its place and answers again, at most [twice](Answering::tries) and within
+    /// the limits of the run. Each rejected answer is a fact
     /// ([`Fact::AnswerRejected`](harness_core::journal::Fact::AnswerRejected)) and an
     /// [`Event::AnswerRejected`](crate::Event::AnswerRejected).
     ///
-    /// The schema is a fact, too. A run that is [resumed](crate::Chat::resume) wants an answer of
-    /// the same type, even if it is resumed without this method. With another type it fails at
-    /// once; only descriptions may have changed.
+    /// The schema is a fact, too. A run that is [resumed](crate::Chat::resume) requests an answer of the same
+    /// type, even if it is resumed without this method. If it is resumed with another type, it fails at once.
+    /// Only descriptions may have changed.
     ///
-    /// # Errors
-    /// Fails with [`Stopped`], which keeps the text: as [`Outcome::Unfit`] if no attempt was
-    /// accepted, or else as any run does, for example as [`Outcome::Refused`], or as
-    /// [`Outcome::Truncated`] if the answer was cut off.
+    /// Fails with [`Stopped`], which keeps the text: as [`Outcome::Unfit`] if no attempt was accepted, or else
+    /// as any run does. For example, the run ends as [`Outcome::Refused`], or as [`Outcome::Truncated`] if the
+    /// answer was cut off.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -116,15 +115,15 @@ impl<'a> Run<'a> {
         Answering { run: self, output_spec: OutputSpec::of::<T>(), reads: read }
     }
 
-    /// Lets a function of the program check the final answer, for example one that runs the tests.
-    /// Its objection goes back to the model, which continues, with its tools if it needs them, and
-    /// answers again. This happens at most `most` times; after that the run ends as
-    /// [`Outcome::Unfit`]. The function gets the text of the answer. It runs within the time limit
-    /// of the run, and is dropped when the run is stopped.
+    /// Adds a function of the program that checks the final answer, for example by running the tests. An
+    /// objection of the function is sent to the model. The model continues, with its tools if it needs them,
+    /// and answers again. This happens at most `most` times. After that the run ends as [`Outcome::Unfit`]. The
+    /// function gets the text of the answer. It runs within the time limit of the run, and its future is
+    /// dropped when the run is stopped.
     ///
-    /// Each verdict is a fact. A run that is [resumed](crate::Chat::resume) has to bring the
-    /// function again, and fails at once without it. An answer without a recorded verdict is
-    /// checked again, so the function must be one that may run twice.
+    /// Each verdict is a fact. A run that is [resumed](crate::Chat::resume) needs the function again, and fails
+    /// at once without it. An answer without a recorded verdict is checked again, so the function may run twice
+    /// for the same answer.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -155,14 +154,14 @@ impl<'a> Run<'a> {
 }
 
 impl<T> Answering<'_, T> {
-    /// Sets how often the model may answer again if its answer does not match. The default is 2.
-    /// The limits of the run still apply.
+    /// Sets how often the model may answer again if its answer does not match the type. The default is 2. The
+    /// limits of the run still apply.
     pub fn tries(mut self, tries: u32) -> Self {
         self.output_spec.tries = tries;
         self
     }
 
-    /// Lets tools of the program check each answer that matches. See [`Run::verify_by`].
+    /// Adds tools of the program that check each answer that matches the type. See [`Run::verify_by`].
     pub fn verify_by(mut self, most: u32, tools: impl ToolList) -> Self {
         self.output_spec.verifier = Some((most, AnswerVerifier::tools(tools)));
         self
@@ -170,9 +169,9 @@ impl<T> Answering<'_, T> {
 }
 
 impl<'a, T> Answering<'a, T> {
-    /// The run itself, whose reply has the answer as text. Use it where a run is expected, such as
-    /// for [`Run::events`] and [`ChatRunBuilder::with`](crate::ChatRunBuilder::with).
-    /// [`Reply::answered`] reads the value.
+    /// The run itself, whose reply has the answer as text. Use it where a run is expected, such as for
+    /// [`Run::events`] and [`ChatRunBuilder::with`](crate::ChatRunBuilder::with). [`Reply::answered`] reads the
+    /// value from the reply.
     ///
     /// ```
     /// use harness::{
@@ -199,20 +198,20 @@ impl<'a, T> Answering<'a, T> {
 }
 
 impl Reply {
-    /// Reads the answer as a value of this type.
+    /// Reads the answer as a value of the type `T`.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Transcript`] if the answer is not a value of the type. With
-    /// [`Run::answer`], the model gets the schema and answers again in that case.
+    /// Fails with [`ErrorKind::Transcript`] if the answer is not a value of the type `T`. With [`Run::answer`],
+    /// the model gets the schema, and answers again in that case.
     pub fn answered<T: Answer>(&self) -> Result<T, Error> {
         value_in(self.transcript())
     }
 }
 
 impl<'a, T: Answer> Answering<'a, T> {
-    /// Calls `show` with the complete parts of each attempt while it arrives, as a JSON value, each
-    /// time that there is more. Within one attempt, a part that was shown does not change: see
-    /// [`AnswerView`]. A new attempt starts from nothing.
+    /// Calls `show` with the complete parts of the answer as a JSON value, each time that more has arrived.
+    /// Within one attempt, a part that was shown does not change: see [`AnswerView`]. A new attempt starts with
+    /// an empty value.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -256,8 +255,8 @@ impl<'a, T: Answer> Answering<'a, T> {
         Answering { run, output_spec, reads }
     }
 
-    /// Lets a function of the program check each answer that matches. Its objection goes back to
-    /// the model, which answers again, at most `most` times; after that the run ends as
+    /// Adds a function of the program that checks each answer that matches the type. An objection of the
+    /// function is sent to the model, which answers again, at most `most` times. After that the run ends as
     /// [`Outcome::Unfit`]. See [`Run::verify`].
     ///
     /// ```
@@ -321,13 +320,15 @@ impl<'a, T: 'a> IntoFuture for Answering<'a, T> {
 fn read<T: Answer>(reply: Reply) -> Result<Answered<T>, Stopped> {
     match AnswerReader::<T>::new().read(&last_words(reply.transcript())) {
         Ok(value) => Ok(Answered { value, reply }),
-        // Another program has begun the run, with another type of the same schema.
+        // The run accepts any value of its schema. It may have begun with another type that has the same
+        // schema.
         Err(faults) => Err(Stopped::unfit(reply, faults)),
     }
 }
 
 impl Machine {
-    /// The last answer as a value, for a program that has only the facts: see [`Chat::answered`](crate::Chat::answered).
+    /// The last answer as a value, for a program that has only the facts: see
+    /// [`Chat::answered`](crate::Chat::answered).
     ///
     /// # Errors
     /// Fails as [`Chat::answered`](crate::Chat::answered) does.
@@ -355,7 +356,7 @@ fn value_in<T: Answer>(transcript: &Transcript) -> Result<T, Error> {
 }
 
 impl OutputSpec {
-    /// Wants a value of this type.
+    /// Requests a value of the type `T`.
     pub(crate) fn of<T: Answer>() -> Self {
         let reader = AnswerReader::<T>::new();
         let schema = reader.model_schema().clone();
@@ -370,22 +371,22 @@ impl OutputSpec {
 }
 
 impl Run<'_> {
-    /// Lets tools of the program check the final answer. [`verify`](Self::verify) says what follows
-    /// from their verdict.
+    /// Adds tools of the program that check the final answer. See [`verify`](Self::verify) for what follows
+    /// from a verdict.
     ///
-    /// The answer is accepted if each of the tools succeeds. If not, the model is told their
-    /// errors. A tool gets the members of an answer that is an object, and any other answer as the
-    /// argument `answer`. Members that it does not take are left out, so a tool without arguments
-    /// checks what the run has done. The tools have the state and the limits of the agent's tools,
-    /// and the model need not know them. The program calls them, so no permission is needed, and
-    /// only the verdict is a fact, not the calls. An agent that such a tool runs has limits of its own, and what it
-    /// spends does not count for the conversation.
+    /// The answer is accepted if each of the tools succeeds. Otherwise the model gets the errors of the tools.
+    /// If the answer is an object, its members are the arguments of each tool. Any other answer is the argument
+    /// `answer`. Members for which a tool has no parameter are left out, so a tool without parameters can check
+    /// what the run has done. The tools have the state and the limits of the agent's tools, and need not be
+    /// among the tools of the model. The program calls them, so no permission is needed, and only the verdict
+    /// is a fact, not the calls. An agent that such a tool runs has limits of its own, and its spending does
+    /// not count for the conversation.
     ///
     /// # Errors
-    /// The run fails before its first request if one of the tools may not be repeated: an answer is
-    /// checked again if the process ends before the verdict is recorded. The tool has to declare
-    /// `"none"` or `"read"`, or be `idempotent`. The run also fails if a tool is an agent or is
-    /// answered by the program, or takes a [`State<T>`](harness_core::tool::State) that nobody brings.
+    /// The run fails before its first request if one of the tools may not be repeated, because an answer is
+    /// checked again if the process ends before the verdict is recorded. So each tool has to declare `"none"`
+    /// or `"read"`, or be `idempotent`. The run also fails if a tool is an agent, is answered by the program,
+    /// or takes a [`State<T>`](harness_core::tool::State) that was not set.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}, tool, tools};

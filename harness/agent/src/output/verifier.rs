@@ -8,10 +8,10 @@ use harness_core::{
     tool::{SideEffects, Tool, ToolList},
 };
 
-/// The future of a verdict about an answer.
+/// The future of a verdict about an answer. The error is the objection.
 pub(crate) type VerdictFuture = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
-/// What checks an answer.
+/// The function or the tools that check an answer.
 #[derive(Clone)]
 pub(crate) enum AnswerVerifier {
     /// A function of the program. It gets the texts of the model's last message.
@@ -20,7 +20,7 @@ pub(crate) enum AnswerVerifier {
     Tools(Arc<[Tool]>),
 }
 
-/// Makes a verifier of a function that checks the text of an answer.
+/// Makes a verifier from a function that checks the text of an answer.
 pub(crate) fn verifier_of_text<F, V, O, E>(verify: F) -> AnswerVerifier
 where
     F: Fn(String) -> V + Send + Sync + 'static,
@@ -34,7 +34,7 @@ where
     }))
 }
 
-/// The objection of a function to an answer, as text.
+/// The verdict with the objection as text. An empty objection is replaced by a general one.
 pub(crate) fn objection_of<O, E: fmt::Display>(verdict: Result<O, E>) -> Result<(), String> {
     verdict.map(drop).map_err(|why| match why.to_string() {
         why if why.trim().is_empty() => OBJECTION.to_owned(),
@@ -47,7 +47,8 @@ impl AnswerVerifier {
         Self::Tools(tools.into_tools().collect())
     }
 
-    /// What its words may come from. A function declares nothing.
+    /// The sources from which the text of an objection may come. A function has no declaration, so all side
+    /// effects count.
     pub(crate) fn sources(&self) -> Vec<Source> {
         match self {
             Self::Function(_) => vec![Source::new("verify", SideEffects::ALL)],

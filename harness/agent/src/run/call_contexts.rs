@@ -21,23 +21,23 @@ use harness_core::{
     tool::{CallIdentity, ConcurrencyLimit, READ_RESULT, Tool, ToolContext, is_still_running},
 };
 
-/// The contexts of a run's calls. They are kept as long as the calls run, because what a tool has
-/// printed so far is part of the result of a call that is stopped.
+/// The contexts of a run's calls. A context is kept until the turn is over: if the call is stopped, the output
+/// of its tool so far becomes part of the result.
 pub(crate) struct CallContexts {
-    /// What all calls of the run share.
+    /// The context that all calls of the run share.
     shared: ToolContext,
     /// The name of the conversation, if it has one.
     conversation: Option<Arc<str>>,
     made: HashMap<String, ToolContext>,
-    /// How long a call of this run may take, if the run sets it.
+    /// How long each call of this run may take, if the run sets that.
     time: Option<Duration>,
-    /// What the run passes on to the agents of its calls.
+    /// What the run passes on to the agents that its calls run.
     pub(crate) caller: Arc<ParentRun>,
     spilling: LargeResultStore,
 }
 
 impl CallContexts {
-    /// For a run of this conversation. Its tools can see what is left of its limits.
+    /// The contexts for a run of this conversation. Tools get the run's budget, so they can read its limits.
     pub(crate) fn new(
         state: &ConversationState,
         caller: ParentRun,
@@ -59,34 +59,33 @@ impl CallContexts {
         self.caller.is_traced_as(run);
     }
 
-    /// The call, as its agents see it.
+    /// The host through which the agents of a call are connected to this run.
     pub(crate) fn site(&self, call: &str) -> Option<Arc<SubagentHost>> {
         self.made.get(call)?.host()
     }
 
-    /// What the agents of a call have spent that no fact of this run records yet.
+    /// What the agents of a call have spent and no fact of this run records yet.
     pub(crate) fn spent_by(&self, call: &str) -> Option<Box<CallSpent>> {
         self.site(call)?.unrecorded_spending()
     }
 
-    /// The conversation of an agent of a call that waits for somebody, and its outcome if it passes the error on.
-    pub(crate) fn awaited_conversation(&self, call: &str) -> Option<(String, Option<String>)> {
-        self.site(call)?.awaited_conversation()
+    /// Takes the agent for which a call with this result stays open.
+    pub(crate) fn take_suspended(
+        &self,
+        result: &ToolResult,
+        is_repeatable: bool,
+    ) -> Option<SuspendedChild> {
+        self.site(result.call_id())?.take_suspended(result, is_repeatable)
     }
 
-    /// Where its large results are kept.
+    /// The store for large results of the run's calls.
     pub(crate) fn spilling(&self) -> &LargeResultStore {
         &self.spilling
     }
 
-    /// Whether an agent of this call was entered in this process.
+    /// Whether an agent of this call was started or continued in this process.
     pub(crate) fn has_entered(&self, call: &str) -> bool {
         self.site(call).is_some_and(|site| site.has_entered())
-    }
-
-    /// Takes the agent of a call that could not continue.
-    pub(crate) fn cut_off_in(&self, call: &str) -> Option<SuspendedChild> {
-        self.site(call)?.cut_off()
     }
 
     /// The context of a tool that checks an answer.
@@ -95,7 +94,7 @@ impl CallContexts {
         self.shared.for_call(call).with_cancellation(stop.child_token()).with_deadline(deadline)
     }
 
-    /// The context of a call that is about to run.
+    /// Makes and keeps the context of a call that is about to run.
     pub(crate) fn make(
         &mut self,
         call: &ToolCall,
@@ -144,7 +143,8 @@ impl CallContexts {
             .inside_limits(
                 self.caller.places().iter().chain(tool.and_then(Tool::concurrency_limit)),
             );
-        // With a copy in every context, adding the next message would copy the shared transcript.
+        // Only such a tool gets a copy: a copy in every context would make the next message copy the shared
+        // transcript.
         let context = match tool.is_some_and(Tool::needs::<Transcript>) {
             true => context.with(transcript.clone()),
             false => context,
@@ -153,20 +153,20 @@ impl CallContexts {
         context
     }
 
-    /// The places of this tool, if a call needs one of them before it begins. If an agent makes a call inside of a
-    /// call of the same tool, that call needs none: it uses the place of the outer call.
+    /// The limit on simultaneous calls of this tool, if a call has to wait for a place. A call that an agent
+    /// makes inside a call of the same tool needs no place: it uses that of the outer call.
     pub(crate) fn places_of<'t>(&self, tool: Option<&'t Tool>) -> Option<&'t ConcurrencyLimit> {
         tool?.concurrency_limit().filter(|limit| !limit.is_among(self.caller.places()))
     }
 
-    /// Drops the contexts of a turn that is over.
+    /// Drops the contexts when a turn is over.
     pub(crate) fn clear(&mut self, state: &ConversationState) {
         self.made.clear();
         self.spilling.update_limit(state);
     }
 
-    /// The true result of a call that was stopped: its function may be one that cannot be stopped
-    /// and still runs. What its tool has printed until then is added.
+    /// The correct result of a call that was stopped. If its function could not be stopped, the result says
+    /// that it still runs. The output of the tool until then is added.
     pub(crate) fn with_the_truth(
         &self,
         state: &ConversationState,
@@ -183,7 +183,7 @@ impl CallContexts {
         self.with_output_so_far(&state.agent, result)
     }
 
-    /// The result of a call that was stopped, with what its tool has printed until then.
+    /// The result of a call that was stopped, with the output of its tool until then.
     fn with_output_so_far(&self, agent: &Agent, result: ToolResult) -> ToolResult {
         let stopped = matches!(
             result.outcome(),
@@ -198,19 +198,19 @@ impl CallContexts {
     }
 }
 
-/// The parts of a call's context that not all calls of the run share.
+/// The parts of a call's context that are not the same for all calls of the run.
 pub(crate) struct CallContextParts<'a> {
     pub(crate) transcript: &'a Transcript,
     pub(crate) granted: Option<&'a ApprovedCall>,
     pub(crate) rules: CallerRules,
-    /// What is already counted of its agents' spending.
+    /// What is already counted of the spending of the call's agents.
     pub(crate) counted: CallSpent,
-    /// Whether no fact in a journal says that it has started.
+    /// Whether no fact in the journal records that the call has started.
     pub(crate) is_unwritten: bool,
     pub(crate) stop: &'a CancellationToken,
 }
 
-/// A hash of what a call does, by the arguments with which it runs.
+/// A hash of the tool and the arguments with which the call runs. Equal calls have equal hashes.
 pub(crate) fn call_hash(
     tool: &Tool,
     call: &ToolCall,

@@ -1,5 +1,5 @@
-//! The time that a run has taken, in all processes together, without the time in which it waited
-//! for a person.
+//! The time that a run has taken, in all processes together. Time in which the run waited for a person does not
+//! count.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 /// The time of one run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RunClock {
-    /// The time until the run was continued here.
+    /// The time that the run had taken before this process continued it, or before the clock was last stopped.
     before: Duration,
     since: Option<Instant>,
 }
@@ -29,7 +29,7 @@ impl RunClock {
         *self = Self { before: self.elapsed(), since: None };
     }
 
-    /// Leaves out this time, in which the run waited for a person.
+    /// Excludes this time, in which the run waited for a person.
     pub(crate) fn postpone(&mut self, time: Duration) {
         self.since = self.since.and_then(|since| since.checked_add(time));
     }

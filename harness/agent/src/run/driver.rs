@@ -1,6 +1,5 @@
-//! The driver: does the actions that the machine asks for and records what happened. However a run
-//! ends, even if it is dropped or panics, the conversation can be sent afterwards and its record is
-//! true.
+//! The driver: does the actions that the machine decides and records what happened. However a run ends, even if
+//! it panics or its future is dropped, the conversation can be sent afterwards and its record is correct.
 
 use std::{collections::HashSet, mem, path::PathBuf, pin::pin, time::Duration};
 
@@ -38,16 +37,17 @@ use harness_core::{
 /// How long the journal may take to write the end of a run.
 pub(crate) const LAST_WRITE: Duration = Duration::from_secs(10);
 
-/// One run, from a message of the user to its end: what it is doing, and how its parts are recorded. `model_request` asks
-/// the model, `tool_calls` runs the calls of its answer, and `run_loop` does one after the other.
+/// One run, from a message of the user to its end: its state, and the methods that record what happened.
+/// `model_request` requests answers, `tool_calls` runs the calls of an answer, and `run_loop` alternates
+/// between the two.
 pub(crate) struct RunDriver<'a> {
     pub(crate) state: &'a mut ConversationState,
     pub(crate) watch: RunWatcher<'a>,
-    /// Reports what stops the run from outside.
+    /// Receives the signals that stop the run from outside.
     pub(crate) stop_signals: StopSignals,
-    /// The program cancels it to stop the run after the current turn.
+    /// The program cancels this token to stop the run after the current turn.
     pub(crate) after_turn: CancellationToken,
-    /// Cancelled when the run is over. Tools on threads of their own learn of the end only by this.
+    /// Cancelled when the run is over. Only this token stops tools that run on threads of their own.
     pub(crate) over: DropGuard,
     pub(crate) request: RequestProgress,
     pub(crate) summary: SummaryProgress,
@@ -55,46 +55,46 @@ pub(crate) struct RunDriver<'a> {
     pub(crate) end: RunEnding,
 }
 
-/// What is known of the current request.
+/// The progress of the current request.
 #[derive(Default)]
 pub(crate) struct RequestProgress {
-    /// What has arrived of the current answer.
+    /// The part of the current answer that has arrived.
     pub(crate) answer: Option<Accumulator>,
-    /// Whether the model was asked and no fact records the outcome yet.
+    /// Whether a request was sent and no fact records the outcome yet.
     pub(crate) asked: bool,
-    /// How the model was told the form of the final answer, once a provider has reported it.
+    /// How the provider has passed the form of the final answer to the model, if it has reported that.
     pub(crate) answer_way: Option<OutputMode>,
-    /// What failures have cost this run.
+    /// What failed attempts have cost this run.
     pub(crate) ledger: RetryAccounting,
-    /// Whether the current request went to a provider that the agent falls back to.
+    /// Whether the current request went to a fallback provider.
     pub(crate) fell_back: bool,
-    /// The words with which the server of the current request has refused earlier reasoning.
+    /// The text with which the server of the current request has refused earlier reasoning.
     pub(crate) reasoning_refused: Option<String>,
-    /// What the last request consisted of.
+    /// The tokens of the last request, by part: system prompt, tools, messages and reasoning.
     pub(crate) context: ContextTokens,
 }
 
-/// What is known of the current summary.
+/// The progress of the current summary.
 #[derive(Default)]
 pub(crate) struct SummaryProgress {
-    /// What has arrived of it.
+    /// The part of the summary that has arrived.
     pub(crate) answer: Option<Accumulator>,
     /// Why the last summary could not be used.
     pub(crate) last_fault: Option<String>,
 }
 
-/// The calls that run, and what is needed to run them.
+/// The running calls, and what is needed to run calls.
 pub(crate) struct CallProgress {
     /// Calls of the current answer that have started early.
     pub(crate) early: EarlyCalls,
     pub(crate) contexts: CallContexts,
-    /// The progress that running tools report.
+    /// Receives the progress that running tools report.
     pub(crate) reports: ProgressReceiver,
     /// Calls whose decision was made before this run, perhaps by other rules.
     pub(crate) calls_from_previous_process: HashSet<String>,
     /// Places that were taken for calls before the action in which the calls run.
     pub(crate) kept: KeptPlaces,
-    /// Calls whose start was shown to the watcher and whose end was not, each with its start time.
+    /// Calls whose start was reported to the watcher and whose end was not, each with its start time.
     pub(crate) shown: Vec<(ToolCall, Instant)>,
 }
 
@@ -107,10 +107,9 @@ pub(crate) struct RunEnding {
     pub(crate) cut_off: Option<Error>,
     /// The limit that stopped the run.
     pub(crate) limit: Option<LimitReached>,
-    /// Whether the beginning of the run is recorded. Until then, the machine describes the run
-    /// before.
+    /// Whether the beginning of the run is recorded. Until then, the machine still describes the run before.
     pub(crate) begun: bool,
-    /// Whether the run came to its end. If not, it was dropped.
+    /// Whether the run came to its end. If not, its future was dropped.
     pub(crate) ended: bool,
     /// The guard and the clock of the run before. They are restored if this run does not begin.
     pub(crate) before: Option<(RunGuard, RunClock)>,
@@ -158,15 +157,14 @@ impl<'a> RunDriver<'a> {
         }
     }
 
-    /// Sets the guard and the clock of the run before, which are restored if this run does not
-    /// begin.
+    /// Sets the guard and the clock of the run before, which are restored if this run does not begin.
     pub(crate) fn after(mut self, before: Option<(RunGuard, RunClock)>) -> Self {
         self.end.before = before;
         self
     }
 
-    /// A run for one action that the program asks for between two runs. It does not belong to the run before, so the time
-    /// limit counts from now. Dropping it leaves the conversation unchanged.
+    /// A driver for one action that the program requests between two runs. The action does not belong to the
+    /// run before, so its time limit counts from now. Dropping the driver does not change the conversation.
     pub(crate) fn between_runs(state: &'a mut ConversationState) -> Self {
         let clock = mem::take(&mut state.spending.clock);
         let run = Self::for_one_action(state);
@@ -174,15 +172,15 @@ impl<'a> RunDriver<'a> {
         run
     }
 
-    /// A run for one action of another driver. Dropping it leaves the conversation as it is.
+    /// A driver for one action of another driver. Dropping it does not change the conversation.
     pub(crate) fn for_one_action(state: &'a mut ConversationState) -> Self {
         let mut run = Self::new(state, RunWatcher::default(), StopTokens::default(), None);
         run.end.ended = true;
         run
     }
 
-    /// Brings the journal and the conversation to the same state before anything is said. The run
-    /// can be stopped while the journal does not answer.
+    /// Writes pending facts and reads external answers before the run begins. The run can be stopped while the
+    /// journal does not answer.
     pub(crate) async fn catch_up(&mut self) -> Result<(), Error> {
         loop {
             let Self { state, stop_signals, .. } = &mut *self;
@@ -231,8 +229,8 @@ impl<'a> RunDriver<'a> {
         recorded.and(self.count_early())
     }
 
-    /// Records the calls that began early, now that the answer is complete or interrupted. Those
-    /// that are part of the answer count as started. The others are dropped.
+    /// Records the calls that started early, when the answer is complete or interrupted. Calls that are part of
+    /// the answer count as started. The others are dropped.
     pub(crate) fn count_early(&mut self) -> Result<(), Error> {
         let Self { state, calls: CallProgress { early, .. }, .. } = self;
         let machine = &state.machine;
@@ -249,7 +247,7 @@ impl<'a> RunDriver<'a> {
         all
     }
 
-    /// Reports that the result of a call that began early is thrown away.
+    /// Reports that the result of a call that started early is thrown away.
     pub(crate) fn dropped(&mut self, call: &ToolCall) {
         self.state.tracer.dropped(call);
         self.state.spending.guard.dropped();
@@ -257,12 +255,12 @@ impl<'a> RunDriver<'a> {
         self.watch.tell(Event::ToolDropped { call });
     }
 
-    /// Records how calls have ended that were told to stop and went on. Their large results are kept like those of other
-    /// calls. If the run is stopped meanwhile, the next one hears the rest.
+    /// Records the late ends of calls that were told to stop and went on. Their large results are stored like
+    /// those of other calls. If the run is stopped meanwhile, the next run records the rest.
     pub(crate) async fn record_late_ends(&mut self) -> Result<(), Error> {
         let (ends, mut all) = (self.late_ends(), Ok(()));
         for LateEnd { number, identity, outcome, content, file } in ends {
-            // In a box, since this is rare and the future is large.
+            // The future is boxed because it is large and rarely needed.
             let readable =
                 Box::pin(self.readable_late_result(&identity.call, outcome, content, file));
             let Some(result) = readable.await else {
@@ -273,7 +271,7 @@ impl<'a> RunDriver<'a> {
         all
     }
 
-    /// The result of a call that has ended late, as the model reads it, unless the run is stopped.
+    /// The result of a late end in the form for the model. `None` if the run is stopped meanwhile.
     async fn readable_late_result(
         &mut self,
         call: &str,
@@ -309,8 +307,8 @@ impl<'a> RunDriver<'a> {
         result
     }
 
-    /// The same where a result must be recorded at once. The next request waits for the ends that are left out here,
-    /// because their results are large.
+    /// As [`record_late_ends`](Self::record_late_ends), but without waiting: late ends with large results are
+    /// left out here, and are recorded before the next request.
     pub(crate) fn record_short_late_ends(&mut self) -> Result<(), Error> {
         let mut all = Ok(());
         for end in self.late_ends() {
@@ -349,12 +347,12 @@ impl<'a> RunDriver<'a> {
         self.state.record(&Fact::CallEnded { tool, result })
     }
 
-    /// The result of a call that may have run before, in a process that is gone. That it failed
-    /// now, or did not start, says nothing about the earlier attempt.
+    /// The result of a call that may have run before, in a process that is gone. If the call has failed now or
+    /// did not start, the outcome of the earlier attempt is still unknown.
     pub(crate) fn of_all_tries(&self, result: ToolResult) -> ToolResult {
         let granted = self.state.machine.approved(result.call_id());
         let has_entered = self.calls.contexts.has_entered(result.call_id());
-        // An agent continues where it was, so its result covers all attempts, if it was entered.
+        // An agent continues its own conversation, so its result covers all attempts.
         let is_repeated = |granted: &&ApprovedCall| {
             let goes_on = granted.repeat == Repeat::Continues && has_entered;
             granted.has_run() && !goes_on && !granted.effects.is_read_only()
@@ -371,8 +369,8 @@ impl<'a> RunDriver<'a> {
         result.said_as(outcome, content)
     }
 
-    /// Records what became of every call that has no result. It goes on if recording one fails, so
-    /// that the conversation in memory is complete, and returns the first error.
+    /// Records a result for every call without one. If one cannot be recorded, the others still are, so that
+    /// the conversation in memory is complete. Returns the first error.
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
         self.emit_agent_events();
         let mut all = self.count_early();
@@ -399,7 +397,7 @@ impl<'a> RunDriver<'a> {
         self.record_result(result)
     }
 
-    /// Passes on the events of the agents that calls run.
+    /// Passes the events of agents in calls to the watchers.
     pub(crate) fn emit_agent_events(&mut self) {
         while let Some(event) = self.calls.reports.of_agents() {
             event.show(|event| self.watch.tell(event));
@@ -429,45 +427,34 @@ impl RunDriver<'_> {
         read.and(self.state.record(&Fact::CallFinished { result, spent }))
     }
 
-    /// What the agents of a call have spent that no fact records yet.
+    /// What the agents of a call have spent and no fact records yet.
     pub(crate) fn spent_by(&self, call: &str) -> Option<Box<CallSpent>> {
         self.state.spending.agents.take_unstated(call, self.calls.contexts.spent_by(call))
     }
 
-    /// What a call waits for if it has failed with this result because its agent waits or could not
-    /// continue.
-    pub(crate) fn awaited_below(
-        &mut self,
-        call: &ToolCall,
-        result: &ToolResult,
-    ) -> Option<Awaited> {
-        let has_failed = result.outcome() == CallOutcome::Failed;
-        let waits = self.calls.contexts.awaited_conversation(call.id());
-        // A call can be in doubt for a reason of its own, and must not run again then.
-        let passes_on = |words: &String| {
-            result.outcome() == CallOutcome::InDoubt && result.to_text().contains(words.as_str())
-        };
-        if let Some((conversation, words)) = waits
-            && (has_failed || words.as_ref().is_some_and(passes_on))
-        {
-            return Some(Awaited::Agent { conversation, cut_off: false });
+    /// The wait of a call that has this result because its agent waits or could not continue. `None` if the
+    /// result is final.
+    pub(crate) fn awaited_below(&mut self, result: &ToolResult) -> Option<Awaited> {
+        let granted = self.state.machine.approved(result.call_id());
+        let is_repeatable =
+            granted.is_some_and(|it| matches!(it.repeat, Repeat::Read | Repeat::Idempotent));
+        let SuspendedChild { conversation, error, .. } =
+            self.calls.contexts.take_suspended(result, is_repeatable)?;
+        let cut_off = error.is_some();
+        if self.end.cut_off.is_none() {
+            self.end.cut_off = error;
         }
-        let SuspendedChild { conversation, error } = self.calls.contexts.cut_off_in(call.id())?;
-        if !has_failed && result.outcome() != CallOutcome::InDoubt {
-            return None;
-        }
-        self.end.cut_off.get_or_insert(error);
-        Some(Awaited::Agent { conversation, cut_off: true })
+        Some(Awaited::Agent { conversation, cut_off })
     }
 
-    /// Whether the run leaves its open calls open although this error ends it: the call that has
-    /// started the run will start it again.
+    /// Whether the run leaves its calls open although this error ends it. It does if the caller's call will
+    /// start this run again.
     pub(crate) fn must_leave_calls_open(&self, error: &Error) -> bool {
         let is_kept = self.state.options.as_ref().is_some_and(|options| options.is_kept);
         is_kept && is_transient(error, self.state.is_lost())
     }
 
-    /// Tells the watchers what has happened to calls.
+    /// Reports to the watchers the facts about calls for which they have received no event yet.
     pub(crate) fn announce(&mut self) {
         for fact in mem::take(&mut self.state.unannounced) {
             let call = fact.call_id().and_then(|id| self.state.call(id));

@@ -1,5 +1,4 @@
-//! Calls that start while the model is still answering. They only read, so their results can be
-//! thrown away without harm.
+//! Calls that start while the model is still answering. They only read, so their results can be thrown away.
 
 use std::{
     future::poll_fn,
@@ -10,10 +9,10 @@ use std::{
 
 use harness_core::{journal::Decision, message::ToolCall, tool::DispatchOutcome};
 
-/// A call that runs. The future returns the call, its result, and how long it took.
+/// A running call. The future returns the call, its result, and how long it took.
 pub(crate) type RunningCall = Pin<Box<dyn Future<Output = FinishedCall> + Send>>;
 
-/// A call that has ended.
+/// A call that has ended: the call, its outcome, and how long it took.
 pub(crate) type FinishedCall = (ToolCall, DispatchOutcome, Duration);
 
 /// The calls of the current answer that have started.
@@ -25,7 +24,7 @@ pub(crate) struct EarlyCalls {
 /// A call that has started.
 struct EarlyCall {
     call: ToolCall,
-    /// The decision about it, until its start is recorded.
+    /// The decision about the call, until the start of the call is recorded.
     decision: Option<Decision>,
     state: EarlyCallState,
 }
@@ -36,23 +35,23 @@ enum EarlyCallState {
 }
 
 impl EarlyCalls {
-    /// How many have started.
+    /// How many calls have started.
     pub(crate) fn len(&self) -> usize {
         self.calls.len()
     }
 
-    /// Whether the call of this id has started.
+    /// Whether the call with this id has started.
     pub(crate) fn has(&self, id: &str) -> bool {
         self.calls.iter().any(|begun| begun.call.id() == id)
     }
 
-    /// Adds a call that has begun.
+    /// Adds a call that has started.
     pub(crate) fn push(&mut self, running: RunningCall, call: ToolCall, decision: Decision) {
         let state = EarlyCallState::Running(running);
         self.calls.push(EarlyCall { call, decision: Some(decision), state });
     }
 
-    /// Drives the calls for as long as it is polled; it never ends.
+    /// Drives the calls while this future is polled. It never completes.
     pub(crate) async fn drive(&mut self) {
         poll_fn(|context| {
             self.poll(context);
@@ -72,9 +71,9 @@ impl EarlyCalls {
         }
     }
 
-    /// Compares the started calls whose decisions are not recorded yet with those of the answer, in which `sealed`
-    /// finds a call by its id. Returns those that are part of the answer, with their decisions, and then those that
-    /// are not. The latter are removed here, so that their results are lost.
+    /// Compares the started calls with those of the complete answer, in which `sealed` finds a call by its id.
+    /// Only calls whose decisions are not recorded yet are compared. Returns those that are part of the answer,
+    /// with their decisions, and then the others. The others are removed here, and their results are lost.
     pub(crate) fn count<'m>(
         &mut self,
         sealed: impl Fn(&str) -> Option<&'m ToolCall>,
@@ -98,7 +97,7 @@ impl EarlyCalls {
         (counting, others)
     }
 
-    /// Takes the calls that have started, so that they can be waited for.
+    /// Takes all calls that have started, so that the caller can await them.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = RunningCall> + '_ {
         self.calls.drain(..).map(|EarlyCall { call, state, .. }| match state {
             EarlyCallState::Running(running) => running,
@@ -108,7 +107,7 @@ impl EarlyCalls {
         })
     }
 
-    /// Stops the calls that still run, and returns those that have ended.
+    /// Stops the calls that still run. Returns the calls that have ended and are part of the answer.
     pub(crate) fn stop(&mut self) -> Vec<FinishedCall> {
         let calls = self.calls.drain(..);
         let ended = calls.filter_map(|EarlyCall { call, decision, state }| match state {

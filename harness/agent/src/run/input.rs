@@ -1,12 +1,12 @@
-//! What a run begins with.
+//! The input with which a run begins.
 
 use harness_core::message::Message;
 
-/// What a run begins with.
+/// The input with which a run begins.
 #[derive(Debug)]
 pub(crate) enum RunInput {
     /// A message of the user.
     Say(Message),
-    /// A run that had stopped continues.
+    /// The continuation of a run that had stopped.
     Resume,
 }

@@ -1,4 +1,4 @@
-//! Places that are taken for calls before the action in which the calls run.
+//! Places in concurrency limits that are taken for calls before the action in which the calls run.
 
 use std::{
     collections::HashMap,
@@ -7,7 +7,8 @@ use std::{
 
 use harness_core::tool::ConcurrencyPermit;
 
-/// Places that were taken for calls before the action in which the calls run.
+/// Places in concurrency limits that were taken for calls before the action in which the calls run, by the id
+/// of the call.
 #[derive(Clone, Default)]
 pub(crate) struct KeptPlaces(Arc<Mutex<HashMap<String, ConcurrencyPermit>>>);
 
@@ -26,7 +27,7 @@ impl KeptPlaces {
         }
     }
 
-    /// The place of this call, if one was kept for it.
+    /// Takes the place that is kept for this call, if there is one.
     pub(crate) fn take(&self, call: &str) -> Option<ConcurrencyPermit> {
         self.all().remove(call)
     }

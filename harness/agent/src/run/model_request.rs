@@ -1,4 +1,4 @@
-//! One answer of the model: requests it, passes on its events, and records it.
+//! One answer of the model: requests the answer, passes on its events, and records it.
 
 use std::{
     future::poll_fn,
@@ -49,11 +49,10 @@ use harness_core::{
     trace::{SpanScope, Tracer},
 };
 
-/// How many events are read one after the other, if they have arrived, before the program, the
-/// clock and the tools are polled again.
+/// How many events that have already arrived are read in a row, before stop signals and tools are polled again.
 const IN_A_ROW: u32 = 64;
 
-/// What happens next while an answer arrives.
+/// The next thing that happens while an answer arrives.
 enum TurnSignal {
     Stream(Option<Result<StreamEvent, Error>>),
     Run(RunSignal),
@@ -62,11 +61,11 @@ enum TurnSignal {
 
 /// How the stream of an answer ended.
 enum StreamEnd {
-    /// It is over, perhaps too early.
+    /// The stream has ended, perhaps before the answer is complete.
     Out,
     /// The run has to stop.
     Stop(InterruptCause),
-    /// It failed.
+    /// The request has failed.
     Failed(Error),
 }
 
@@ -111,8 +110,9 @@ impl RunDriver<'_> {
         self.request.answer.as_ref().is_none_or(Accumulator::is_untouched)
     }
 
-    /// Reads the stream to its end, and starts the calls that may start meanwhile. The connection
-    /// is closed when this returns. If it is `reduced_max_tokens`, the answer may have so many tokens.
+    /// Sends the request and reads the stream to its end. Calls that may start early are started meanwhile. The
+    /// connection is closed when this method returns. `reduced_max_tokens` is a lowered limit on the answer, if
+    /// there is one.
     async fn run_model_request(
         &mut self,
         reduced_max_tokens: Option<u32>,
@@ -188,7 +188,7 @@ impl RunDriver<'_> {
         Ok(response.read(source, stop_signals, answer_way).await)
     }
 
-    /// Records the answer, if it is complete.
+    /// Records the answer. If it is not complete, the run is interrupted.
     fn record_answer(&mut self, turn: u32) -> Result<(), Error> {
         let Some(answer) = self.request.answer.take_if(|answer| answer.is_complete()) else {
             return self.interrupt(Some(cut_off()));
@@ -200,7 +200,7 @@ impl RunDriver<'_> {
         self.state.tracer.answer(self.request.context, id, self.request.answer_way);
         let (asked, asked_model) = self.state.agent.provider_and_model();
         let asked_model = several.unwrap_or_else(|| asked_model.to_owned());
-        // The server gives the name of its model; it is not text of the model.
+        // The name of the model comes from the server, so secrets in it are hidden, too.
         let hide = |name: &str| self.state.agent.secrets().hide(name).into_owned();
         let model = hide(model.as_deref().unwrap_or(&asked_model));
         let asked_model = Some(hide(&asked_model)).filter(|name| *name != model);
@@ -220,7 +220,7 @@ impl RunDriver<'_> {
     }
 }
 
-/// Where an answer comes from.
+/// The stream of an answer, and what belongs to its request.
 struct ResponseSource<'h> {
     answering: ProviderStream<'h>,
     scope: SpanScope,
@@ -230,30 +230,30 @@ struct ResponseSource<'h> {
     wanted: Option<&'h OutputSchema>,
 }
 
-/// An answer while it arrives: who gets its events, and the calls that start meanwhile.
+/// An answer while it arrives: the receivers of its events, and the calls that start meanwhile.
 struct ResponseStream<'h, 'w> {
     agent: &'h Agent,
     offered: &'h RunTools,
     policy: ApprovalPolicy<'h>,
     transcript: &'h Transcript,
     tracer: &'h mut Tracer,
-    /// Whether somebody wants to trace each piece.
+    /// Whether a subscriber wants to trace each piece.
     listened: bool,
     guard: &'h mut RunGuard,
     answer: &'h mut Accumulator,
-    /// Whether the answer has begun.
+    /// Whether the first piece of the answer has arrived.
     began: bool,
     watch: &'h mut RunWatcher<'w>,
     calls: &'h mut CallProgress,
     over: &'h DropGuard,
-    /// Whether lines stand in place of arguments that were cleared, so that a call may repeat one.
+    /// Whether cleared arguments were replaced by placeholder lines, so that a call may contain a copy of one.
     has_shortened: bool,
     fell_back: &'h mut bool,
     reasoning_refused: &'h mut Option<String>,
 }
 
 impl ResponseStream<'_, '_> {
-    /// Reads the stream to its end, and starts the calls that may start meanwhile.
+    /// Reads the stream to its end, and starts the calls that may start early.
     async fn read(
         mut self,
         source: ResponseSource<'_>,
@@ -262,8 +262,8 @@ impl ResponseStream<'_, '_> {
     ) -> StreamEnd {
         let ResponseSource { mut answering, scope, program, wanted } = source;
         let mut output_text = OutputToolText::new(wanted);
-        // One future waits during the whole answer. Making a new one for each event costs more than
-        // everything else about the event.
+        // One future is used for the whole answer: a new one for each event would cost more than all other work
+        // on the event.
         let halted = stream::unfold(stop_signals, async |stop_signals| {
             Some((stop_signals.next_signal().await, stop_signals))
         });
@@ -273,16 +273,17 @@ impl ResponseStream<'_, '_> {
         loop {
             let others_first = in_a_row == 0 || (wake_flag.is_set() && program.is_cancelled());
             let next = poll_fn(|context| {
-                // A stream that never pauses would starve the other tasks, and a tool that never
-                // pauses would use up this task's budget for everything that is polled here.
+                // Without a budget of cooperation, a stream that never pauses would starve other tasks. The
+                // budget is not given to tools, because a tool that never pauses would use it up for everything
+                // that is polled here.
                 if others_first {
                     ready!(poll_proceed(context)).made_progress();
-                // An event that has arrived is read without polling all the others each time, which
-                // costs more than the event itself.
+                // An event that has arrived is read without polling everything else, which would cost more than
+                // the event.
                 } else if let Poll::Ready(said) = scope.within(|| answering.poll_next(context)) {
                     return Poll::Ready(TurnSignal::Stream(said));
                 }
-                // The others are polled only if one of them has something to report.
+                // Everything else is polled only if one of these futures has set the flag.
                 if wake_flag.take(context)
                     && let Some(signal) = self.poll_others(halted.as_mut(), &mut wake_flag)
                 {
@@ -320,7 +321,7 @@ impl ResponseStream<'_, '_> {
                 Ok(None) => {}
                 Ok(Some(call)) => {
                     if self.start_early(call) {
-                        // Futures are lazy: the call starts when it is polled in the next round.
+                        // The call starts when it is polled in the next round.
                         wake_flag.set();
                         in_a_row = 0;
                     }
@@ -330,7 +331,8 @@ impl ResponseStream<'_, '_> {
         }
     }
 
-    /// What stops the run or reports progress, if there is something. If not, the calls that have started early go on.
+    /// Returns a stop signal or a progress event, if there is one. If not, polls the calls that have started
+    /// early.
     fn poll_others(
         &mut self,
         halted: Pin<&mut impl Stream<Item = RunSignal>>,
@@ -352,7 +354,7 @@ impl ResponseStream<'_, '_> {
             said
         };
         if said.is_some() {
-            // There may be more, and the calls were not polled.
+            // There may be more signals, and the calls were not polled.
             wake_flag.set();
         }
         said
@@ -368,7 +370,7 @@ impl ResponseStream<'_, '_> {
         }
     }
 
-    /// Adds an event to the answer and passes it on. Returns the call that it completes.
+    /// Adds an event to the answer and passes it on. Returns the call that this event completes.
     fn process(&mut self, event: &StreamEvent) -> Result<Option<ToolCall>, Error> {
         let is_word = !matches!(
             event,
@@ -396,7 +398,7 @@ impl ResponseStream<'_, '_> {
         }
     }
 
-    /// Passes on an event. Returns the call that it completes.
+    /// Passes an event to the watchers and the trace. Returns the call that this event completes.
     fn emit(&mut self, event: &StreamEvent) -> Option<ToolCall> {
         match event {
             StreamEvent::TextDelta { text, .. } => self.watch.tell(Event::Text(text)),
@@ -434,15 +436,15 @@ impl ResponseStream<'_, '_> {
                 *self.reasoning_refused = Some(self.agent.secrets().hide(cause).into_owned());
             }
             StreamEvent::Discarded { cause } => self.discard_early_calls(cause),
-            // The rest is for the accumulator alone.
+            // The other events are only for the accumulator.
             _ => {}
         }
         None
     }
 
-    /// Shows what the last event has added to the call of this block.
+    /// Reports the piece that the last event has added to the call of this block.
     fn show_piece(&mut self, block: u32) {
-        // It is looked up only for somebody.
+        // The piece is looked up only if the events have a receiver.
         if !self.watch.has_listener() {
             return;
         }
@@ -457,7 +459,7 @@ impl ResponseStream<'_, '_> {
         }
     }
 
-    /// Drops the calls that have started, because the answer starts again.
+    /// Drops the calls that have started early, because the answer starts again.
     fn discard_early_calls(&mut self, cause: &str) {
         let cause = &*self.agent.secrets().hide(cause);
         self.calls.reports.clear();
@@ -471,7 +473,7 @@ impl ResponseStream<'_, '_> {
         self.watch.tell(Event::Discarded { cause });
     }
 
-    /// Starts a call before the answer is complete, if it may. Returns whether it was started.
+    /// Starts a call before the answer is complete, if that is allowed. Returns whether the call was started.
     fn start_early(&mut self, call: ToolCall) -> bool {
         let Self { agent, policy, calls, .. } = self;
         let early = &mut calls.early;
@@ -480,11 +482,11 @@ impl ResponseStream<'_, '_> {
         }
         let Some(decision) = policy.evaluate_early(&call) else { return false };
         let may_start = |call: &ToolCall| policy.evaluate_early(call).is_some();
-        // A read after a write must not run before the write, so a call starts early only if all
-        // calls before it could.
+        // A read after a write must not run before the write. So a call starts early only if all calls before
+        // it may.
         let Some(calls) = self.answer.count_up_to(&call, may_start) else { return false };
         let tools = self.offered.tools();
-        // A call that repeats the line for a cleared argument does not run.
+        // A call with a copy of the placeholder line of a cleared argument does not run.
         if self.has_shortened && call.decoded().is_ok_and(|it| copied_line(&it).is_some()) {
             return false;
         }
@@ -493,13 +495,13 @@ impl ResponseStream<'_, '_> {
         if self.answer.has_sources() && tools.get(call.name()).is_some_and(is_outward) {
             return false;
         }
-        // The tool wants the transcript. The answer is part of it, but not yet a message.
+        // The tool takes the transcript, in which the current answer is missing.
         let reads_it = tools.get(call.name()).is_some_and(Tool::needs::<Transcript>);
         let is_ready = tools.accepts(&call) && !tools.may_be_filled(&call) && !reads_it;
         if !is_ready {
             return false;
         }
-        // An early call never waits for a place.
+        // A call does not wait for a place while the answer arrives.
         let place = match self.calls.contexts.places_of(tools.get(call.name())) {
             None => None,
             Some(places) => match places.try_acquire() {

@@ -1,5 +1,4 @@
-//! The options of one run: the user's values, its permissions, its tools, and the
-//! form of its answer.
+//! The options of one run: its state values, permissions, approver and tools, and the form of its answer.
 
 use std::sync::Arc;
 
@@ -18,28 +17,28 @@ pub(crate) struct RunOptions {
     pub(crate) values: SharedValues,
     pub(crate) settings: Option<Settings>,
     pub(crate) permissions: Option<Arc<Permissions>>,
-    /// Who approves calls, with the name that tells this person from others.
+    /// The approver of this run, with the name of the person.
     pub(crate) approver: Option<(String, Arc<dyn Approver>)>,
-    /// The tools that are offered, if not all are.
+    /// The tools that are offered. `None` if all tools of the agent are.
     pub(crate) tools: Option<Arc<ToolRegistry>>,
-    /// Passes on what the user says while the run goes on.
+    /// The messages that the program adds while the run goes on.
     pub(crate) steering: Option<Steering>,
-    /// Passes on what a manager of conversations receives while the run goes on.
+    /// The messages that a manager of conversations adds while the run goes on.
     pub(crate) handed_on: Option<Steering>,
-    /// What the program wants of the answer, if that is more than text.
+    /// The form of the answer that the program wants. `None` if any text is accepted.
     pub(crate) output_spec: Option<OutputSpec>,
-    /// Why the run cannot begin.
+    /// The error with which the run fails before it begins.
     pub(crate) fault: Option<Error>,
     /// The call of another agent's run that has started this run.
     pub(crate) caller: Option<Arc<SubagentHost>>,
-    /// Places that are held by a call that this run is part of.
+    /// Places that are held by the call that has started this run.
     pub(crate) places: Vec<ConcurrencyLimit>,
-    /// Whether that call can later continue the conversation where this run leaves it.
+    /// Whether that call can later continue the conversation of this run where it stopped.
     pub(crate) is_kept: bool,
 }
 
 impl RunOptions {
-    /// Sets which of the agent's tools are offered.
+    /// Sets which of the agent's tools are offered. If a name is unknown, the run will fail.
     pub(crate) fn offer(&mut self, agent: &Agent, names: &[String]) {
         match agent.tools().only(names) {
             Ok(tools) => {
@@ -56,7 +55,7 @@ impl RunOptions {
         self.permissions.iter().chain(above.unwrap_or_default())
     }
 
-    /// Everything that passes on what is said while the run goes on.
+    /// Everything that can add messages while the run goes on.
     pub(crate) fn steering(&self) -> impl Iterator<Item = &Steering> {
         self.steering.iter().chain(&self.handed_on)
     }

@@ -1,4 +1,5 @@
-//! With which instructions and tools a model is asked whose reasoning is bound to them, although the program has changed.
+//! The prefix of requests (instructions and tools) to a model whose reasoning is bound to it, when the program
+//! changes it.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use harness_core::{
 };
 
 impl RunDriver<'_> {
-    /// What comes before the messages of the next request, if the model's reasoning is bound to it. If that has changed, the
+    /// The prefix of the next request, if the model's reasoning is bound to it. If the prefix has changed, the
     /// change is recorded.
     pub(crate) fn update_prefix(&mut self) -> Result<Option<Arc<SentPrefix>>, Error> {
         let binding = self.state.reasoning_binding()?;
@@ -40,7 +41,7 @@ impl RunDriver<'_> {
         Ok(self.state.requests.prefix.clone())
     }
 
-    /// Records that the vendor has refused reasoning, which was then left out of the request that is being answered.
+    /// Records that the vendor has refused reasoning. The request that is being answered was sent without it.
     pub(crate) fn record_refused_reasoning(&mut self) -> Result<(), Error> {
         let Some(refusal) = self.request.reasoning_refused.take() else { return Ok(()) };
         let left_out = self.state.machine.messages_with_reasoning();
@@ -56,8 +57,8 @@ impl RunDriver<'_> {
         self.record_prefix(&Fact::PrefixSet { prefix, appended, left_out, change, refusal })
     }
 
-    /// If the server has refused what was sent behind messages, puts it in the place of what came first. Returns whether
-    /// the model can be asked again.
+    /// Handles an error of the server about the additions that were sent after messages: the additions become
+    /// part of the prefix. Returns whether the model can be asked again.
     pub(crate) fn fold_prefix_after(&mut self, error: &Error) -> Result<bool, Error> {
         const WORDS: [&str; 5] =
             ["system", "role", "tool_addition", "additional_tools", "developer"];
@@ -86,7 +87,7 @@ impl RunDriver<'_> {
     }
 }
 
-/// The event of this fact, unless the fact tells of no change.
+/// The event of this fact. `None` if the fact sets the prefix without a change for the model.
 pub(crate) fn changed(fact: &Fact) -> Option<Event<'_>> {
     let Fact::PrefixSet { prefix: _, appended, left_out, change, refusal } = fact else {
         return None;
@@ -118,7 +119,7 @@ impl ConversationState {
         (tools, self.machine.found().len(), self.machine.prefix_version())
     }
 
-    /// The instructions and the tools as the program has them.
+    /// The prefix with the instructions and tools that the program has now.
     fn prefix_of_program(&self, binding: &ReasoningBinding) -> Prefix {
         let system = self.agent.system().map(str::to_owned);
         let tools = self.tools_in_prefix(binding).into_iter().cloned().collect();
@@ -132,7 +133,7 @@ impl ConversationState {
         own.chain(found).collect()
     }
 
-    /// The tools that the model has searched for and that are offered in this run.
+    /// The tools that the model has found by searching and that are offered in this run.
     fn found_schemas(&self) -> impl Iterator<Item = &ToolSchema> {
         let tools = self.tools();
         let names = self.machine.found().iter().flat_map(|found| &found.tools);
@@ -140,7 +141,7 @@ impl ConversationState {
         found.filter_map(|name| tools.get(name)).map(|tool| tool.schema())
     }
 
-    /// The fact that says how the prefix changes with the next request, if it does.
+    /// The fact about the change of the prefix with the next request. `None` if the prefix does not change.
     fn prefix_change(&self, binding: &ReasoningBinding) -> Option<Fact> {
         let all = |left_out, change| Fact::PrefixSet {
             prefix: Some(Box::new(self.prefix_of_program(binding))),
@@ -150,7 +151,7 @@ impl ConversationState {
             refusal: None,
         };
         let left_out = || self.machine.messages_with_reasoning();
-        // Nobody knows behind what earlier reasoning was made.
+        // It is not known to which prefix earlier reasoning is bound.
         let Some(first) = self.machine.prefix() else {
             return Some(all(left_out(), String::new()));
         };
@@ -195,8 +196,8 @@ impl ConversationState {
         Some(Fact::PrefixSet { prefix, appended: true, left_out: 0, change, refusal: None })
     }
 
-    /// What came before the messages of the last request, for one that asks for their summary, and whether reasoning is still
-    /// valid behind it: that request has no typed answer.
+    /// The prefix of the last request, for a request for a summary. Also returns whether earlier reasoning is
+    /// still valid after that prefix, since the request for the summary has no typed answer.
     pub(crate) fn prefix_so_far(&self) -> Option<(SentPrefix, bool)> {
         let binding = self.binding_with(None).ok()?;
         let is_bound = binding.is_bound || self.machine.is_reasoning_refused();
@@ -204,7 +205,7 @@ impl ConversationState {
         is_bound.then(|| Some((self.sent_prefix(&binding)?, is_valid)))?
     }
 
-    /// What is sent of the prefix.
+    /// The prefix in the form in which it is sent.
     fn sent_prefix(&self, binding: &ReasoningBinding) -> Option<SentPrefix> {
         let first = self.machine.prefix()?;
         let (_, known) = self.machine.prefix_now();

@@ -1,6 +1,6 @@
-//! What running calls report: the progress of tools, at a limited rate, and the events of the
-//! agents that they run. For each call, only the last progress report counts, and it is passed on
-//! at most ten times a second. All events of agents are passed on, in order.
+//! The reports of running calls: the progress of tools, at a limited rate, and the events of agents that the
+//! calls run. Of each call, only the latest progress report is passed on, at most ten times a second. All
+//! events of agents are passed on, in order.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -18,55 +18,55 @@ use tokio::{
 
 use crate::{AgentCall, Event, EventBuf};
 
-/// The least time between two reports of one call.
+/// The shortest time between two progress reports of one call.
 const APART: Duration = Duration::from_millis(100);
 
 /// A report of a running call.
 pub(crate) enum ProgressEvent {
-    /// The progress of its tool: the id of the call, and the text.
+    /// The progress of the call's tool: the id of the call, and the text.
     Progress(String, String),
-    /// An event of its agent.
+    /// An event of the call's agent.
     Agent(Box<OfAgent>),
 }
 
-/// What running calls send after the answer that asks for them is complete.
+/// A signal of a running call, after the answer with the call is complete.
 pub(crate) enum CallSignal {
     /// A report.
     Progress(ProgressEvent),
-    /// A call wants to run an agent, for which something has to be written first.
+    /// A call is about to run an agent, for which facts have to be written first.
     RunAgent(AgentRequest),
 }
 
-/// A call that wants to run an agent.
+/// The request of a call for permission to run an agent.
 pub(crate) struct AgentRequest {
-    /// The id of the call, if it is to be written that it runs an agent whose conversation is in no journal.
+    /// The id of the call if its agent's conversation is in no journal. Then this has to be recorded first.
     pub(crate) unkept: Option<String>,
-    /// The sender by which it learns that it may.
+    /// Sends the permission to the call.
     pub(crate) permission: oneshot::Sender<()>,
 }
 
-/// An event of an agent, and the calls that lead to it.
+/// An event of an agent, and the calls that lead to the agent.
 pub(crate) struct OfAgent {
     path: Vec<AgentCall>,
     event: EventBuf,
 }
 
 impl OfAgent {
-    /// Passes it on as an event of the run.
+    /// Passes the event on as an event of the run.
     pub(crate) fn show(&self, show: impl FnOnce(Event<'_>)) {
         show(Event::OfAgent { path: &self.path, event: &self.event });
     }
 }
 
-/// The reports of running calls that were not passed on yet.
+/// Receives the reports of running calls.
 #[derive(Default)]
 pub(crate) struct ProgressReceiver {
     shared: Arc<SharedReports>,
-    /// Fires when the next report is due.
+    /// The timer for the next progress report that is due.
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
-/// The handle by which a call reports.
+/// The handle by which a call sends reports.
 #[derive(Clone)]
 pub(crate) struct ProgressSender(Arc<SharedReports>);
 
@@ -75,21 +75,21 @@ struct SharedReports(Mutex<PendingReports>);
 
 #[derive(Default)]
 struct PendingReports {
-    /// The last report of each call that was not passed on yet.
+    /// The latest progress report of each call that was not passed on yet.
     waiting: HashMap<String, String>,
-    /// When a report of each call was last passed on.
+    /// When a progress report of each call was last passed on.
     reported_at: HashMap<String, Instant>,
-    /// Events of agents.
+    /// Events of agents that were not passed on yet.
     of_agents: VecDeque<OfAgent>,
-    /// Calls that want to run an agent.
+    /// Calls that wait for permission to run an agent.
     wanting: Vec<AgentRequest>,
     waker: Option<Waker>,
-    /// Whether the run is over, so that reports are dropped.
+    /// Whether the run is over. Then reports are dropped.
     is_over: bool,
-    /// How many agents below wait for a person now, and since when at least one does.
+    /// How many agents in calls wait for a person now. `since` is the time from which at least one does.
     asking: usize,
     since: Option<Instant>,
-    /// How long agents below have waited that was not taken into account yet.
+    /// How long agents in calls have waited for a person since the time was last taken.
     asked: Duration,
 }
 
@@ -100,7 +100,7 @@ impl SharedReports {
 }
 
 impl ProgressSender {
-    /// Stores the report until it is passed on. It replaces an earlier one of the same call.
+    /// Stores a progress report until it is passed on. It replaces an earlier report of the same call.
     pub(crate) fn report(&self, call: &str, message: &str) {
         let mut pending = self.0.lock();
         pending.waiting.insert(call.to_owned(), message.to_owned());
@@ -111,7 +111,7 @@ impl ProgressSender {
         }
     }
 
-    /// Stores an event of an agent of this call until it is passed on.
+    /// Stores an event of an agent in this call until the event is passed on.
     pub(crate) fn tell(&self, call: &AgentCall, event: Event<'_>) {
         let mut path = vec![call.clone()];
         let event = match event {
@@ -136,7 +136,7 @@ impl ProgressSender {
         }
     }
 
-    /// Asks for permission to run an agent. If the run is over, no answer comes.
+    /// Requests permission to run an agent. If the run is over, the permission never comes.
     pub(crate) fn request_agent(&self, wanting: AgentRequest) {
         let mut pending = self.0.lock();
         if pending.is_over {
@@ -150,7 +150,7 @@ impl ProgressSender {
         }
     }
 
-    /// An agent below waits for a person until the returned value is dropped.
+    /// Records that an agent in a call waits for a person, until the returned guard is dropped.
     pub(crate) fn pause(&self) -> PauseGuard {
         let mut pending = self.0.lock();
         pending.asking = pending.asking.saturating_add(1);
@@ -158,7 +158,7 @@ impl ProgressSender {
         PauseGuard(self.clone())
     }
 
-    /// How long an agent below has waited for a person since the last call.
+    /// Takes the time for which agents in calls have waited for a person since the last call of this method.
     pub(crate) fn take_wait_time(&self) -> Duration {
         let mut pending = self.0.lock();
         if let Some(since) = &mut pending.since {
@@ -170,7 +170,7 @@ impl ProgressSender {
     }
 }
 
-/// Exists while an agent below waits for a person.
+/// Marks that an agent in a call waits for a person. Dropping it ends the wait.
 pub(crate) struct PauseGuard(ProgressSender);
 
 impl Drop for PauseGuard {
@@ -196,12 +196,12 @@ impl Drop for ProgressReceiver {
 }
 
 impl ProgressReceiver {
-    /// The handle by which a call reports.
+    /// A new handle by which a call sends reports.
     pub(crate) fn progress_sender(&self) -> ProgressSender {
         ProgressSender(Arc::clone(&self.shared))
     }
 
-    /// Returns the next report that is due.
+    /// Returns the next event of an agent, or the next progress report that is due.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<ProgressEvent> {
         loop {
             let mut pending = self.shared.lock();
@@ -229,7 +229,7 @@ impl ProgressReceiver {
         }
     }
 
-    /// Waits for the next report, or for the next call that wants to run an agent.
+    /// Waits for the next report, or for the next request to run an agent.
     pub(crate) async fn next(&mut self) -> CallSignal {
         std::future::poll_fn(|context| {
             let wanting = self.shared.lock().wanting.pop();
@@ -241,19 +241,19 @@ impl ProgressReceiver {
         .await
     }
 
-    /// Takes the next event of an agent that was not passed on.
+    /// Takes the next event of an agent that was not passed on yet.
     pub(crate) fn of_agents(&mut self) -> Option<OfAgent> {
         self.shared.lock().of_agents.pop_front()
     }
 
-    /// Takes the last report of a call that has ended, even if it is not due yet.
+    /// Takes the latest progress report of a call that has ended, even if it is not due yet.
     pub(crate) fn last_of(&mut self, call: &str) -> Option<String> {
         let mut pending = self.shared.lock();
         pending.reported_at.remove(call);
         pending.waiting.remove(call)
     }
 
-    /// Drops the progress reports that were not passed on.
+    /// Drops the progress reports that were not passed on yet.
     pub(crate) fn clear(&mut self) {
         let mut pending = self.shared.lock();
         pending.waiting.clear();

@@ -1,4 +1,4 @@
-//! The stream of an answer.
+//! The stream of an answer from a provider, with panics turned into errors.
 
 use std::task::{Context, Poll};
 
@@ -10,7 +10,8 @@ use harness_core::{
     unwind::{Panicked, caught, dropped},
 };
 
-/// The stream of an answer. It is code of the program, so a panic in it is an error of the answer.
+/// The stream of an answer. The provider may be code of the program, so a panic in it becomes an error of the
+/// answer.
 pub(crate) struct ProviderStream<'a>(Option<EventStream<'a>>);
 
 impl<'a> ProviderStream<'a> {

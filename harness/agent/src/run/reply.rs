@@ -1,4 +1,4 @@
-//! How a run ends: with a reply, or stopped for a reason.
+//! The result of a run: a reply, or the reason why it stopped.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use harness_core::{
     trace::RunTrace,
 };
 
-/// What can be read of a run after its end, however it ended.
+/// The data of a run that can be read after its end, with or without an answer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunRecord {
     text: String,
@@ -32,7 +32,7 @@ pub(crate) struct RunRecord {
 }
 
 impl RunRecord {
-    /// The remains of a run whose first message has this index in the transcript.
+    /// The record of a run whose first message has this index in the transcript.
     pub(crate) fn of(transcript: Transcript, begun_at: usize) -> Self {
         let said = transcript.messages().range(begun_at..);
         let last = said.iter().rev().find(|message| message.role() == Role::Assistant);
@@ -41,7 +41,7 @@ impl RunRecord {
     }
 
     fn results(&self) -> Results {
-        // The run may have finished calls that were made before it began.
+        // The first message of the run may be preceded by results of calls that the run has finished.
         let from = self.begun_at.saturating_sub(1);
         Results::of_messages(self.transcript.messages().range(from..))
     }
@@ -67,8 +67,8 @@ impl Reply {
         self
     }
 
-    /// The provider that gave the answer, such as `anthropic`. With a fallback, it is the provider
-    /// that has answered.
+    /// The provider that gave the answer, such as `anthropic`. With a fallback, this is the provider that has
+    /// answered.
     pub fn provider(&self) -> &str {
         &self.provider
     }
@@ -83,15 +83,15 @@ impl Reply {
         &self.run_record.text
     }
 
-    /// The tokens of the run's own turns. Agents that its tools call are not included: they are
-    /// part of [`spent`](Self::spent).
+    /// The tokens of the run's own turns. Agents that its tools run are not included: they are part of
+    /// [`spent`](Self::spent).
     pub fn usage(&self) -> Usage {
         self.run_record.usage
     }
 
-    /// What the run's own turns cost, in the currency of the prices. `None` if that is not known:
-    /// the model has no price in the [table](harness_core::models), or an answer came without its tokens.
-    /// Agents that its tools call are not included: they are part of [`spent`](Self::spent).
+    /// The cost of the run's own turns, in the currency of the prices. `None` if the cost is not known: the
+    /// model has no price in the [table](harness_core::models), or an answer came without its number of tokens.
+    /// Agents that its tools run are not included: they are part of [`spent`](Self::spent).
     ///
     /// ```
     /// use harness::{Agent, models::{Models, Price}, testing::{ScriptedProvider, reply}};
@@ -115,18 +115,17 @@ impl Reply {
         self.run_record.cost
     }
 
-    /// What the run has spent, including the agents that [its
-    /// calls](crate::Run::in_call) have started.
+    /// What the run has spent, including the agents that [its calls](crate::Run::in_call) have started.
     pub fn spent(&self) -> BudgetUsage {
         self.run_record.spent
     }
 
-    /// What the tokens of the last request consisted of.
+    /// The tokens of the last request, by part: system prompt, tools, messages and reasoning.
     pub fn context(&self) -> ContextTokens {
         self.run_record.context
     }
 
-    /// The trace of the run: what happened, with times.
+    /// The trace of the run: its operations, with times.
     pub fn trace(&self) -> &RunTrace {
         &self.run_record.trace
     }
@@ -141,12 +140,12 @@ impl Reply {
         self.run_record.results()
     }
 
-    /// The conversation up to the answer, which is included.
+    /// The conversation up to and including the answer.
     pub fn transcript(&self) -> &Transcript {
         &self.run_record.transcript
     }
 
-    /// Where the message with this id came from: see [`Chat::provenance`](crate::Chat::provenance).
+    /// The origin of the message with this id: see [`Chat::provenance`](crate::Chat::provenance).
     pub fn provenance(&self, message: &str) -> Option<&Provenance> {
         self.run_record.provenances.get(message)
     }
@@ -158,8 +157,8 @@ impl fmt::Display for Reply {
     }
 }
 
-/// A run that ended without an answer: the reason, and everything that there is so far. The
-/// conversation can be continued.
+/// A run that ended without an answer: the reason, and the data of the run so far. The conversation can be
+/// continued.
 pub struct Stopped(Box<StoppedInner>);
 
 struct StoppedInner {
@@ -179,27 +178,26 @@ impl Stopped {
         Self(Box::new(StoppedInner { outcome, run_record, error, limit }))
     }
 
-    /// A copy for another caller that waits for the same run. Of the error, it has the kind and the
-    /// text.
+    /// A copy for another caller that waits for the same run. Its error has only the kind and the text.
     pub(crate) fn again(&self) -> Self {
         let StoppedInner { outcome, run_record, error, limit } = &*self.0;
         let error = error.as_ref().map(|error| Error::new(error.kind(), error.to_string()));
         Self::new(*outcome, error, limit.clone(), run_record.clone())
     }
 
-    /// A reply that cannot be read as the wanted type.
+    /// The result of a run whose reply cannot be read as the wanted type.
     pub(crate) fn unfit(reply: Reply, faults: Vec<String>) -> Self {
         let run_record = RunRecord { faults, ..reply.run_record };
         Self::new(Outcome::Unfit, None, None, run_record)
     }
 
-    /// If the run has ended as [`Outcome::Unfit`]: everything that is wrong with the last answer.
-    /// Each fault has its place as a JSON pointer.
+    /// Everything that is wrong with the last answer, if the run has ended as [`Outcome::Unfit`]. Each fault
+    /// has its place as a JSON pointer.
     pub fn faults(&self) -> &[String] {
         &self.0.run_record.faults
     }
 
-    /// How the run ended; never [`Outcome::Answered`].
+    /// How the run ended. This is never [`Outcome::Answered`].
     pub fn outcome(&self) -> Outcome {
         self.0.outcome
     }
@@ -209,8 +207,8 @@ impl Stopped {
         self.0.error.as_ref()
     }
 
-    /// The limit that has stopped the run, if one has: which limit, whose it is, and how it was
-    /// reached.
+    /// The limit that has stopped the run: its kind, what it applies to, and how it was reached. `None` if no
+    /// limit has.
     pub fn limit(&self) -> Option<&LimitReached> {
         self.0.limit.as_ref()
     }
@@ -220,31 +218,30 @@ impl Stopped {
         &self.0.run_record.text
     }
 
-    /// The tokens of the run's own turns; a lower bound if the run was interrupted. Agents that its
-    /// tools call are not included: they are part of [`spent`](Self::spent).
+    /// The tokens of the run's own turns. If the run was interrupted, the numbers are lower bounds. Agents that
+    /// its tools run are not included: they are part of [`spent`](Self::spent).
     pub fn usage(&self) -> Usage {
         self.0.run_record.usage
     }
 
-    /// What the run's own turns cost, in the currency of the prices. `None` if that is not known:
-    /// the model has no price in the [table](harness_core::models), or an answer came without its tokens.
-    /// Agents that its tools call are not included: they are part of [`spent`](Self::spent).
+    /// The cost of the run's own turns, in the currency of the prices. `None` if the cost is not known: the
+    /// model has no price in the [table](harness_core::models), or an answer came without its number of tokens.
+    /// Agents that its tools run are not included: they are part of [`spent`](Self::spent).
     pub fn cost(&self) -> Option<f64> {
         self.0.run_record.cost
     }
 
-    /// What the run has spent, including the agents that [its
-    /// calls](crate::Run::in_call) have started.
+    /// What the run has spent, including the agents that [its calls](crate::Run::in_call) have started.
     pub fn spent(&self) -> BudgetUsage {
         self.0.run_record.spent
     }
 
-    /// What the tokens of the last request consisted of.
+    /// The tokens of the last request, by part: system prompt, tools, messages and reasoning.
     pub fn context(&self) -> ContextTokens {
         self.0.run_record.context
     }
 
-    /// The trace of the run: what happened, with times.
+    /// The trace of the run: its operations, with times.
     pub fn trace(&self) -> &RunTrace {
         &self.0.run_record.trace
     }
@@ -259,12 +256,12 @@ impl Stopped {
         self.0.run_record.results()
     }
 
-    /// The conversation so far. It is always valid to send.
+    /// All messages of the conversation so far. They can always be sent in a request.
     pub fn transcript(&self) -> &Transcript {
         &self.0.run_record.transcript
     }
 
-    /// Where the message with this id came from: see [`Chat::provenance`](crate::Chat::provenance).
+    /// The origin of the message with this id: see [`Chat::provenance`](crate::Chat::provenance).
     pub fn provenance(&self, message: &str) -> Option<&Provenance> {
         self.0.run_record.provenances.get(message)
     }
@@ -314,7 +311,7 @@ impl fmt::Debug for Stopped {
 
 impl std::error::Error for Stopped {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // The text above already contains the error, so its cause is the next in the chain.
+        // The text above already contains the error, so the next error in the chain is the cause of that error.
         self.0.error.as_ref().and_then(std::error::Error::source)
     }
 }

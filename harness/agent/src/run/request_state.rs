@@ -1,4 +1,4 @@
-//! What is known for the next request of a conversation.
+//! State that is kept between the requests of a conversation.
 
 use std::sync::Arc;
 
@@ -17,30 +17,30 @@ use harness_core::{
     tool::ToolRegistry,
 };
 
-/// What earlier requests of a conversation have prepared or shown for the next one.
+/// State that earlier requests of a conversation leave for the next request.
 pub(crate) struct RequestState {
     /// The part of the conversation that the provider has already encoded.
     pub(crate) sent: EncodedPrefix,
-    /// The sizes of the messages. Each is counted once.
+    /// The sizes of the messages. Each message is counted once.
     pub(crate) gauge: ContextGauge,
-    /// How many tokens the answer to the next request may have, if the last one was refused for that.
+    /// A lowered limit on the next answer, if the last request was refused because its answer might not fit.
     pub(crate) reduced_max_tokens: Option<ReducedMaxTokens>,
-    /// Whether a vendor has refused a request since its answer might not fit.
+    /// Whether a vendor has refused a request of this conversation because its answer might not fit.
     pub(crate) is_strict: bool,
-    /// What a request may have, as far as its server has said so.
+    /// The limits on files in a request, as far as the server has stated them.
     pub(crate) file_limits: FileLimits,
-    /// The files that were left out since the last answer, as they were sent before.
+    /// For the files that were left out since the last answer: how they were sent before.
     pub(crate) files_before: Vec<ClearedResult>,
-    /// The tools as the model gets them, if it has found some by searching.
+    /// The tools that the model gets, if it has found some by searching.
     pub(crate) offered_tools: Option<Arc<OfferedTools>>,
-    /// What comes before the messages, if the model's reasoning is bound to it.
+    /// The prefix of requests, if the model's reasoning is bound to it.
     pub(crate) prefix: Option<Arc<SentPrefix>>,
-    /// Whether the server has refused what was sent behind messages.
+    /// Whether the server has refused additions that were sent after messages.
     pub(crate) must_not_append: bool,
 }
 
 impl RequestState {
-    /// Before the first request, which begins with what `meter` holds.
+    /// The state before the first request. `meter` has the size of the system prompt and the tools.
     pub(crate) fn new(meter: ContextMeter) -> Self {
         Self {
             sent: EncodedPrefix::new(),
@@ -55,15 +55,15 @@ impl RequestState {
         }
     }
 
-    /// Forgets what another run may set otherwise: it may offer other tools and ask for another length, and an earlier
-    /// run may have been dropped.
+    /// Resets what is valid only for one run: the found tools, since the run may offer other tools, and a
+    /// lowered limit on the answer, since an earlier run may have been dropped.
     pub(crate) fn begin_run(&mut self) {
         (self.offered_tools, self.reduced_max_tokens) = (None, None);
     }
 }
 
-/// Adds what the conversation says about its messages, and the tools with those that were found; or else what the model's
-/// reasoning is bound to, with its instructions.
+/// Adds to a request what belongs to the conversation: the tools, those that were found, and which reasoning is
+/// sent. If the model's reasoning is bound to a prefix, the instructions and the tools of that prefix are used.
 pub(crate) fn with_conversation<'a>(
     request: Request<'a>,
     machine: &'a Machine,

@@ -1,4 +1,4 @@
-//! A run that is being prepared: its watcher, what may stop it, and its options.
+//! A run before it starts: its watcher, its stop tokens, and its options.
 
 use std::{
     fmt,
@@ -36,9 +36,10 @@ use harness_core::{
     tool::ToolContext,
 };
 
-/// The work on one message of the user, until the answer. Await it for the reply.
+/// The work on one message of the user, until the answer. Await it to get the reply.
 ///
-/// If rustc says *no method named `text` found for struct `Run`*, or that `?` cannot be applied to it, the `.await` is missing:
+/// If rustc says *no method named `text` found for struct `Run`*, or that `?` cannot be applied to it, the
+/// `.await` is missing:
 /// `chat.send("..").await?.text()`.
 ///
 /// ```
@@ -129,7 +130,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Calls `watch` with every event as it happens.
+    /// Calls `watch` with every event as it happens. It replaces an earlier function.
     pub fn on_event<'b>(self, watch: impl FnMut(Event<'_>) + Send + 'b) -> Run<'b>
     where
         'a: 'b,
@@ -139,7 +140,7 @@ impl<'a> Run<'a> {
         Run { state, input, watch, stops, tool_time, budget, anew, options, call }
     }
 
-    /// Calls `first` with every event, before the function that watches already.
+    /// Calls `first` with every event, before the function of [`on_event`](Self::on_event).
     pub(crate) fn with_first_watcher<'b>(self, first: impl FnMut(Event<'_>) + Send + 'b) -> Run<'b>
     where
         'a: 'b,
@@ -149,15 +150,13 @@ impl<'a> Run<'a> {
         Run { state, input, watch, stops, tool_time, budget, anew, options, call }
     }
 
-    /// Lets the run receive these messages in addition to those of its own
-    /// [`steering`](Self::steering).
+    /// Lets the run take in these messages in addition to those of its own [`steering`](Self::steering).
     pub(crate) fn with_steering(mut self, steering: &Steering) -> Self {
         self.options().handed_on = Some(steering.clone());
         self
     }
 
-    /// Returns a token that stops the run, in addition to that of
-    /// [`cancel_with`](Self::cancel_with).
+    /// Returns a token that stops the run, in addition to that of [`cancel_with`](Self::cancel_with).
     pub(crate) fn with_stop_token(mut self) -> (Self, CancellationToken) {
         let stop = self.stops.now.child_token();
         self.stops.now = stop.clone();
@@ -170,30 +169,30 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// Sets how long each call of this run may take, including retries and waits. It holds in
-    /// addition to the limits of its tool and to the agent's [`ToolLimits`](harness_core::tool::ToolLimits).
+    /// Sets how long each call of this run may take, including retries and waits. The limits of the tool and
+    /// the agent's [`ToolLimits`](harness_core::tool::ToolLimits) also apply.
     pub fn tool_time(mut self, limit: Duration) -> Self {
         self.tool_time = Some(limit);
         self
     }
 
-    /// Shares a value with the tools of this run, such as the user whom the run serves. A tool
-    /// takes it as a parameter [`State<T>`](harness_core::tool::State). The value replaces one of the same type
-    /// of the [conversation](crate::Chat::state) or the [agent](crate::AgentBuilder::state). See
-    /// [`AgentBuilder::state_per_run`](crate::AgentBuilder::state_per_run). It is not written to a
-    /// journal: a run that is [resumed](crate::Chat::resume) has to bring it again.
+    /// Shares a value with the tools of this run, such as the user whom the run serves. A tool takes it as a
+    /// parameter [`State<T>`](harness_core::tool::State). The value replaces a value of the same type of the
+    /// [conversation](crate::Chat::state) or the [agent](crate::AgentBuilder::state). See
+    /// [`AgentBuilder::state_per_run`](crate::AgentBuilder::state_per_run). The value is not written to a
+    /// journal: set it again for a run that is [resumed](crate::Chat::resume).
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.options().values.insert(Arc::new(value));
         self
     }
 
-    /// Sets how the model answers in this run. What `settings` leave open is as the provider is set
-    /// up. The settings are not written to a journal: a run that is [resumed](crate::Chat::resume) has to
-    /// bring them again.
+    /// Sets the settings of this run's requests, such as the temperature. A setting that `settings` leave open
+    /// has the value of the provider. The settings are not written to a journal: set them again for a run that
+    /// is [resumed](crate::Chat::resume).
     ///
-    /// Settings that change the beginning of a request cause a cache miss at the vendor. A value
-    /// that [`extra`](Settings::extra) holds under a name such as `authorization` is kept out of
-    /// the provider's errors, like the provider's own keys.
+    /// Settings that change the beginning of a request cause a cache miss at the vendor. A value in
+    /// [`extra`](Settings::extra) with a name such as `authorization` is hidden in the provider's errors, like
+    /// the provider's own keys.
     ///
     /// ```
     /// use harness::{
@@ -217,15 +216,15 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// Adds to the agent's [permissions](crate::AgentBuilder::permissions) for this run. What
-    /// either of the two denies is denied, and what either asks about is asked about. What either
-    /// allows runs without the question that its side effects alone would cause: see
-    /// [`Permissions`]. So give the agent what holds for everybody, and give each run what its user
-    /// may or may not do in addition.
+    /// Adds permissions for this run to those of the [agent](crate::AgentBuilder::permissions). A call is
+    /// denied if either of the two denies it, and needs a person's approval if either requires that. A call
+    /// that either allows does not need the approval that its side effects alone would require: see
+    /// [`Permissions`]. So set the rules for all users on the agent, and the additional rules for one user on
+    /// the run.
     ///
-    /// The permissions are not written to a journal: a run that is [resumed](crate::Chat::resume) has to
-    /// bring them again. A call that was allowed before and has not started is then checked again
-    /// by the new ones.
+    /// The permissions are not written to a journal: set them again for a run that is
+    /// [resumed](crate::Chat::resume). A call that was allowed before and has not started is then checked again
+    /// by the new permissions.
     ///
     /// ```
     /// use harness::{
@@ -260,15 +259,14 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// Sets who is asked in this run, instead of the agent's
-    /// [approver](crate::AgentBuilder::approver). `person` tells this person from others of the
-    /// same conversation, also after it was opened again in another process. An *always* holds only
-    /// in runs that name the same person. An *always* of the agent's own approver holds only in the
-    /// runs that bring no approver.
+    /// Sets the approver of this run, in place of the agent's [approver](crate::AgentBuilder::approver).
+    /// `person` is a name that distinguishes this person from others of the same conversation, in all
+    /// processes. An *always* holds only in runs with the same name. An *always* of the agent's own approver
+    /// holds only in runs without an approver of their own.
     ///
-    /// The approver is not written to a journal: a run that is [resumed](crate::Chat::resume) has to bring
-    /// it again. What a person has decided about one call holds, whoever is asked later, unless the
-    /// permissions deny the call.
+    /// The approver is not written to a journal: set it again for a run that is [resumed](crate::Chat::resume).
+    /// A decision about one call holds even if a later run has another approver, unless the permissions deny
+    /// the call.
     ///
     /// ```
     /// use harness::{
@@ -310,17 +308,17 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// Offers only these of the agent's tools in this run, in the agent's order. A call of another
-    /// tool does not run: its result says that the tool is not offered now. If no tool has one of
-    /// the names, the run fails before anything is sent. The choice is not written to a journal: a
-    /// run that is [resumed](crate::Chat::resume) has to bring it again, and otherwise offers all tools.
+    /// Offers only these of the agent's tools in this run, in the agent's order. A call of another tool does
+    /// not run: its result says that the tool is not offered now. If no tool has one of the names, the run
+    /// fails before any request is sent. The choice is not written to a journal: a run that is
+    /// [resumed](crate::Chat::resume) without it offers all tools.
     ///
-    /// Requests begin with the tools, so another choice than before is a cache miss at the vendor:
-    /// the whole conversation is read once at the full price. To change what may be called from one
-    /// turn to the next, [deny](Permissions::deny) the calls instead. To let the model call no tool
-    /// at all, set [`ToolChoice::Forbidden`](harness_core::provider::ToolChoice::Forbidden). Both leave
-    /// the tools unchanged. (OpenAI's Responses has the `tool_choice` of kind `allowed_tools` for
-    /// this, which can be given by a run's [`Settings::extra`].)
+    /// Requests begin with the tools, so another choice than before causes a cache miss at the vendor: the
+    /// whole conversation is read once at the full price. To change from turn to turn which tools may be
+    /// called, [deny](Permissions::deny) the calls instead. To forbid all calls, set
+    /// [`ToolChoice::Forbidden`](harness_core::provider::ToolChoice::Forbidden). Both leave the tools
+    /// unchanged. (OpenAI's Responses has a `tool_choice` of kind `allowed_tools` for this. Set it by
+    /// [`Settings::extra`].)
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}, tool, tools};
@@ -353,20 +351,25 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// Runs inside the call of a tool, as an agent that is [a tool itself](crate::Agent::as_tool)
-    /// does. What the run spends counts for the caller's run, and whatever stops that run stops
-    /// this one. The caller's permissions and approver apply to its calls; an approver of this run
-    /// is asked only if the caller has none. The watcher of the caller gets its events. A run of
-    /// [`Agent::run`](crate::Agent::run) gets a conversation named `<caller>/<call id>` if the
-    /// caller's conversation is in a journal. With a context that the program has made itself, only
-    /// the cancellation of that context applies.
+    /// Runs inside the call of a tool, as an agent that is [a tool itself](crate::Agent::as_tool) does. The
+    /// spending of this run counts for the caller's run, and whatever stops the caller's run stops this one.
+    /// The caller's permissions and approver apply to the calls of this run. An approver of this run is used
+    /// only if the caller has none. The watcher of the caller gets the events of this run. If the caller's
+    /// conversation is in a journal, a run of [`Agent::run`](crate::Agent::run) gets a conversation named
+    /// `<caller>/<call id>`. If the program has made `context` itself, only the cancellation of that context
+    /// applies.
     ///
-    /// The tool has to declare all side effects that the agent's tools declare. Otherwise the run
-    /// fails and nothing is sent. If the process ends and the call is repeated, the agent continues
-    /// where it was. So a tool that runs several agents has to start them in the same order, with
-    /// the same messages, each time. If a call of the agent waits for a person who answers later,
-    /// the run ends as [`Outcome::Waiting`]. Return this error: the tool's call then waits, too,
-    /// and is repeated from its beginning when there is an answer.
+    /// The tool has to declare all side effects that the agent's tools declare. Otherwise the run fails and
+    /// sends no request. If the process ends and the call is repeated, the agent continues where it stopped. So
+    /// a tool that runs several agents has to start them in the same order and with the same messages each
+    /// time.
+    ///
+    /// If a call of the agent waits for a later decision or answer, the run ends as [`Outcome::Waiting`]. Return
+    /// this error from the tool. Then the tool's call also waits, and is repeated from its beginning when there
+    /// is an answer. The same holds for an agent whose conversation is open elsewhere
+    /// ([`ErrorKind::Busy`](harness_core::error::ErrorKind::Busy)) or whose journal failed. If the tool returns
+    /// an error of its own, that error has to contain the text of this one. Otherwise the call fails and does
+    /// not wait, unless the tool only reads or is [idempotent](harness_core::tool::Tool::idempotent).
     ///
     /// ```
     /// use harness::{
@@ -418,7 +421,7 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// Sets what is wanted of the answer.
+    /// Sets the wanted form of the answer.
     pub(crate) fn with_output_spec(mut self, mut output_spec: OutputSpec) -> Self {
         let before = self.options().output_spec.take();
         output_spec.verifier = output_spec.verifier.or(before.and_then(|before| before.verifier));
@@ -434,14 +437,14 @@ impl<'a> Run<'a> {
         self.options.get_or_insert_default()
     }
 
-    /// Sets what this run may spend, including the agents that its tools call: see [`Limits`]. A
-    /// limit that `limits` leaves open keeps the agent's value for [each
-    /// run](crate::AgentBuilder::run_limits). The number of turns is set for all runs of an agent,
-    /// by [`AgentBuilder::guardrails`](crate::AgentBuilder::guardrails).
+    /// Sets what this run may spend, including the agents that its tools run: see [`Limits`]. A limit that
+    /// `limits` leaves open keeps the agent's value for [each run](crate::AgentBuilder::run_limits). The number
+    /// of turns is set for all runs of an agent, by
+    /// [`AgentBuilder::guardrails`](crate::AgentBuilder::guardrails).
     ///
-    /// In a run that is [resumed](crate::Chat::resume), what it has spent before still counts. With new
-    /// limits, even with `Limits::new()`, everything that limits the run counts from zero,
-    /// including its turns and its time.
+    /// If a run is [resumed](crate::Chat::resume) without this method, its earlier spending still counts. With
+    /// new limits, even with `Limits::new()`, everything that limits the run counts from zero, including its
+    /// turns and its time.
     ///
     /// ```
     /// use harness::{Agent, Limits, Outcome, journal::Limit, testing::{ScriptedProvider, reply}};
@@ -467,38 +470,38 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// Lets the run also spend from another budget that the program has made. (The run of a tool's
-    /// agent gets its caller's budget by [`in_call`](Self::in_call).) What the run spends counts
-    /// there, too. The run stops when that budget is used up, or one that it is itself within at
-    /// the time of this call, so begin with the outermost budget. Call this several times for
-    /// several budgets. See [`Budget`].
+    /// Makes the run also spend from a budget that the program has made. (The run of an agent in a tool call
+    /// gets its caller's budget by [`in_call`](Self::in_call).) The spending of the run counts for this budget,
+    /// too. The run stops when this budget is used up, or a budget that contains it at the time of this call.
+    /// So connect the budgets from the outermost one inwards. For several budgets, call this method several
+    /// times. See [`Budget`].
     pub fn within(self, budget: &Budget) -> Self {
         self.budget.within(budget);
         self
     }
 
-    /// What the run has spent, including the agents of its calls, and what is left of its limits
-    /// and of the budgets that it is within. The returned value can be read while the run goes on.
+    /// What the run has spent, including the agents of its calls, and what is left of its limits and of the
+    /// budgets that contain it. The returned value can be read while the run goes on.
     pub fn budget(&self) -> Budget {
         self.budget.clone()
     }
 
-    /// Lets the user speak while the run goes on: see [`Steering`]. It is not written to a journal:
-    /// a run that is [resumed](crate::Chat::resume) has to bring it again.
+    /// Lets the user send messages while the run goes on: see [`Steering`]. The value is not written to a
+    /// journal: set it again for a run that is [resumed](crate::Chat::resume).
     pub fn steering(mut self, steering: &Steering) -> Self {
         self.options().steering = Some(steering.clone());
         self
     }
 
     /// Stops the run when this token is cancelled. The run then ends as
-    /// [`Outcome::Cancelled`](crate::Outcome::Cancelled), with what there is so far.
+    /// [`Outcome::Cancelled`](crate::Outcome::Cancelled), and keeps what it has so far.
     pub fn cancel_with(mut self, token: CancellationToken) -> Self {
         self.stops.now = token;
         self
     }
 
-    /// Stops the run after the current turn when this token is cancelled: the model completes its
-    /// answer, its calls run to their ends, and the model is not asked again.
+    /// Stops the run after the current turn when this token is cancelled: the model completes its answer, its
+    /// calls run to their ends, and no further request is sent to the model.
     pub fn stop_after_turn(mut self, token: CancellationToken) -> Self {
         self.stops.after_turn = token;
         self
@@ -519,30 +522,31 @@ impl<'a> IntoFuture for Run<'a> {
     }
 }
 
-/// The run of an agent inside of a call. It is a separate future, so that the futures of other runs
-/// are smaller.
+/// Runs an agent inside a call. This is a separate future, so that the futures of other runs are smaller.
 async fn run_in_call(
     mut state: StateRef<'_>,
     mut begins: PreparedRun<'_>,
     call: Box<ChildRun>,
 ) -> Result<Reply, Stopped> {
-    // If the call was told to stop, the run is stopped before it begins.
+    // If the call was told to stop, this run is stopped before it begins.
     let effects = effects_of(offered(&state.state().agent, begins.options.as_deref()));
-    let refused = |error| Stopped::new(Outcome::Failed, Some(error), None, RunRecord::default());
+    let secrets = state.state().agent.secrets().clone();
+    let refused = |error: harness_core::error::Error| {
+        let error = error.cleaned(&secrets);
+        Stopped::new(Outcome::Failed, Some(error), None, RunRecord::default())
+    };
     if !state.is_owned() {
         call.admit(effects).map_err(refused)?;
     }
     let may_begin = Box::pin(call.may_begin()).await;
     if let (StateRef::Owned(new), true) = (&mut state, may_begin) {
-        // What `open_or_begin` needs is freed before the run begins.
+        // In a box, so that the memory of this future is freed before the run begins.
         let output_spec = begins.options.as_ref().and_then(|options| options.output_spec.as_ref());
         match Box::pin(call.open_or_begin(new, effects, (&begins.input, output_spec))).await {
             Ok(ChildState::New) => {}
             Ok(ChildState::Finished(mut state, outcome)) => {
                 let ended = RunDriver::finished_reply(&mut state, outcome);
-                if let Err(stopped) = &ended {
-                    call.handle_run_end(stopped, &state, true);
-                }
+                Box::pin(call.handle_run_end(&ended, &state, true)).await;
                 return ended;
             }
             Ok(ChildState::Interrupted(state)) => {
@@ -553,7 +557,11 @@ async fn run_in_call(
                 }
                 *new = state;
             }
-            Err(error) => return Err(refused(error)),
+            Err(error) => {
+                let stopped = refused(error);
+                call.handle_open_failure(&stopped);
+                return Err(stopped);
+            }
         }
     }
     let is_kept = matches!(&state, StateRef::Owned(new) if new.is_in_journal());
@@ -564,13 +572,11 @@ async fn run_in_call(
     let now = begins.stops.now.clone();
     let _stopped = OnCancel::new(&call.stop, move || now.cancel());
     let ended = start_run(state.state(), begins).await;
-    if let Err(stopped) = &ended {
-        call.handle_run_end(stopped, state.state(), is_kept);
-    }
+    Box::pin(call.handle_run_end(&ended, state.state(), is_kept)).await;
     ended
 }
 
-/// What a run begins with, besides its conversation.
+/// The parts of a [`Run`] besides its conversation.
 struct PreparedRun<'a> {
     input: RunInput,
     watch: RunWatcher<'a>,

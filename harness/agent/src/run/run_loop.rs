@@ -1,4 +1,4 @@
-//! The loop of a run: does what the machine says comes next, until the run is over.
+//! The loop of a run: does the actions that the machine decides, until the run is over.
 
 use tokio::time::timeout;
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Action, Event, Outcome,
-    approval::doubt_answered,
+    approval::{doubt_answered, is_over},
     compaction::{summarize::record_dropped_summary, window::edit_context},
     conversation::state::ConversationState,
     output::answer_check::{check_answer, check_output_options, check_output_spec, wanted_fact},
@@ -48,6 +48,7 @@ impl RunDriver<'_> {
             Ok(()) => {
                 self.end.begun = true;
                 self.emit(Event::RunStarted { said: said.as_ref() });
+                self.emit_earlier_waits();
                 self.drive_to_end().await
             }
             Err(error) => self.fail(error),
@@ -56,7 +57,8 @@ impl RunDriver<'_> {
             self.state.tell_waiting();
         }
         self.announce();
-        let outcome = match self.end.cut_off.take().filter(|_| outcome == Outcome::Waiting) {
+        let is_cut_off = outcome == Outcome::Waiting && self.state.has_cut_off_child();
+        let outcome = match self.end.cut_off.take().filter(|_| is_cut_off) {
             None => outcome,
             Some(error) => {
                 self.end.error = Some(error.cleaned(self.state.agent.secrets()));
@@ -69,7 +71,17 @@ impl RunDriver<'_> {
         self.result(outcome)
     }
 
-    /// Records what the run begins with, if it can begin.
+    /// Reports to the watchers the calls that have waited since an earlier run.
+    fn emit_earlier_waits(&mut self) {
+        let waiting = self.state.machine.waiting().filter(|(_, wait)| !is_over(wait));
+        let waiting: Vec<_> =
+            waiting.map(|(call, wait)| (call.clone(), wait.without_token())).collect();
+        for (call, wait) in &waiting {
+            self.emit(Event::ToolWaits { call, wait });
+        }
+    }
+
+    /// Records the input with which the run begins. Fails if the run cannot begin.
     pub(crate) async fn begin_with(&mut self, input: RunInput, anew: bool) -> Result<(), Error> {
         self.stop_signals.check_timer(self.state.durable.is_some())?;
         self.state.check_options()?;
@@ -83,7 +95,7 @@ impl RunDriver<'_> {
         match input {
             RunInput::Say(message) => {
                 message.check_sendable()?;
-                // Calls that the run before has left open do not run any more.
+                // Open calls of the run before do not run any more.
                 if self.state.machine.is_going() {
                     self.find_out_first().await?;
                     self.settle()?;
@@ -122,8 +134,8 @@ impl RunDriver<'_> {
         }
     }
 
-    /// Records that a run which waited asks the model now: if the process ends meanwhile, nobody knows what the answer has
-    /// cost, although only answers from outside were written.
+    /// Records that a run which waited sends a request now. If the process ended during the request, no other
+    /// fact would show that an answer of unknown cost may have been made.
     fn record_end_of_wait(&mut self) -> Result<(), Error> {
         if !self.state.has_waited || !self.state.machine.is_asking() {
             return Ok(());
@@ -132,7 +144,7 @@ impl RunDriver<'_> {
         self.state.record(&Fact::Resumed { message: None, limits: None })
     }
 
-    /// Closes the waits whose time is over. The run can be stopped while the journal does not answer.
+    /// Ends the waits whose deadline has passed. The run can be stopped while the journal does not answer.
     async fn expire(&mut self) -> Result<(), Error> {
         loop {
             let Self { state, stop_signals, .. } = &mut *self;
@@ -146,19 +158,18 @@ impl RunDriver<'_> {
         }
     }
 
-    /// Asks the tools what became of calls in doubt, before the new message of the user is
-    /// recorded.
+    /// Lets tools find out the outcomes of calls in doubt, before the new message of the user is recorded.
     async fn find_out_first(&mut self) -> Result<(), Error> {
         let ConversationState { machine, agent, .. } = &*self.state;
         let can_reconcile = |call: &&ToolCall| {
             agent.tools().get(call.name()).is_some_and(|tool| tool.can_reconcile())
         };
-        // Calls that were to run again no longer will, so their outcome has to be found out, too.
+        // Calls that were to run again will not run now, so their outcomes have to be found out, too.
         let doubtful = machine.in_doubt().chain(machine.to_repeat().filter(can_reconcile));
         let doubtful: Vec<ToolCall> = doubtful.cloned().collect();
         match self.find_out(&doubtful).await? {
-            // If the run's time is over, the remaining calls are in doubt. If each message asked
-            // about them again, a tool that does not answer would block all messages.
+            // If the time of the run is over, the remaining calls stay in doubt. An error here would block all
+            // messages if a tool never answers.
             None | Some(InterruptCause::Limit { .. }) => Ok(()),
             Some(_) => Err(Error::new(
                 ErrorKind::Transcript,
@@ -167,8 +178,8 @@ impl RunDriver<'_> {
         }
     }
 
-    /// Writes all remaining facts when the run is over, so that they are stored when the program
-    /// learns of the end.
+    /// Writes all pending facts at the end of the run, so that they are in the journal when the program gets
+    /// the result.
     async fn write_last(&mut self, outcome: Outcome) -> Outcome {
         if !self.state.is_behind() {
             return outcome;
@@ -200,7 +211,7 @@ impl RunDriver<'_> {
             if self.should_continue_after(outcome) {
                 continue;
             }
-            // While the end was written, a call that the run waited for may have been answered.
+            // A call for which the run waited may have been answered while the end was written.
             if outcome != Outcome::Waiting || self.state.machine.next() == Action::AwaitAnswers {
                 return outcome;
             }
@@ -235,7 +246,7 @@ impl RunDriver<'_> {
             }
             let step = next_step(self.state);
             if let (RunStep::Ask, true) = (&step, self.state.is_behind()) {
-                // Earlier facts are written before the model is asked again.
+                // Earlier facts are written before the next request.
                 if let Err(error) = write_facts(self).await {
                     return self.fail(error);
                 }
@@ -250,7 +261,7 @@ impl RunDriver<'_> {
                     failed => failed,
                 },
                 RunStep::Run(calls) => self.call(&calls).await,
-                // Calls that began early have to end before the other calls begin.
+                // Calls that started early have to end before the other calls start.
                 RunStep::AwaitResults => self.call(&[]).await,
                 RunStep::FindOut(calls) => match self.find_out(&calls).await {
                     Ok(Some(cause)) => self.record_interrupt(cause),
@@ -259,7 +270,7 @@ impl RunDriver<'_> {
                 RunStep::AwaitAnswers => return Outcome::Waiting,
                 RunStep::Check => check_answer(self).await,
                 RunStep::Settle => self.settle(),
-                // If the answer was not kept, its calls may still have started early.
+                // If the answer was not recorded, its calls may still have started early.
                 RunStep::Finish(outcome) => match self.settle() {
                     Ok(()) => return outcome,
                     failed => failed,
@@ -271,7 +282,7 @@ impl RunDriver<'_> {
         }
     }
 
-    /// Whether the program has asked to stop after the current turn.
+    /// Whether the program has requested a stop after the current turn.
     pub(crate) fn must_stop_after_turn(&self) -> bool {
         self.state.machine.turns() > 0 && self.after_turn.is_cancelled()
     }
@@ -335,15 +346,15 @@ impl RunDriver<'_> {
         Outcome::Failed
     }
 
-    /// Leaves a conversation that can be sent, whatever was going on. Errors while recording are
-    /// ignored: the first error of the run is already on its way, or nobody waits for one.
+    /// Completes the conversation so that it can be sent. Errors of recording are ignored: the first error of
+    /// the run is already returned, or the run was dropped and no caller gets one.
     fn close(&mut self) {
-        // The conversation before the run stays as it is.
+        // If the run has not begun, the conversation does not change.
         if !self.end.begun {
             return;
         }
         let going = match self.state.machine.next() {
-            // The run's calls wait for somebody outside of the run.
+            // The calls of the run wait for something outside of the run.
             Action::AwaitAnswers => return,
             Action::AwaitUser | Action::Finish(_) | Action::Settle => false,
             Action::CallProvider
@@ -400,11 +411,11 @@ impl RunDriver<'_> {
         if self.end.begun { (machine.usage(), machine.turns()) } else { (Usage::default(), 0) }
     }
 
-    /// Records what the user has said meanwhile, at a point where the model can get it.
+    /// Records the messages that the user has sent during the run, if the model can get them now.
     pub(crate) fn record_steering(&mut self) -> Result<(), Error> {
         while self.is_steered() {
             if let Action::Finish(_) = self.state.machine.next() {
-                // If the answer was not kept, its calls may still have started early.
+                // If the answer was not recorded, its calls may still have started early.
                 self.settle()?;
             }
             let Some((message, steering)) = self.next_message() else { break };
@@ -418,13 +429,13 @@ impl RunDriver<'_> {
         Ok(())
     }
 
-    /// Takes the next message that was said meanwhile.
+    /// Takes the next message that the user has sent during the run.
     fn next_message(&self) -> Option<(Message, Steering)> {
         let mut steering = self.state.options.iter().flat_map(|options| options.steering());
         steering.find_map(|by| Some((by.messages().pop_front()?, by.clone())))
     }
 
-    /// Whether the user has said something for which the run continues.
+    /// Whether the user has sent a message for which the run continues.
     pub(crate) fn is_steered(&self) -> bool {
         let mut steering = self.state.options.iter().flat_map(|options| options.steering());
         steering.any(|steering| !steering.messages().is_empty())
@@ -433,8 +444,7 @@ impl RunDriver<'_> {
             && !self.stop_signals.is_cancelled()
     }
 
-    /// Whether a run that has ended this way continues, because the user has said something
-    /// meanwhile.
+    /// Whether a run with this outcome continues, because the user has sent a message meanwhile.
     pub(crate) fn should_continue_after(&self, outcome: Outcome) -> bool {
         outcome == Outcome::Answered && self.is_steered()
     }

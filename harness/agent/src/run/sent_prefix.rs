@@ -1,4 +1,4 @@
-//! The instructions and tools to which a model's reasoning is bound, as they are sent.
+//! The prefix of requests to a model whose reasoning is bound to it, in the form in which it is sent.
 
 use harness_schema::{SchemaCache, ToolSchema};
 use serde_json::{Map, Value};
@@ -9,27 +9,30 @@ use harness_core::{
     tool::ToolRegistry,
 };
 
-/// What a conversation does when the program that goes on with it has other instructions or tools than before, and the
-/// model's [reasoning is bound](harness_core::provider::ReasoningBinding) to them. Changed instructions and changed arguments
-/// always take effect with the next request, and a tool that is gone never runs.
+/// What happens if the program changes the instructions or the tools of a conversation, and the model's
+/// [reasoning is bound](harness_core::provider::ReasoningBinding) to them. Changed instructions and changed
+/// parameters always take effect with the next request, and a tool that was removed never runs.
 ///
-/// What changes is sent behind the messages so far, if the vendor has a form for that. If not, the change takes the place of
-/// what came first, earlier reasoning is not sent any more, and [`Event::PrefixChanged`](crate::Event::PrefixChanged) says so.
+/// If the vendor has a form for changes, a change is sent after the messages so far. If not, the beginning of
+/// requests changes, earlier reasoning is not sent any more, and the run reports this by
+/// [`Event::PrefixChanged`](crate::Event::PrefixChanged).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PrefixPolicy {
-    /// A definition of a tool of which only the wording has changed is sent as the conversation began with it, until a
-    /// summary replaces the beginning. A tool that is gone, or is not offered in a run, is sent too, and its calls fail.
+    /// If only the wording of a tool's definition has changed, the old definition is sent until a summary
+    /// replaces the beginning of the conversation. A tool that was removed, or is not offered in a run, is
+    /// still sent, and its calls fail.
     #[default]
     Keep,
-    /// The model reads each definition as the program has it now. Another wording counts as a change.
+    /// The model gets each definition as the program has it now. A changed wording counts as a change.
     Follow,
 }
 
-/// What comes before the messages of a request, and what is sent behind some of them.
+/// The prefix of a request, and the additions that are sent after some of its messages.
 #[derive(Debug)]
 pub(crate) struct SentPrefix {
-    /// What this was made for: the address of the offered tools, the number of searches, and the version of the prefix.
+    /// The key of this cached value: the address of the tool registry, the number of searches, and the version
+    /// of the prefix.
     pub(crate) of: (usize, usize, u64),
     pub(crate) form: String,
     pub(crate) system: Option<String>,
@@ -40,8 +43,8 @@ pub(crate) struct SentPrefix {
     pub(crate) hidden: Vec<String>,
 }
 
-/// The request with its tools: those that are offered, if the model's reasoning is not bound. If it is, with the
-/// instructions and tools to which it is bound.
+/// Adds to a request the tools that are offered. If the model's reasoning is bound to a prefix, adds the
+/// instructions and tools of that prefix instead.
 pub(crate) fn behind_prefix<'a>(
     request: Request<'a>,
     (tools, more): (&'a ToolRegistry, Option<&'a OfferedTools>),
@@ -58,7 +61,7 @@ pub(crate) fn behind_prefix<'a>(
     request.with_tools(schemas).with_forms(forms)
 }
 
-/// Whether a model that has read one of these definitions can call by the other one.
+/// Whether both definitions allow the same calls, so that only their wording differs.
 pub(crate) fn is_same_but_for_words(one: &ToolSchema, other: &ToolSchema) -> bool {
     let without = |schema: &Value| {
         let mut schema = schema.clone();
@@ -68,7 +71,7 @@ pub(crate) fn is_same_but_for_words(one: &ToolSchema, other: &ToolSchema) -> boo
     without(&one.input_schema) == without(&other.input_schema)
 }
 
-/// Removes what a schema says to a reader alone.
+/// Removes the members of a schema that are only text for a reader.
 fn remove_words(schema: &mut Value) {
     const WORDS: [&str; 4] = ["description", "title", "examples", "$comment"];
     const VALUES: [&str; 3] = ["const", "enum", "default"];

@@ -11,22 +11,22 @@ use harness_core::{
     message::{Message, Role, Transcript},
 };
 
-/// Adds messages of the user to a run while it goes on. The model gets them with its next request,
-/// after the results of the open calls. A clone steers the same run, from any task or thread. Give it
-/// to a run by [`Run::steering`](crate::Run::steering).
+/// Adds messages of the user to a run while it goes on. The model gets a message with its next request, after
+/// the results of the open calls. Pass this value to a run by [`Run::steering`](crate::Run::steering). A clone,
+/// in any task or thread, adds messages to the same run.
 ///
-/// - A message does not interrupt the model's answer or a call. If the model has just completed its
-///   answer, the run continues with the message instead of ending.
-/// - A message that the run has received is a fact ([`Fact::Steered`](harness_core::journal::Fact::Steered)) and part of the transcript. If
-///   the run has not received it, because it has ended, was stopped, was dropped, has failed or waits
-///   for an approval, the message stays here: [`unheard`](Self::unheard) takes it out, or the next run
-///   that is given this value receives it. If a journal cannot write a received message, the chat in
-///   memory has it, and writes it with the next run or by [`Chat::save`](crate::Chat::save).
-/// - Each message is received once. If several runs have the same value at the same time, one of them
-///   receives it.
-/// - The turns after it count like all others. If a limit of the run forbids another turn, the run ends
-///   by that limit, and the message is in the transcript. An answer that the vendor has paused is sent
-///   back unchanged, so a message is received only after the rest of that answer.
+/// - A message does not interrupt the model's answer or a call. If the model has just completed its answer, the
+///   run continues with the message instead of ending.
+/// - A message that the run has taken in is a fact ([`Fact::Steered`](harness_core::journal::Fact::Steered))
+///   and part of the transcript. If the run ends, is stopped or dropped, fails, or waits for an approval before
+///   that, the message stays in this value: [`unheard`](Self::unheard) takes it out, or the next run with this
+///   value takes it in. If the journal cannot write the fact, the chat in memory has the message, and writes it
+///   with the next run or by [`Chat::save`](crate::Chat::save).
+/// - Each message is taken in once. If several runs have the same value at the same time, one of them takes it
+///   in.
+/// - The turns after a message count like all others. If a limit of the run forbids another turn, the run ends
+///   by that limit, and the message is in the transcript. If the vendor has paused an answer, the answer is
+///   first sent back unchanged, and the message is taken in after the rest of the answer.
 ///
 /// ```
 /// use harness::{
@@ -63,12 +63,12 @@ use harness_core::{
 pub struct Steering(Arc<Mutex<VecDeque<Message>>>);
 
 impl Steering {
-    /// A steering without messages.
+    /// A value without messages.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a message for the run, or for the next one that is given this value.
+    /// Adds a message for the current run, or for the next run with this value.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Transcript`] if the message is not one that the user can send.
@@ -76,7 +76,7 @@ impl Steering {
         self.add(message.into().renewed())
     }
 
-    /// Adds this very message, with its id.
+    /// Adds this message with its id.
     pub(crate) fn add(&self, message: Message) -> Result<(), Error> {
         if message.role() != Role::User {
             return Err(Error::new(
@@ -90,7 +90,7 @@ impl Steering {
         Ok(())
     }
 
-    /// Takes the messages that no run has received, in order. No run will receive them.
+    /// Takes out the messages that no run has taken in, in order.
     pub fn unheard(&self) -> Vec<Message> {
         self.messages().drain(..).collect()
     }

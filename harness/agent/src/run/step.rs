@@ -1,4 +1,4 @@
-//! The next step of a run: what the machine says comes next, after the limits and the rules of the run were checked.
+//! The next step of a run: the action of the machine, after the limits and the rules of the run were checked.
 
 use crate::{
     Action, Outcome,
@@ -9,36 +9,37 @@ use harness_core::{journal::InterruptCause, message::ToolCall};
 
 /// The next step of a run: the machine's [`Action`], after the limits were checked.
 pub(crate) enum RunStep {
-    /// Stop the run, for this cause.
+    /// Stop the run for this cause.
     Stop(InterruptCause),
-    /// Change what is sent, so that it fits into the window.
+    /// Edit the context, so that the next request fits into the window.
     Move(ContextEdit),
-    /// Ask the model.
+    /// Send the next request to the model.
     Ask,
     /// Decide about these calls, one after the other.
     Decide {
-        /// The calls.
+        /// The calls to decide.
         calls: Vec<ToolCall>,
-        /// Calls beyond the number that one answer may have: they do not run.
+        /// Calls beyond the number that one answer may have. They do not run.
         surplus: Vec<ToolCall>,
     },
-    /// Run these calls; those of one batch may run at the same time.
+    /// Run these calls. They may run at the same time.
     Run(Vec<ToolCall>),
-    /// Wait until the calls that run have their results.
+    /// Wait until the running calls have their results.
     AwaitResults,
-    /// Find out what became of these calls.
+    /// Find out the outcomes of these calls.
     FindOut(Vec<ToolCall>),
-    /// Nothing in this run: its calls wait for somebody outside of it.
+    /// Nothing in this run: its calls wait for something outside of it.
     AwaitAnswers,
     /// Check whether the answer is what the program wanted.
     Check,
     /// Record the results of calls that will not run or were stopped.
     Settle,
-    /// The run is over.
+    /// The run has ended.
     Finish(Outcome),
 }
 
-/// Returns the next step: the machine says what it is, and the guard whether it may happen.
+/// Returns the next step: the machine decides the action, and the guard stops the run instead if a limit is
+/// reached.
 pub(crate) fn next_step(state: &mut ConversationState) -> RunStep {
     let machine = &state.machine;
     let next = machine.next();
@@ -81,7 +82,7 @@ pub(crate) fn next_step(state: &mut ConversationState) -> RunStep {
         Action::CheckAnswer => RunStep::Check,
         Action::Settle => RunStep::Settle,
         Action::Finish(outcome) => RunStep::Finish(outcome),
-        // This does not happen: a run begins with a message.
+        // Unreachable: a run begins with a message.
         Action::AwaitUser => RunStep::Stop(InterruptCause::Program),
     }
 }

@@ -1,4 +1,4 @@
-//! What stops a run from outside: the program, and the clock.
+//! The signals that stop a run from outside: a cancellation by the program, and the time limit.
 
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ use harness_core::{
     unwind::caught,
 };
 
-/// Reports what stops a run from outside.
+/// Waits for the signals that stop a run from outside.
 pub(crate) struct StopSignals {
     program: CancellationToken,
     limit: Duration,
-    /// When four fifths of the time are over. `None` after that was reported.
+    /// When four fifths of the time limit are over. `None` after the warning was sent.
     near: Option<Instant>,
     ends: Option<Instant>,
     budget: Budget,
-    /// Reports how long agents below have waited for a person.
+    /// Measures how long agents in calls have waited for a person.
     progress_sender: ProgressSender,
 }
 
-/// A report from outside.
+/// A signal from outside of the run.
 pub(crate) enum RunSignal {
     /// The run has to stop.
     Stop(InterruptCause),
@@ -35,7 +35,7 @@ pub(crate) enum RunSignal {
 }
 
 impl StopSignals {
-    /// For a run that begins now, or continues after it has taken this time.
+    /// For a run that begins now, or continues after it has already taken the time `taken`.
     pub(crate) fn new(
         program: CancellationToken,
         guard: &RunGuard,
@@ -51,7 +51,7 @@ impl StopSignals {
         Self { program, limit, near, ends, budget, progress_sender }
     }
 
-    /// Waits for the next report. Dropping the future loses nothing.
+    /// Waits for the next signal. Dropping the future loses no signal.
     pub(crate) async fn next_signal(&mut self) -> RunSignal {
         loop {
             let next = self.near.or(self.ends);
@@ -60,7 +60,7 @@ impl StopSignals {
                 () = self.program.cancelled() => return RunSignal::Stop(InterruptCause::Program),
                 () = at(next) => {}
             }
-            // The time in which a person decides does not count, at any depth.
+            // Time in which a person decides does not count, even in agents at any depth.
             let asked = self.progress_sender.take_wait_time();
             if asked > Duration::ZERO {
                 self.postpone(asked);
@@ -80,7 +80,7 @@ impl StopSignals {
         self.program.clone()
     }
 
-    /// Checks that the runtime has a timer, if the time of the run or its journal is limited.
+    /// Fails if the runtime has no timer although the run has a time limit or a journal.
     pub(crate) fn check_timer(&self, is_durable: bool) -> Result<(), Error> {
         let now = is_durable.then(Instant::now);
         let Some(ends) = self.ends.or(self.near).or(now) else { return Ok(()) };
@@ -103,7 +103,7 @@ impl StopSignals {
         self.program.cancelled().await;
     }
 
-    /// Leaves out this time, in which the run waited for a person.
+    /// Extends the time limit by the time in which the run waited for a person.
     pub(crate) fn postpone(&mut self, time: Duration) {
         let later = |at: Instant| at.checked_add(time);
         self.near = self.near.and_then(later);
@@ -136,11 +136,11 @@ pub(crate) fn warning_event(warning: &LimitWarning) -> Event<'_> {
     }
 }
 
-/// The ways in which the program stops a run.
+/// The tokens by which the program stops a run.
 #[derive(Clone, Default)]
 pub(crate) struct StopTokens {
-    /// Stops it at once.
+    /// Stops the run at once.
     pub(crate) now: CancellationToken,
-    /// Stops it when the model's turn and its calls are over.
+    /// Stops the run when the model's turn and its calls are over.
     pub(crate) after_turn: CancellationToken,
 }

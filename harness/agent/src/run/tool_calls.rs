@@ -67,7 +67,7 @@ type QueuedCall = Pin<Box<dyn Future<Output = (DueCall, Option<ConcurrencyPermit
 #[derive(Clone)]
 struct DueCall {
     call: ToolCall,
-    /// Whether its start is already recorded.
+    /// Whether the start of the call is already recorded.
     started: bool,
 }
 
@@ -133,8 +133,8 @@ impl RunDriver<'_> {
         Ok(())
     }
 
-    /// Asks a person about a call. A call that is decided later is recorded as waiting. Returns `None` if the run was
-    /// stopped or has other things to do first.
+    /// Sends an approval request about a call. If the decision is deferred, the call is recorded as waiting.
+    /// Returns `None` if the run was stopped or has something else to do first.
     async fn ask_person(
         &mut self,
         call: &ToolCall,
@@ -164,7 +164,8 @@ impl RunDriver<'_> {
         Ok(Some(outcome))
     }
 
-    /// Runs the calls of one batch, up to a fixed number at the same time, and waits for the calls that began early.
+    /// Runs the calls of one batch, at most [`AT_ONCE`] at the same time. Also waits for the calls that started
+    /// early.
     pub(crate) async fn call(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
         self.call_all(calls.iter().map(|call| DueCall { call: call.clone(), started: false })).await
     }
@@ -243,7 +244,7 @@ impl RunDriver<'_> {
         self.record_interrupt(cause)
     }
 
-    /// Handles what a running call reports. Returns the cause if the run was stopped meanwhile.
+    /// Handles a signal of a running call. Returns the cause if the run was stopped meanwhile.
     async fn handle_signal(&mut self, heard: CallSignal) -> Result<Option<InterruptCause>, Error> {
         match heard {
             CallSignal::Progress(ProgressEvent::Progress(call, message)) => {
@@ -257,7 +258,8 @@ impl RunDriver<'_> {
         Ok(None)
     }
 
-    /// Records that an allowed call starts. If the call changes something or may not run again, the fact is written first.
+    /// Records that an allowed call starts. If the call has side effects or may not run again, the fact is
+    /// written before the call starts.
     async fn may_begin(&mut self, call: &ToolCall) -> Result<StartDecision, Error> {
         if !self.may_start(call)? {
             return Ok(StartDecision::Never);
@@ -282,8 +284,8 @@ impl RunDriver<'_> {
         written.map(|_| StartDecision::Stopped)
     }
 
-    /// Checks once more whether an allowed call may run, and records that it starts. If it does not
-    /// start, it waits, has to be decided again, or has its result.
+    /// Checks once more whether an allowed call may run, and records that it starts. If this returns `false`,
+    /// the call waits, has to be decided again, or has its result.
     pub(crate) fn may_start(&mut self, call: &ToolCall) -> Result<bool, Error> {
         if let Some(other) = self.equal_still_running(call) {
             self.refuse_repeated(call, &other)?;
@@ -296,17 +298,18 @@ impl RunDriver<'_> {
         );
         let approved = self.state.machine.approved(call.id());
         if let Some(approved) = approved.filter(|approved| {
-            // The call or its agent has asked a question in a program that had the tool.
+            // The call or its agent has asked a question in a program that had the tool. This program does not
+            // have it.
             let is_gone = approved.begun && self.state.tools().get(call.name()).is_none();
             let is_over = approved.again && !may_repeat_call(self.state, call);
-            // A call that may have done something is not decided again.
+            // A call that may have had an effect is not decided again.
             is_gone || is_over || approved.has_run() && !holds
         }) {
             let effects = approved.effects;
             self.doubt(call, effects)?;
             return Ok(false);
         }
-        // The call is decided again once, by the present rules and the present review of its tool.
+        // The call is decided again once, by the current rules and a new review of its tool.
         if !holds {
             self.state.approvals.calls_from_previous_process.remove(call.id());
             self.state.record(&Fact::CallUndecided { call: call.id().to_owned() })?;
@@ -325,7 +328,7 @@ impl RunDriver<'_> {
         self.call_all(calls.iter().map(|call| DueCall { call: call.clone(), started: true })).await
     }
 
-    /// The place of a call, or a future that waits for one.
+    /// Takes the place of a call. If there is none, returns a future that waits for a place.
     fn place_of(
         &mut self,
         offered: &RunTools,
@@ -343,7 +346,7 @@ impl RunDriver<'_> {
         Err(Box::pin(async move { (next, places.acquire().await) }))
     }
 
-    /// Records that a call waits for somebody outside of the run.
+    /// Records that a call waits for something outside of the run.
     fn suspend_call(
         &mut self,
         call: &ToolCall,
@@ -356,14 +359,14 @@ impl RunDriver<'_> {
         Ok(())
     }
 
-    /// Records that the outcome of a call is not known that had started in a process that is gone.
+    /// Records a call in doubt: it had started in a process that is gone, and its outcome is not known.
     fn doubt(&mut self, call: &ToolCall, effects: SideEffects) -> Result<(), Error> {
         let (outcome, text) = lost_notice(effects);
         let result = ToolResult::new(call.id(), outcome, [ToolContent::Text(text)]);
         self.record_doubt(call, result)
     }
 
-    /// The same, if its tool has also failed to find it out.
+    /// Records a call in doubt whose tool has also failed to find out the outcome.
     fn unfound(
         &mut self,
         call: &ToolCall,
@@ -372,7 +375,7 @@ impl RunDriver<'_> {
     ) -> Result<(), Error> {
         self.state.tracer.reconcile_failed(call, *fault, why);
         let (outcome, text) = unfound_notice(effects, why);
-        // The text comes from the tool, and may have any length.
+        // The text comes from the tool and may have any length.
         let tools = self.state.agent.tools();
         let result = tools.readable_now(call.id(), outcome, vec![text.into()]);
         self.record_doubt(call, result)
@@ -383,7 +386,8 @@ impl RunDriver<'_> {
         self.record_result(result)
     }
 
-    /// Asks the tools what became of calls that had started in an earlier process. Returns the cause if the run was stopped.
+    /// Lets tools find out the outcomes of calls that had started in an earlier process. Returns the cause if
+    /// the run was stopped.
     pub(crate) async fn find_out(
         &mut self,
         calls: &[ToolCall],
@@ -392,7 +396,7 @@ impl RunDriver<'_> {
         for call in calls {
             let granted = self.state.machine.approved(call.id()).cloned().unwrap_or_default();
             if self.equal_still_running(call).is_some_and(|other| other == call.id()) {
-                // What its tool finds out now could be wrong a moment later.
+                // The call still runs, so an outcome that its tool finds now could be wrong a moment later.
                 self.record_doubt(call, still_running_result(call.id()))?;
                 continue;
             }
@@ -443,7 +447,7 @@ impl RunDriver<'_> {
         Ok(None)
     }
 
-    /// Begins a call and reports that.
+    /// Begins a call and reports the start.
     fn begin(
         &mut self,
         offered: &RunTools,
@@ -471,8 +475,8 @@ impl RunDriver<'_> {
         self.emit(Event::ToolProgress { call, message });
     }
 
-    /// The id of a call that does the same, was told to stop and still runs. It may be this very
-    /// call, from a run that this process has dropped.
+    /// The id of an equal call that was told to stop and still runs. It may be this call itself, started by a
+    /// run that this process has dropped.
     fn equal_still_running(&self, call: &ToolCall) -> Option<String> {
         let tool = self.state.agent.tools().get(call.name())?;
         let approved = self.state.machine.approved(call.id());
@@ -486,7 +490,7 @@ impl RunDriver<'_> {
             return self.record_doubt(call, still_running_result(call.id()));
         }
         let text = repeated_notice(other);
-        // Ids come from the server, and may have any length.
+        // Ids come from the server and may have any length.
         let tools = self.state.agent.tools();
         let result = tools.readable_now(call.id(), CallOutcome::NotStarted, vec![text.into()]);
         let result = self.of_all_tries(result);
@@ -498,7 +502,7 @@ impl RunDriver<'_> {
         self.emit_agent_events();
         let result = match ended {
             DispatchOutcome::Result(result) => {
-                if let Some(awaited) = self.awaited_below(&call, &result) {
+                if let Some(awaited) = self.awaited_below(&result) {
                     self.state.tracer.ran(&call, elapsed);
                     self.calls.shown.retain(|(shown, _)| shown.id() != call.id());
                     return self.suspend_call(&call, awaited, None);
@@ -514,7 +518,7 @@ impl RunDriver<'_> {
         if let Some(message) = self.calls.reports.last_of(call.id()) {
             self.report_progress(call.id(), &message);
         }
-        // The last result of a turn carries the news, so the news must be known before it.
+        // Reports of late ends are added to the last result of a turn, so they have to be recorded before it.
         let heard = self.record_short_late_ends();
         let result = self.state.spending.guard.noted(&call, result);
         self.state.tracer.ran(&call, elapsed);
@@ -524,7 +528,7 @@ impl RunDriver<'_> {
         heard.and(found).and(self.record_result(result))
     }
 
-    /// Records the tools that a search has newly found, before its result is recorded.
+    /// Records the tools that a search has newly found, before the result of the search is recorded.
     pub(crate) fn record_found_tools(
         &mut self,
         call: &ToolCall,
@@ -545,8 +549,8 @@ impl RunDriver<'_> {
     }
 }
 
-/// Whether a call may begin before its start is written: it changes nothing, and may run again. This does not hold for a
-/// call that runs an agent, because the agent writes into a conversation that is named after the call.
+/// Whether a call may begin before the fact of its start is written: it only reads and may run again. A call
+/// that runs an agent may not, because the agent writes into a conversation that is named after the call.
 fn may_be_lost(granted: &ApprovedCall) -> bool {
     granted.effects.is_read_only() && matches!(granted.repeat, Repeat::Read | Repeat::Idempotent)
 }
@@ -554,7 +558,7 @@ fn may_be_lost(granted: &ApprovedCall) -> bool {
 /// Whether an allowed call begins.
 enum StartDecision {
     Now,
-    /// It has its result, waits, or has to be decided again.
+    /// The call does not begin: it has its result, waits, or has to be decided again.
     Never,
     /// The run was stopped first.
     Stopped,
@@ -565,8 +569,8 @@ fn approval_of(question: &ApprovalRequest, repeat: Repeat, review: Option<Review
     Awaited::Approval { question, repeat, review: review.map(Box::new) }
 }
 
-/// The result of a tool that failed because it was told to stop. It says first that the tool did
-/// not run to its end, and then what the tool itself says.
+/// The result of a tool that failed because it was told to stop. The text says first that the tool did not run
+/// to its end, followed by the tool's own text.
 fn stopped_result(result: ToolResult, effects: SideEffects) -> ToolResult {
     if result.outcome() != CallOutcome::Failed {
         return result;

@@ -1,4 +1,4 @@
-//! The tools that the model gets after it has searched for them.
+//! The tools that the model gets only after it has searched for them.
 
 use std::collections::HashSet;
 
@@ -10,17 +10,17 @@ use harness_core::{
     tool::{FEW_TOOLS, Tool, ToolRegistry, ToolSearch},
 };
 
-/// The size of a window that is not known, used to decide whether the tools are too many.
+/// The assumed size of a window whose size is not known, to decide whether there are too many tools.
 const WINDOW: u64 = 128_000;
 
 pub(crate) fn tokens_of<'a>(tools: impl Iterator<Item = &'a Tool>) -> u64 {
     tools.map(|tool| ContextMeter::new(None, std::slice::from_ref(tool.schema())).tools()).sum()
 }
 
-/// The tools that have to be searched for. If all tools together need more than their share of the
-/// window, or are more than a request may have, these are the tools of servers, and also the
-/// program's own if they need more than a quarter of the share, or are still too many. A small
-/// number of tools is never searched for, unless the program says so or they are too many.
+/// The names of the tools that the model has to search for. The set is empty if all tools fit into their share
+/// of the window and into one request. Otherwise it has the tools of servers. It also has the program's own
+/// tools if these need more than a quarter of the share, or are still too many for a request. A small number of
+/// tools is never deferred, unless the share is 0 or a request may not have so many.
 pub(crate) fn deferred_tools(
     tools: &ToolRegistry,
     policy: &ToolSearch,
@@ -46,10 +46,10 @@ pub(crate) fn deferred_tools(
     if names.len() <= FEW_TOOLS && share > 0 && all_fit { HashSet::new() } else { names }
 }
 
-/// The tools as the model gets them, including those that it has found.
+/// The tools that the model gets, including those that it has found.
 #[derive(Debug)]
 pub(crate) struct OfferedTools {
-    /// What this was made for: the number of searches, and the address of the offered tools.
+    /// The key of this cached value: the number of searches, and the address of the tool registry.
     pub(crate) of: (usize, usize),
     pub(crate) schemas: Vec<ToolSchema>,
     pub(crate) forms: SchemaCache,

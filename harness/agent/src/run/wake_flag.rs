@@ -1,5 +1,5 @@
-//! Shows whether something has happened to one of several futures, so that they are polled only
-//! then: polling each of them for nothing costs more than reading an event.
+//! Shows whether one of several futures was woken. They are polled only then, since polling each of them in
+//! vain costs more than reading an event.
 
 use std::{
     sync::{
@@ -9,7 +9,8 @@ use std::{
     task::{Context, Wake, Waker},
 };
 
-/// A flag with a [waker](Self::waker). A future that is polled with that waker sets the flag and wakes the task.
+/// A flag with a [waker](Self::waker). A future that is polled with that waker sets the flag and wakes the
+/// task.
 pub(crate) struct WakeFlag {
     shared: Arc<WakeState>,
     waker: Waker,
@@ -23,28 +24,28 @@ struct WakeState {
 }
 
 impl WakeFlag {
-    /// A flag that is set, since nothing was polled yet.
+    /// A flag that is set, because no future was polled yet.
     pub(crate) fn new() -> Self {
         let shared = Arc::new(WakeState { is_set: AtomicBool::new(true), task: Mutex::default() });
         Self { waker: Waker::from(Arc::clone(&shared)), shared, task: None }
     }
 
-    /// Whether it was set since the last call. Resets it, and from now on wakes this task.
+    /// Resets the flag, and returns whether it was set. From now on, the flag wakes this task.
     pub(crate) fn take(&mut self, context: &Context<'_>) -> bool {
         if self.task.as_ref().is_none_or(|task| !task.will_wake(context.waker())) {
             self.task = Some(context.waker().clone());
             *self.shared.task.lock().unwrap_or_else(PoisonError::into_inner) = self.task.clone();
         }
-        // Mostly it is not set, and a load is cheaper than a swap.
+        // The flag is rarely set, and a load is cheaper than a swap.
         self.is_set() && self.shared.is_set.swap(false, Ordering::AcqRel)
     }
 
-    /// Whether it is set, without resetting it.
+    /// Whether the flag is set, without resetting it.
     pub(crate) fn is_set(&self) -> bool {
         self.shared.is_set.load(Ordering::Acquire)
     }
 
-    /// Sets it.
+    /// Sets the flag without waking the task.
     pub(crate) fn set(&self) {
         self.shared.is_set.store(true, Ordering::Release);
     }

@@ -11,9 +11,8 @@ use harness_core::{
     journal::{Fact, InterruptCause},
 };
 
-/// Writes all facts that are not written yet. It is called before an action that must not
-/// happen unless they are written. Returns `false` if the run was stopped meanwhile: the action
-/// must not happen.
+/// Writes all pending facts before an action that must not happen without them. Returns `false` if the run was
+/// stopped meanwhile: then the action must not happen.
 pub(crate) async fn write_facts(run: &mut RunDriver<'_>) -> Result<bool, Error> {
     match write_unless_stopped(run).await? {
         None => Ok(true),
@@ -21,7 +20,7 @@ pub(crate) async fn write_facts(run: &mut RunDriver<'_>) -> Result<bool, Error> 
     }
 }
 
-/// The same. Returns the cause if the run was stopped meanwhile, which no fact says yet.
+/// Writes all pending facts. Returns the cause if the run was stopped meanwhile, which is not recorded here.
 async fn write_unless_stopped(run: &mut RunDriver<'_>) -> Result<Option<InterruptCause>, Error> {
     if !run.state.is_behind() {
         return Ok(None);
@@ -57,13 +56,13 @@ async fn write_pending(run: &mut RunDriver<'_>) -> Result<Option<InterruptCause>
     }
 }
 
-/// Lets a call run an agent. It is written first that the call has started, and that it runs an agent whose
-/// conversation is in no journal, if it does. Returns the cause if the run was stopped meanwhile.
+/// Gives a call the permission to run an agent. The start of the call is written first. If the agent's
+/// conversation is in no journal, that is written, too. Returns the cause if the run was stopped meanwhile.
 pub(crate) async fn let_run_agent(
     run: &mut RunDriver<'_>,
     AgentRequest { unkept, permission }: AgentRequest,
 ) -> Result<Option<InterruptCause>, Error> {
-    // The call may have ended or have been dropped since then, with an answer that began anew.
+    // The call may have ended or was dropped since its request, for example because the answer started again.
     if permission.is_closed() {
         return Ok(None);
     }
@@ -80,8 +79,8 @@ pub(crate) async fn let_run_agent(
     Ok(None)
 }
 
-/// Writes that the model is about to be asked for a summary: if the process ends meanwhile, nobody knows what the request
-/// has cost. Returns the cause if the run was stopped meanwhile.
+/// Writes that a request for a summary is about to be sent. If the process ends during the request, this fact
+/// shows that there may be an unknown cost. Returns the cause if the run was stopped meanwhile.
 pub(crate) async fn start_compaction(
     run: &mut RunDriver<'_>,
 ) -> Result<Option<InterruptCause>, Error> {

@@ -1,5 +1,5 @@
-//! The loop one action at a time, for drivers outside of the library: for example an engine that
-//! stores the facts of each action and continues on another machine.
+//! The loop one action at a time, for drivers outside of the library. Such a driver is, for example, an engine
+//! that stores the facts of each action and continues on another machine.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -35,27 +35,26 @@ use harness_core::{
     trace::new_run,
 };
 
-/// A conversation whose actions another driver does, one at a time: for example an engine that
-/// stores the facts of each action and continues on another machine if this one dies.
+/// A conversation whose actions are done by another driver, one at a time. Such a driver is, for example, an
+/// engine that stores the facts of each action and continues on another machine if this one dies.
 ///
-/// An action returns facts, which can be stored as JSON. They take effect only when they are passed
-/// to [`apply`](Self::apply), so a driver that has stored them can apply them later without doing
-/// the action again. The [`next`](Self::next) action follows from the facts alone, so a replay
-/// takes the same path as the first time. Limits, permissions and tools are used only when an
-/// action is done. The library's own driver does its actions by the same code.
+/// An action returns facts, which can be stored as JSON. They take effect only when they are passed to
+/// [`apply`](Self::apply). So a driver that has stored them can apply them later without doing the action
+/// again. The [`next`](Self::next) action follows from the facts alone, so a replay takes the same path as the
+/// first time. Limits, permissions and tools are used only when an action is done. The library's own driver
+/// does its actions by the same code.
 ///
-/// An engine repeats an action whose facts it has not stored. Calls that only read start and run in
-/// one action, and may be repeated. A call that changes something starts in one action and runs in
-/// the next one. It runs only in the `Steps` that have returned its start, and only once: make new
-/// `Steps` for each replay. In all other `Steps` the action returns the fact that the conversation
-/// was [reopened](harness_core::journal::Fact::Reopened). Then the call runs again if it is idempotent;
-/// if not, its tool [finds out](macro@harness_core::tool) what became of it, or it is in doubt. An engine
-/// must therefore be sure that an action has stopped before it repeats the action elsewhere,
-/// because the library cannot see a call that still runs there.
+/// An engine repeats an action whose facts it has not stored. Read-only calls start and run in one action, and
+/// may be repeated. A call with side effects starts in one action and runs in the next one. It runs only in the
+/// `Steps` that have returned its start, and only once: make new `Steps` for each replay. In all other `Steps`,
+/// the action returns the fact that the conversation was [reopened](harness_core::journal::Fact::Reopened).
+/// Then the call runs again if it is idempotent. If not, its tool [finds out](macro@harness_core::tool) the
+/// outcome, or the call is in doubt. The library cannot see a call that still runs on another machine. So an
+/// engine must be sure that an action has stopped before it repeats the action elsewhere.
 ///
-/// If a decision about a call was made elsewhere, this agent's permissions check the call again
-/// before it starts: if they deny it, it does not run; if they want it approved, a person is asked,
-/// unless a person has already approved this very call.
+/// If another process has decided about a call, this agent's permissions check the call again before it starts.
+/// If they deny the call, it does not run. If they require an approval, a person is asked, unless a person has
+/// already approved this call.
 ///
 /// ```
 /// use harness::{
@@ -98,36 +97,37 @@ use harness_core::{
 pub struct Steps {
     agent: Agent,
     name: Arc<str>,
-    /// The writer of the facts that these steps return. It owns the calls that start here.
+    /// The id of the writer in the facts that these steps return. These steps run only calls that they have
+    /// started.
     life: WriterId,
     facts: Arc<Vec<Envelope>>,
     machine: Machine,
-    /// For each call without a result: the fact that records its start, and the writer of that
+    /// For each call without a result: the number of the fact that records its start, and the writer of that
     /// fact.
     starts: HashMap<String, StartFact>,
-    /// The starts of those calls that these steps have run.
+    /// The start facts of the calls that these steps have run.
     begun: StartedCalls,
-    /// The open calls about which these steps have decided themselves. The other decisions may have
-    /// been made by other rules.
+    /// The open calls about which these steps have decided themselves. Other decisions may have been made by
+    /// other rules.
     decided: HashSet<String>,
     /// Places of calls that have started and do not run yet.
     kept: KeptPlaces,
     values: SharedValues,
     limits: Option<Limits>,
     pub(crate) output_spec: Option<OutputSpec>,
-    /// The name of the run in which its actions are traced.
+    /// The name of the run in which the actions are traced.
     traced: Arc<str>,
 }
 
 /// The number of a fact, and its writer.
 type StartFact = (usize, WriterId);
 
-/// The numbers of the start facts of the calls that were run, each with whether the call still
-/// runs.
+/// For each call that was run: the number of its start fact, and whether the call still runs.
 type StartedCalls = Arc<Mutex<HashMap<usize, bool>>>;
 
 impl Agent {
-    /// Begins a conversation whose actions another driver does, from the facts that it has so far.
+    /// Begins a conversation whose actions are done by another driver. `facts` are the facts that it has so
+    /// far.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Journal`](harness_core::error::ErrorKind::Journal) if a fact cannot be read or
@@ -162,28 +162,26 @@ impl Agent {
 }
 
 impl Steps {
-    /// Shares a value with the tools, as [`Run::state`](crate::Run::state) does. The value
-    /// is not part of the facts: set it on the steps of each replay.
+    /// Shares a value with the tools, as [`Run::state`](crate::Run::state) does. The value is not part of the
+    /// facts: set it on the steps of each replay.
     #[must_use]
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.values.insert(Arc::new(value));
         self
     }
 
-    /// Sets what a run that begins here may spend, as [`Run::limits`](crate::Run::limits)
-    /// does. A run that is resumed here counts from zero. The limits are part of the facts with
-    /// which the run begins.
+    /// Sets what a run that begins here may spend, as [`Run::limits`](crate::Run::limits) does. A run that is
+    /// resumed here counts from zero. The limits are part of the facts with which the run begins.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = Some(limits);
         self
     }
 
-    /// Wants the answer of a run that begins here as a value of this type, as
-    /// [`Run::answer`](crate::Run::answer) does, and checks the answers of a run that is
-    /// resumed here by the type. The wanted schema is part of the facts with which the run begins;
-    /// steps without a type check answers by that schema. [`answered`](Self::answered) returns the
-    /// value.
+    /// Requests the answer of a run that begins here as a value of the type `T`, as
+    /// [`Run::answer`](crate::Run::answer) does. In a run that is resumed here, answers are checked by the
+    /// type. The wanted schema is part of the facts with which the run begins, and steps without a type check
+    /// answers by that schema. [`answered`](Self::answered) returns the value.
     #[must_use]
     pub fn answer<T: Answer>(mut self) -> Self {
         let verifier = self.output_spec.take().and_then(|output_spec| output_spec.verifier);
@@ -191,11 +189,10 @@ impl Steps {
         self
     }
 
-    /// Lets a function of the program check the answers, as
-    /// [`Run::verify`](crate::Run::verify) does. It gets the answer as text, even if a
-    /// value is wanted. The function is not part of the facts: set it on the steps of each replay.
-    /// The check of an answer is an action of its own, which an engine repeats if it has not stored
-    /// the facts of that action.
+    /// Adds a function of the program that checks the answers, as [`Run::verify`](crate::Run::verify) does. The
+    /// function gets the answer as text, even if a value is wanted. The function is not part of the facts: set
+    /// it on the steps of each replay. The check of an answer is an action of its own. An engine repeats the
+    /// check if it has not stored the facts of that action.
     #[must_use]
     pub fn verify<F, V, O, E>(mut self, most: u32, verify: F) -> Self
     where
@@ -213,30 +210,30 @@ impl Steps {
         &self.facts
     }
 
-    /// What was said so far.
+    /// All messages so far.
     pub fn transcript(&self) -> &Transcript {
         self.machine.transcript()
     }
 
-    /// The calls that wait for a decision, a result or an answer, in order. Use
-    /// [`decided`](Self::decided) or [`settled`](Self::settled) to give it to them.
+    /// The calls that wait for a decision, a result or an answer, in order. Answer a call by
+    /// [`decided`](Self::decided) or [`settled`](Self::settled).
     pub fn waiting(&self) -> Vec<OpenCall> {
         waiting(&self.machine, Some(&self.name))
     }
 
-    /// The calls whose outcome is not known, in order. The next [action](Self::act) asks their
-    /// tools to find it out, or records that they are in doubt. Before that action, the program can
-    /// [give](Self::settled) the outcome itself.
+    /// The calls whose outcome is not known, in order. The next [action](Self::act) lets their tools find out
+    /// the outcomes, or records that the calls are in doubt. Before that action, the program can
+    /// [record](Self::settled) an outcome itself.
     pub fn in_doubt(&self) -> Vec<OpenCall> {
         in_doubt(&self.machine, Some(&self.name))
     }
 
-    /// Applies facts. Apply the facts of an action only once: most facts are refused if they come a
-    /// second time, but a message of the user can then count as said twice.
+    /// Applies facts. Apply the facts of an action only once: most facts are refused the second time, but a
+    /// message of the user may be added twice.
     ///
     /// # Errors
-    /// Fails if a fact cannot be read, or cannot follow the facts before it. The facts before that
-    /// one have then taken effect.
+    /// Fails if a fact cannot be read, or cannot follow the facts before it. Then the facts before that one
+    /// have taken effect.
     pub fn apply(&mut self, facts: Vec<Envelope>) -> Result<(), Error> {
         for envelope in facts {
             let fact = envelope.fact()?;
@@ -268,19 +265,18 @@ impl Steps {
         Ok(())
     }
 
-    /// Returns what comes next. It follows from the facts alone:
+    /// Returns the next action, which follows from the facts alone:
     /// - [`AwaitUser`](Action::AwaitUser) and [`Finish`](Action::Finish): nothing, until the user
-    ///   [says](Self::say) something or the run is [resumed](Self::resume),
-    /// - [`AwaitAnswers`](Action::AwaitAnswers): nothing, until somebody has answered the calls
-    ///   that [wait](Self::waiting),
-    /// - all others: an action for [`act`](Self::act). It may do something else than announced
-    ///   here, for example end the run because a limit is reached.
+    ///   [sends](Self::say) a message or the run is [resumed](Self::resume),
+    /// - [`AwaitAnswers`](Action::AwaitAnswers): nothing, until the [waiting](Self::waiting) calls are
+    ///   answered,
+    /// - all others: an action for [`act`](Self::act). That method may do something else than announced here,
+    ///   for example end the run because a limit is reached.
     pub fn next(&self) -> Action {
         self.machine.next()
     }
 
-    /// Begins a run with a message of the user. Calls that the run before has left open do not run
-    /// any more.
+    /// Begins a run with a message of the user. Open calls of the run before do not run any more.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Busy`](harness_core::error::ErrorKind::Busy) while calls run in an
@@ -321,8 +317,7 @@ impl Steps {
             (self.snapshot(), self.values.clone(), self.limits.clone());
         let begun = Arc::clone(&self.begun);
         async move {
-            // Whether the effects of these calls have happened is known only when the calls have
-            // ended.
+            // The outcome of a running call is known only when the call has ended.
             let runs =
                 begun.lock().unwrap_or_else(PoisonError::into_inner).values().any(|runs| *runs);
             if runs {
@@ -343,7 +338,7 @@ impl Steps {
                 }
                 state.spending.begin_run(&state.agent, budget, true);
             }
-            // The steps that have started these calls will not receive their results.
+            // The results of these calls will not come, since other steps have started the calls.
             if state.machine.started().next().is_some() {
                 let doubtful = doubtful_calls(&state);
                 state.record(&Fact::Reopened { doubtful })?;
@@ -356,25 +351,24 @@ impl Steps {
         }
     }
 
-    /// Does the [`next`](Self::next) action to its end: asks the model, decides about calls, starts
-    /// or runs calls, finds out what became of them, or records the results of calls that will not
-    /// run. A failure is recorded as a fact, too, and the run then ends as
-    /// [`Outcome::Failed`](crate::Outcome::Failed). There are no facts if the run is over or waits
-    /// for somebody.
+    /// Does the [`next`](Self::next) action to its end: sends a request to the model, decides about calls,
+    /// starts or runs calls, finds out outcomes, or records the results of calls that will not run. A failure
+    /// is recorded as a fact, too, and the run then ends as [`Outcome::Failed`](crate::Outcome::Failed). The
+    /// result is empty if the run is over or waits for an answer from outside.
     ///
-    /// Nothing happens before the future is awaited. It borrows nothing, so an engine that has
-    /// already stored the facts of this action can drop it. If it is dropped after it was polled,
-    /// see [`give_up`](Self::give_up).
+    /// Nothing happens before the future is awaited. The future borrows nothing, so an engine that has already
+    /// stored the facts of this action can drop it. If the future is dropped after it was polled, see
+    /// [`give_up`](Self::give_up).
     ///
     /// # Errors
-    /// Fails, and does nothing, with [`ErrorKind::Journal`](harness_core::error::ErrorKind::Journal) if the facts
-    /// cannot be read in this process; with
-    /// [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if a value is missing that was
-    /// [announced](crate::AgentBuilder::state_per_run), or the answer that these steps want is not
-    /// the one with which the run began; with [`ErrorKind::Busy`](harness_core::error::ErrorKind::Busy) while
-    /// calls run in another future of the same action; and with
-    /// [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) at [`AwaitUser`](Action::AwaitUser),
-    /// where no run has begun.
+    /// In these cases the action does nothing. It fails with
+    /// [`ErrorKind::Journal`](harness_core::error::ErrorKind::Journal) if the facts cannot be read in this
+    /// process. It fails with [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if a
+    /// value is missing that was [announced](crate::AgentBuilder::state_per_run), or if these steps request
+    /// another answer than the run did at its beginning. It fails with
+    /// [`ErrorKind::Busy`](harness_core::error::ErrorKind::Busy) while calls run in another future of the same
+    /// action. It fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) at
+    /// [`AwaitUser`](Action::AwaitUser), where no run has begun.
     pub fn act(&self) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
         let (snapshot, kept) = (self.snapshot(), self.kept.clone());
         let (life, begun, values) = (self.life, Arc::clone(&self.begun), self.values.clone());
@@ -416,8 +410,8 @@ impl Steps {
         }
     }
 
-    /// Stops the run before an action has begun, because the driver was told to stop. The next
-    /// action records what became of the open calls.
+    /// Stops the run before an action has begun, for example because the driver was told to stop. The next
+    /// action records the outcomes of the open calls.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if no run goes on.
@@ -426,16 +420,17 @@ impl Steps {
         self.record_change(Fact::Interrupted { message, usage, cause, asked })
     }
 
-    /// Stops the run while an action is going on whose facts are lost, because the driver was told
-    /// to stop. If the model may have been asked, that counts as a turn. A call that may have run
-    /// is in doubt after the next action, or [`StoppedReading`](harness_core::message::CallOutcome::StoppedReading) if it only reads.
+    /// Stops the run during an action whose facts are lost, for example because the driver was told to stop. If
+    /// a request may have been sent to the model, it counts as a turn. After the next action, a call that may
+    /// have run is in doubt, or [`StoppedReading`](harness_core::message::CallOutcome::StoppedReading) if it
+    /// only reads.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if no run goes on.
     pub fn give_up(&self, cause: InterruptCause) -> Result<Vec<Envelope>, Error> {
         let next = self.machine.next();
         let mut state = self.snapshot().chat()?;
-        // An action runs calls that only read to their ends without a fact before it.
+        // Read-only calls start and run in one action, without an earlier fact of their start.
         if let Action::RunCalls(calls) = &next
             && all_read(&self.machine, calls)
         {
@@ -448,13 +443,13 @@ impl Steps {
         Ok(collect_facts(state))
     }
 
-    /// The facts of an action for a driver that cannot store all of them: those before the first one
-    /// that does not fit, and that the run has failed for this reason. What the model has used
-    /// counts. `fits` gets the facts of the action up to some place, and says whether the driver
-    /// can store them.
+    /// Shortens the facts of an action for a driver that cannot store all of them. Returns the facts before the
+    /// first one that does not fit, and a fact that the run has failed for the reason `why`. The tokens of the
+    /// model still count. `fits` gets the first facts of the action, and returns whether the driver can store
+    /// them.
     ///
     /// # Errors
-    /// Fails if a fact cannot be read, or cannot follow the facts before it; and with
+    /// Fails if a fact cannot be read or cannot follow the facts before it. Fails with
     /// [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if no run goes on.
     pub fn cut_short(
         &self,
@@ -478,7 +473,7 @@ impl Steps {
                 Fact::ContextCompacted { request, .. } | Fact::CompactionFailed { request, .. } => {
                     request.usage
                 }
-                // What the agents of the call have used.
+                // The usage of the agents that the call has run.
                 Fact::CallFinished { spent: Some(spent), .. } => spent.usage,
                 _ => continue,
             };
@@ -493,13 +488,13 @@ impl Steps {
         Ok(facts)
     }
 
-    /// Adds a message of the user while the run goes on. The model gets it with the next request.
-    /// If the model has just answered, the run continues, and its limits still count. While calls
-    /// are open, the message is refused and nothing changes: keep it until it can be added.
+    /// Adds a message of the user while the run goes on. The model gets the message with the next request. If
+    /// the model has just answered, the run continues, and its limits still count. While calls are open, the
+    /// message is refused and nothing changes: keep it until it can be added.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) while calls wait for results, where
-    /// an answer is paused, and where no run goes on or has just been answered.
+    /// Fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) while calls wait for
+    /// results or an answer is paused, and if no run goes on and the last run was not answered.
     pub fn steer(&self, message: impl Into<Message>) -> Result<Vec<Envelope>, Error> {
         let message = message.into().renewed();
         message.check_sendable()?;
@@ -509,19 +504,19 @@ impl Steps {
     /// Records a decision about a call that waits for one.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::NotWaiting`] if no call waits for this approval, if it comes too
-    /// late, or if the run was stopped, so that the call does not run any more.
+    /// Fails with [`ErrorKind::NotWaiting`] if no call waits for this approval, if the deadline has passed, or
+    /// if the run was stopped, so that the call does not run any more.
     pub fn decided(&self, approval: Approval) -> Result<Vec<Envelope>, Error> {
         self.resolve_now(&CallResolution::Decide(approval))
     }
 
-    /// Records the outcome of a call that waits for a result or an answer, or that is in doubt. Whether
-    /// it counts is checked at once. The future keeps a large result whole and returns the facts.
+    /// Records the outcome of a call that is in doubt or waits for a result or an answer. Whether the outcome
+    /// is accepted is checked at once. The future stores a large result and returns the facts.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::NotWaiting`] if the call does not wait for it or it comes too late.
-    /// An answer to a tool's question also fails if the run was stopped, and with
-    /// [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if it is nested too deep.
+    /// Fails with [`ErrorKind::NotWaiting`] if the call does not wait for this outcome or the deadline has
+    /// passed. An answer to a tool's question also fails if the run was stopped, and with
+    /// [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if the answer is nested too deep.
     pub fn settled(
         &self,
         settlement: Settlement,
@@ -538,15 +533,15 @@ impl Steps {
         })
     }
 
-    /// Records that nobody has answered a waiting call in time, by the clock of the driver.
+    /// Records that the deadline of a waiting call has passed without an answer, by the clock of the driver.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::NotWaiting`] if no call of this id waits.
+    /// Fails with [`ErrorKind::NotWaiting`] if no call with this id waits.
     pub fn expired(&self, call: &str) -> Result<Vec<Envelope>, Error> {
         self.resolve_now(&CallResolution::Expire(call.to_owned()))
     }
 
-    /// The facts of a resolution that is not a result.
+    /// The facts of a resolution that needs no store for large results.
     fn resolve_now(&self, resolution: &CallResolution) -> Result<Vec<Envelope>, Error> {
         match resolution.resolve(&self.machine, self.agent.tools())? {
             ResolvedCall::Fact(fact) => self.record_change(fact),
@@ -581,8 +576,8 @@ impl Steps {
         }
     }
 
-    /// Lets tools of the program check the answers, as [`Run::verify_by`](crate::Run::verify_by) does. The tools are
-    /// not part of the facts: set them on the steps of each replay.
+    /// Adds tools of the program that check the answers, as [`Run::verify_by`](crate::Run::verify_by) does. The
+    /// tools are not part of the facts: set them on the steps of each replay.
     #[must_use]
     pub fn verify_by(mut self, most: u32, tools: impl ToolList) -> Self {
         self.output_spec.get_or_insert_default().verifier =
@@ -599,15 +594,15 @@ impl Steps {
     }
 }
 
-/// A copy of the conversation for one action. The driver stores the facts of the action, and they
-/// take effect here when they are applied.
+/// A copy of the conversation for one action. The new facts take effect in [`Steps`] only when the driver
+/// applies them.
 struct ChatSnapshot {
     agent: Agent,
     name: Arc<str>,
     life: WriterId,
     facts: Arc<Vec<Envelope>>,
     traced: Arc<str>,
-    /// The open calls about which somebody else has decided.
+    /// The open calls about which another process has decided.
     elsewhere: HashSet<String>,
     output_spec: Option<OutputSpec>,
 }
@@ -618,7 +613,7 @@ impl ChatSnapshot {
         Ok(self.of_action(state))
     }
 
-    /// The same. Other tasks of the thread get their turn while the facts are folded.
+    /// As [`chat`](Self::chat). Yields to other tasks of the thread while the facts are folded.
     async fn chat_in_parts(self) -> Result<ConversationState, Error> {
         let (mut state, _) =
             ConversationState::read_in_parts(self.agent.clone(), &self.facts).await?;
@@ -638,7 +633,7 @@ impl ChatSnapshot {
     }
 }
 
-/// Calls that run in an action. It is dropped when the action is over.
+/// The calls that run in an action. Dropping it at the end of the action records that they do not run any more.
 struct ActionCalls {
     starts: Vec<usize>,
     begun: StartedCalls,
@@ -653,10 +648,11 @@ impl Drop for ActionCalls {
     }
 }
 
-/// Lets the calls run that have started in the steps of this life: all or none, and each only once.
+/// Claims the started calls for an action: all or none, and each only once. Returns `None` if other steps have
+/// started one of them, or one was claimed before.
 ///
 /// # Errors
-/// Fails if one of them still runs in another future of the same action.
+/// Fails if one of the calls still runs in another future of the same action.
 fn claim_calls(
     started: Vec<Option<StartFact>>,
     life: WriterId,
@@ -700,7 +696,7 @@ impl fmt::Debug for Steps {
     }
 }
 
-/// Does one action. `owns` says whether the calls that have started may run here.
+/// Does one action. `owns` says whether calls that have started may run here.
 async fn do_action(run: &mut RunDriver<'_>, owns: bool) -> Result<(), Error> {
     match next_step(run.state) {
         RunStep::Ask => {
@@ -736,15 +732,15 @@ async fn do_action(run: &mut RunDriver<'_>, owns: bool) -> Result<(), Error> {
     }
 }
 
-/// Runs the calls if all only read. For others, it only records that they start: the steps that
-/// apply these facts run them in the next action.
+/// Runs the calls if all of them only read. Otherwise only records that they start: the steps that apply these
+/// facts run the calls in the next action.
 async fn begin_calls(run: &mut RunDriver<'_>, calls: &[ToolCall]) -> Result<(), Error> {
     if all_read(&run.state.machine, calls) {
         return run.call(calls).await;
     }
     let offered = run.state.offered();
     for call in calls {
-        // The place is taken before any fact says that the call starts.
+        // The place is taken before a fact records the start of the call.
         let place = match run.calls.contexts.places_of(offered.tools().get(call.name())) {
             None => None,
             Some(_) if run.calls.kept.has(call.id()) => None,

@@ -10,10 +10,11 @@ use harness_core::{
     journal::{ConversationQuery, Journal, check_id},
 };
 
-/// The name of the conversation of a call's agent. It is the same in every process.
+/// The name of the conversation of a call's agent. It is the same in every process. `number` counts the agents
+/// of the call from 0.
 pub(crate) fn name_of_agent(parent: &str, call: &str, number: u32) -> String {
-    // An id that looks like the number of a second agent or like a hash is replaced by its hash, so
-    // that no two agents have the same name, whatever ids the server gives.
+    // An id is replaced by its hash if it could be the number of a second agent, or is itself like a hash. So
+    // no two agents have the same name, whatever ids the server uses.
     let is_taken = call.bytes().all(|byte| byte.is_ascii_digit()) || call.starts_with(HASHED);
     let call = match is_taken || call.contains('/') || check_id(call).is_err() {
         true => hashed_name(call),
@@ -29,17 +30,34 @@ pub(crate) fn name_of_agent(parent: &str, call: &str, number: u32) -> String {
     }
 }
 
-/// The beginning of a name that replaces another one.
+/// The beginning of a hashed name.
 const HASHED: &str = "agent-";
 
-/// A name of fixed length that replaces one that is too long or has characters that are not valid.
+/// A name of fixed length for a name that is too long or has invalid characters.
 fn hashed_name(name: &str) -> String {
     let digest = Sha256::digest(name.as_bytes());
     let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     format!("{HASHED}{hex}")
 }
 
-/// The names of the conversations that are part of this one.
+/// The names of the conversations of this call's agents that the journal has.
+pub(crate) async fn agents_of_call(
+    journal: &dyn Journal,
+    parent: &str,
+    call: &str,
+) -> Result<Vec<String>, Error> {
+    let mut names = Vec::new();
+    for name in (0..).map(|number| name_of_agent(parent, call, number)) {
+        // Only the head is needed, and no fact has this number.
+        if guarded(|| journal.read(&name, u64::MAX)).await?.head.incarnation.is_none() {
+            break;
+        }
+        names.push(name);
+    }
+    Ok(names)
+}
+
+/// The names of the conversations that have `parent` as their parent in the journal.
 pub(crate) async fn conversations_below(
     journal: &dyn Journal,
     parent: &str,

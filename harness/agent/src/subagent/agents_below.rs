@@ -1,9 +1,9 @@
-//! The agents of open calls, read from their conversations: what they had spent when their process ended, and whether they
-//! go on.
+//! The agents of open calls, read from their conversations: what they had spent when their process ended, and
+//! whether they can continue.
 
 use std::{collections::HashSet, pin::Pin, sync::Arc};
 
-use super::agent_names::{conversations_below, name_of_agent};
+use super::agent_names::{agents_of_call, conversations_below, name_of_agent};
 use crate::{
     Action, Agent, Machine,
     approval::is_over,
@@ -23,12 +23,12 @@ use harness_core::{
 };
 
 impl ConversationState {
-    /// Counts what the agents of open calls had spent in a process that is gone, as far as no fact
-    /// of this conversation records it.
+    /// Adds what the agents of open calls had spent in a process that is gone, as far as no fact of this
+    /// conversation records it.
     ///
     /// # Errors
-    /// Fails if the journal cannot be read: what it has of the agents is not known then, so the conversation is not
-    /// opened. An agent whose facts are damaged has an unknown cost.
+    /// Fails if the journal cannot be read, because the spending of the agents is not known then. An agent
+    /// whose facts cannot be read does not cause an error: it has an unknown cost.
     pub(crate) fn count_agents<'a>(
         &'a mut self,
         journal: &'a Arc<dyn Journal>,
@@ -37,8 +37,8 @@ impl ConversationState {
         let open = self.machine.to_repeat().chain(self.machine.in_doubt());
         let agent = |call: &ToolCall| {
             let agent = self.agent.tools().get(call.name()).and_then(|tool| tool.agent::<Agent>());
-            // It is not known which agents a function runs. Their tokens are counted at the prices
-            // of this agent's model.
+            // The agents that a function runs are not known. Their tokens are counted at the prices of this
+            // agent's model.
             (call.id().to_owned(), agent.unwrap_or(&self.agent).clone())
         };
         let open: Vec<(String, Agent)> = open.map(agent).collect();
@@ -83,20 +83,19 @@ impl ConversationState {
         })
     }
 
-    /// Lets calls continue whose agents waited and now have what they waited for.
+    /// Continues the calls whose agents waited and can continue now.
     pub(crate) async fn resume_children(&mut self) -> Result<(), Error> {
         let Some(journal) = self.durable.as_ref().and_then(|it| it.journal()).cloned() else {
             return Ok(());
         };
+        let Some(parent) = self.conversation().map(str::to_owned) else { return Ok(()) };
         let waiting: Vec<WaitingCall> = self.machine.waiting().filter_map(agent_of).collect();
-        for WaitingCall { call, conversation, cut_off } in waiting {
-            let stands = match cut_off {
-                true => ChildStatus::CanContinue,
-                false => child_status(&journal, &conversation).await?,
-            };
+        for below in waiting {
+            let stands = awaited_status(&journal, &parent, &below).await?;
+            let WaitingCall { call, conversation, .. } = below;
             match stands {
                 ChildStatus::Waiting => {}
-                ChildStatus::CanContinue => {
+                ChildStatus::CanContinue | ChildStatus::Ended => {
                     let answer = serde_json::Value::Null;
                     self.record(&Fact::CallAnswered { call, answer, who: None, at: now() })?;
                 }
@@ -136,13 +135,15 @@ fn agent_of((call, wait): (&ToolCall, &harness_core::journal::Wait)) -> Option<W
     }
 }
 
-/// The state of an agent's conversation that had waited.
+/// The status of the conversation of an agent that has waited.
 enum ChildStatus {
-    /// It still waits.
+    /// The agent still waits.
     Waiting,
-    /// Some call of it has what it waited for.
+    /// Some call of the agent can continue.
     CanContinue,
-    /// It does not exist any more.
+    /// The last run of the agent has ended.
+    Ended,
+    /// The conversation does not exist any more.
     Deleted,
 }
 
@@ -153,17 +154,18 @@ fn child_status<'a>(
     Box::pin(async move {
         let machine = read_machine(&**journal, conversation).await?;
         let Some(machine) = machine else { return Ok(ChildStatus::Deleted) };
-        if machine.next() != Action::AwaitAnswers || machine.waiting().any(|(_, it)| is_over(it)) {
+        match machine.next() {
+            Action::AwaitAnswers => {}
+            Action::Finish(_) => return Ok(ChildStatus::Ended),
+            _ => return Ok(ChildStatus::CanContinue),
+        }
+        if machine.waiting().any(|(_, wait)| is_over(wait)) {
             return Ok(ChildStatus::CanContinue);
         }
         for below in machine.waiting().filter_map(agent_of) {
-            // If the conversation below is gone, the agent above it reports that.
-            let goes_on = below.cut_off
-                || !matches!(
-                    child_status(journal, &below.conversation).await?,
-                    ChildStatus::Waiting
-                );
-            if goes_on {
+            // If the conversation below is gone, the agent of this level reports that.
+            if !matches!(awaited_status(journal, conversation, &below).await?, ChildStatus::Waiting)
+            {
                 return Ok(ChildStatus::CanContinue);
             }
         }
@@ -171,14 +173,38 @@ fn child_status<'a>(
     })
 }
 
-/// The result of a call whose agent waited and whose conversation was deleted meanwhile. Starting
-/// the agent again could repeat what it had done.
+/// The status of the agents of a call that waits. The fact of the wait names only one agent, so the other agents of
+/// the call are checked, too: they may have been answered first.
+async fn awaited_status(
+    journal: &Arc<dyn Journal>,
+    parent: &str,
+    WaitingCall { call, conversation, cut_off }: &WaitingCall,
+) -> Result<ChildStatus, Error> {
+    if *cut_off {
+        return Ok(ChildStatus::CanContinue);
+    }
+    let named = child_status(journal, conversation).await?;
+    if !matches!(named, ChildStatus::Waiting) {
+        return Ok(named);
+    }
+    for other in agents_of_call(&**journal, parent, call).await? {
+        if other != *conversation
+            && matches!(child_status(journal, &other).await?, ChildStatus::CanContinue)
+        {
+            return Ok(ChildStatus::CanContinue);
+        }
+    }
+    Ok(ChildStatus::Waiting)
+}
+
+/// The result of a call whose agent waited, if the agent's conversation was deleted meanwhile. The agent is not
+/// started again, because that could repeat what it had done.
 fn deleted_child_result(call: &str, conversation: &str, effects: SideEffects) -> ToolResult {
     let (outcome, text) = deleted_agent_notice(conversation, effects);
     ToolResult::new(call, outcome, [ToolContent::Text(text)])
 }
 
-/// The machine of a conversation's facts, if it has any.
+/// The machine after all facts of a conversation. `None` if the conversation has no facts.
 async fn read_machine(journal: &dyn Journal, conversation: &str) -> Result<Option<Machine>, Error> {
     let facts = guarded(|| journal.read(conversation, 0)).await?.facts;
     if facts.is_empty() {
@@ -192,14 +218,15 @@ async fn read_machine(journal: &dyn Journal, conversation: &str) -> Result<Optio
     folded.map(Some).map_err(named)
 }
 
-/// The number of levels of agents that are looked through, in case facts that somebody has changed lead in a circle.
+/// The most levels of agents that are searched. This ends the search if facts that were changed by hand form a
+/// cycle.
 const DEEPEST: usize = 256;
 
-/// Checks that an answer in this conversation will be used. If it is that of an agent in a call, the call has no result,
-/// and the same holds at each level above.
+/// Checks that an answer in this conversation will be used. If the conversation is that of an agent in a call,
+/// the call must still be open, at each level above.
 ///
 /// # Errors
-/// Fails with [`ErrorKind::NotWaiting`] if it will not be used, and with the journal's error if the
+/// Fails with [`ErrorKind::NotWaiting`] if the answer will not be used, and with the journal's error if the
 /// journal cannot be read.
 pub(crate) async fn check_parents(
     journal: &dyn Journal,

@@ -16,31 +16,32 @@ use harness_core::{
     tool::{Tool, ToolContext, ToolError, ToolOutput},
 };
 
-/// How many bytes of an agent's last text are passed on when it has stopped.
+/// How many bytes of a stopped agent's last text the calling model gets.
 const LAST_WORDS: usize = 4096;
 
 /// The future of a call of an agent that is a tool.
 type AgentToolFuture = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
 
 impl Agent {
-    /// Makes the agent a tool for another agent: a call gives it a task as text, and its answer is
-    /// the result. The calling model gets the name and the description.
+    /// Makes the agent a tool for another agent. A call has a task as text, and the agent's answer is the
+    /// result of the call. The calling model gets the name and the description.
     ///
-    /// - It declares all side effects that the agent's tools declare. So agents that only read run
-    ///   at the same time, and others one after the other. A call does not start early, because it
-    ///   costs money.
-    /// - It runs inside the future of its caller: whatever stops the caller stops it, too.
-    /// - It has its own conversation. If the caller's conversation is in a
-    ///   [journal](harness_core::journal), the agent's is stored there as `<caller>/<call id>`. It
-    ///   continues where it was if its process ends, and is deleted with the caller's. Otherwise it
-    ///   ends with the call.
-    /// - What it spends counts for its caller and is limited by the caller's limits: see
+    /// - The tool declares all side effects that the agent's tools declare. So calls of agents that only read
+    ///   run at the same time, and others one after the other. A call does not start before the model's answer
+    ///   is complete, because an agent costs money.
+    /// - The agent runs inside the future of its caller: whatever stops the caller also stops the agent.
+    /// - The agent has its own conversation. If the caller's conversation is in a
+    ///   [journal](harness_core::journal), that of the agent is stored there as `<caller>/<call id>`. If the
+    ///   process ends, the agent continues there later. The conversation is deleted with that of the caller.
+    ///   Without a journal, it ends with the call.
+    /// - The agent's spending counts for its caller and is limited by the caller's limits: see
     ///   [`Budget`](harness_core::policy::Budget).
-    /// - Its own [permissions](harness_core::policy::Permissions) and those of its callers decide about its calls;
-    ///   the strictest one wins. A person is asked by the caller's approver, with the names of the
-    ///   agents that lead to the call ([`ApprovalRequest::agents`](harness_core::policy::ApprovalRequest::agents)).
-    /// - Values that its runs have to bring ([`state_per_run`](crate::AgentBuilder::state_per_run))
-    ///   come from the caller's run.
+    /// - The agent's own [permissions](harness_core::policy::Permissions) and those of its callers apply to its
+    ///   calls; the strictest decision counts. Approval requests go to the caller's approver, with the names of
+    ///   the agents that lead to the call
+    ///   ([`ApprovalRequest::agents`](harness_core::policy::ApprovalRequest::agents)).
+    /// - Values that each run of the agent must set ([`state_per_run`](crate::AgentBuilder::state_per_run)) are
+    ///   taken from the caller's run.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -61,10 +62,9 @@ impl Agent {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// A function with `#[tool]` can run an agent inside its call, too: see
-    /// [`Run::in_call`](crate::Run::in_call).
-    /// [`as_tool_answering`](Self::as_tool_answering) makes a tool of an agent whose answer is a
-    /// value.
+    /// A function with `#[tool]` can also run an agent inside its call: see
+    /// [`Run::in_call`](crate::Run::in_call). [`as_tool_answering`](Self::as_tool_answering) makes a tool of an
+    /// agent whose answer is a value.
     pub fn as_tool(
         &self,
         name: impl Into<Cow<'static, str>>,
@@ -78,11 +78,11 @@ impl Agent {
         })
     }
 
-    /// Makes the agent a tool whose result is an answer of type `T`: see [`as_tool`](Self::as_tool)
-    /// and [`Run::answer`](crate::Run::answer). The calling model gets the value as JSON,
-    /// the program gets it by [`Reply::results`](crate::Reply::results), and the tool has the
-    /// schema of `T` as its [output schema](Tool::output_schema). If no answer is accepted, the
-    /// call fails, and its error says what was wrong.
+    /// Makes the agent a tool whose result is an answer of type `T`: see [`as_tool`](Self::as_tool) and
+    /// [`Run::answer`](crate::Run::answer). The calling model gets the value as JSON, and the program gets it
+    /// by [`Reply::results`](crate::Reply::results). The schema of `T` is the tool's [output
+    /// schema](Tool::output_schema). If no answer is accepted, the call fails, and its error has the faults of
+    /// the answer.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -157,14 +157,13 @@ impl Agent {
                 run(agent.clone(), task.to_owned(), context)
             },
         );
-        // The agent's own guardrails limit how long it may take.
+        // There is no limit here, because the agent's own guardrails limit how long its run may take.
         let agent = Arc::new(self.clone());
         tool.with_time_limit(Duration::MAX).of_agent(agent, self.tools(), self.per_run())
     }
 }
 
-/// The text for the model that has called the agent. The cause of the error is the [`Stopped`]
-/// itself.
+/// The error of the call, with its text for the calling model. Its cause is the [`Stopped`] itself.
 impl From<Stopped> for ToolError {
     fn from(stopped: Stopped) -> Self {
         let last = beginning(stopped.text(), LAST_WORDS);

@@ -1,4 +1,4 @@
-//! The run of an agent inside of a call: where its conversation is kept, and what it returns.
+//! The run of an agent inside a call: where its conversation is stored, and what the caller gets from it.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -10,7 +10,7 @@ use super::{
     suspended_child::SuspendedChild,
 };
 use crate::{
-    Action, Outcome, Stopped,
+    Action, Outcome, Reply, Stopped,
     conversation::{open::open_conversation, state::ConversationState},
     output::spec::{OutputSpec, without_schema},
     run::{input::RunInput, progress::ProgressSender},
@@ -24,7 +24,7 @@ use harness_core::{
 };
 
 impl ParentRun {
-    /// For a run of this conversation that begins now.
+    /// The data for agents of a run of this conversation, which begins now.
     pub(crate) fn of(
         chat: &ConversationState,
         progress_sender: ProgressSender,
@@ -58,8 +58,8 @@ impl ParentRun {
 }
 
 impl SubagentHost {
-    /// Counts what an opened agent has spent in earlier processes. What it has spent in this
-    /// process, in an earlier attempt of the tool, was counted at that time.
+    /// Adds what the agent of an opened conversation has spent in earlier processes. What it has spent in this
+    /// process, in an earlier attempt of the tool, is already counted.
     fn count_spent(&self, name: &str, chat: &ConversationState) {
         self.add_sources(chat.approvals.taint.sources());
         let mut state = self.state();
@@ -76,19 +76,20 @@ impl SubagentHost {
     }
 }
 
-/// A run that a call has started.
+/// The run of an agent that a call has started.
 pub(crate) struct ChildRun {
-    /// The call, if it belongs to a run.
+    /// The call's host. `None` if the call does not belong to a run.
     site: Option<Arc<SubagentHost>>,
     /// Whether the conversation of the agent is named after the call.
     names: bool,
-    /// The number of the agent among those whose conversations are named after the call.
+    /// The number of the agent, from 0, among those whose conversations are named after the call.
     number: u32,
     pub(crate) stop: CancellationToken,
 }
 
 impl ChildRun {
-    /// For an agent of this call, which `names` its conversation or leaves it to the program.
+    /// The run of an agent in this call. `names` says whether the conversation is named after the call; if not,
+    /// the program has opened it.
     pub(crate) fn of(context: &ToolContext, names: bool) -> Self {
         let site = context.host::<SubagentHost>();
         let named = site.as_ref().filter(|_| names);
@@ -100,7 +101,7 @@ impl ChildRun {
         self.site.as_ref()
     }
 
-    /// The budget of the call that the agent is within.
+    /// The budget of the call from which the agent spends.
     pub(crate) fn budget(&self) -> Option<&Budget> {
         let site = self.site.as_ref()?;
         let is_kept = self.names && site.caller.kept.is_some();
@@ -117,7 +118,7 @@ impl ChildRun {
         }
     }
 
-    /// The name of the agent's conversation, and its parent, if the caller's conversation is in a
+    /// The name of the agent's conversation, and its parent. `None` if the caller's conversation is not in a
     /// journal.
     fn conversation_in_journal(&self) -> Option<(String, &ParentChat)> {
         let site = self.site.as_ref()?;
@@ -125,7 +126,7 @@ impl ChildRun {
         Some((name_of_agent(&parent.name, site.call.id(), self.number), parent))
     }
 
-    /// Counts an agent with these side effects that runs in a chat of its own.
+    /// Counts an agent with these side effects whose conversation the program has opened itself.
     ///
     /// # Errors
     /// Fails if the agent may not run.
@@ -133,26 +134,11 @@ impl ChildRun {
         self.site.as_ref().map_or(Ok(()), |site| site.admit(effects))
     }
 
-    /// Begins the conversation, or opens it in its present state.
+    /// Begins the conversation, or opens it if it exists.
     ///
     /// # Errors
     /// Fails if the agent may not run, or if its conversation cannot be opened.
     pub(crate) async fn open_or_begin(
-        &self,
-        chat: &mut ConversationState,
-        effects: SideEffects,
-        begins: (&RunInput, Option<&OutputSpec>),
-    ) -> Result<ChildState, Error> {
-        let entered = self.enter(chat, effects, begins).await;
-        if let Err(error) = &entered
-            && let (Some(site), Some((name, _))) = (&self.site, self.conversation_in_journal())
-        {
-            site.state().cut_off = SuspendedChild::by(error, false, &name);
-        }
-        entered
-    }
-
-    async fn enter(
         &self,
         chat: &mut ConversationState,
         effects: SideEffects,
@@ -173,7 +159,7 @@ impl ChildRun {
             chat.continue_as(opened.agent);
             return Ok(ChildState::New);
         };
-        // The caller's conversation may have been deleted and begun anew under its name.
+        // The caller's conversation may have been deleted, and a new one with its name begun.
         let is_of_call = opened.machine.is_called_by(&site.message);
         if !is_of_call || !conversations_below(&**journal, parent).await?.contains(&name) {
             return Err(Error::new(
@@ -185,7 +171,8 @@ impl ChildRun {
             ));
         }
         site.count_spent(&name, &opened);
-        // The words for the schema are the library's own, and a schema whose descriptions have changed is the same.
+        // The text of the schema is not compared, because the library has written it and its descriptions may
+        // have changed.
         let (wanted, before) =
             (output_spec.and_then(|it| it.schema.as_ref()), opened.machine.wanted());
         let before = without_schema(first, before.and_then(|it| it.schema.as_ref()));
@@ -208,41 +195,65 @@ impl ChildRun {
         })
     }
 
-    /// Handles the end of the run of this conversation. If calls of it wait, then the caller's call
-    /// waits for them, too, if both conversations can be opened again.
-    pub(crate) fn handle_run_end(
+    /// Handles an error that has prevented the run.
+    pub(crate) fn handle_open_failure(&self, stopped: &Stopped) {
+        // After any other error, the entry of an earlier attempt of the tool stays: calls of the conversation may
+        // still wait since then.
+        if let (Some(site), Some((name, _))) = (&self.site, self.conversation_in_journal())
+            && let Some(child) = SuspendedChild::cut_off(stopped, false, &name)
+        {
+            site.set_suspended(&name, Some(child));
+        }
+    }
+
+    /// Handles the end of the run of this conversation. If calls of the run wait, the caller's call also waits,
+    /// if both conversations can be opened again.
+    pub(crate) async fn handle_run_end(
         &self,
-        stopped: &Stopped,
+        ended: &Result<Reply, Stopped>,
         chat: &ConversationState,
         is_kept: bool,
     ) {
-        if let Some(site) = self.site.as_ref().filter(|site| site.must_stop_on_denial())
-            && stopped.outcome() == Outcome::Denied
+        let Some(site) = &self.site else { return };
+        let stopped = ended.as_ref().err();
+        if site.must_stop_on_denial()
+            && stopped.is_some_and(|stopped| stopped.outcome() == Outcome::Denied)
         {
             let mut denied = site.caller.denied.lock().unwrap_or_else(PoisonError::into_inner);
             *denied = Some(site.call.id().to_owned());
         }
-        let Some(site) = self.site.as_ref().filter(|site| site.caller.kept.is_some()) else {
+        let (Some(parent), Some(durable)) = (&site.caller.kept, &chat.durable) else { return };
+        if durable.journal().is_none() {
             return;
-        };
-        let Some(name) = chat.conversation().filter(|_| chat.is_in_journal()) else { return };
-        if stopped.outcome() == Outcome::Waiting {
-            let words = left_in_doubt(stopped).then(|| stopped.to_string());
-            site.state().waits = Some((name.to_owned(), words));
         }
-        if let Some(error) = stopped.error().filter(|_| is_kept) {
-            site.state().cut_off = SuspendedChild::by(error, chat.is_lost(), name);
+        let name = &**durable.id();
+        let suspended = match stopped {
+            Some(stopped) if stopped.outcome() == Outcome::Waiting => {
+                // The tool may have opened the conversation itself, in another journal. There the caller does
+                // not find it again.
+                let incarnation = durable.incarnation().get().copied();
+                let is_found = is_kept || parent.has(name, incarnation).await.unwrap_or(true);
+                is_found.then(|| SuspendedChild::waiting(stopped, name))
+            }
+            Some(stopped) if is_kept => SuspendedChild::cut_off(stopped, chat.is_lost(), name),
+            _ => None,
+        };
+        // If an error has ended the run before it began, calls of the conversation may still wait. Then the
+        // earlier entry stays.
+        if suspended.is_some() || chat.machine.next() != Action::AwaitAnswers {
+            site.set_suspended(name, suspended);
         }
     }
 }
 
-/// The state of the conversation of a call's agent.
+/// The state of the conversation of a call's agent before the agent runs.
 pub(crate) enum ChildState {
-    /// Nothing was said in it.
+    /// The conversation has no message yet.
     New,
     /// The agent was working when its process ended.
     Interrupted(Box<ConversationState>),
-    /// The agent has answered, or a denial has ended its run, and its caller has not learned of it.
+    /// The run of the agent has ended with an answer or by a denial, and the caller has not got the outcome
+    /// yet.
     Finished(Box<ConversationState>, Outcome),
 }
 

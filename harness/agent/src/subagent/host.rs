@@ -1,5 +1,5 @@
-//! An agent that is run by a call of another agent's run: what it gets from that run, where its
-//! conversation is kept, and what it returns.
+//! The connection between a run and the agents that its calls run: what an agent gets from the caller's run,
+//! and what it reports back.
 
 use std::{
     collections::HashSet,
@@ -21,15 +21,15 @@ use crate::{
 use harness_core::{
     error::{Error, ErrorKind},
     journal::{CallSpent, Fact, Incarnation, Journal, Source, Sources},
-    message::ToolCall,
+    message::{ToolCall, ToolResult},
     policy::{Approver, Budget, Permissions, rest_of},
     tool::{ConcurrencyLimit, HumanWait, HumanWaitGuard, SideEffects, ToolRegistry},
 };
 
-/// The approver, with the name that distinguishes its person from others.
+/// The approver, with the name of its person if it has one.
 pub(crate) type NamedApprover = (Option<String>, Arc<dyn Approver>);
 
-/// The conversation of a run in its journal.
+/// The conversation of the caller's run in its journal.
 pub(super) struct ParentChat {
     pub(super) name: Arc<str>,
     pub(super) journal: Arc<dyn Journal>,
@@ -38,11 +38,20 @@ pub(super) struct ParentChat {
 }
 
 impl ParentChat {
+    /// Whether the journal has this incarnation of a conversation.
+    pub(super) async fn has(
+        &self,
+        name: &str,
+        incarnation: Option<Incarnation>,
+    ) -> Result<bool, Error> {
+        // Only the head is needed: no fact has this number, so no fact is read.
+        let there = guarded(|| self.journal.read(name, u64::MAX)).await?.head.incarnation;
+        Ok(there.is_some() && there == incarnation)
+    }
+
     /// Fails if the journal does not have this conversation any more.
     pub(super) async fn check(&self) -> Result<(), Error> {
-        // Only the head is needed, and no fact has this number.
-        let there = guarded(|| self.journal.read(&self.name, u64::MAX)).await?.head.incarnation;
-        if there.is_some() && there == self.incarnation.get().copied() {
+        if self.has(&self.name, self.incarnation.get().copied()).await? {
             return Ok(());
         }
         Err(Error::new(
@@ -55,27 +64,27 @@ impl ParentChat {
     }
 }
 
-/// What the calls of a run pass on to their agents.
+/// The data of a run for the agents that its calls run.
 pub(crate) struct ParentRun {
-    /// The conversation, if a journal keeps it.
+    /// The conversation of the run, if it is in a journal.
     pub(super) kept: Option<ParentChat>,
     pub(super) budget: Budget,
     pub(super) progress_sender: ProgressSender,
     pub(super) approver: Option<NamedApprover>,
     pub(super) on_waiting: Option<Arc<OnWaiting>>,
-    /// The call that has started this run.
+    /// The call that has started this run, if the run is itself that of an agent in a call.
     pub(super) above: Option<Arc<SubagentHost>>,
-    /// Places that are held by a call that the run is part of.
+    /// Places that are held by the call that has started this run.
     pub(super) places: Vec<ConcurrencyLimit>,
-    /// Whether somebody watches its events.
+    /// Whether the events of this run, or of a run above it, have a receiver.
     pub(super) is_watched: bool,
-    /// How many levels of agents may still be nested below it.
+    /// How many levels of agents may still be nested below this run. `None` means no limit.
     pub(super) depth: Option<u32>,
-    /// How many agents it may still run.
+    /// How many agents this run may still start. `None` means no limit.
     pub(super) left: Mutex<Option<u32>>,
     /// The name of the run in traces.
     pub(super) traced: OnceLock<String>,
-    /// The call in which an agent's call was denied, if that ends this run, too.
+    /// The id of the call whose agent has ended with a denial that also ends this run.
     pub(super) denied: Mutex<Option<String>>,
 }
 
@@ -84,12 +93,12 @@ impl ParentRun {
         self.progress_sender.clone()
     }
 
-    /// Places that are held by a call that the run is part of.
+    /// Places that are held by the call that has started this run.
     pub(crate) fn places(&self) -> &[ConcurrencyLimit] {
         &self.places
     }
 
-    /// Takes the call in which an agent's call was denied, if that ends this run, too.
+    /// Takes the id of the call whose agent has ended with a denial that also ends this run.
     pub(crate) fn take_denied_call(&self) -> Option<String> {
         self.denied.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -102,47 +111,43 @@ impl ParentRun {
     }
 }
 
-/// One call of a run, for the agents that it runs.
+/// One call of a run, as the host of the agents that the call runs.
 pub(crate) struct SubagentHost {
     pub(crate) caller: Arc<ParentRun>,
     pub(crate) call: ToolCall,
     /// The id of the message that the model has answered with the call.
     pub(crate) message: String,
     effects: SideEffects,
-    /// The permissions that apply in the run, and what its conversation had read before the call.
+    /// The permissions that apply in the run, and the sources that its conversation had read before the call.
     rules: CallerRules,
-    /// Whether its tool is an agent, which reads nothing itself.
+    /// Whether the call's tool is an agent. Such a tool reads nothing itself.
     is_agent: bool,
     /// The number of the tool's last attempt, and how many agents that attempt has run so far.
     runs: Mutex<(u32, u32)>,
-    /// What its agents spend in this process.
+    /// What the call's agents spend in this process.
     budget: OnceLock<Budget>,
-    /// The part of that budget for agents whose conversations are kept in a journal.
+    /// The part of that budget for agents whose conversations are in a journal.
     kept_budget: OnceLock<Budget>,
-    /// How long its agents have waited for a person, or until the call was written.
+    /// How long the call's agents have waited for a person, or until the start of the call was written.
     asking: HumanWait,
-    /// Whether it has begun without a fact in the journal, perhaps while the model is still
-    /// answering.
+    /// Whether the call has begun without a fact in the journal, perhaps while the model is still answering.
     is_unwritten: AtomicBool,
-    /// Whether it is written that it runs agents whose conversations are in no journal.
+    /// Whether it is written that the call runs agents whose conversations are in no journal.
     runs_unkept: AtomicBool,
     state: Mutex<SubagentState>,
 }
 
 #[derive(Default)]
 pub(super) struct SubagentState {
-    /// What its agents whose conversations are kept have spent in earlier processes and is counted already.
+    /// What the agents with conversations in a journal have spent in earlier processes and is counted already.
     pub(super) counted: CallSpent,
-    /// What facts of this run have recorded of the budget.
+    /// The part of the budget's spending that facts of this run have recorded.
     pub(super) recorded: CallSpent,
-    /// The conversation of an agent that waits for somebody. If calls of it are in doubt, so is a call that passes its error
-    /// on: then also the words of that error.
-    pub(super) waits: Option<(String, Option<String>)>,
-    /// The agent that could not continue, if there is one.
-    pub(super) cut_off: Option<SuspendedChild>,
-    /// The conversations that were opened in this process.
+    /// The agents that can continue later, one entry for each conversation.
+    pub(super) suspended: Vec<SuspendedChild>,
+    /// The names of the conversations that were opened in this process.
     pub(super) opened: HashSet<String>,
-    /// What the conversations of its agents have read.
+    /// The sources that the conversations of the call's agents have read.
     pub(super) read: Sources,
 }
 
@@ -173,7 +178,7 @@ impl SubagentHost {
         }
     }
 
-    /// Sets whether its tool is an agent.
+    /// Sets whether the call's tool is an agent.
     pub(crate) fn of_agent(mut self, is_agent: bool) -> Self {
         self.is_agent = is_agent;
         self
@@ -194,7 +199,7 @@ impl SubagentHost {
         self.budget.get_or_init(|| Budget::of_agents(&self.caller.budget))
     }
 
-    /// The part of that budget for agents whose conversations are kept.
+    /// The part of that budget for agents whose conversations are in a journal.
     pub(super) fn kept_budget(&self) -> &Budget {
         self.kept_budget.get_or_init(|| Budget::of_agents(self.budget()))
     }
@@ -203,7 +208,7 @@ impl SubagentHost {
         &self.rules
     }
 
-    /// What the call has read, if it runs agents. What the caller had read before is left out.
+    /// The sources that the call has read through its agents, without those that the caller had read before.
     pub(crate) fn source(&self) -> Option<Source> {
         let read = self.state().read.clone();
         let effects = if self.is_agent { SideEffects::NONE } else { self.effects };
@@ -211,7 +216,7 @@ impl SubagentHost {
         (self.is_agent || !source.inside.is_empty()).then_some(source)
     }
 
-    /// What its caller had read before the call, and what the tool itself may have read, if it is no agent.
+    /// The sources that the caller had read before the call, and the tool itself unless it is an agent.
     fn known_before_call(&self) -> Sources {
         let mut knew = self.rules.read.clone();
         if !self.is_agent {
@@ -220,15 +225,15 @@ impl SubagentHost {
         knew
     }
 
-    /// What the call knows now: also what its agents have read so far.
+    /// The sources of which the call may contain text now, including those that its agents have read so far.
     pub(crate) fn known_sources(&self) -> Sources {
         let mut knows = self.known_before_call();
         knows.add_all(self.state().read.all());
         knows
     }
 
-    /// Counts what the conversation of one of its agents has read, here and in the calls that led here: words of an
-    /// agent can reach its caller at any time, also when it is stopped.
+    /// Adds the sources that the conversation of an agent has read, here and in all calls above. They are added
+    /// at once, because text of an agent can reach its caller at any time, even when the agent is stopped.
     pub(crate) fn add_sources(&self, sources: &Sources) {
         let new = sources.beyond(&self.known_before_call());
         if !self.state().read.add_all(new.all()) {
@@ -241,7 +246,7 @@ impl SubagentHost {
         }
     }
 
-    /// The approver of the run.
+    /// The approver of the caller's run.
     pub(crate) fn approver(&self) -> Option<(Option<&str>, &Arc<dyn Approver>)> {
         self.caller.approver.as_ref().map(|(who, approver)| (who.as_deref(), approver))
     }
@@ -250,14 +255,14 @@ impl SubagentHost {
         self.caller.on_waiting.as_ref()
     }
 
-    /// The fact that this call has started a run, if the conversation of the call is kept.
+    /// The fact that this call has started a run. `None` if the conversation of the call is not in a journal.
     pub(crate) fn started_run_fact(&self) -> Option<Fact> {
         let conversation = self.caller.kept.as_ref()?.name.to_string();
         let (call, message) = (self.call.id().to_owned(), Some(self.message.clone()));
         Some(Fact::CalledBy { conversation, call, message })
     }
 
-    /// The names of the tools that led here, the outermost first.
+    /// The names of the tools whose calls lead to the agent, the outermost first.
     pub(crate) fn tool_names(&self) -> Vec<String> {
         let mut names =
             self.caller.above.as_ref().map(|above| above.tool_names()).unwrap_or_default();
@@ -265,7 +270,8 @@ impl SubagentHost {
         names
     }
 
-    /// What its agents have spent that no fact of this run has recorded yet.
+    /// What the call's agents have spent and no fact of this run has recorded yet. It counts as recorded from
+    /// now on.
     pub(crate) fn unrecorded_spending(&self) -> Option<Box<CallSpent>> {
         let mut spent = self.budget.get()?.call_spent()?;
         spent.kept = self.kept_budget.get().and_then(Budget::call_spent);
@@ -275,23 +281,33 @@ impl SubagentHost {
         rest
     }
 
-    /// The conversation of an agent of the call that waits for somebody, and the words of its error if a call that passes them on
-    /// is in doubt.
-    pub(crate) fn awaited_conversation(&self) -> Option<(String, Option<String>)> {
-        self.state().waits.clone()
+    /// Records whether the agent of this conversation can continue later. `None` means that it cannot.
+    pub(super) fn set_suspended(&self, conversation: &str, child: Option<SuspendedChild>) {
+        let mut state = self.state();
+        state.suspended.retain(|other| other.conversation != conversation);
+        state.suspended.extend(child);
     }
 
-    /// Takes the agent of the call that could not continue.
-    pub(crate) fn cut_off(&self) -> Option<SuspendedChild> {
-        self.state().cut_off.take()
+    /// Takes the agent for which a call with this result stays open. An agent that waits is preferred to one
+    /// that could not continue. `is_repeatable` says whether the call may run any number of times.
+    pub(crate) fn take_suspended(
+        &self,
+        result: &ToolResult,
+        is_repeatable: bool,
+    ) -> Option<SuspendedChild> {
+        let mut state = self.state();
+        let all = state.suspended.iter().enumerate();
+        let explaining = all.filter(|(_, child)| child.explains(result, is_repeatable));
+        let index = explaining.min_by_key(|(_, child)| child.error.is_some())?.0;
+        Some(state.suspended.swap_remove(index))
     }
 
-    /// Whether a denial of an agent's call ends the runs above it.
+    /// Whether the denial of an agent's call ends the runs above.
     pub(crate) fn must_stop_on_denial(&self) -> bool {
         self.rules.permissions.iter().any(|permissions| permissions.stops_on_denial())
     }
 
-    /// Where the run receives the events of its agents, if somebody watches them.
+    /// The sender for the events of the call's agents, if the events have a receiver.
     pub(crate) fn listener(&self) -> Option<(ProgressSender, AgentCall)> {
         let call = AgentCall { tool: self.call.name().into(), call: self.call.id().into() };
         self.caller.is_watched.then(|| (self.caller.progress_sender.clone(), call))
@@ -302,15 +318,15 @@ impl SubagentHost {
         Some((self.caller.traced.get()?, self.call.id()))
     }
 
-    /// Stops the clocks of the runs above and of the calls that led here until the returned value is dropped, because
-    /// a person is asked meanwhile.
+    /// Stops the clocks of all runs and calls above while a person is asked, until the returned guards are
+    /// dropped.
     pub(crate) fn pause(&self) -> Vec<(PauseGuard, HumanWaitGuard)> {
         let mut all = self.caller.above.as_ref().map(|above| above.pause()).unwrap_or_default();
         all.push((self.caller.progress_sender.pause(), self.asking.begin()));
         all
     }
 
-    /// Counts an agent with these side effects, or refuses it.
+    /// Counts an agent with these side effects. Fails if the agent may not run.
     pub(crate) fn admit(&self, effects: SideEffects) -> Result<(), Error> {
         let refused = |why: String| Err(Error::new(ErrorKind::Configuration, why));
         if !self.effects.has_all(effects) {
@@ -344,9 +360,10 @@ impl SubagentHost {
         }
     }
 
-    /// Waits until the model's answer is complete and the start of the call is written: an agent
-    /// costs money, and its conversation is named after the call. If the agent's conversation is not kept, what it costs
-    /// would be lost with the process, so it is written that there is such an agent.
+    /// Waits until the model's answer is complete and the start of the call is written. An agent costs money,
+    /// and its conversation is named after the call. If the agent's conversation is in no journal, it is also
+    /// written that there is such an agent, because its cost is lost if the process ends. Returns `false` if
+    /// the agent may not begin.
     pub(crate) async fn is_written(&self, is_kept: bool) -> bool {
         let is_unkept = !is_kept && self.caller.kept.is_some();
         let is_untold = is_unkept && !self.runs_unkept.load(Ordering::Acquire);
@@ -365,7 +382,7 @@ impl SubagentHost {
         true
     }
 
-    /// The number of the next agent in this attempt of the tool.
+    /// The number of the next agent in this attempt of the tool, from 0.
     pub(crate) fn next_number(&self, attempt: u32) -> u32 {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         if runs.0 != attempt {
@@ -376,17 +393,17 @@ impl SubagentHost {
         number
     }
 
-    /// Whether one of its agents was entered in this process.
+    /// Whether one of the call's agents was started or continued in this process.
     pub(crate) fn has_entered(&self) -> bool {
         !self.state().opened.is_empty()
     }
 }
 
-/// What a run passes on to the agents of its calls for the decisions about their calls.
+/// The data of a run on which decisions about the calls of its agents are based.
 pub(crate) struct CallerRules {
-    /// The permissions that apply in the run, those of the runs above it among them.
+    /// The permissions that apply in the run, including those of the runs above.
     pub(crate) permissions: Vec<Arc<Permissions>>,
-    /// What its conversation has read.
+    /// The sources that the conversation of the run has read.
     pub(crate) read: Sources,
 }
 

@@ -1,4 +1,4 @@
-//! Agents inside of calls.
+//! Agents that are run by calls of other agents.
 
 pub(crate) mod agent_names;
 pub(crate) mod agents_below;

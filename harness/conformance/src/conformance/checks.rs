@@ -1,4 +1,4 @@
-//! What all checks share: the store, names and facts of their own, and what a fault is.
+//! What all checks share: the store, unique names and facts, and helpers for comparing results.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use harness_core::{
     journal::{Envelope, FORMAT, Head, Incarnation, Journal, WriterId},
 };
 
-/// What was seen where a promise is broken.
+/// The result of a check. The error says what was observed where the promise is broken.
 pub(super) type CheckResult = Result<(), String>;
 
-/// One promise, and how it is checked.
+/// One promise of a journal, and its check.
 pub(super) struct JournalCheck {
     pub(super) promise: &'static str,
     pub(super) check: for<'a> fn(&'a CheckedStore) -> BoxFuture<'a, CheckResult>,
 }
 
-/// The store that is checked, opened twice, and a random name for what is written into it.
+/// The store under test, opened twice, and a random prefix for the names of this run.
 pub(super) struct CheckedStore {
     pub(super) one: Arc<dyn Journal>,
     pub(super) two: Arc<dyn Journal>,
@@ -30,31 +30,32 @@ impl CheckedStore {
         Self { one, two, run: WriterId::random().to_string() }
     }
 
-    /// A name that nothing else has.
+    /// A conversation name that no other check and no other run uses.
     pub(super) fn name(&self, of: &str) -> String {
         format!("{}-{of}", self.run)
     }
 
-    /// Makes a conversation with so many facts.
+    /// Creates a conversation with `count` facts, and returns its name.
     pub(super) async fn filled(&self, of: &str, count: usize) -> Result<String, String> {
         let name = self.name(of);
         self.one.append(&name, Head::default(), &batch(of, count)).await.seen("append")?;
         Ok(name)
     }
 
-    /// The head that a conversation had after this number of facts, or would have if it had so many.
+    /// The head that a conversation had after `count` facts. If it never had that many, an invented head with `count`
+    /// facts.
     pub(super) async fn head_at(&self, name: &str, count: u64) -> Result<Head, String> {
         let read = self.one.read(name, 0).await.seen("read")?;
         Ok(read.head_at(count).unwrap_or(Head { facts: count, ..read.head }))
     }
 
-    /// Which conversation of this name exists now.
+    /// The incarnation of the conversation that has this name now.
     pub(super) async fn incarnation(&self, name: &str) -> Result<Incarnation, String> {
         let head = self.one.read(name, 0).await.seen("read")?.head;
         head.incarnation.ok_or_else(|| format!("`{name}` exists, and has no incarnation"))
     }
 
-    /// Checks that a conversation has exactly these facts, in both handles.
+    /// Checks that a conversation has exactly these facts, through both handles.
     pub(super) async fn has(&self, name: &str, wanted: &[Envelope]) -> CheckResult {
         for (handle, journal) in [("the first", &self.one), ("the second", &self.two)] {
             let read = journal.read(name, 0).await.seen("read")?.facts;
@@ -64,18 +65,18 @@ impl CheckedStore {
     }
 }
 
-/// A fact with this text, written by no process that lives.
+/// A fact with this text. Its writer is a random id, which no running process has.
 pub(super) fn fact(text: impl Into<Arc<str>>) -> Envelope {
     Envelope::stored(FORMAT, "0.0.1", WriterId::random(), 1_700_000_000_000, 5, text)
 }
 
-/// Facts that differ from all others.
+/// `count` facts that differ from all others. `of` makes them unique.
 pub(super) fn batch(of: &str, count: usize) -> Vec<Envelope> {
     let text = |n| serde_json::json!({"fact": "checked", "of": of, "n": n}).to_string();
     (0..count).map(|n| fact(text(n))).collect()
 }
 
-/// Whether these are the same facts, and if not, the first difference.
+/// Compares two lists of facts. The error describes the first difference.
 pub(super) fn same(read: &[Envelope], wanted: &[Envelope]) -> CheckResult {
     if let Some(at) = read.iter().zip(wanted).position(|(read, wanted)| read != wanted)
         && let (Some(read), Some(wanted)) = (read.get(at), wanted.get(at))
@@ -87,7 +88,7 @@ pub(super) fn same(read: &[Envelope], wanted: &[Envelope]) -> CheckResult {
     })
 }
 
-/// The beginning of what a fact prints as.
+/// The beginning of the debug text of a fact.
 fn short(fact: &Envelope) -> String {
     let printed = format!("{fact:?}");
     match printed.char_indices().nth(300) {
@@ -100,7 +101,7 @@ pub(super) fn ensure(is: bool, fault: impl FnOnce() -> String) -> CheckResult {
     if is { Ok(()) } else { Err(fault()) }
 }
 
-/// Checks that a call failed, and with this kind.
+/// Checks that a call failed with this kind of error.
 pub(super) fn refused<T>(what: &str, result: Result<T, Error>, kind: ErrorKind) -> CheckResult {
     match result {
         Ok(_) => Err(format!("{what} succeeded, and {kind:?} was due")),
@@ -110,9 +111,9 @@ pub(super) fn refused<T>(what: &str, result: Result<T, Error>, kind: ErrorKind) 
     }
 }
 
-/// What a call came to, as words.
+/// Describes a failed call as text.
 pub(super) trait OrSeen<T> {
-    /// The value, or that this call failed.
+    /// The value, or an error text that names this call.
     fn seen(self, what: &str) -> Result<T, String>;
 }
 

@@ -1,4 +1,5 @@
-//! Deleting: a conversation with all that are part of it, or nothing.
+//! Deletion removes a conversation and all conversations below it, which have it as a parent directly or indirectly, or
+//! nothing.
 
 use super::{
     checks::{CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, refused},
@@ -28,7 +29,7 @@ pub(super) const CHECKS: &[JournalCheck] = &[
     },
 ];
 
-/// Checks that these have one fact each, or none.
+/// Checks that each of these conversations has `wanted` facts.
 async fn facts(store: &CheckedStore, names: &[&String], wanted: usize) -> CheckResult {
     for name in names {
         let there = store.two.read(name, 0).await.seen("read")?.facts.len();
@@ -37,7 +38,7 @@ async fn facts(store: &CheckedStore, names: &[&String], wanted: usize) -> CheckR
     Ok(())
 }
 
-/// A conversation with one fact and this parent.
+/// Creates a conversation with one fact and this parent.
 async fn part(store: &CheckedStore, of: &str, parent: Option<&String>) -> Result<String, String> {
     let name = store.filled(of, 1).await?;
     let owner = Metadata::new().owner(store.name("owner of families"));
@@ -84,7 +85,7 @@ async fn family(store: &CheckedStore) -> CheckResult {
     let below = part(store, "below the grandchild", Some(&grandchild)).await?;
     let stranger = part(store, "stranger", None).await?;
     let nephew = part(store, "nephew", Some(&stranger)).await?;
-    // One that has left the family.
+    // A conversation whose parent was changed to one outside the family.
     let left = part(store, "left", Some(&top)).await?;
     store.one.describe(&left, &Metadata::new().parent(&stranger)).await.seen("describe")?;
 
@@ -126,7 +127,7 @@ async fn held(store: &CheckedStore) -> CheckResult {
             drop(held);
         }
     }
-    // A hold of what is not part of it is no hindrance.
+    // A lease of a conversation outside the deleted family does not prevent the deletion.
     let _held = store.one.hold(&top).await.seen("hold")?;
     drop(in_time(&*store.one, &child).await.seen("hold")?);
     drop(in_time(&*store.one, &grandchild).await.seen("hold")?);

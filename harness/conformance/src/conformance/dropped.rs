@@ -1,4 +1,4 @@
-//! Futures that are dropped at some point: what they do is done as a whole or not at all.
+//! Dropped futures: a call whose future is dropped takes effect completely or not at all.
 
 use std::{
     future::{Future, poll_fn},
@@ -34,7 +34,7 @@ pub(super) const CHECKS: &[JournalCheck] = &[
     },
 ];
 
-/// Polls so often, with a turn for others after each, and drops.
+/// Polls the future at most `polls` times, lets other tasks run after each poll, and then drops it.
 async fn dropped<T>(future: impl Future<Output = Result<T, Error>>, polls: usize) {
     let mut future = pin!(future);
     for _ in 0..polls {
@@ -45,7 +45,7 @@ async fn dropped<T>(future: impl Future<Output = Result<T, Error>>, polls: usize
     }
 }
 
-/// A future that is never polled, and some that are polled ever longer.
+/// The numbers of polls before a future is dropped. With 0, it is never polled.
 const POLLS: [usize; 9] = [0, 1, 1, 1, 2, 3, 8, 30, 200];
 
 async fn appends(store: &CheckedStore) -> CheckResult {
@@ -55,7 +55,7 @@ async fn appends(store: &CheckedStore) -> CheckResult {
         let facts = batch(&format!("dropped {round}"), 50);
         let after = wanted.len() as u64;
         dropped(store.one.append(&name, store.head_at(&name, after).await?, &facts), polls).await;
-        // It may still come; one of the two is first.
+        // The dropped append may still be executed. Exactly one of the two appends must succeed.
         let others = batch(&format!("after {round}"), 2);
         match store.one.append(&name, store.head_at(&name, after).await?, &others).await {
             Ok(_) => wanted.extend(others),
@@ -99,7 +99,7 @@ async fn deletes(store: &CheckedStore) -> CheckResult {
         };
         let (mut of_top, of_part) = (count(&top).await?, count(&part).await?);
         if of_top != of_part {
-            // It may have been done between these two.
+            // The deletion may have been executed between these two reads, so the first is repeated.
             of_top = count(&top).await?;
         }
         ensure(of_top == of_part && (of_top == 0 || of_top == 20), || {

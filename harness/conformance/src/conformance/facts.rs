@@ -1,4 +1,4 @@
-//! Facts: what was appended is read, in order, unchanged, or nothing is.
+//! Facts: a journal returns all appended facts in order and unchanged, and a failed append stores nothing.
 
 use super::checks::{
     CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, fact, refused, same,
@@ -172,7 +172,7 @@ async fn distinct_names(store: &CheckedStore) -> CheckResult {
     .into_iter()
     .map(|name| format!("{run}{name}"))
     .collect();
-    // Of the greatest length, in bytes and not in characters; these differ in the last one.
+    // Names of the maximum length, which counts bytes and not characters. They differ only in the last character.
     let filled = |last: &str| format!("{run}{}{last}", "é".repeat((508 - run.len()) / 2));
     for last in ["x", "y", "é"] {
         let name = filled(last);

@@ -1,4 +1,4 @@
-//! Forks: they begin as another conversation did, and are on their own from then on.
+//! Forks: a fork begins with the first facts of another conversation, and is independent from then on.
 
 use super::checks::{
     CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, refused, same,
@@ -152,7 +152,7 @@ async fn chain(store: &CheckedStore) -> CheckResult {
     store.one.append(&top, Head::default(), &wanted).await.seen("append")?;
     let mut names = vec![top];
     let mut all = vec![wanted.clone()];
-    // Each has all facts of the one before but the last one, and two of its own.
+    // Each fork has all facts of the previous one except the last, and two of its own.
     for depth in 1..6 {
         let (from, to) = (names.last().ok_or("a name")?, store.name(&format!("chain {depth}")));
         wanted.pop();
@@ -171,7 +171,7 @@ async fn chain(store: &CheckedStore) -> CheckResult {
         names.push(to);
         all.push(wanted.clone());
     }
-    // One that ends before its base's own facts begin.
+    // This fork ends before its base's own facts begin.
     let short = store.name("chain, short");
     store
         .one
@@ -187,7 +187,7 @@ async fn chain(store: &CheckedStore) -> CheckResult {
     for (name, facts) in names.iter().zip(&all) {
         store.has(name, facts).await?;
     }
-    // They go from the middle, from the beginning and from the end.
+    // The forks are deleted from the middle, from the beginning and from the end.
     let mut left: Vec<_> = names.iter().zip(&all).collect();
     for at in [2, 0, 2, 1, 0, 1, 0] {
         let (name, _) = left.remove(at);
@@ -208,7 +208,7 @@ async fn outlives(store: &CheckedStore) -> CheckResult {
     for (count, fork) in (2..).zip(&forks) {
         store.one.fork(&base, store.head_at(&base, count).await?, fork).await.seen("fork")?;
     }
-    // One of them is part of the base, and goes with it.
+    // This fork has the base as its parent, so it is deleted with the base.
     let part = store.name("outlives not");
     store.one.fork(&base, store.head_at(&base, 3).await?, &part).await.seen("fork")?;
     store.one.describe(&part, &Metadata::new().parent(&base)).await.seen("describe")?;

@@ -1,5 +1,5 @@
-//! Heads: nobody appends to a conversation, forks it or keeps results in it that is not the one that
-//! they have read.
+//! Heads: appends, forks and large results are refused for a conversation that has changed or was replaced since the
+//! caller has read its head.
 
 use super::checks::{CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, refused};
 use harness_core::{
@@ -34,7 +34,7 @@ pub(super) const CHECKS: &[JournalCheck] = &[
     },
 ];
 
-/// The head that both handles read, whatever number they read from.
+/// The head of a conversation. Checks that both handles return it, whatever number they read from.
 async fn head(store: &CheckedStore, name: &str) -> Result<Head, String> {
     let head = store.one.read(name, 0).await.seen("read")?.head;
     for from in [0, 1, head.facts, head.facts + 1] {
@@ -81,7 +81,7 @@ async fn returned(store: &CheckedStore) -> CheckResult {
     Ok(())
 }
 
-/// The ways in which a conversation can be begun anew with the same facts as before.
+/// Deletes a conversation and creates it again with the same facts, in one of several ways.
 async fn begin_anew(
     store: &CheckedStore,
     way: usize,
@@ -126,7 +126,7 @@ async fn anew(store: &CheckedStore) -> CheckResult {
             store.one.append(&name, there.head, &more).await.seen("append by who has read it")?;
         }
     }
-    // What is gone is not created again by who knew it.
+    // A caller with an old head must not create a deleted conversation again.
     let name = store.filled("gone for good", 1).await?;
     let old = head(store, &name).await?;
     store.two.delete(&name).await.seen("delete")?;
@@ -137,7 +137,7 @@ async fn anew(store: &CheckedStore) -> CheckResult {
     store.has(&name, &[]).await
 }
 
-/// The ways in which others create a conversation.
+/// Creates a conversation through the second handle, in one of several ways.
 async fn create(store: &CheckedStore, way: usize, name: &str, base: &str) -> CheckResult {
     let known = Metadata::new().owner("another");
     match way {
@@ -183,7 +183,7 @@ async fn created(store: &CheckedStore) -> CheckResult {
 }
 
 async fn set_back(store: &CheckedStore) -> CheckResult {
-    // After a backup was restored and continued, the last fact is another one.
+    // After a backup was restored and continued, the number of facts is the same and the last fact is another.
     let name = store.filled("set back", 3).await?;
     let head = head(store, &name).await?;
     for writer in [Some(WriterId::random()), None] {

@@ -1,4 +1,4 @@
-//! Holds: one at a time, in both handles, until it is dropped.
+//! Leases: only one at a time, through both handles, until it is dropped.
 
 use std::time::Duration;
 
@@ -31,7 +31,8 @@ pub(super) const CHECKS: &[JournalCheck] = &[
     },
 ];
 
-/// Holds a conversation that somebody let go of in another handle, who may be some time about it.
+/// Takes a lease that was just dropped in another handle. The release may take some time, so this tries again for a
+/// while.
 pub(super) async fn in_time(journal: &dyn Journal, name: &str) -> Result<Lease, Error> {
     for _ in 0..200 {
         match journal.hold(name).await {

@@ -1,4 +1,4 @@
-//! What the program knows of its conversations, and their list.
+//! The metadata of conversations, and their list.
 
 use super::checks::{CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, refused};
 use harness_core::{

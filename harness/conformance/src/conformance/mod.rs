@@ -1,4 +1,4 @@
-//! Checks whether a journal keeps the promises of [`Journal`], and reports the broken ones.
+//! Checks whether a journal keeps the promises of [`Journal`], and reports the broken promises.
 
 mod checks;
 mod delete;
@@ -16,18 +16,18 @@ use std::{fmt, sync::Arc, time::Duration};
 use self::checks::{CheckedStore, JournalCheck};
 use harness_core::{error::Error, journal::Journal};
 
-/// The time limit of one check. Some write 16 MB, or a thousand conversations.
+/// The time limit of one check. Some checks write 16 MB, or a thousand conversations.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Checks all promises of a [`Journal`], on one store that is opened twice.
 ///
-/// `open` opens the store, always the same one: for a file, the file; for a journal in memory, a
-/// clone. Nothing else may use the store meanwhile. The checks use conversations of their own with
-/// random names, so the store need not be empty, and leave most of them there.
+/// `open` must open the same store each time: for a journal in a file, the file; for a journal in memory, a clone.
+/// Nothing else may use the store meanwhile. The checks create conversations with random names, so the store need not
+/// be empty, and leave most of them behind.
 ///
-/// It needs a runtime whose clock is not paused, because a check that does not end within five
-/// minutes counts as broken. It does not check what a journal survives, such as the end of the
-/// process: a [`Crashtest`](super::Crashtest) does.
+/// The checks need a runtime whose clock is not paused, because a check that takes longer than five minutes counts as
+/// broken. They do not check whether facts survive the end of the process: use a [`Crashtest`](super::Crashtest) for
+/// that.
 ///
 /// ```
 /// use harness::{journal::MemoryJournal, testing::journal_conformance};
@@ -72,7 +72,7 @@ where
     report
 }
 
-/// The result of [`journal_conformance`]. Its text lists the broken promises.
+/// The result of [`journal_conformance`]. As text, it lists the broken promises.
 #[derive(Clone, Debug)]
 pub struct Conformance {
     kept: Vec<&'static str>,
@@ -85,7 +85,7 @@ impl Conformance {
         &self.kept
     }
 
-    /// The promises that were broken, each with what the check saw.
+    /// The promises that were broken, each with what the check observed.
     pub fn broken(&self) -> &[(&'static str, String)] {
         &self.broken
     }
@@ -93,7 +93,7 @@ impl Conformance {
     /// Checks that no promise was broken.
     ///
     /// # Panics
-    /// Panics with the list of the broken promises if there is one.
+    /// Panics with the list of broken promises if there is one.
     #[track_caller]
     #[expect(clippy::panic, reason = "an assertion fails by panicking")]
     pub fn assert_kept(&self) {

@@ -1,4 +1,4 @@
-//! Calls at the same time, through both handles.
+//! Concurrent calls through both handles.
 
 use tokio::task::JoinSet;
 
@@ -27,19 +27,19 @@ pub(super) const CHECKS: &[JournalCheck] = &[
     },
 ];
 
-/// How many use each of the two handles.
+/// The number of concurrent callers for each of the two handles.
 const RACERS: usize = 6;
 
-/// How many batches each of them writes that tries again.
+/// The number of batches that each caller appends when it retries after conflicts.
 const TURNS: usize = 4;
 
-/// Both handles, several times in turn.
+/// Both handles in turn, each `RACERS` times.
 fn journals(store: &CheckedStore) -> impl Iterator<Item = std::sync::Arc<dyn Journal>> {
     let both = [store.one.clone(), store.two.clone()];
     std::iter::repeat_n(both, RACERS).flatten()
 }
 
-/// How many won, if all others failed with this kind.
+/// The callers that succeeded. Fails if another caller failed with a different kind of error.
 fn winners<T>(
     results: &[(usize, Result<T, Error>)],
     kind: ErrorKind,
@@ -87,7 +87,7 @@ async fn persistent(store: &CheckedStore) -> CheckResult {
             let mut there = Head::default();
             for turn in 0..TURNS {
                 let facts = batch(&format!("racer {racer} turn {turn}"), 3);
-                // Each conflict means that another batch has come since.
+                // Each conflict means that another batch was appended meanwhile.
                 for tries in (0..TURNS * 2 * RACERS).rev() {
                     match journal.append(&name, there, &facts).await {
                         Ok(head) => {
@@ -147,7 +147,7 @@ async fn one_hold_of_several(store: &CheckedStore) -> CheckResult {
             let name = name.clone();
             race.spawn(async move { (racer, journal.hold(&name).await) });
         }
-        // All are kept until the last one has its answer.
+        // All leases are kept until the last caller has its result.
         let results = race.join_all().await;
         winners(&results, ErrorKind::Busy)?;
     }

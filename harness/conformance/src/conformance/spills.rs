@@ -1,5 +1,5 @@
-//! Large results: kept in chunks for a conversation and its forks, and gone with the last of them. A journal that says
-//! that it keeps none has to keep nothing here.
+//! Large results are stored in chunks for a conversation and its forks, and deleted with the last of them. A journal
+//! that declares that it cannot store them must refuse to.
 
 use super::checks::{CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, refused};
 use harness_core::{
@@ -30,7 +30,7 @@ pub(super) const CHECKS: &[JournalCheck] = &[
     },
 ];
 
-/// As many bytes as a chunk may have, among them those that are no text.
+/// As many bytes as a chunk may have, including bytes that are no text.
 fn bytes(seed: usize) -> Vec<u8> {
     let all: Vec<u8> = (0..=255).collect();
     let mut bytes = all.repeat(1024);

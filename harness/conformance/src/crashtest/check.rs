@@ -1,4 +1,4 @@
-//! What the end of a conversation says, beside what has happened.
+//! Compares the end of a conversation with what has happened.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,22 +14,22 @@ use harness_core::{
     tool::READ_RESULT,
 };
 
-/// What is left of one conversation.
+/// The remains of one conversation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EndedConversation {
     pub(super) log: Vec<LogEntry>,
-    /// What is seen of the world, if somebody looks.
+    /// The observed effects, if the test observes any.
     pub(super) world: Option<Vec<String>>,
-    /// Why no process came to the end, if none did.
+    /// Why the conversation did not end; `None` if it ended.
     pub(super) stuck: Option<String>,
 }
 
-/// What is so when nobody disturbs.
+/// The effects of a conversation without kills.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UndisturbedRun {
-    /// How often each effect is there.
+    /// How often each effect was observed.
     effects: BTreeMap<String, usize>,
-    /// The tools whose effects name the idempotency key of their call.
+    /// The tools whose effects contain the idempotency key of their call.
     keyed: BTreeSet<String>,
 }
 
@@ -61,12 +61,12 @@ fn counted(world: &[String]) -> BTreeMap<String, usize> {
     counted
 }
 
-/// Whether the world names the key of a call.
+/// Whether an observed effect contains a key of this call.
 fn has_effect(world: &[String], called: &CallHistory) -> bool {
     called.keys.iter().any(|key| world.iter().any(|effect| effect.contains(key)))
 }
 
-/// What is counted of one conversation.
+/// The counts of one conversation, for the report.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ConversationCounts {
     pub(super) in_doubt: u32,
@@ -75,7 +75,7 @@ pub(super) struct ConversationCounts {
     pub(super) failures: u32,
 }
 
-/// All that went wrong in a conversation.
+/// All findings about a conversation, and its counts.
 pub(super) fn check(
     ended: &EndedConversation,
     undisturbed: &UndisturbedRun,
@@ -101,7 +101,7 @@ pub(super) fn check(
     }
     for (story, told) in &stories {
         for (call, outcome) in &told.outcomes {
-            // What became of an agent stands in its own conversation.
+            // The outcome of an agent's call is checked in the agent's own conversation.
             if told.repeats.get(call) == Some(&Repeat::Continues) {
                 continue;
             }
@@ -151,17 +151,17 @@ pub(super) fn check(
     (wrong.into_iter().map(finding).collect(), counts)
 }
 
-/// What the facts say at the end.
+/// The final state of a conversation according to its facts.
 struct FoldedFacts {
     machine: Machine,
-    /// What the model was told of each call.
+    /// The outcome of each call that was reported to the model.
     outcomes: BTreeMap<String, CallOutcome>,
-    /// Calls of which the program has said what became of them.
+    /// The calls whose outcome the program has given.
     settled: BTreeSet<String>,
-    /// Calls that read a large result: the library does it by itself, and nobody has seen them begin.
+    /// The calls that read a large result. The library executes them itself, so no tool code was seen to begin.
     reads: BTreeSet<String>,
     repeats: BTreeMap<String, Repeat>,
-    /// A fact that does not follow from those before it.
+    /// The error of a fact that does not follow from the facts before it.
     broken: Option<String>,
 }
 
@@ -204,7 +204,7 @@ impl FoldedFacts {
         told
     }
 
-    /// The conversation is whole and answered.
+    /// Checks that the conversation is complete and that all messages are answered.
     fn whole(&self, wrong: &mut Vec<(Harm, String)>) {
         if let Some(broken) = &self.broken {
             wrong.push((Harm::Stuck, broken.clone()));
@@ -219,7 +219,7 @@ impl FoldedFacts {
     }
 }
 
-/// What is not so of what the model was told of a call.
+/// What is false in the outcome that was reported to the model; `None` if nothing is.
 fn lie(
     call: &str,
     outcome: CallOutcome,
@@ -234,7 +234,7 @@ fn lie(
     let tool = &called.tool;
     let seen = ended.world.as_ref().filter(|_| undisturbed.keyed.contains(tool));
     let seen = seen.map(|world| has_effect(world, called));
-    // What it does in a call that is told to have failed, only the tool itself knows.
+    // If the tool code has begun more often than it has returned, its effects before a failure are unknown.
     let unknown = called.begun > called.well + called.failed;
     let what = match outcome {
         CallOutcome::Succeeded if called.well == 0 && !called.happened => {
@@ -262,7 +262,7 @@ fn lie(
     Some(format!("the model was told that the call `{call}` of `{tool}` has {what}"))
 }
 
-/// What was repeated of a call and may not be.
+/// Describes a repetition of a call that is not allowed; `None` if there is none.
 fn repeated(call: &str, called: &CallHistory, told: &FoldedFacts) -> Option<String> {
     if called.reads {
         return None;

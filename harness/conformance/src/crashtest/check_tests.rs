@@ -1,4 +1,4 @@
-//! Each thing that can be wrong in a conversation is found, and nothing else.
+//! The checks find each kind of harm in a conversation, and report nothing else.
 
 use super::{EndedConversation, UndisturbedRun, check};
 use crate::{
@@ -32,7 +32,7 @@ fn replied(blocks: Vec<Block>, stop: StopReason) -> Fact {
     }
 }
 
-/// The facts of a conversation with one call of `pay`: those up to the start of the call, and those from its result
+/// The facts of a conversation with one call of `pay`, split into those before the call runs and those from its result
 /// on.
 fn facts(repeat: Repeat, outcome: CallOutcome) -> (Vec<String>, Vec<String>) {
     let call = || "pay".to_owned();
@@ -63,8 +63,8 @@ fn ended(how: CallReturn) -> LogEntry {
     LogEntry::Ended { of: None, call: "pay".to_owned(), how }
 }
 
-/// Makes a conversation with one call of `pay`: `done` is what the call did, `outcome` what the model was told of it,
-/// and `world` the effects that it had.
+/// Creates a conversation with one call of `pay`. `done` is what the call did, `outcome` is what was reported to the
+/// model, and `world` is the list of observed effects.
 fn conversation(
     repeat: Repeat,
     done: &[LogEntry],
@@ -104,8 +104,8 @@ fn what_is_told_of_a_call_is_compared_with_what_it_did() {
     let done = [began(), well.clone()];
     let cut: &[LogEntry] = &[began()];
     let failed = [began(), ended(CallReturn::Failed)];
-    /// The name of the case, what the call did, what the model was told, which effects there are, and which harms are
-    /// found.
+    /// The name of the case, what the call did, the outcome reported to the model, the observed effects, and the
+    /// expected findings.
     type Case<'a> = (&'a str, &'a [LogEntry], CallOutcome, &'a [&'a str], &'a [Harm]);
     let cases: [Case<'_>; 13] = [
         ("well", &done, Succeeded, paid, &[]),
@@ -141,10 +141,10 @@ fn a_call_is_repeated_only_if_it_may_be_and_with_its_key() {
     let (call, tool, key) = ("pay".to_owned(), "pay".to_owned(), "another".to_owned());
     let other = LogEntry::Began { of: None, call: call.clone(), tool, key, reads: false };
     assert_eq!(of(Repeat::Idempotent, &[other, began(), well.clone()]), [Harm::Repeated]);
-    // Its tool has said that nothing of the first try has happened.
+    // The tool has reported that the first try had no effect.
     let found = LogEntry::Found { of: None, call, happened: false };
     assert_eq!(of(Repeat::Never, &[began(), found, began(), well.clone()]), []);
-    // What only asked has done nothing.
+    // A call that only asked a question has changed nothing.
     assert_eq!(of(Repeat::Never, &[began(), ended(CallReturn::Asks), began(), well]), []);
 }
 
@@ -153,7 +153,7 @@ fn what_was_there_is_there_for_the_next_process() {
     let done = [began(), ended(CallReturn::Well)];
     let whole = conversation(Repeat::Never, &done, CallOutcome::Succeeded, &["paid by chat/1/pay"]);
     let (before, _) = facts(Repeat::Never, CallOutcome::Succeeded);
-    // The first process is killed, and the second one finds less than was appended.
+    // The first process is killed, and the second reads fewer facts than were appended.
     let mut lost = whole.clone();
     let rest = lost.log.split_off(3);
     lost.log.extend([
@@ -162,16 +162,16 @@ fn what_was_there_is_there_for_the_next_process() {
     ]);
     lost.log.extend(rest);
     assert!(harms(&lost).contains(&Harm::Lost));
-    // `send` had returned what nobody has written.
+    // `send` has returned an answer that the journal does not contain.
     let mut lost = whole.clone();
     let at = lost.log.len() - 2;
     lost.log.insert(at, LogEntry::Returned { facts: 7, said: 1, text: "Done.".to_owned() });
     assert_eq!(harms(&lost), [Harm::Lost]);
-    // The call ran before anything was written.
+    // The call ran before the fact of its start was written.
     let mut early = whole.clone();
     early.log.swap(2, 3);
     assert_eq!(harms(&early), [Harm::Untrue]);
-    // And it does not end.
+    // The conversation does not end.
     let mut open = whole;
     let Some(LogEntry::Seen { facts, .. }) = open.log.iter_mut().rev().nth(1) else {
         panic!("facts")

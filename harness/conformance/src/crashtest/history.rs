@@ -1,5 +1,4 @@
-//! Reads the log of all processes of one conversation: which facts there were, what became of each call, and what went
-//! wrong.
+//! Reads the log of all processes of one conversation: the facts, the history of each call, and what went wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,18 +14,17 @@ use harness_core::{
     journal::{Envelope, Fact},
 };
 
-/// What the processes have done in a call.
+/// What the processes have done in one call.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallHistory {
     pub(super) tool: String,
     pub(super) reads: bool,
     pub(super) keys: BTreeSet<String>,
-    /// How often the code of the tool has begun, without the times when it only asked something.
+    /// How often the tool code has begun, not counting the times when it only asked a question.
     pub(super) begun: u32,
     pub(super) well: u32,
     pub(super) failed: u32,
-    /// How often the tool has said that nothing of the call has happened. `happened` is whether it has said that the
-    /// call did happen.
+    /// How often the tool has reported that the call had no effect. `happened` is whether it has reported an effect.
     pub(super) not_happened: u32,
     pub(super) happened: bool,
 }
@@ -34,17 +32,17 @@ pub(super) struct CallHistory {
 #[derive(Debug, Default)]
 pub(super) struct ConversationHistory {
     pub(super) calls: BTreeMap<String, CallHistory>,
-    /// The facts that the last process has seen.
+    /// The facts that the last process has read.
     pub(super) facts: Vec<String>,
     pub(super) wrong: Vec<(Harm, String)>,
     pub(super) busy: u32,
     pub(super) conflicts: u32,
     pub(super) failures: u32,
-    /// The facts that the journal has, by their number.
+    /// The facts that the journal must have, by number.
     known: BTreeMap<u64, String>,
     /// The ids of the calls whose start is in the journal.
     started: BTreeSet<String>,
-    /// The answers that `send` has returned, until the facts of the next process are searched for them: the number of
+    /// The answers that `send` has returned and that were not yet found in the facts of the next process: the number of
     /// facts, a hash of the conversation up to there, and the text.
     returned: Vec<(u64, u64, String)>,
 }
@@ -54,22 +52,21 @@ impl ConversationHistory {
         Self::of_agent(log, None)
     }
 
-    /// The history of the conversation of this agent, which a call runs, or of the tested conversation if `agent` is
-    /// `None`.
+    /// The history of the conversation of this agent, which a call runs. With `None`, that of the tested conversation.
     pub(super) fn of_agent(log: &[LogEntry], agent: Option<&str>) -> Self {
         let mut story = Self::default();
         let own = log.iter().filter(|noted| noted.of_agent() == agent);
-        // What is told of no conversation is told once.
+        // Entries that name no conversation, such as the start of a process, count only for the tested conversation.
         let told = |noted: &&LogEntry| agent.is_none() || noted.of_agent().is_some();
         own.filter(told).for_each(|noted| story.take(noted));
         if agent.is_some() {
-            // Nobody may have looked at it in the end.
+            // The conversation of an agent may not have been read at the end.
             story.facts = story.known.values().cloned().collect();
         }
         story
     }
 
-    /// The conversations of agents that calls have run.
+    /// The ids of the conversations of agents that calls have run.
     pub(super) fn agents(log: &[LogEntry]) -> BTreeSet<&str> {
         log.iter().filter_map(LogEntry::of_agent).collect()
     }
@@ -131,7 +128,7 @@ impl ConversationHistory {
         }
     }
 
-    /// Records the facts that a process has read, and checks that all facts that must be there by now are among them.
+    /// Records the facts that a process has read, and checks that they contain all facts that must be in the journal.
     fn record_facts(&mut self, facts: &[String]) {
         let there = |number: &u64| usize::try_from(*number).ok().and_then(|at| facts.get(at));
         let missing: Vec<String> = self
@@ -176,17 +173,17 @@ impl ConversationHistory {
     }
 }
 
-/// A fact as it stands in the log.
+/// A fact from its text in the log.
 pub(super) fn fact_of(json: &str) -> Option<Fact> {
     serde_json::from_str::<Envelope>(json).ok()?.fact().ok()
 }
 
-/// A fact in a word.
+/// The name of a fact, for reports.
 pub(super) fn named(fact: &str) -> String {
     serde_json::from_str::<Envelope>(fact).map_or_else(|_| "no fact".to_owned(), |it| name(&it))
 }
 
-/// A hash of the transcript that these facts result in.
+/// A hash of the transcript that results from these facts.
 fn folded(facts: &[String]) -> Result<u64, Error> {
     let mut machine = Machine::new();
     for fact in facts {
@@ -197,12 +194,12 @@ fn folded(facts: &[String]) -> Result<u64, Error> {
     hash(machine.transcript())
 }
 
-/// Names the conversation of an agent that a call runs. The text is empty for the tested conversation.
+/// Names the conversation of an agent in a message. Empty for the tested conversation.
 fn whose(of: &Option<String>) -> String {
     of.as_ref().map(|of| format!(" of `{of}`")).unwrap_or_default()
 }
 
-/// What was done, for a person: each call and each end of a process, in order.
+/// The events of a log as lines for a person: each call and each end of a process, in order.
 pub(super) fn lines(log: &[LogEntry]) -> Vec<String> {
     let mut process = 0;
     let mut lines = Vec::new();
@@ -247,7 +244,7 @@ pub(super) fn lines(log: &[LogEntry]) -> Vec<String> {
     lines
 }
 
-/// Where the processes were killed, for a person.
+/// The places where the processes were killed, for a person.
 pub(super) fn kills(log: &[LogEntry]) -> Vec<String> {
     let (mut last, mut kills) = ("it began", Vec::new());
     for noted in log {

@@ -1,5 +1,5 @@
-//! The log of the processes of a crash test. Each line is written before or after the event, and is in
-//! the file if the process is killed right after.
+//! The log of the processes of a crash test. Each line is written before or after its event, and is in the file even if
+//! the process is killed directly afterwards.
 
 use std::{
     fs::{File, OpenOptions},
@@ -9,33 +9,33 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-/// One line.
+/// One line of the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "it", rename_all = "snake_case")]
 pub(super) enum LogEntry {
-    /// A process has begun.
+    /// A process has started.
     Life { number: u32 },
-    /// It has come to a point at which it can be killed, so many microseconds after it began.
+    /// The process has reached a point at which it can be killed, `at` microseconds after its start.
     Point { number: u32, name: String, at: u64 },
-    /// It kills itself here.
+    /// The process kills itself here.
     Kills { name: String },
-    /// It was killed from outside, so many microseconds after it began.
+    /// The process was killed from outside, `micros` microseconds after its start.
     KilledAfter { micros: u64 },
-    /// These facts were in the journal, each an envelope as JSON.
+    /// The journal contained these facts, each as the JSON of an envelope.
     Seen {
-        /// The conversation, if it is that of an agent which a call runs.
+        /// The id of the conversation, if it belongs to an agent that a call runs.
         #[serde(default)]
         of: Option<String>,
         facts: Vec<String>,
     },
-    /// The journal has said that it has appended these facts after so many.
+    /// The journal has confirmed that it has appended these facts after `after` others.
     Appended {
         #[serde(default)]
         of: Option<String>,
         after: u64,
         facts: Vec<String>,
     },
-    /// The code of a tool is about to run.
+    /// The tool code is about to run.
     Began {
         #[serde(default)]
         of: Option<String>,
@@ -44,37 +44,37 @@ pub(super) enum LogEntry {
         key: String,
         reads: bool,
     },
-    /// The code of a tool has returned.
+    /// The tool code has returned.
     Ended {
         #[serde(default)]
         of: Option<String>,
         call: String,
         how: CallReturn,
     },
-    /// A tool has said what became of a call.
+    /// A tool has reported whether a call had its effect.
     Found {
         #[serde(default)]
         of: Option<String>,
         call: String,
         happened: bool,
     },
-    /// What is seen of the world was not the same after a call of a tool that declares to read.
+    /// The observed effects changed during a call of a tool that declares only `read`.
     Changed { call: String, tool: String, effects: Vec<String> },
-    /// `send` or `resume` has returned: so many facts there were then, and this is a hash of what was
-    /// said.
+    /// `send` or `resume` has returned. `facts` is the number of facts at that time, and `said` is a hash of the
+    /// conversation.
     Returned { facts: u64, said: u64, text: String },
-    /// The conversation was open elsewhere.
+    /// Another process held the conversation.
     Busy {},
-    /// Somebody else had gone on with the conversation.
+    /// Another process has continued the conversation.
     Conflict {},
-    /// The process ends by itself, since this has failed.
+    /// The process ends itself, because this error occurred.
     Failed { why: String },
     /// All messages are answered.
     Done {},
 }
 
 impl LogEntry {
-    /// The conversation that it tells of, if it is that of an agent which a call runs.
+    /// The conversation of this entry, if it belongs to an agent that a call runs.
     pub(super) fn of_agent(&self) -> Option<&str> {
         match self {
             Self::Seen { of, .. }
@@ -87,22 +87,22 @@ impl LogEntry {
     }
 }
 
-/// How a call of a tool has returned.
+/// How the tool code has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum CallReturn {
     Well,
     Failed,
-    /// It has asked something, so it has changed nothing.
+    /// With a question, so the call has changed nothing.
     Asks,
 }
 
-/// The file of one conversation that is killed again and again.
+/// The log file of one conversation whose processes are killed.
 #[derive(Debug)]
 pub(super) struct CrashLog(File);
 
 impl CrashLog {
-    /// Opens it. A last line of which a process was killed in the middle is taken off.
+    /// Opens the log. An incomplete last line, whose process was killed during the write, is removed.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
         let written = std::fs::read(path)?;
@@ -113,7 +113,7 @@ impl CrashLog {
         Ok(Self(file))
     }
 
-    /// Writes a line, in one piece.
+    /// Writes a line in one write.
     pub(super) fn note(&self, noted: &LogEntry) -> io::Result<()> {
         let mut line = serde_json::to_vec(noted)?;
         line.push(b'\n');
@@ -121,7 +121,7 @@ impl CrashLog {
     }
 }
 
-/// Reads what was written. A last line that is not whole was not written.
+/// Reads the log. An incomplete last line is ignored.
 pub(super) fn read(path: &Path) -> io::Result<Vec<LogEntry>> {
     let text = match std::fs::read(path) {
         Ok(written) => String::from_utf8_lossy(&written).into_owned(),

@@ -1,4 +1,4 @@
-//! A test that kills the process of an agent again and again, and checks what is left.
+//! A test that kills the process of an agent again and again, and checks the result.
 
 mod check;
 mod history;
@@ -33,9 +33,9 @@ type BuildAgent = dyn Fn(&Path) -> Result<Agent, Error> + Send + Sync;
 /// The default number of processes that are killed.
 const KILLS: u32 = 60;
 
-/// Kills the process of an agent again and again, at every point and at random instants, resumes in
-/// another process each time, and checks the result: nothing may be lost, nothing may happen twice,
-/// nothing that the model is told may be untrue, and the conversation must come to its end.
+/// Kills the process of an agent again and again, at every point and at random instants, continues in another process
+/// each time, and checks the result: nothing may be lost, nothing may happen twice, the model must not be told anything
+/// false, and the conversation must end.
 ///
 /// Use it to test your own agent, with your own tools and your own journal:
 ///
@@ -66,37 +66,34 @@ const KILLS: u32 = 60;
 /// # How it works
 ///
 /// The test starts its own binary again for this one test, as a child with the environment variable
-/// `HARNESS_CRASHTEST`, and [`run`](Self::run) does not return there: the child opens the journal and
-/// the conversation in a folder of its own, resumes the run that was going on, and sends the messages
-/// that are left. It kills itself (`abort`) before, inside and after each append, each call of a tool
-/// and each answer of the model, while the journal and the conversation are opened, after `send` has
-/// returned, and at each [`crash_point`]; or it is killed from outside (`kill -9`) after a random time.
-/// The next child continues and may be killed, too, until one comes to the end. It works with
-/// `cargo test` and with `cargo nextest`, in a `#[test]` or a `#[tokio::test]`. Write one crash test
-/// for each test function, because each child also runs the code before it.
+/// `HARNESS_CRASHTEST`. In the child, [`run`](Self::run) does not return: the child opens the journal and the
+/// conversation in its own folder, resumes the interrupted run, and sends the remaining messages. It kills itself
+/// (`abort`) before, inside and after each append, each call of a tool and each answer of the model, while journal and
+/// conversation are opened, after `send` has returned, and at each [`crash_point`]. Or it is killed from outside (`kill
+/// -9`) after a random time. The next child continues and may be killed, too, until one reaches the end. This works
+/// with `cargo test` and with `cargo nextest`, in a `#[test]` or a `#[tokio::test]`. Write only one crash test in each
+/// test function, because each child also runs the code before it.
 ///
-/// The model must decide by its request, because each child has a new one: see
-/// [`ScriptedProvider::answering`](harness_testing::ScriptedProvider::answering). Without kills all messages must
-/// be answered; this is tried first.
+/// The model must choose its answer by the request alone, because each child creates a new model: see
+/// [`ScriptedProvider::answering`](harness_testing::ScriptedProvider::answering). Without kills, all messages must be
+/// answered. The test checks this first.
 ///
 /// # What it finds
 ///
-/// - [`Harm::Lost`]: the next process does not find a fact that the journal had confirmed, or that
-///   `send` had returned.
-/// - [`Harm::Repeated`]: the code of a call that may not be repeated has begun twice, an idempotent call
-///   had another key the second time, or [`observe`](Self::observe) sees an effect more often than
-///   without kills.
-/// - [`Harm::Untrue`]: the model was told that a call had not started, had succeeded or had failed, and
-///   this was false; or a call ran before the journal had the fact that it starts.
-/// - [`Harm::Undeclared`]: a call of a tool that declares only `read` has changed what `observe` sees.
+/// - [`Harm::Lost`]: the next process does not find a fact that the journal had confirmed, or an answer that `send` had
+///   returned.
+/// - [`Harm::Repeated`]: the code of a call that must not be repeated has begun twice, an idempotent call had another
+///   key the second time, or [`observe`](Self::observe) returns an effect more often than without kills.
+/// - [`Harm::Untrue`]: the model was told that a call had not started, had succeeded or had failed, and this was false;
+///   or a call ran before the journal had the fact of its start.
+/// - [`Harm::Undeclared`]: a call of a tool that declares only `read` has changed what `observe` returns.
 /// - [`Harm::Stuck`]: the conversation could not continue, or a call has no end.
 ///
-/// Only [`observe`](Self::observe) can show that an idempotent call is not idempotent, or that a tool
-/// which declares `read` changes something: without it, the test knows only when the code of a tool
-/// begins and returns.
+/// Only [`observe`](Self::observe) can show that an idempotent call is not idempotent, or that a tool which declares
+/// `read` changes something. Without it, the test sees only when the tool code begins and returns.
 ///
-/// The test kills processes and not the machine: data that a program has written with `write` and not
-/// synced survives here, and may not survive a power failure.
+/// The test kills processes and not the machine: data that a program has written with `write` and not synced survives
+/// this test, but may not survive a power failure.
 pub struct Crashtest {
     open: Arc<OpenJournal>,
     agent: Arc<BuildAgent>,
@@ -110,10 +107,9 @@ pub struct Crashtest {
 }
 
 impl Crashtest {
-    /// Tests the agent that `agent` builds, with the journal that `open` opens. Both get a folder that
-    /// the processes of one conversation share: put the files there that the tools change, and a
-    /// journal in files. A journal on a server can be the same for all, because each conversation has
-    /// a name of its own.
+    /// Tests the agent that `agent` builds, with the journal that `open` opens. Both get a folder that the processes of
+    /// one conversation share: put the files that the tools change there, and a journal in files. A journal on a server
+    /// may be the same for all conversations, because each conversation has a unique name.
     pub fn new<J, F>(
         open: impl Fn(PathBuf) -> F + Send + Sync + 'static,
         agent: impl Fn(&Path) -> Result<Agent, Error> + Send + Sync + 'static,
@@ -139,17 +135,17 @@ impl Crashtest {
         }
     }
 
-    /// Adds a message of the user. It is sent when the one before is answered.
+    /// Adds a message of the user. It is sent after the previous message is answered.
     #[must_use]
     pub fn send(mut self, message: impl Into<String>) -> Self {
         self.messages.push(message.into());
         self
     }
 
-    /// Sets the function that returns the effects so far, one text for each, such as the lines of a
-    /// ledger. An effect that is there more often than without kills was repeated. If the text
-    /// contains the call's [idempotency key](harness_core::tool::ToolContext::idempotency_key), the test also checks
-    /// whether a call has had its effect if the model was told so.
+    /// Sets the function that returns all effects so far, one text for each, such as the lines of a ledger. An effect
+    /// that occurs more often than without kills was repeated. If the text of an effect contains the call's
+    /// [idempotency key](harness_core::tool::ToolContext::idempotency_key), the test also checks whether a call had its
+    /// effect if the model was told so.
     #[must_use]
     pub fn observe(
         mut self,
@@ -159,46 +155,45 @@ impl Crashtest {
         self
     }
 
-    /// Sets how many processes are killed. The default is 60. The environment variable
-    /// `HARNESS_KILLS` takes precedence.
+    /// Sets how many processes are killed. Default: 60. The environment variable `HARNESS_KILLS` takes precedence.
     #[must_use]
     pub fn kills(mut self, kills: u32) -> Self {
         self.kills = kills;
         self
     }
 
-    /// Sets the seed that decides where processes are killed, and after how long. The same seed makes
-    /// the same plan; the timing of the system still differs.
+    /// Sets the seed that decides where and when processes are killed. The same seed creates the same plan, but the
+    /// timing of the system still differs.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Sets how long one process may take. The default is 60 s. One that takes longer is stuck.
+    /// Sets how long one process may take. Default: 60 s. A process that takes longer is stuck.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// Sets an environment variable of the children, such as the address of a server that the test has
-    /// started and that the children must not start again.
+    /// Sets an environment variable of the children, such as the address of a server that the test has started and that
+    /// the children must not start again.
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.environment.push((name.into(), value.into()));
         self
     }
 
-    /// Sets the name of the test, such as `payments::no_payment_is_lost`. It is needed if the thread that
-    /// calls [`run`](Self::run) is not the thread of the test.
+    /// Sets the name of the test, such as `payments::no_payment_is_lost`. It is needed if [`run`](Self::run) is called
+    /// in another thread than that of the test.
     #[must_use]
     pub fn test_name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Runs the test and returns its findings. In a child it plays its part and does not return.
+    /// Runs the test and returns its findings. In a child, it runs the child's part and does not return.
     ///
     /// # Panics
     /// Panics if the test cannot be run: the binary cannot be started again, or not all messages are

@@ -1,4 +1,4 @@
-//! The process of the test itself: it starts the others, kills them, and checks what is left.
+//! The process of the test itself: it starts the children, kills them, and checks the result.
 
 use std::{
     collections::BTreeSet,
@@ -24,16 +24,16 @@ use super::{
     test_process::{BEGINS, ORDER, ProcessOrder},
 };
 
-/// The number of failed processes in a row after which the conversation is stuck.
+/// After this number of failed processes in a row, the conversation is stuck.
 const TRIES: u32 = 3;
 
-/// How long the parent waits before it asks again whether a child has ended.
+/// The interval at which the parent checks whether a child has ended.
 const LOOKS: Duration = Duration::from_millis(1);
 
 /// Runs the test.
 ///
 /// # Errors
-/// Fails if it cannot be run at all.
+/// Fails if the test cannot be run at all.
 pub(super) fn run(mut test: Crashtest) -> Result<CrashReport, String> {
     if let Some(kills) = env::var("HARNESS_KILLS").ok().filter(|kills| !kills.is_empty()) {
         test.kills =
@@ -62,7 +62,7 @@ struct ParentProcess {
     folder: TemporaryFolder,
 }
 
-/// What is known so far.
+/// The results so far, shared by the threads of the test.
 #[derive(Default)]
 struct ResultsSoFar {
     report: CrashReport,
@@ -71,7 +71,7 @@ struct ResultsSoFar {
 }
 
 impl ParentProcess {
-    /// Plays one conversation after the other until enough processes were killed.
+    /// Runs one conversation after the other until enough processes were killed.
     fn kill_all(&self, first: &EndedConversation) -> Result<CrashReport, String> {
         let points = points(&first.log);
         let took = points.last().copied().unwrap_or(0);
@@ -95,7 +95,7 @@ impl ParentProcess {
                     Ok(ended) => found.take(&ended, &kills, &undisturbed),
                     Err(why) => found.failed = Some(why),
                 }
-                // A plan without kills would never end.
+                // Ends the test if a plan hardly kills any process. Otherwise the test would never end.
                 let vain = number > 100 && found.report.kills() < number / 10;
                 if vain || found.failed.is_some() || found.report.kills() >= self.test.kills {
                     enough.store(true, Ordering::SeqCst);
@@ -114,8 +114,8 @@ impl ParentProcess {
         failed.map_or(Ok(report), Err)
     }
 
-    /// Plays one conversation: its processes are killed as planned, one after the other, and the ones
-    /// after them run to the end.
+    /// Runs one conversation: its first processes are killed as planned, one after the other, and the following
+    /// processes run to the end.
     fn play(&self, number: u32, kills: &[PlannedKill]) -> Result<EndedConversation, String> {
         let base = self.folder.0.join(number.to_string());
         let (folder, log) = (base.join("folder"), base.join("log"));
@@ -146,7 +146,7 @@ impl ParentProcess {
             let unread = |err| format!("the log cannot be read: {err}");
             let notes = read(&log).map_err(unread)?;
             if !notes.contains(&LogEntry::Life { number: life }) {
-                // From outside it may be killed before it has written anything.
+                // A process that is killed from outside may have written nothing.
                 if !matches!(end, ProcessEnd::Killed(_)) {
                     return Err(format!(
                         "the binary was started again for the test `{}`, and did not come to its \
@@ -165,7 +165,7 @@ impl ParentProcess {
                     log.map_err(|err| format!("the log cannot be written: {err}"))?;
                 }
                 ProcessEnd::ByItself if matches!(notes.last(), Some(LogEntry::Done {})) => break,
-                // It has killed itself.
+                // The process has killed itself.
                 ProcessEnd::ByItself if has_killed_itself(&notes) => {}
                 ProcessEnd::ByItself => {
                     failed += 1;
@@ -188,7 +188,7 @@ impl ParentProcess {
         }
         let log = read(&log).map_err(|err| format!("the log cannot be read: {err}"))?;
         let world = self.test.observe.as_ref().map(|observe| observe(&folder));
-        // The folder may be in use for a moment longer; the parent folder is removed at the end.
+        // The folder may be in use for a moment longer. The parent folder is removed at the end of the test.
         let _ = fs::remove_dir_all(&base);
         Ok(EndedConversation { log, world, stuck })
     }
@@ -237,7 +237,7 @@ impl ResultsSoFar {
     }
 }
 
-/// When the process came to each point.
+/// When the process reached each point, in microseconds after its start.
 fn points(log: &[LogEntry]) -> Vec<u64> {
     let points = log.iter().filter_map(|noted| match noted {
         LogEntry::Point { at, .. } => Some(*at),
@@ -246,7 +246,7 @@ fn points(log: &[LogEntry]) -> Vec<u64> {
     points.collect()
 }
 
-/// A folder that is removed in the end.
+/// A folder that is removed when this value is dropped.
 struct TemporaryFolder(PathBuf);
 
 impl TemporaryFolder {
@@ -274,12 +274,12 @@ impl Drop for TemporaryFolder {
 #[derive(Clone, Copy, Debug)]
 enum ProcessEnd {
     ByItself,
-    /// From outside, so long after it began.
+    /// Killed from outside, this long after its start.
     Killed(Duration),
     TooLong,
 }
 
-/// A child process. It ends when this end of its standard input is closed.
+/// A child process. It ends when the parent's end of its standard input is closed.
 struct ChildProcess {
     child: Child,
     began: mpsc::Receiver<()>,
@@ -308,7 +308,7 @@ impl ChildProcess {
         Ok(Self { child, began, said })
     }
 
-    /// Waits until it has ended, and returns how, with the end of its output.
+    /// Waits until the child has ended. Returns how it ended, and the end of its output.
     fn wait(
         mut self,
         kill: Option<Duration>,
@@ -330,7 +330,7 @@ impl ChildProcess {
             {
                 self.child.kill().map_err(failed)?;
                 let status = self.child.wait().map_err(failed)?;
-                // It may have come to its end just before.
+                // The process may have ended by itself just before the kill.
                 break if status.success() {
                     ProcessEnd::ByItself
                 } else {
@@ -359,7 +359,7 @@ impl Drop for ChildProcess {
     }
 }
 
-/// Reads the output of a process until it has ended, and reports when it has begun.
+/// Reads the output of a process until its end, and reports when the process has started.
 fn read_output(
     out: impl Read + Send + 'static,
     tell: mpsc::Sender<String>,

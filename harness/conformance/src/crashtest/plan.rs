@@ -2,28 +2,29 @@
 
 use std::time::Duration;
 
-/// How one process ends.
+/// How one process is killed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum PlannedKill {
-    /// By itself at this point, or this many microseconds after it if the point has a duration.
+    /// The process kills itself at this point. If the point has a duration, it does so `delay` microseconds later.
     At { point: u32, delay: u64 },
-    /// From outside, so long after it began.
+    /// The process is killed from outside, this long after its start.
     After(Duration),
 }
 
-/// The measurements of a process without kills.
+/// The measurements of a process without kills, from which kills are planned.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KillPlan {
     pub(super) seed: u64,
-    /// When it came to each point, in microseconds from its beginning.
+    /// When the process reached each point, in microseconds after its start.
     pub(super) points: Vec<u64>,
-    /// How long it took, in microseconds.
+    /// How long the process took, in microseconds.
     pub(super) took: u64,
 }
 
 impl KillPlan {
-    /// The kills of the conversation of this number, one process after the other. Every third is killed
-    /// from outside, the others at each point in turn, and half of them at another point after it.
+    /// The kills for the conversation with this number, one for each process. The first process of every third
+    /// conversation is killed from outside, and those of the others at each point in turn. After each kill another one
+    /// follows with a probability of one half, up to four kills.
     pub(super) fn kills(&self, number: u32) -> Vec<PlannedKill> {
         let mut random = fastrand::Rng::with_seed(self.seed ^ (u64::from(number) << 32));
         let others = number / 3;
@@ -34,7 +35,7 @@ impl KillPlan {
         while kills.len() < 4 && random.bool() {
             let next = match random.u8(..3) {
                 0 => self.outside(&mut random),
-                // The rest of a resumed run is shorter than the whole run.
+                // The rest of a resumed run is shorter than the whole run, so any point may be planned.
                 _ => self.at(random.u32(..self.count()), &mut random),
             };
             kills.push(next);
@@ -46,7 +47,7 @@ impl KillPlan {
         u32::try_from(self.points.len()).unwrap_or(u32::MAX).max(1)
     }
 
-    /// All points in random order, so that also a few kills are spread.
+    /// The points in random order, so that even few kills are spread over the run.
     fn order(&self, number: u32) -> u32 {
         let mut order: Vec<u32> = (0..self.count()).collect();
         fastrand::Rng::with_seed(self.seed).shuffle(&mut order);

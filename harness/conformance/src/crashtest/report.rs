@@ -6,13 +6,13 @@ use std::{collections::BTreeMap, fmt};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Harm {
-    /// A fact that was written is missing.
+    /// A written fact is missing.
     Lost,
-    /// An effect that may happen only once happened twice, or may have.
+    /// An effect that may happen only once has happened twice, or may have.
     Repeated,
     /// The model was told something false about a call.
     Untrue,
-    /// A tool that declares only `read` changes something.
+    /// A tool that declares only `read` has changed something.
     Undeclared,
     /// The conversation cannot continue.
     Stuck,
@@ -30,19 +30,19 @@ impl fmt::Display for Harm {
     }
 }
 
-/// One finding, in one conversation.
+/// One finding about one conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CrashFinding {
-    /// Its kind.
+    /// The kind of harm.
     pub harm: Harm,
-    /// Its description.
+    /// A description of the finding.
     pub what: String,
-    /// The places where the processes of this conversation were killed, in order. Empty if none was.
+    /// The places where the processes of this conversation were killed, in order. Empty if none was killed.
     pub kills: Vec<String>,
-    /// The facts of the conversation at its end, each as one word.
+    /// The names of the conversation's facts at its end.
     pub facts: Vec<String>,
-    /// The acts of the tools and of the processes, in order.
+    /// The events of the tools and of the processes, in order.
     pub story: Vec<String>,
     /// The effects that [`observe`](super::Crashtest::observe) returned at the end.
     pub world: Vec<String>,
@@ -69,7 +69,7 @@ impl fmt::Display for CrashFinding {
     }
 }
 
-/// The result of a [`Crashtest`](super::Crashtest). Its text shows the findings with their history.
+/// The result of a [`Crashtest`](super::Crashtest). As text, it shows the findings with their history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CrashReport {
@@ -79,26 +79,25 @@ pub struct CrashReport {
     pub kills_from_outside: u32,
     /// The number of conversations, each from its first message to its end.
     pub conversations: u32,
-    /// The number of different points of a run without kills at which the first process of a
-    /// conversation was killed.
+    /// The number of different points at which the first process of a conversation was killed.
     pub points_reached: u32,
     /// The number of points in a run without kills.
     pub points: u32,
-    /// The number of calls that were reported to the model as in doubt, which is no fault.
+    /// The number of calls that were reported to the model as in doubt. This is no fault.
     pub in_doubt: u32,
-    /// How often a process waited because one that had just ended still held the conversation.
+    /// How often a process waited because a process that had just ended still held the conversation.
     pub busy: u32,
-    /// How often a process opened the conversation again because another one had continued it.
+    /// How often a process opened the conversation again because another process had continued it.
     pub conflicts: u32,
     /// How often a process failed and the next one continued.
     pub failures: u32,
-    /// The seed.
+    /// The seed of the plan.
     pub seed: u64,
     /// The findings.
     pub findings: Vec<CrashFinding>,
 }
 
-/// The number of findings of each kind that are shown in full.
+/// The number of findings of each kind that are shown completely.
 const IN_FULL: usize = 2;
 
 impl CrashReport {
@@ -114,7 +113,7 @@ impl CrashReport {
 
     /// Checks that there is no finding.
     ///
-    /// # Panics
+    /// Panics with the text of the report if there is a finding, or if no process was killed.
     /// Panics with the text of the report if there is one, or if no process was killed.
     #[track_caller]
     #[expect(clippy::panic, reason = "an assertion fails by panicking")]

@@ -1,4 +1,4 @@
-//! One process of a crash test: it continues the conversation, and kills itself at a given point.
+//! One child process of a crash test: it continues the conversation, and kills itself at a given point.
 
 use std::{
     path::PathBuf,
@@ -24,16 +24,16 @@ use harness_core::{
     journal::{Envelope, Fact, Journal},
 };
 
-/// The environment variable that names the order of a process.
+/// The environment variable with the order for a child process, as JSON.
 pub(super) const ORDER: &str = "HARNESS_CRASHTEST";
 
-/// The line that a process prints when it begins, so that the parent can kill it a given time later.
+/// The line that a child prints when it starts, so that the parent can kill it a given time later.
 pub(super) const BEGINS: &str = "harness-crashtest-begins";
 
-/// How often one process opens a conversation again if others have continued it.
+/// How often one process opens a conversation again after other processes have continued it.
 const OPENINGS: u32 = 10;
 
-/// The order of one process.
+/// The order for one child process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ProcessOrder {
     /// The folder of the agent.
@@ -42,22 +42,22 @@ pub(super) struct ProcessOrder {
     /// The name of the conversation. It is unique, because conversations may share a journal.
     pub(super) conversation: String,
     pub(super) life: u32,
-    /// The point at which it kills itself.
+    /// The number of the point at which the process kills itself.
     pub(super) kill: Option<u32>,
-    /// Microseconds after that point, if the point has a duration.
+    /// How many microseconds after that point the process kills itself, if the point has a duration.
     pub(super) delay: u64,
-    /// Whether effects are observed before and after each call that reads.
+    /// Whether effects are observed before and after each call that only reads.
     pub(super) looks: bool,
 }
 
 impl ProcessOrder {
-    /// The order of this process, if it is one of a crash test.
+    /// The order for this process; `None` if it is no child of a crash test.
     pub(super) fn of_this_process() -> Option<Self> {
         serde_json::from_str(&std::env::var(ORDER).ok()?).ok()
     }
 }
 
-/// This process, if it is one of a crash test.
+/// The state of this process, if it is a child of a crash test.
 static LIFE: OnceLock<Arc<TestProcess>> = OnceLock::new();
 
 /// Names a point at which a [`Crashtest`](super::Crashtest) kills the process. Call it in a tool, for
@@ -83,7 +83,7 @@ impl TestProcess {
 
     pub(super) fn note(&self, noted: &LogEntry) {
         if let Err(err) = self.log.note(noted) {
-            // Without its log the test cannot know what the process does.
+            // Without its log, the test cannot know what the process does.
             eprintln!("the crash test cannot write its log: {err}");
             std::process::exit(3);
         }
@@ -96,8 +96,8 @@ impl TestProcess {
         }
     }
 
-    /// Reaches a point with a duration. If the order says so, the process ends during it, at the latest
-    /// in [`LastingPoint::over`].
+    /// Begins a point with a duration. If the order says so, the process ends during it, at the latest in
+    /// [`LastingPoint::over`].
     pub(super) fn lasting(&self, name: &str) -> LastingPoint {
         let ends = self.pass_point(name);
         if ends {
@@ -136,7 +136,7 @@ impl LastingPoint {
     }
 }
 
-/// Follows the order, and ends the process.
+/// Executes the order, and ends the process.
 pub(super) fn live(test: &Crashtest, order: ProcessOrder) -> ! {
     let log = match CrashLog::open(&order.log) {
         Ok(log) => log,
@@ -173,7 +173,7 @@ pub(super) fn live(test: &Crashtest, order: ProcessOrder) -> ! {
     }
 }
 
-/// The parent holds the other end of the input for as long as it lives.
+/// Ends this process when the parent ends. The parent keeps the other end of standard input open until then.
 fn end_with_parent() {
     thread::spawn(|| {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
@@ -181,7 +181,7 @@ fn end_with_parent() {
     });
 }
 
-/// An error with its causes.
+/// An error with its causes, as text.
 pub(super) fn error_text(err: &Error) -> String {
     let mut told = err.to_string();
     let mut cause = std::error::Error::source(err);
@@ -226,7 +226,7 @@ async fn continue_conversation(test: &Crashtest, life: &Arc<TestProcess>) -> Res
     failed.map_or(Ok(()), Err)
 }
 
-/// Opens the conversation, and sends the messages that are left.
+/// Opens the conversation, and sends the remaining messages.
 async fn talks(
     test: &Crashtest,
     life: &TestProcess,
@@ -259,7 +259,7 @@ async fn talks(
                     Some(error) => Error::new(error.kind(), why),
                     None => Error::new(ErrorKind::Transcript, why),
                 };
-                // What it did not write, it has said.
+                // If the journal did not fail, the journal must contain what the stopped run has returned.
                 if !matches!(error.kind(), ErrorKind::Journal | ErrorKind::Conflict) {
                     life.note(&returned(&chat, stopped.text())?);
                     life.point("after `send` has returned that the run was stopped");
@@ -270,7 +270,7 @@ async fn talks(
     }
 }
 
-/// Opens the conversation. It may be held for a moment after its process has ended.
+/// Opens the conversation. After the end of its process, it may be held for a moment.
 async fn opened(
     test: &Crashtest,
     life: &TestProcess,
@@ -310,7 +310,7 @@ fn returned(chat: &Chat, text: impl Into<String>) -> Result<LogEntry, Error> {
     Ok(LogEntry::Returned { facts: chat.facts(), said, text: text.into() })
 }
 
-/// A hash of what was said, the same in every process.
+/// A hash of the conversation, the same in every process.
 pub(super) fn hash(transcript: &harness_core::message::Transcript) -> Result<u64, Error> {
     use std::hash::{DefaultHasher, Hasher as _};
     let text = serde_json::to_vec(transcript).map_err(no_json)?;
@@ -319,7 +319,7 @@ pub(super) fn hash(transcript: &harness_core::message::Transcript) -> Result<u64
     Ok(hasher.finish())
 }
 
-/// Facts as JSON, to be compared.
+/// Facts as JSON, for comparison.
 pub(super) fn texts(facts: &[Envelope]) -> Result<Vec<String>, Error> {
     facts.iter().map(|fact| serde_json::to_string(fact).map_err(no_json)).collect()
 }

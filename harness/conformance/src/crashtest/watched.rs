@@ -1,5 +1,5 @@
-//! The journal, the provider and the tools of an agent, with points before, inside and after all that
-//! they do.
+//! Wraps the journal, the provider and the tools of an agent, with points before, inside and after each of their
+//! operations.
 
 use std::{fmt, path::Path, sync::Arc, task::Poll};
 
@@ -22,7 +22,7 @@ use harness_core::{
     tool::{Reconciled, Review, Tool, ToolContext, ToolError, ToolOutput},
 };
 
-/// What a test sees of the world: one text for each effect.
+/// The function of the test that returns all effects so far, one text for each.
 pub(super) type ObserveWorld = dyn Fn(&Path) -> Vec<String> + Send + Sync;
 
 #[derive(Clone)]
@@ -36,7 +36,7 @@ impl WatchedJournal {
         Self { inner, life }
     }
 
-    /// The name of a conversation of an agent that a call runs.
+    /// The id of the conversation, if it belongs to an agent that a call runs; `None` for the tested conversation.
     fn of(&self, conversation: &str) -> Option<String> {
         let own = &self.life.order().conversation;
         (conversation != own).then(|| conversation.to_owned())
@@ -153,7 +153,7 @@ impl Journal for WatchedJournal {
     }
 }
 
-/// The name of a fact, with the ids of the calls that it tells of.
+/// The name of a fact, with the ids of its calls.
 pub(super) fn name(envelope: &Envelope) -> String {
     let Ok(fact) = envelope.fact() else { return "a fact of another version".to_owned() };
     let json = serde_json::from_str::<Value>(&envelope.fact).unwrap_or_default();
@@ -239,10 +239,10 @@ impl Provider for WatchedProvider {
     }
 }
 
-/// The same agent, of which all is written down that it does.
+/// Wraps the provider and the tools of an agent, so that all their operations are logged.
 ///
 /// # Errors
-/// Fails if its tools cannot be put into a list.
+/// Fails if the tools cannot form a list, for example because two have the same name.
 pub(super) fn watched_agent(
     agent: Agent,
     life: &Arc<TestProcess>,
@@ -251,7 +251,7 @@ pub(super) fn watched_agent(
     agent.with_others_in_place(
         |provider| Arc::new(WatchedProvider::new(provider, Arc::clone(life))),
         |tool| match tool.agent::<Agent>().cloned() {
-            // What an agent does is written down, and not that it is called.
+            // For an agent in a call, its own operations are logged, and not the call itself.
             Some(agent) => match watched_agent(agent, life, observe) {
                 Ok(agent) => {
                     let schema = tool.schema();
@@ -264,13 +264,13 @@ pub(super) fn watched_agent(
     )
 }
 
-/// The same tool, whose calls are written down.
+/// Wraps a tool, so that its calls are logged.
 pub(super) fn watched(
     tool: &Tool,
     life: &Arc<TestProcess>,
     observe: Option<&Arc<ObserveWorld>>,
 ) -> Tool {
-    // Nothing of it runs here.
+    // An external tool has no code that runs here.
     if tool.is_external() {
         return tool.clone();
     }
@@ -333,7 +333,8 @@ struct WatchedTool {
 }
 
 impl WatchedTool {
-    /// The conversation of a call, if it is that of an agent: the key of the call begins with it.
+    /// The conversation of a call, if it belongs to an agent. The idempotency key of the call begins with the
+    /// conversation.
     fn of(&self, context: &ToolContext) -> Option<String> {
         let (rest, _) = context.idempotency_key().rsplit_once('/')?;
         let rest = rest.strip_suffix(context.call_id())?.strip_suffix('/')?;

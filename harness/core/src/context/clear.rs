@@ -1,4 +1,4 @@
-//! Decides which results and arguments are cleared, and what is sent in their place.
+//! Selects the results and arguments to clear, and makes their replacements.
 
 use serde_json::Value;
 
@@ -10,12 +10,12 @@ use crate::{
     tool::{LEFT_OUT, READ_RESULT, name_of_arguments},
 };
 
-/// The percentage of the window, at the end of the conversation, in which nothing is cleared: the
-/// model is working on it.
+/// The last part of the conversation, in percent of the window, in which nothing is cleared, because the model is
+/// working with that part.
 const TAIL: u8 = 15;
 
-/// The index of the first message whose results are not cleared. The last message is never cleared,
-/// since the model has not read it yet.
+/// The index of the first message whose results are not cleared. The last message is never cleared, because the model
+/// has not read it yet.
 #[doc(hidden)]
 pub fn tail(sent: &Messages, window: u64) -> usize {
     let room = percent(window, TAIL);
@@ -27,9 +27,9 @@ pub fn tail(sent: &Messages, window: u64) -> usize {
     sent.len().saturating_sub(stays.count().max(1))
 }
 
-/// The line that is sent in place of a result, and how many tokens it saves. `None` if it saves too
-/// little. `at` is the index in the transcript of the message that has the result; the call is in
-/// the message before it. `sent` is the result as it is sent now: some of its files may be left out.
+/// The placeholder line that replaces a result, and the number of tokens that the line saves. `None` if the line saves
+/// too little. `at` is the index, in the transcript, of the message with the result; the call is in the message before.
+/// `sent` is the result as it is currently sent, possibly without some files.
 #[doc(hidden)]
 pub fn clear(
     all: &Messages,
@@ -58,7 +58,7 @@ pub fn clear(
     Some((ClearedResult::new(result.call_id(), text), saved))
 }
 
-/// The names under which the whole texts of a result are kept, each in backticks.
+/// The names under which the full texts of a result are stored, each in backticks. `None` if there are none.
 #[doc(hidden)]
 pub fn kept_as(result: &ToolResult) -> Option<String> {
     let names: Vec<String> = result.wholes().iter().map(|name| format!("`{name}`")).collect();
@@ -69,14 +69,14 @@ pub fn kept_as(result: &ToolResult) -> Option<String> {
     }
 }
 
-/// An argument with more bytes than this is long. The arguments of a call are long if all of them
-/// together have more bytes.
+/// The size in bytes above which an argument is long. The arguments of a call are long if their total size is above
+/// this value.
 #[doc(hidden)]
 pub const LONG: usize = 400;
 
-/// The arguments that are sent in place of those of this call, and how many tokens they save. Each
-/// long argument is replaced by a line. The call is given by the index of its message and its
-/// number in that message. A call that its vendor has signed is never changed.
+/// The replacement for the arguments of a call, and the number of tokens that the replacement saves. A placeholder line
+/// replaces each long argument. `message` is the index of the call's message, `number` the number of the call in that
+/// message. A call that the vendor signed is never changed.
 #[doc(hidden)]
 pub fn clear_arguments(
     (message, number): (usize, usize),
@@ -107,18 +107,18 @@ pub fn clear_arguments(
     Some((ClearedArguments::new(place(message), place(number), text), saved))
 }
 
-/// An argument that repeats the line for a cleared argument.
+/// An argument into which the model copied a placeholder line.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct CopiedLine {
     pub argument: String,
-    /// The name in the line, if it is whole.
+    /// The name of the full arguments in the placeholder line, if the model copied the name completely.
     pub name: Option<String>,
 }
 
-/// Finds an argument that repeats the line for a cleared argument, anywhere in a text or a name. A model that sees such
-/// lines in its earlier calls may take them for what it wrote there, and write them again as a part of a text, in JSON
-/// in a string, shorter, or with other spaces and marks.
+/// Finds an argument that contains a copy of a placeholder line, in a name or anywhere in a text. A model that sees
+/// placeholder lines in its earlier calls may take them for its own words and repeat them: inside a longer text, in a
+/// JSON string, shortened, or with changed spaces and punctuation.
 #[doc(hidden)]
 pub fn copied_line(arguments: &Arguments) -> Option<CopiedLine> {
     arguments.iter().find_map(|(argument, value)| {
@@ -127,8 +127,8 @@ pub fn copied_line(arguments: &Arguments) -> Option<CopiedLine> {
     })
 }
 
-/// Whether a call or a text of these messages has the line for a cleared argument, such as in a conversation that begins
-/// with what was sent in another one.
+/// Whether a call or a text of these messages contains a placeholder line for arguments. This is the case, for example,
+/// if a conversation begins with messages in which another conversation had cleared arguments.
 #[doc(hidden)]
 pub fn has_line(messages: &Messages) -> bool {
     messages.iter().flat_map(Message::blocks).any(|block| match block {
@@ -149,9 +149,9 @@ fn line_in(value: &Value) -> Option<Option<String>> {
     }
 }
 
-/// The name in the first such line of a text, if there is a line and its name is whole. A line is known by the words
-/// *bytes stood here* if they stand in brackets after a number or before *were left out*, and by *left out to save room*
-/// before the name of arguments.
+/// Finds a placeholder line in a text. The outer `Option` is `None` without such a line, the inner one if the name in
+/// the line is incomplete. A line is recognized by *bytes stood here* in brackets after a number or before *were left
+/// out*, and by *left out to save room* before the name of arguments.
 fn line_in_text(text: &str) -> Option<Option<String>> {
     let words = folded(text);
     if !words.contains("stood") && !words.contains("left out") {
@@ -175,7 +175,7 @@ fn line_in_text(text: &str) -> Option<Option<String>> {
     by_size.or_else(by_name).or_else(|| is_bracketed(text).then_some(None))
 }
 
-/// Whether a text has a size in brackets, such as *[1206 bytes stood here]*.
+/// Whether a text contains a size in brackets, such as *[1206 bytes stood here]*.
 fn is_bracketed(text: &str) -> bool {
     text.split('[').skip(1).any(|part| {
         let Some((size, rest)) = part.split_once(" bytes stood here") else { return false };
@@ -187,7 +187,7 @@ fn is_bracketed(text: &str) -> bool {
 
 const BYTES: &str = "bytes";
 
-/// Whether a word is *bytes*, maybe with a number before it.
+/// Whether a word is *bytes*, possibly with a number directly before it.
 fn is_bytes(word: &str) -> bool {
     word.strip_suffix(BYTES).is_some_and(|before| before.bytes().all(|it| it.is_ascii_digit()))
 }
@@ -196,8 +196,8 @@ fn is_number(word: &str) -> bool {
     word.bytes().all(|it| it.is_ascii_digit())
 }
 
-/// The place of the last of these words, if they follow the one at `at` with at most one short word between two of them,
-/// such as the number of a line or what is left of markup.
+/// The index of the last of the `wanted` words, if they follow the word at `at` in order. One short word is allowed
+/// between two of them, such as a line number or a remainder of markup.
 fn follow(words: &[&str], at: usize, wanted: &[&str]) -> Option<usize> {
     wanted.iter().try_fold(at, |at, wanted| {
         let next = at.saturating_add(1);
@@ -210,7 +210,7 @@ fn follow(words: &[&str], at: usize, wanted: &[&str]) -> Option<usize> {
     })
 }
 
-/// The name that a line gives, in the words after its beginning.
+/// The name of the full arguments, from the words of a placeholder line.
 fn name_in(words: &[&str]) -> Option<String> {
     let names = words.iter().take(NAME_AFTER).enumerate().filter(|(_, word)| **word == "whole");
     names.map(|(at, _)| words.get(at..).unwrap_or_default()).find_map(|words| match words {
@@ -221,17 +221,18 @@ fn name_in(words: &[&str]) -> Option<String> {
     })
 }
 
-/// In how many words after the beginning of a line its name is looked for.
+/// The maximum number of words between the beginning of a placeholder line and the name in it.
 const NAME_AFTER: usize = 30;
 
-/// The words of a text in lower case, one space between them: neither spaces, marks nor escapes hide the line.
+/// The words of a text in lower case, separated by single spaces, so that spaces, punctuation and escapes cannot hide a
+/// placeholder line.
 fn folded(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(it) = rest.chars().next() {
         let mut size = it.len_utf8();
         match it {
-            // They are not seen.
+            // Invisible characters are skipped, so that they cannot split a word.
             '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}' => {}
             _ if it.is_ascii_alphanumeric() => folded.push(it.to_ascii_lowercase()),
             _ => {
@@ -249,9 +250,9 @@ fn folded(text: &str) -> String {
     folded
 }
 
-/// How spaces and line breaks are written in JSON that is in a string, in HTML and in URLs.
+/// How spaces and line breaks are written in JSON inside a string, in HTML and in URLs.
 const SPACES: [&str; 9] =
     ["\\n", "\\r", "\\t", "\\u0020", "&nbsp;", "&#32;", "&#x20;", "<br>", "%20"];
 
-/// A line has to save at least this many tokens.
+/// The minimum number of tokens that a replacement must save.
 const LEAST: u64 = 20;

@@ -1,5 +1,5 @@
-//! How the oldest part of a conversation is summarized: where it is cut, what is kept next to the
-//! summary, how the summary is requested, and how it is checked.
+//! Summarizes the oldest part of a conversation: where the conversation is cut, what is kept beside the summary, how
+//! the summary is requested, and how the model's summary is checked.
 
 use serde_json::{Map, Value, json};
 
@@ -10,35 +10,36 @@ use crate::{
     tool::{READ_RESULT, name_of_arguments},
 };
 
-/// Pairs of percentages: how much of the window, at its end, is not summarized, and how much of the room for the
-/// user's words is used. The later pairs are tried if the earlier ones free too little.
+/// Pairs of percentages. The first is how much of the window, at the end of the conversation, is not summarized. The
+/// second is how much of the room for the user's own messages is used. Later pairs are tried if earlier pairs free too
+/// little.
 #[doc(hidden)]
 pub const TAILS: [(u8, u8); 3] = [(25, 100), (10, 50), (0, 0)];
 
-/// The part that is summarized, and what is kept of it.
+/// The part of a transcript to summarize, and what is kept of that part.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct SummaryCut {
-    /// How many messages of the transcript are summarized.
+    /// The number of messages, from the beginning of the transcript, to summarize.
     pub messages: usize,
-    /// The indexes of those summarized messages that are still sent.
+    /// The indexes of the summarized messages that are still sent.
     pub kept: Vec<usize>,
-    /// Calls that were denied or whose outcome is not known, one line each.
+    /// The calls that were denied or whose outcome is unknown, one line each.
     calls: Vec<String>,
 }
 
-/// What the model is told of a call that has ended after its result was given, and the names under which the whole
-/// result is kept.
+/// For a call that ended after its result was given: the text that informs the model, and the names under which the
+/// full result is stored.
 pub(crate) type LateText<'a> = (&'a str, Option<&'a str>);
 
-/// What is known of the calls that were denied or whose outcome is not known.
+/// How to describe the calls that were denied or whose outcome is unknown.
 #[derive(Clone, Copy)]
 #[doc(hidden)]
 pub struct OpenCalls<'a> {
-    /// Whether the model has the tool that reads large results.
+    /// Whether the model has the tool that reads stored results.
     pub reads: bool,
-    /// What the model is told of a call that has ended after its result was given, and the names under which the whole is
-    /// kept, by the id of the call.
+    /// Returns, for the id of a call that ended after its result was given, the text that informs the model and the
+    /// names under which the full result is stored.
     pub late_end: &'a dyn Fn(&str) -> Option<LateText<'a>>,
 }
 
@@ -48,11 +49,10 @@ impl std::fmt::Debug for OpenCalls<'_> {
     }
 }
 
-/// Cuts a transcript. The first `summed_up` messages are already summarized. For the others,
-/// `as_sent` returns what is sent, and `may_cut` whether the transcript may be cut before that
-/// message. `is_users` returns whether a message of the role user is the user's own and not the
-/// program's. `room` is how many tokens at the end are kept, `user_tokens` how many of the user's
-/// words. Returns `None` if the cut would leave nothing out.
+/// Chooses where to cut a transcript whose first `summed_up` messages are already summarized. `as_sent` returns the
+/// message at an index in the form in which it is sent, `may_cut` whether the transcript may be cut before an index,
+/// and `is_users` whether a message in the user's role is from the user and not from the program. About `room` tokens
+/// at the end stay, and `user_tokens` tokens of the user's messages are kept. `None` if the cut would remove nothing.
 #[doc(hidden)]
 pub fn cut<'a>(
     all: &Messages,
@@ -80,8 +80,8 @@ pub fn cut<'a>(
     leaves_out.then_some(SummaryCut { messages, kept, calls })
 }
 
-/// The indexes of the user's messages that are kept: the first one, the newest one, and as many of
-/// the next newest ones as there is room for.
+/// The indexes of the user's messages that are kept: the first and the newest message, and then the next newest ones as
+/// far as `room` tokens allow.
 fn user_words(
     all: &Messages,
     is_users: impl Fn(usize) -> bool,
@@ -109,11 +109,11 @@ fn user_words(
     kept
 }
 
-/// How many bytes are shown of the arguments and of the result of a call that was denied or whose outcome is not
-/// known.
+/// The maximum size in bytes of the arguments, and of the result, shown for a call that was denied or whose outcome is
+/// unknown.
 const ARGUMENTS: usize = 2_000;
 
-/// The calls that were denied or whose outcome is not known. Equal ones are listed once.
+/// The calls that were denied or whose outcome is unknown. Equal calls are listed once.
 fn open_ends(messages: &Messages, OpenCalls { reads, late_end }: OpenCalls<'_>) -> Vec<String> {
     let mut lines: Vec<(String, usize)> = Vec::new();
     let mut asked: Option<(usize, &Message)> = None;
@@ -164,7 +164,7 @@ fn open_ends(messages: &Messages, OpenCalls { reads, late_end }: OpenCalls<'_>) 
     lines.into_iter().map(told).collect()
 }
 
-/// The beginning of a text, with a note about how much is left out.
+/// The first `most` bytes of a text, and a note with the number of bytes that are left out.
 fn begin(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -174,22 +174,23 @@ fn begin(text: &str, most: usize) -> String {
     format!("{begin} [{} bytes more]", rest.len())
 }
 
-/// The headings of a summary.
+/// The headings that every summary must have.
 const HEADINGS: [&str; 5] =
     ["Goals", "Decisions", "Open work", "Names and ids", "Tried and failed"];
 
-/// The name of a heading in JSON.
+/// The member name for a heading in the JSON form of a summary.
 fn key(heading: &str) -> String {
     heading.to_ascii_lowercase().replace(' ', "_")
 }
 
-/// The JSON Schema of a summary of about this many words, in an answer of at most `tokens` tokens, for models with
-/// structured output. It limits the length of each part, so that even a small model ends its answer if the server
-/// holds it to the schema.
+/// The JSON Schema of a summary, for models with structured output. The summary has about `words` words, in an answer
+/// of at most `tokens` tokens. The schema limits the length of each part, so that even a small model ends its answer if
+/// the server enforces the schema.
 #[doc(hidden)]
 pub fn schema(words: u64, tokens: u64) -> Value {
     let lines = (words / 40).clamp(2, 12);
-    // A word has about six letters and a blank. A token of the worst model is one letter, and the rest is the form.
+    // A word takes about eight letters, including the space. In the worst case a token is one letter; two fifths of the
+    // tokens are for the JSON syntax.
     let letters = words.saturating_mul(8).min(tokens.saturating_mul(3) / 5);
     let letters = (letters / lines.saturating_mul(HEADINGS.len() as u64)).clamp(30, 400);
     let line = json!({"type": "string", "maxLength": letters});
@@ -201,8 +202,8 @@ pub fn schema(words: u64, tokens: u64) -> Value {
     })
 }
 
-/// The summary in an answer: text with headings, or JSON. Small models put a byte order mark, a fence of Markdown or a
-/// sentence around it.
+/// The summary in a model's answer: text with headings, or JSON converted to such text. Small models put a byte order
+/// mark, a Markdown fence or a sentence around the summary.
 #[doc(hidden)]
 pub fn of_answer(answer: &str) -> String {
     let blank = |it: char| it == '\u{feff}' || it.is_whitespace();
@@ -218,7 +219,7 @@ pub fn of_answer(answer: &str) -> String {
     if let Some(inside) = inside.filter(|it| fault(it).is_none() && !has_fences(it)) {
         return inside.to_owned();
     }
-    // A summary with headings may quote JSON, such as an earlier summary.
+    // A text with all headings is taken as it is, because it may quote JSON such as an earlier summary.
     if fault(text).is_none() {
         return text.to_owned();
     }
@@ -226,13 +227,14 @@ pub fn of_answer(answer: &str) -> String {
     json.or_else(|| of_json_within(text)).unwrap_or_else(|| text.to_owned())
 }
 
-/// Whether these arguments of a call are a summary.
+/// Whether the arguments of a call are a summary in JSON form.
 #[doc(hidden)]
 pub fn is_form(arguments: &str) -> bool {
     of_json(arguments).is_some()
 }
 
-/// A summary that came as JSON in a text. The words around it stay, before the headings.
+/// Finds a summary in JSON form inside a longer text, and converts it to text with headings. The surrounding text is
+/// kept before the headings.
 fn of_json_within(text: &str) -> Option<String> {
     let places = text.match_indices('{').map(|(at, _)| at).take(PLACES);
     places.into_iter().find_map(|begin| {
@@ -248,10 +250,11 @@ fn of_json_within(text: &str) -> Option<String> {
     })
 }
 
-/// The maximum number of opening braces in a text at which a summary as JSON is looked for.
+/// The maximum number of opening braces at which the search for a JSON summary starts.
 const PLACES: usize = 100;
 
-/// Turns a summary that came as JSON into text with headings, unless it says nothing.
+/// Converts a summary in JSON form to text with headings. `None` if the JSON has another form or all its lists are
+/// empty.
 fn of_json(text: &str) -> Option<String> {
     let value: Value = serde_json::from_str(text).ok()?;
     let mut summary = String::new();
@@ -265,7 +268,7 @@ fn of_json(text: &str) -> Option<String> {
     summary.lines().any(|line| !line.starts_with("##")).then_some(summary)
 }
 
-/// A summary in the form that is requested, with these lines under the first heading and nothing under the others.
+/// A summary in the requested form, with these lines under the first heading and `none` under the others.
 pub fn form(lines: &str) -> String {
     let told: String = lines.lines().map(|line| format!("- {line}\n")).collect();
     let mut summary = String::new();
@@ -280,7 +283,7 @@ pub fn form(lines: &str) -> String {
 const ASKS: &str =
     "[From the program] The room for this conversation is nearly used up. Sum it up now:";
 
-/// The beginning of a message that has the conversation in short form.
+/// The beginning of a message with the shortened conversation.
 const IN_SHORT: &str = "The conversation, in short:\n\n";
 
 /// Whether this message requests a summary.
@@ -290,13 +293,13 @@ pub fn is_asked(message: &Message) -> bool {
     message.role() == Role::User && asks
 }
 
-/// The message that requests a summary.
+/// The message that requests a summary of at most `words` words. The model must answer without a call.
 #[doc(hidden)]
 pub fn summary_request(words: u64) -> Message {
     Message::user(summary_request_text(words, "Call no tool, and answer"))
 }
 
-/// The text of that message. `answer` says how the model answers.
+/// The text of the message that requests a summary. `answer` is the instruction how to answer.
 fn summary_request_text(words: u64, answer: &str) -> String {
     let headings = HEADINGS.map(|heading| format!("## {heading}\n")).concat();
     format!(
@@ -308,7 +311,7 @@ fn summary_request_text(words: u64, answer: &str) -> String {
     )
 }
 
-/// What is wrong with a summary, if anything is.
+/// The fault of a summary, as text for the model; `None` if the summary is acceptable.
 #[doc(hidden)]
 pub fn fault(summary: &str) -> Option<String> {
     let has = |heading: &&&str| {
@@ -325,18 +328,18 @@ pub fn fault(summary: &str) -> Option<String> {
     }
 }
 
-/// Whether a line is this heading, with any kind of markup.
+/// Whether a line is this heading, with or without Markdown marks.
 fn is_heading(line: &str, heading: &str) -> bool {
     line.trim().trim_matches(['#', '*', ':', ' ']).eq_ignore_ascii_case(heading)
 }
 
-/// The lines of a text. Other line separators than the line feed count, too.
+/// The lines of a text. All Unicode line separators end a line, because a model may treat any of them as a line break.
 fn lines_of(text: &str) -> impl Iterator<Item = &str> {
     let ends = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
     text.split(ends).map(str::trim_end)
 }
 
-/// A line without the marks that would make it a heading.
+/// The line without leading `#` marks, which would make the line a heading.
 fn item(line: &str) -> &str {
     match line.trim_start() {
         line if line.starts_with('#') => line.trim_start_matches(['#', ' ', '\t']),
@@ -344,24 +347,23 @@ fn item(line: &str) -> &str {
     }
 }
 
-/// A pinned text as an entry of a list. None of its lines can begin a new section.
+/// A pinned text as a list entry, in a form in which no line can begin a new section.
 fn entry(pin: &str) -> String {
     let lines = lines_of(pin).map(|line| match line.trim_start().starts_with('#') {
-        // Markdown escapes the character this way.
+        // The backslash is Markdown's escape.
         true => line.replacen('#', "\\#", 1),
         false => line.to_owned(),
     });
     format!("- {}", lines.collect::<Vec<_>>().join("\n  "))
 }
 
-/// Words of the user with each line marked as a quotation, so that no line looks like the
-/// program's.
+/// Text of the user with each line marked as a quotation, so that no line looks like a line of the program.
 fn quoted(text: &str) -> String {
     lines_of(text).map(|line| format!("> {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// The model's summary in a form in which only the known headings begin a section, so that the
-/// model cannot imitate the program.
+/// The model's summary in a form in which only the known headings begin a section, so that the model cannot imitate
+/// text of the program.
 fn in_form(summary: &str) -> String {
     let lines = lines_of(summary).map(|line| match line {
         "" => String::new(),
@@ -375,8 +377,8 @@ fn in_form(summary: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Whether some text in a vendor's block is exactly this one. Finding the words inside a longer
-/// text is not enough: a short word occurs in any summary, and in encrypted data.
+/// Whether a text block in a vendor's summary is exactly `text`. A search for the text inside longer blocks would be
+/// wrong: a short word occurs in any summary, and in encrypted data.
 fn has_text(json: &Value, text: &str) -> bool {
     match json {
         Value::Object(members) => members.iter().any(|(name, value)| match value {
@@ -388,15 +390,15 @@ fn has_text(json: &Value, text: &str) -> bool {
     }
 }
 
-/// How a summary begins.
+/// The beginning of a message with a summary.
 const SUMMARY: &str = "[From the program: the summary, by the assistant";
 
-/// How the words begin that stand beside a summary of the vendor.
+/// The beginning of the text that is sent beside a vendor's summary.
 const WORDS: &str = "[From the program: what has to stay as it was said of the part that was summed up. It was said \
                      before the words above, and asks for nothing anew.]";
 
 impl SummaryCut {
-    /// The summary as it is sent, with everything that must not be lost.
+    /// The message with the summary, the listed calls and the pinned texts.
     pub fn summary(&self, text: &str, pins: &[String]) -> Message {
         let mut words = format!(
             "{SUMMARY}, of the conversation up to here. It stands in the place of all that was said but the words of \
@@ -407,8 +409,9 @@ impl SummaryCut {
         Message::user(words).by_program()
     }
 
-    /// Everything that must not be lost, whatever the vendor's own summary contains: the user's
-    /// words that are not in it unchanged, calls, and pinned texts.
+    /// The message with everything that must not be lost, whatever the vendor's own summary contains: the user's
+    /// messages that the vendor's summary does not contain unchanged, the listed calls, and the pinned texts. `None` if
+    /// nothing is missing.
     pub fn words(&self, all: &Messages, summary: &str, pins: &[String]) -> Option<Message> {
         let summary = serde_json::from_str(summary).unwrap_or_default();
         let stands = |text: &str| has_text(&summary, text);
@@ -434,7 +437,7 @@ impl SummaryCut {
             for block in message.blocks() {
                 match block {
                     Block::Text(text) => words.push_str(&format!("\n{}", quoted(text.text()))),
-                    // A file is a block of its own between the texts.
+                    // A file is a separate block between the texts.
                     file => blocks.extend([Block::text(std::mem::take(&mut words)), file.clone()]),
                 }
             }
@@ -444,7 +447,7 @@ impl SummaryCut {
         Some(Message::new(Role::User, blocks).by_program())
     }
 
-    /// Calls and pins, under their headings.
+    /// The listed calls and the pinned texts, under their headings.
     fn listing(&self, pins: &[String]) -> String {
         let mut words = String::new();
         let lists = [
@@ -460,13 +463,12 @@ impl SummaryCut {
     }
 }
 
-/// How many bytes of each result are shown in the short form of a conversation.
+/// The maximum number of bytes of each result in the shortened conversation.
 const TOLD: usize = 600;
 
-/// The conversation in short form, as one message that requests a summary. It is used if the
-/// conversation does not fit any more, or if its summary was not as it should be. It has about
-/// `tokens` tokens at most. What does not fit is left out, starting with the oldest part after the
-/// beginning.
+/// The shortened conversation of at most about `tokens` tokens, as one message that requests a summary. For
+/// conversations that no longer fit into the window, and after a summary with a fault. If the conversation is too long,
+/// the oldest messages after the beginning are left out first.
 #[doc(hidden)]
 pub fn in_short(sent: &Messages, tokens: u64, words: u64) -> Transcript {
     let (told, asked) = (short(sent, tokens), summary_request_text(words, "Answer"));
@@ -477,21 +479,21 @@ pub fn in_short(sent: &Messages, tokens: u64, words: u64) -> Transcript {
     Transcript::of_sent([Message::user(text)].into_iter().collect())
 }
 
-/// About how many tokens a request for a summary has besides the conversation.
+/// The approximate number of tokens that a request for a summary needs in addition to the conversation.
 #[doc(hidden)]
 pub fn cost_of_form(words: u64, answer: u64) -> u64 {
     let form = schema(words, answer).to_string();
     tokens_of(&Message::user(form)).saturating_add(tokens_of(&summary_request(words)))
 }
 
-/// The text in place of a summary that only the vendor can read: the conversation in short form,
-/// with about `tokens` tokens at most.
+/// The text that other models get in place of a summary that only the vendor can read: the shortened conversation, at
+/// most about `tokens` tokens.
 #[doc(hidden)]
 pub fn stand_in(said: &Messages, tokens: u64) -> String {
     format!("{IN_SHORT}{}", short(said, tokens))
 }
 
-/// The beginning and the newest part of a conversation, with about `tokens` tokens at most.
+/// The beginning and the newest part of a conversation, at most about `tokens` tokens.
 fn short(sent: &Messages, tokens: u64) -> String {
     let told: Vec<String> = sent.iter().map(text_of_message).collect();
     let room = usize::try_from(tokens.saturating_mul(3)).unwrap_or(usize::MAX);
@@ -562,7 +564,7 @@ mod tests {
             of_answer(&format!("In the form {{goals, ..}}: {} as in `{{x}}`.", lists(&["G1"])));
         let words = "In the form {goals, ..}:\nas in `{x}`.\n## Goals\n- G1\n";
         assert!(braces.starts_with(words), "{braces}");
-        // Lists without a line are no summary.
+        // JSON whose lists are all empty is no summary.
         assert_eq!(of_answer(&lists(&[])), lists(&[]));
     }
 

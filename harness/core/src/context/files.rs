@@ -1,14 +1,14 @@
-//! Recognizes a server's refusal of a request that has too many files.
+//! Recognizes errors with which a server refuses a request because of its files.
 
 use crate::error::{Error, ErrorKind};
 
-/// What a request may have.
+/// The limits on the files of a request. `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[doc(hidden)]
 pub struct FileLimits {
-    /// The number of pictures.
+    /// The maximum number of pictures.
     pub images: Option<usize>,
-    /// The number of bytes of all files.
+    /// The maximum size of all files together, in bytes.
     pub bytes: Option<u64>,
 }
 
@@ -17,34 +17,34 @@ impl FileLimits {
         self.images.is_none_or(|most| images <= most) && self.bytes.is_none_or(|most| bytes <= most)
     }
 
-    /// Half of these.
+    /// Half of each limit.
     pub fn halved(self) -> Self {
         Self { images: self.images.map(|most| most / 2), bytes: self.bytes.map(|most| most / 2) }
     }
 
-    /// The smaller of both.
+    /// The stricter of both limits for each quantity.
     pub fn and(self, other: Self) -> Self {
         let images = self.images.into_iter().chain(other.images).min();
         Self { images, bytes: self.bytes.into_iter().chain(other.bytes).min() }
     }
 }
 
-/// What a refused request had too many of.
+/// Why a server refused the files of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub enum TooMuch {
-    /// Pictures, of which the server takes this number, if it names one.
+    /// Too many pictures. The number is the maximum that the server accepts, if the server states it.
     Images(Option<usize>),
-    /// One picture is larger than the server takes, or cannot be read.
+    /// One picture is too large or cannot be read.
     OneImage,
     Bytes,
 }
 
-/// The words of servers for pictures, and for limits.
+/// Words for pictures and for limits in servers' messages.
 const PICTURES: [&str; 5] = ["image", "picture", "media", "photo", "multimodal"];
 const LIMITS: [&str; 8] =
     ["too many", "too much", "too large", "at most", "max", "limit", "exceed", "up to"];
-/// The words for that a model takes no pictures, and for that it takes one of them not.
+/// Phrases which say that a model takes no pictures (`UNSUPPORTED`), or that one picture is unusable (`BROKEN`).
 const UNSUPPORTED: [&str; 8] = [
     "not support",
     "n't support",
@@ -68,7 +68,7 @@ const BROKEN: [&str; 11] = [
     "image format",
     "media type",
 ];
-/// The words for a number of pictures, and for the size of one or of all.
+/// Phrases about the number of pictures (`NUMBERS`), and about the size of one picture or of all (`MEASURES`).
 const NUMBERS: [&str; 4] = ["too many", "too much", "number of", " count"];
 const MEASURES: [&str; 12] = [
     "mb",
@@ -84,22 +84,22 @@ const MEASURES: [&str; 12] = [
     "width",
     "height",
 ];
-/// The words for a whole request, for all of its files, and for their size.
+/// Phrases about a whole request (`REQUESTS`), about all its files (`ALL`), and about their size (`SIZES`).
 const REQUESTS: [&str; 5] = ["request", "payload", "body", "entity", "content"];
 const ALL: [&str; 7] =
     ["total", "combined", "payload", "body", "entity", "request size", "request too"];
 const SIZES: [&str; 3] = ["size", "bytes", " mb"];
 
-/// A request with more pictures than this may have only smaller ones.
+/// The number of pictures above which a vendor lowers the maximum size of each picture.
 ///
 /// Source: <https://platform.claude.com/docs/en/build-with-claude/vision>.
 const MANY_IMAGES: usize = 20;
 
-/// What a request with so many pictures had too many of, if a server has refused it for that, or for a picture at all. One
-/// that did not fit into the window is none.
+/// Why a server refused a request with `images` pictures, if the error is about the number or size of files, or about
+/// pictures at all. `None` for other errors, including a full context window.
 #[doc(hidden)]
 pub fn too_much(error: &Error, images: usize) -> Option<TooMuch> {
-    // Some servers answer with 500 to what they do not support.
+    // Some servers answer 500 to input that they do not support.
     let passes = error.is_retryable() && error.status() != Some(500);
     if error.kind() != ErrorKind::Api || passes || error.is_out_of_quota() {
         return None;
@@ -129,14 +129,15 @@ pub fn too_much(error: &Error, images: usize) -> Option<TooMuch> {
         if !has(&NUMBERS) && parts.any(is_measure) {
             return Some(if has(&ALL) { TooMuch::Bytes } else { TooMuch::OneImage });
         }
-        // A number in a path, such as `messages.2`, is the place of the picture.
+        // A number inside a path, such as `messages.2`, is a position and no limit, so only words that are numbers
+        // count.
         let bare = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric()).parse().ok();
         let numbers: Vec<usize> = words.split_whitespace().filter_map(bare).collect();
         let takes_none = numbers == [0];
         let fewer = numbers.into_iter().filter(|number| *number < images);
         return Some(TooMuch::Images(fewer.max().filter(|most| *most > 0 || takes_none)));
     }
-    // A limit of tokens is another one.
+    // A message that mentions tokens is about the token limit and not about the size in bytes.
     let is_large = words.contains("too large") || (has(&SIZES) && has(&LIMITS));
     let is_size = error.status() == Some(413) || (has(&REQUESTS) && is_large);
     (is_size && !words.contains("token")).then_some(TooMuch::Bytes)

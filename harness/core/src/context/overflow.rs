@@ -1,8 +1,9 @@
-//! Reads sizes from a vendor's error when a request does not fit into the window.
+//! Reads token counts from a vendor's error about a request that does not fit into the window.
 
 use crate::error::Error;
 
-/// The words of vendors before the size of the window, and before the size of the request.
+/// Phrases before the size of the window (`WINDOW`) and before the size of the request (`REQUEST`) in vendors'
+/// messages.
 const WINDOW: [&str; 22] = [
     "maximum context length is ",
     "maximum context length of ",
@@ -48,7 +49,8 @@ const REQUEST: [&str; 18] = [
     "current length is ",
 ];
 
-/// The words behind the size of the request, where the number before is the sum of it and of what the answer may have.
+/// Phrases after the size of the request, in messages whose first number is the sum of the request and the maximum
+/// answer.
 const PART: [&str; 6] = [
     " in the messages",
     " in your prompt",
@@ -58,33 +60,35 @@ const PART: [&str; 6] = [
     " tokens from the input messages",
 ];
 
-/// The words before the sum of both sizes.
+/// The phrase before the sum of request and answer in Anthropic's message.
 const SUM: &str = "exceed context limit: ";
 
-/// The words of vLLM before the sum of both sizes, if it has stopped counting at the first token too many.
+/// The phrase before the sum of request and answer, in messages of vLLM that stop counting at the first token beyond
+/// the limit.
 const AT_LEAST: [&str; 1] = ["for a total of at least "];
-/// The words of an older vLLM before the largest request that would fit. It stops counting in the same way.
+/// The phrase of an older vLLM before the largest request that would fit. This version also stops counting at the
+/// limit.
 const AT_MOST: [&str; 1] = ["a maximum input length of "];
-/// The words of vLLM if it has refused a request without counting its tokens.
+/// Phrases of vLLM for a request that was refused before its tokens were counted.
 const UNCOUNTED: [&str; 3] =
     ["which is the upper bound for ", " input characters and requested ", "than max_model_len="];
 
-/// The sizes that an error states, in tokens.
+/// The sizes that an error states, in tokens. `None` if the error does not state the size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[doc(hidden)]
 pub struct StatedSizes {
     pub window: Option<u64>,
     pub request: Option<u64>,
-    /// Whether the request may be larger: the server has counted only until it did not fit, or not at all.
+    /// Whether `request` is only a lower bound, because the server stopped counting at the limit or did not count.
     pub is_least: bool,
 }
 
-/// The size of the window and the size of the request, if the error states them.
+/// Reads the size of the window and of the request from the error's message.
 #[doc(hidden)]
 pub fn sizes(error: &Error) -> StatedSizes {
     let words = error.message().to_ascii_lowercase();
     let mut before = ' ';
-    // Some write thousands with a comma.
+    // Some vendors write thousands with a comma.
     let words: String = words
         .char_indices()
         .filter(|(at, letter)| {
@@ -109,7 +113,7 @@ pub fn sizes(error: &Error) -> StatedSizes {
         let numbers = all.filter_map(|(said, _)| said.rsplit(|c: char| !c.is_ascii_digit()).next());
         numbers.filter_map(|digits| digits.parse::<u64>().ok()).find(|number| *number > 0)
     };
-    // Anthropic: `1210 + 199000 > 200000`, the tokens of the request, those that the answer may have, and the window.
+    // Anthropic's form is `1210 + 199000 > 200000`: tokens of the request, maximum tokens of the answer, window.
     let sum = words.split_once(SUM).and_then(|(_, sum)| sum.split_once(" > "));
     let number = |text: &str| {
         let digits = text.split(|c: char| !c.is_ascii_digit()).next()?;

@@ -1,9 +1,9 @@
-//! The reasons for which a vendor refuses to make or to read a summary of its own.
+//! The reasons why a vendor refuses to make or to accept its own summary.
 
 use crate::error::Error;
 
-/// The ends of the error codes by which a vendor refuses to make a summary of its own, or refuses
-/// one that it has made.
+/// The ends of a vendor's error codes for a refused summary request or a refused summary, each with
+/// the reason as text.
 ///
 /// Source: <https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand>.
 const CODES: [(&str, &str); 9] = [
@@ -21,8 +21,8 @@ const CODES: [(&str, &str); 9] = [
     ("unavailable", "the vendor makes and reads no summaries at the moment"),
 ];
 
-/// The reason for which a vendor refuses to make a summary of its own, or refuses one that it has
-/// made, if the error's code states it.
+/// The reason why a vendor refused to make a summary, or refused a summary that the same vendor had
+/// made. `None` if the error's code is not known.
 #[doc(hidden)]
 pub fn why(error: &Error) -> Option<&'static str> {
     let code = error.code()?.strip_prefix("compaction_")?;

@@ -1,17 +1,16 @@
-//! When the context is made smaller, and how its size is reported.
+//! When the context is reduced, and how its size is reported.
 
 use crate::{
     error::{Error, ErrorKind},
     provider::ContextTokens,
 };
 
-/// When old results are cleared and the oldest part of a conversation is summarized, in percent of
-/// the model's window: see the [module](crate::context).
+/// At which percentages of the model's window old results are cleared and the oldest part of a conversation is
+/// summarized: see the [module](crate::context).
 ///
-/// The size of the window is the one that is set here, or else the one in the [table of
-/// models](crate::models). If the vendor states a smaller size when it refuses a request, that size
-/// counts. If the size is not known, nothing is cleared or summarized before the vendor refuses a
-/// request.
+/// The size of the window is the size that the program sets here, or else the size in the [table of
+/// models](crate::models). A smaller size that a vendor states when it refuses a request has precedence. If the size is
+/// unknown, nothing is cleared or summarized until a vendor refuses a request.
 ///
 /// ```
 /// use harness::{Agent, context::Window, testing::{ScriptedProvider, reply}};
@@ -38,8 +37,8 @@ impl Default for Window {
 }
 
 impl Window {
-    /// Clears at 60 percent of the window, summarizes at 80 percent, and keeps the user's own
-    /// messages in up to 15 percent.
+    /// Clears at 60 percent of the window, summarizes at 80 percent, and keeps the user's own messages up to 15 percent
+    /// of the window.
     pub fn new() -> Self {
         Self {
             tokens: None,
@@ -50,65 +49,63 @@ impl Window {
         }
     }
 
-    /// Clears and summarizes nothing by itself. The model is asked even if the conversation does not
-    /// fit into the window; the run fails when the vendor refuses the request. The program can still summarize it by `Chat::compact`.
+    /// Never clears or summarizes automatically. Requests are sent even if the conversation does not fit into the
+    /// window, and the run fails when the vendor refuses a request. The program can still summarize the conversation
+    /// with `Chat::compact`.
     pub fn off() -> Self {
         Self { clear_at: None, compact_at: None, ..Self::new() }
     }
 
-    /// Sets how many tokens the window has, at least 1. Unless this is set, the table of models is
-    /// asked.
+    /// Sets the size of the window in tokens, at least 1. The default is the size in the table of models.
     #[must_use]
     pub fn tokens(mut self, tokens: u64) -> Self {
         self.tokens = Some(tokens);
         self
     }
 
-    /// Sets at what percentage of the window, from 1 to 95, results of tools that only read are
-    /// cleared. It may not be above [`compact_at`](Self::compact_at).
+    /// Sets the percentage of the window, from 1 to 95, at which results of tools that only read are cleared. Must not
+    /// be above [`compact_at`](Self::compact_at).
     #[must_use]
     pub fn clear_at(mut self, percent: u8) -> Self {
         self.clear_at = Some(percent);
         self
     }
 
-    /// Turns off clearing.
+    /// Turns clearing off.
     #[must_use]
     pub fn keep_results(mut self) -> Self {
         self.clear_at = None;
         self
     }
 
-    /// Sets at what percentage of the window, from 1 to 95, the oldest part is summarized. The rest
-    /// of the window must have room for the summary.
+    /// Sets the percentage of the window, from 1 to 95, at which the oldest part of the conversation is summarized. The
+    /// summary has to fit into the rest of the window.
     #[must_use]
     pub fn compact_at(mut self, percent: u8) -> Self {
         self.compact_at = Some(percent);
         self
     }
 
-    /// Turns off summarizing.
+    /// Turns summarizing off.
     #[must_use]
     pub fn keep_messages(mut self) -> Self {
         self.compact_at = None;
         self
     }
 
-    /// Sets how much of the window, in percent, up to 50, the user's own messages may take that are
-    /// kept unchanged when the conversation is summarized. The newest ones are kept first. The
-    /// first message and the newest one are always kept.
+    /// Sets the percentage of the window, up to 50, for the user's own messages that stay unchanged beside a summary.
+    /// Newer messages are preferred. The first and the newest message are always kept.
     #[must_use]
     pub fn user_words(mut self, percent: u8) -> Self {
         self.user_words = percent;
         self
     }
 
-    /// Asks the vendor for a summary of its own if it has such a function: on Anthropic's Messages
-    /// the block of a compaction on demand, on OpenAI's Responses the items of
-    /// `/responses/compact`. This summary is sent only to the model that has made it, with the
-    /// reasoning of the newest turns; a summary as text is kept for all other models. If the vendor
-    /// has none, as on Chat Completions, or if its summary fails, the model writes one as text.
-    /// `Event::ContextCompacted` says which of the two was made.
+    /// Uses the vendor's own summaries where they exist: the block of a compaction on demand on Anthropic's Messages,
+    /// the items of `/responses/compact` on OpenAI's Responses. Such a summary is sent only to the model that made it,
+    /// with the reasoning of the newest turns; a text summary is kept for all other models. If the vendor offers no
+    /// summaries, as on Chat Completions, or if the vendor's summary fails, the model writes a text summary.
+    /// `Event::ContextCompacted` reports which kind was made.
     ///
     /// ```
     /// use harness::context::Window;
@@ -123,9 +120,8 @@ impl Window {
     }
 
     /// # Errors
-    /// Fails with [`ErrorKind::Configuration`] if the window has no tokens, if a percentage is out
-    /// of range, or if results would be cleared above the share at which the oldest part is
-    /// summarized.
+    /// Fails with [`ErrorKind::Configuration`] if the window has no tokens, if a percentage is out of range, or if
+    /// `clear_at` is above `compact_at`.
     #[doc(hidden)]
     pub fn check(&self) -> Result<(), Error> {
         let wrong = |what: &str, percent: u8| {
@@ -159,70 +155,67 @@ impl Window {
         }
     }
 
-    /// Whether nothing is ever cleared or summarized without the program's request.
+    /// Whether clearing and summarizing happen only at the program's request.
     #[doc(hidden)]
     pub fn is_off(&self) -> bool {
         self.clear_at.is_none() && self.compact_at.is_none()
     }
 
-    /// Whether the vendor is asked for a summary of its own.
+    /// Whether the vendor's own summaries are used.
     #[doc(hidden)]
     pub fn needs_vendor_summary(&self) -> bool {
         self.vendor_summaries
     }
 
-    /// The size of the window that the program has set.
+    /// The size of the window that the program has set, in tokens.
     #[doc(hidden)]
     pub fn set_tokens(&self) -> Option<u64> {
         self.tokens
     }
 
-    /// From how many tokens on results are cleared.
+    /// The number of tokens at which results are cleared.
     #[doc(hidden)]
     pub fn clears_at(&self, window: u64) -> Option<u64> {
         self.clear_at.map(|at| percent(window, at))
     }
 
-    /// From how many tokens on the oldest part is summarized.
+    /// The number of tokens at which the oldest part is summarized.
     #[doc(hidden)]
     pub fn compacts_at(&self, window: u64) -> Option<u64> {
         self.compact_at.map(|at| percent(window, at))
     }
 
-    /// How many tokens the kept messages of the user may have.
+    /// The maximum number of tokens of the kept user messages.
     #[doc(hidden)]
     pub fn user_tokens(&self, window: u64) -> u64 {
         percent(window, self.user_words)
     }
 }
 
-/// This percentage of a window, in tokens.
+/// A percentage of a window, in tokens.
 #[doc(hidden)]
 pub fn percent(window: u64, percent: u8) -> u64 {
     let part = u128::from(window) * u128::from(percent) / 100;
     u64::try_from(part).unwrap_or(u64::MAX)
 }
 
-/// How full the window of a conversation is: see `Chat::context`.
+/// How full the window of a conversation is, as `Chat::context` reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ContextUse {
-    /// How many tokens the window has, for a request and its answer together. `None` if it is not
-    /// known.
+    /// The size of the window in tokens, for a request and its answer together. `None` if unknown.
     pub window: Option<u64>,
-    /// How many tokens the next request will have, without the next message. It is an estimate,
-    /// corrected by what the vendor has counted for earlier requests.
+    /// The estimated number of tokens of the next request, without its new message. The estimate is corrected by the
+    /// vendor's counts for earlier requests.
     pub used: u64,
-    /// What these tokens consist of, as far as that can be estimated without the vendor. The parts
-    /// add up to an estimate that is not corrected.
+    /// The parts of `used`, estimated without the vendor's counts. So their sum may differ from `used`.
     pub parts: ContextTokens,
-    /// How many tokens would be saved if results were cleared now.
+    /// The number of tokens that clearing results would save now.
     pub clearable: u64,
-    /// How many messages at the beginning of the transcript a summary replaces. Those of them whose words stay in what is
-    /// sent are counted, too.
+    /// The number of messages, from the beginning of the transcript, that a summary replaces. Replaced messages that
+    /// are still sent are included.
     pub summed_up: usize,
-    /// How many [searches](crate::tool::ToolSearch) have found tools. After each of them, requests
-    /// begin with other tools, which is a cache miss at the vendor, unless the vendor takes found
-    /// tools separately.
+    /// The number of [searches](crate::tool::ToolSearch) that found tools. After each such search, requests begin with
+    /// other tools, which is a cache miss at the vendor, unless the vendor takes found tools separately.
     pub tool_searches: usize,
 }

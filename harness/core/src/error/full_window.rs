@@ -1,5 +1,5 @@
-//! Recognizes a vendor's error that says that the context window is full: by its code, by its shape (two sizes of a text, the
-//! larger of which does not fit), and by the words of servers that name no sizes.
+//! Recognizes a vendor's error that reports a full context window: by the error code, by a message with two sizes (the
+//! size of the text and the limit that it exceeds), or by a known phrase.
 
 /// Codes for a full context window.
 const CODES: [&str; 7] = [
@@ -13,8 +13,8 @@ const CODES: [&str; 7] = [
     "context_too_long",
 ];
 
-/// Messages for a full context window where the code is a general one, in lower case. Each is a
-/// part of a message seen from a server; numbers stand around it.
+/// Phrases, in lower case, from messages about a full context window that come with a general error code. Servers put
+/// numbers before or after the phrase.
 const WORDS: [&str; 34] = [
     // Anthropic, Ollama, Fireworks.
     "prompt is too long",
@@ -27,7 +27,7 @@ const WORDS: [&str; 34] = [
     "exceeds the context length",
     // vLLM, where the length was set by hand.
     "longer than the maximum model length",
-    // vLLM, of other versions, and where `max_tokens` alone is larger.
+    // Other versions of vLLM, and requests whose `max_tokens` alone exceeds the window.
     "model's context length is only",
     "cannot be greater than max_model_len",
     // SGLang.
@@ -42,7 +42,7 @@ const WORDS: [&str; 34] = [
     "input is too long for requested model",
     // xAI.
     "maximum prompt length is",
-    // Mistral, where only the size is named.
+    // Mistral, in messages that name only the size of the prompt.
     "too large for model with",
     // llama.cpp.
     "exceeds the available context size",
@@ -74,15 +74,15 @@ const WORDS: [&str; 34] = [
     "total length of all messages is too long",
 ];
 
-/// Words for what is sent, of which one stands in each such message.
+/// Words for the text that was sent. A message with two sizes must contain at least one of these words.
 const SENT: [&str; 8] =
     ["prompt", "prompts", "input", "inputs", "context", "messages", "conversation", "history"];
 
-/// Words for the measure of a text.
+/// Words for the size of a text.
 const MEASURES: [&str; 8] =
     ["token", "tokens", "length", "context", "window", "long", "longer", "characters"];
 
-/// Words for that it does not fit.
+/// Words that show that a limit is exceeded.
 const BEYOND: [&str; 17] = [
     "exceed",
     "exceeds",
@@ -103,18 +103,19 @@ const BEYOND: [&str; 17] = [
     "overflow",
 ];
 
-/// Words of messages about a rate or about a file, which have two sizes, too.
+/// Words of messages about a rate limit or a file. Such messages also contain two sizes, so any of these words rules
+/// out a full context window.
 const OTHERS: [&str; 16] = [
     "minute", "min", "hour", "day", "tpm", "rpm", "rate", "quota", "image", "images", "picture",
     "pictures", "audio", "pdf", "bytes", "pages",
 ];
 
-/// The smallest number that counts as the size of a text. Names and lists have lower limits.
+/// The smallest number that counts as the size of a text. Limits on names and lists are smaller numbers.
 const LEAST: u64 = 256;
 
-/// Whether an error with this status, this code and this message says so.
+/// Whether an error with this status, code and message reports a full context window.
 pub(super) fn is_told(status: Option<u16>, code: &str, message: &str) -> bool {
-    // Rate limits have similar messages about tokens, but a status of their own.
+    // Rate limit errors also mention tokens and limits, but have a status of their own.
     if matches!(status, Some(401..=403 | 429 | 501..)) {
         return false;
     }
@@ -124,11 +125,12 @@ pub(super) fn is_told(status: Option<u16>, code: &str, message: &str) -> bool {
             || WORDS.iter().any(|known| words.contains(known))
             || is_named(&words)
     };
-    // Many servers answer with 500 to anything, so words alone are not enough there.
+    // Many servers answer 500 to any failure, so a known code or phrase is not enough for status 500.
     has_shape(&words) || status != Some(500) && is_known()
 }
 
-/// Whether a context is named that something goes beyond, in any order and form: `exceeds this model's context window`.
+/// Whether the message says, in any order and form, that something exceeds the context window, for example
+/// `exceeds this model's context window`.
 fn is_named(words: &str) -> bool {
     let context = ["context window", "context length", "context size", "context limit"];
     let beyond = ["exceed", "too long", "longer than", "larger than", "overflow"];
@@ -137,7 +139,7 @@ fn is_named(words: &str) -> bool {
         && !words.split(|it: char| !is_of_word(it)).any(|word| OTHERS.contains(&word))
 }
 
-/// Whether the message has two sizes of a text that is sent.
+/// Whether the message contains two different sizes of a text that was sent.
 fn has_shape(words: &str) -> bool {
     let all: Vec<&str> =
         words.split(|it: char| !is_of_word(it)).filter(|it| !it.is_empty()).collect();
@@ -151,12 +153,12 @@ fn has_shape(words: &str) -> bool {
     first.is_some() && sizes.any(|size| Some(size) != first)
 }
 
-/// Names such as `max_tokens` and `input_schema` are words of their own.
+/// Underscores belong to a word, so that `max_tokens` and `input_schema` do not count as `max` and `input`.
 fn is_of_word(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || letter == '_'
 }
 
-/// The whole numbers of a message, also with commas.
+/// The whole numbers in a message. Commas between digits are ignored.
 fn numbers(words: &str) -> impl Iterator<Item = u64> {
     let parts = words.split(|it: char| !(is_of_word(it) || it == ','));
     parts.filter_map(|part| part.trim_matches(',').replace(',', "").parse().ok())

@@ -1,4 +1,4 @@
-//! What was decided about a call, who decided it, and what the decision is bound to.
+//! A decision about a call: who made it, and for which form of the call it holds.
 
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
@@ -10,48 +10,48 @@ use crate::{
     tool::{Reviewed, Scope, SideEffects},
 };
 
-/// Whether a call may run, and who has decided this.
+/// Whether a call may run, and who decided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Decision {
     /// The call may run.
     Allow {
-        /// The side effects that its tool declared at that time. They determine the order of the
-        /// calls and what the model is told after an interruption.
+        /// The side effects that the tool declared when the call was allowed. They determine the order of the calls,
+        /// and what the model is told after an interruption.
         side_effects: SideEffects,
-        /// Whether the call may run again if its outcome is not known.
+        /// Whether the call may run again if its outcome is unknown.
         #[serde(default)]
         repeat: Repeat,
-        /// Who has decided it.
+        /// Who made the decision.
         #[serde(default)]
         by: Decider,
-        /// What the [`Review`](crate::tool::Review) of the tool said of the call, if the tool has a review. The call
-        /// runs only if the review still says the same.
+        /// The result of the tool's [`Review`](crate::tool::Review) of the call, if the tool has a review. The call
+        /// runs only if a new review gives the same result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reviewed: Option<Arc<Reviewed>>,
-        /// What a person saw of the call, if a person has allowed it now or by an earlier *always*. The call runs only
-        /// as the person saw it.
+        /// The call as a person saw it, if a person allowed it now or by an earlier *always*. The call runs only if it
+        /// still agrees with this.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         binding: Option<Arc<CallBinding>>,
     },
     /// The call may not run.
     Deny {
-        /// Why, in words for the model.
+        /// The reason, as text for the model.
         reason: String,
-        /// Who has decided it.
+        /// Who made the decision.
         #[serde(default)]
         by: Decider,
     },
 }
 
-/// Who or what has decided about a call, or wants a person to decide.
+/// Who decided about a call, or why a person has to decide.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "decider", rename_all = "snake_case")]
 pub enum Decider {
     /// The decider was not recorded.
     #[default]
     Unrecorded,
-    /// The declared side effects: see [`Permissions`](crate::policy::Permissions).
+    /// The permissions for the declared side effects: see [`Permissions`](crate::policy::Permissions).
     SideEffects,
     /// The program's setting for the tool of this name.
     ToolName,
@@ -62,63 +62,61 @@ pub enum Decider {
     },
     /// The tool's own [`Review`](crate::tool::Review).
     Review,
-    /// The policy against data that is carried out: see [`DataFlowPolicy`](crate::policy::DataFlowPolicy).
+    /// The policy against carrying private data out: see [`DataFlowPolicy`](crate::policy::DataFlowPolicy).
     #[serde(rename = "egress")]
     DataFlow,
-    /// The program, which allows everything that would otherwise be asked about:
+    /// The program, which allows every call that would otherwise need an approval:
     /// [`Permissions::allow_all`](crate::policy::Permissions::allow_all).
     Program,
     /// A person, through the approver.
     Person {
-        /// The person, if the approver has named them.
+        /// The name of the person, if the approver returned one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         who: Option<String>,
-        /// When, in milliseconds since the beginning of 1970 in UTC.
+        /// The time of the answer, in milliseconds since the Unix epoch.
         at: u64,
-        /// The calls that the answer also allows from then on, if it was *always*.
+        /// The grant for further calls, if the answer was *always*.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         always: Option<Box<Always>>,
     },
-    /// A person who has answered *always* before.
+    /// A person who answered *always* to an earlier call.
     Always {
-        /// The id of the call that the person was asked about.
+        /// The id of that earlier call.
         call: String,
-        /// The calls for which that answer holds.
+        /// The calls for which the earlier answer holds.
         scope: Scope,
     },
-    /// Nobody: there was no approver.
+    /// No decision was possible, because there was no approver.
     Nobody,
-    /// Nobody has answered in time.
+    /// The approval request expired without an answer.
     Expired,
-    /// The call itself: its arguments cannot be read, or its tool does not exist.
+    /// The call itself is invalid: its arguments cannot be read, or its tool does not exist.
     Call,
-    /// Code of the program that should have decided has panicked.
+    /// The program's code that should have decided panicked.
     Fault,
 }
 
-/// What a person has allowed for more than one call.
+/// A person's permission for more than one call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Always {
-    /// The calls of the tool for which the permission holds.
+    /// The calls of the tool to which the permission applies.
     pub scope: Scope,
     /// The name of the tool.
     pub tool: String,
-    /// Why the person was asked. If there is another reason for a later call, the person is asked
-    /// again.
+    /// Why the approval was requested. A later call with a further reason needs a new approval.
     pub reasons: Vec<Reason>,
-    /// The person in whose runs the permission holds. With `None`, it holds in the runs in which the agent's own
-    /// approver is asked.
+    /// The person in whose runs the permission applies. `None` means the runs that use the agent's own approver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub person: Option<String>,
-    /// What the person saw of the call. The permission holds only for calls of the same tool in the same folder, and,
-    /// if its scope is exactly one call, with the same arguments.
+    /// The call as the person saw it. The permission applies only to calls of the same tool in the same folder and, if
+    /// the scope is exactly one call, with the same arguments.
     pub binding: Arc<CallBinding>,
 }
 
 impl Always {
-    /// Allows further calls of a tool, within `scope`, if a person would be asked for no other reasons than `reasons`
-    /// and the calls agree with `binding`, which is what the person saw.
+    /// Allows further calls of a tool within `scope`. A call is covered if it needs approval for no reasons other than
+    /// `reasons` and agrees with `binding`, the call as the person saw it.
     pub fn new(
         scope: Scope,
         tool: impl Into<String>,
@@ -128,7 +126,7 @@ impl Always {
         Self { scope, tool: tool.into(), reasons, person: None, binding }
     }
 
-    /// Restricts the permission to the runs that bring the approver of this person.
+    /// Restricts the permission to runs with the approver of this person.
     #[must_use]
     pub fn for_person(mut self, person: Option<String>) -> Self {
         self.person = person;
@@ -136,14 +134,15 @@ impl Always {
     }
 }
 
-/// What a person saw of a call and decided about. A decision holds for it and for nothing else, also in another process
-/// and in another version of the program.
+/// The form of a call that a person saw and decided about. The decision applies to this form only, even in another
+/// process or another version of the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CallBinding {
-    /// The arguments, with the defaults of those that the model left out. The tool runs with these.
+    /// The arguments, with defaults for those that the model left out. The tool runs with exactly these arguments.
     pub arguments: Arguments,
-    /// A hash of what the tool was: see [`ApprovalRequest::definition`](crate::policy::ApprovalRequest::definition).
+    /// A hash of the tool's definition at that time: see
+    /// [`ApprovalRequest::definition`](crate::policy::ApprovalRequest::definition).
     pub definition: String,
     /// The folder in which the call runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,12 +150,12 @@ pub struct CallBinding {
 }
 
 impl CallBinding {
-    /// Binds a decision to these arguments of the tool with this definition.
+    /// Binds a decision to these arguments and to the tool with this definition.
     pub fn new(arguments: Arguments, definition: impl Into<String>) -> Self {
         Self { arguments, definition: definition.into(), folder: None }
     }
 
-    /// What differs in `now`, one line each, in words for the person who is asked again.
+    /// The differences between this call and `now`, one line each, as text for the person who has to decide again.
     #[doc(hidden)]
     pub fn changes(&self, now: &Self) -> Vec<String> {
         let mut changes = Vec::new();
@@ -184,35 +183,36 @@ impl CallBinding {
     }
 }
 
-/// A reason for asking a person.
+/// A reason why a person has to decide about a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Reason {
-    /// What wants a person to decide.
+    /// The rule or policy that requires the approval.
     pub by: Decider,
-    /// The reason, in words for the person.
+    /// The reason, as text for the person.
     pub text: String,
 }
 
 impl Reason {
-    /// A reason for asking a person.
+    /// Makes a reason from its origin and its text.
     pub fn new(by: Decider, text: impl Into<String>) -> Self {
         Self { by, text: text.into() }
     }
 }
 
-/// Whether a call may run again if its outcome is not known. It follows from what the call's tool
-/// declared when the call was allowed.
+/// Whether a call may run again if its outcome is unknown. This follows from what the tool declared when the call was
+/// allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Repeat {
-    /// It may not: the call is in doubt.
+    /// The call may not run again and stays in doubt.
     #[default]
     Never,
-    /// It may, because it only reads on this machine.
+    /// The call may run again, because it only reads on this machine.
     Read,
-    /// It may, because repeating it has no further effect. It gets the same idempotency key.
+    /// The call may run again, because a repetition has no further effect. The repeated call gets the same idempotency
+    /// key.
     Idempotent,
-    /// It continues: the call runs an agent in a conversation of its own.
+    /// The call continues where it stopped, because it runs an agent with a conversation of its own.
     Continues,
 }

@@ -1,4 +1,4 @@
-//! A fact as it is stored: its JSON text, its writer, its time and its format.
+//! The stored form of a fact: its JSON text, its writer, its time and its format.
 
 use std::{
     fmt,
@@ -12,15 +12,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::Fact;
 use crate::error::{Error, ErrorKind};
 
-/// The format of the facts that this version writes. It reads no other one; a later version will read
-/// this format beside its own.
+/// The format of the facts that this version of the library writes, and the only format that it reads. Later versions
+/// will also read this format.
 pub const FORMAT: u32 = 1;
 
-/// A fact as a [`Journal`](super::Journal) stores it: the JSON text of a [`Fact`], with its
-/// writer and the version of the library that has written it.
+/// The stored form of a [`Fact`] in a [`Journal`](super::Journal): the JSON text, the writer, and the version of the
+/// library that wrote the fact.
 ///
-/// A journal keeps all of it unchanged, even if this version of the library does not know the fact:
-/// only [`fact`](Self::fact) fails then.
+/// A journal stores an envelope unchanged even if this version of the library cannot read the fact in it. Only
+/// [`fact`](Self::fact) fails then.
 ///
 /// ```
 /// use harness::{Message, journal::{Fact, Envelope}};
@@ -35,25 +35,25 @@ pub const FORMAT: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Envelope {
-    /// The format of `fact`.
+    /// The format of the JSON text in `fact`.
     pub format: u32,
-    /// The version of the library that has written it, such as `0.2.0`.
+    /// The version of the library that wrote the fact, such as `0.2.0`.
     pub version: Arc<str>,
-    /// The writer.
+    /// The writer of the fact.
     pub life: WriterId,
-    /// When it was written, in milliseconds since the beginning of 1970 in UTC. Use it only for
-    /// display, because the clocks of machines differ.
+    /// The time of writing, in milliseconds since the Unix epoch. Use this time only for display, because the clocks of
+    /// machines differ.
     pub at: u64,
-    /// How long the run had gone on at this fact, in milliseconds, in all processes together. The
-    /// time limit of a run is applied to this.
+    /// The duration of the run up to this fact, in milliseconds, summed over all processes. The time limit of a run
+    /// applies to this duration.
     pub elapsed: u64,
     /// The JSON text of the fact.
     pub fact: Arc<str>,
 }
 
 impl Envelope {
-    /// Puts a fact into an envelope, with this process as the writer and the present time. Its run
-    /// has gone on for `elapsed` milliseconds.
+    /// Puts a fact into an envelope, with this process as the writer and the current time. `elapsed` is the duration of
+    /// the run so far, in milliseconds.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Journal`] if the fact cannot be written as JSON.
@@ -64,7 +64,7 @@ impl Envelope {
         Ok(Self::stored(FORMAT, version(), WriterId::of_this_process(), now(), elapsed, json))
     }
 
-    /// Makes an envelope from the columns in which a journal has stored it.
+    /// Rebuilds an envelope from the columns in which a journal stored it.
     pub fn stored(
         format: u32,
         version: impl Into<Arc<str>>,
@@ -76,11 +76,11 @@ impl Envelope {
         Self { format, version: version.into(), life, at, elapsed, fact: fact.into() }
     }
 
-    /// Reads the fact.
+    /// Parses the fact.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Journal`] if this version of the library cannot read the fact. The
-    /// error names the version that has written it, and the envelope keeps the text.
+    /// Fails with [`ErrorKind::Journal`] if this version of the library cannot read the fact. The error names the
+    /// version that wrote the fact. The envelope keeps the text.
     pub fn fact(&self) -> Result<Fact, Error> {
         let Self { format, version, fact, .. } = self;
         if *format != FORMAT {
@@ -108,35 +108,34 @@ impl Envelope {
     }
 }
 
-/// The version of this library, shared by all envelopes.
+/// The version of this library, in one allocation that all envelopes share.
 fn version() -> Arc<str> {
     static VERSION: OnceLock<Arc<str>> = OnceLock::new();
     Arc::clone(VERSION.get_or_init(|| env!("CARGO_PKG_VERSION").into()))
 }
 
-/// The time of day, in milliseconds since the beginning of 1970 in UTC.
+/// The current time, in milliseconds since the Unix epoch.
 pub fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The writer of facts: a conversation that is open in one process, or a process that writes
-/// without opening a conversation. It is a random number that nobody else has. A writer that reads
-/// facts from a journal knows its own facts by it, even if those of others are equal. As text it is
-/// 16 hexadecimal digits.
+/// The id of a writer of facts: of a conversation that is open in one process, or of a process that writes without
+/// opening a conversation. The id is a random number that is unique to the writer. By this id, a writer recognizes its
+/// own facts in a journal, even if another writer wrote equal facts. The text form is 16 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WriterId(u64);
 
 impl WriterId {
-    /// The writer that stands for this process.
+    /// The writer id of this process.
     pub fn of_this_process() -> Self {
         static LIFE: OnceLock<WriterId> = OnceLock::new();
         *LIFE.get_or_init(Self::random)
     }
 
-    /// A new random writer, for example for tests that act as several processes.
+    /// A new random writer id, for example for tests that act as several processes.
     pub fn random() -> Self {
-        // The keys of this hash are random numbers of the operating system.
+        // `RandomState` takes its keys from the random numbers of the operating system.
         Self(RandomState::new().hash_one(fastrand::u64(..)))
     }
 

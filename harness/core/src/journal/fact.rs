@@ -1,4 +1,4 @@
-//! The facts that a run is made of.
+//! The facts of a conversation.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -15,20 +15,18 @@ use crate::{
     tool::Scope,
 };
 
-/// One fact. A conversation is the list of its facts; everything else about it is derived from
-/// them.
+/// One fact. A conversation is stored as the list of its facts; all other state is derived from them.
 ///
-/// As JSON, a fact is an object whose member `fact` has its name in snake case.
+/// The JSON form is an object whose member `fact` is the name of the variant in snake case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "fact", rename_all = "snake_case")]
 pub enum Fact {
-    /// The conversation continues one that was kept elsewhere. Only the first fact of a
-    /// conversation can be this one.
+    /// The conversation continues a transcript from elsewhere. Only the first fact of a conversation can be `Given`.
     Given {
-        /// What was said before.
+        /// The earlier messages.
         transcript: Transcript,
     },
-    /// The user said something. A run begins, and the limits of a run count from here.
+    /// A new message of the user. A run begins, and the limits of the run count from here.
     UserSaid {
         /// The message of the user.
         message: Message,
@@ -36,319 +34,309 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limits: Option<Box<RunLimits>>,
     },
-    /// The user said something while a run goes on. The model gets the message with the next
-    /// request. If the model had just answered, the run continues. The run's limits do not count from
-    /// zero.
+    /// A message of the user during a run. The model gets the message with the next request. If the model has just
+    /// completed its answer, the run continues. The counters for the run's limits are not reset.
     Steered {
         /// The message of the user.
         message: Message,
     },
-    /// The form that the answer has to have in the run that has just begun.
+    /// The required form of the answer of the run that has just begun.
     AnswerWanted {
-        /// The wanted form.
+        /// The required form.
         answer: Box<WantedAnswer>,
     },
-    /// The model's answer is what was [wanted](WantedAnswer): the run is over.
+    /// The model's answer passed all [checks](WantedAnswer), and the run is over.
     AnswerAccepted {},
-    /// The model's answer is not what was [wanted](WantedAnswer).
+    /// The model's answer failed a [check](WantedAnswer).
     AnswerRejected {
         /// The check that rejected the answer.
         #[serde(rename = "check")]
         by: AnswerCheck,
-        /// Everything that is wrong with the answer.
+        /// All faults of the answer.
         faults: Vec<String>,
-        /// The message to the model, which then answers again. `None` if it has no attempt left;
-        /// the run is over then.
+        /// The message that asks the model for another answer. `None` if no attempt is left; the run is over then.
         message: Option<Message>,
     },
-    /// A run that had stopped continues after its last complete fact. What it has spent and how
-    /// long it has gone on still count, unless new limits are set here.
+    /// A stopped run continues after its last complete fact. The run's spending and duration still count against the
+    /// limits, unless new limits are set here.
     Resumed {
-        /// The message to the model, if its own answer broke off: a conversation that ends with the
-        /// model's text cannot be sent as it is. An answer that the vendor has paused did not break
-        /// off, and is sent as it is.
+        /// A message to the model, if the model's last answer broke off: a conversation that ends with a message of the
+        /// model cannot be sent. `None` is possible after an answer that the vendor paused, because such a conversation
+        /// is sent as it is.
         message: Option<Message>,
-        /// New limits. Everything counts from zero again.
+        /// New limits, if any. Spending and duration count from zero again then.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limits: Option<Box<RunLimits>>,
     },
-    /// The conversation was opened again in the middle of a run, and nobody knows how that run
-    /// ended: its process was killed, or its future was dropped. Calls that had started run again
-    /// if they may; the others are in doubt.
+    /// The conversation was opened again in the middle of a run whose end is unknown, because the process was killed or
+    /// the future was dropped. Started calls run again if they may; the other started calls are in doubt.
     Reopened {
-        /// The ids of calls that could run again by what their tools declared when the calls were
-        /// allowed, but may not by what the tools declare now. These calls are in doubt, too.
+        /// The ids of calls that were allowed to run again when they were approved, but may not run again according to
+        /// the current declaration of their tools. These calls are in doubt, too.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         doubtful: Vec<String>,
     },
-    /// The model has completed an answer.
+    /// The model completed an answer.
     ModelReplied {
-        /// What it said; `None` if there is nothing to keep.
+        /// The answer; `None` if the answer has no content to keep.
         message: Option<Message>,
-        /// Why it stopped.
+        /// Why the model stopped.
         stop: StopReason,
         /// The tokens of the request and the answer.
         usage: Usage,
         /// The provider that answered, such as `anthropic`.
         provider: String,
-        /// The model that answered, by the vendor's name for it.
+        /// The vendor's name for the model that answered.
         model: String,
-        /// The name of the model that was asked, if the one that answered has another name.
+        /// The requested model name. `None` if the model that answered has the same name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         asked_model: Option<String>,
     },
-    /// The run was stopped, or something that it needs has failed.
+    /// The run was stopped, or something that the run needs failed.
     Interrupted {
-        /// What has arrived of an answer and can be kept.
+        /// The part of an unfinished answer that can be kept.
         message: Option<Message>,
-        /// The tokens that were counted until then: a lower bound.
+        /// The tokens that were counted so far: a lower bound.
         usage: Usage,
-        /// What stopped it.
+        /// What stopped the run.
         cause: InterruptCause,
-        /// Whether the model had been asked and had not completed its answer. That counts as a
-        /// turn, too.
+        /// Whether a request to the model was sent and its answer was not complete. Such a request counts as a turn.
         #[serde(default)]
         asked: bool,
     },
-    /// It was decided whether a call may run.
+    /// A decision was made whether a call may run.
     CallDecided {
-        /// The call's id.
+        /// The id of the call.
         call: String,
         /// The decision.
         decision: Decision,
     },
-    /// A call cannot continue until somebody outside of the run has answered.
+    /// A call cannot continue until somebody outside of the run answers.
     CallWaits {
-        /// The call's id.
+        /// The id of the call.
         call: String,
-        /// What it waits for.
+        /// What the call waits for.
         wait: Wait,
     },
-    /// Somebody has answered the question of a tool that ended as *waiting*. The tool is called
-    /// again.
+    /// The question of a tool that returned *waiting* was answered. The tool is called again with the answer.
     CallAnswered {
-        /// The call's id.
+        /// The id of the call.
         call: String,
         /// The answer.
         answer: Value,
-        /// The person who gave it.
+        /// The person who gave the answer, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         who: Option<String>,
-        /// When it was given, in milliseconds since the beginning of 1970 in UTC.
+        /// The time of the answer, in milliseconds since the Unix epoch.
         at: u64,
     },
-    /// The program has given the outcome of a call that waited for its result or was in doubt.
+    /// The program set the outcome of a call that waited for its result or was in doubt.
     CallSettled {
-        /// The result. It has the id of the call.
+        /// The result, with the id of the call.
         result: ToolResult,
-        /// The person who gave it.
+        /// The person who gave the result, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         who: Option<String>,
-        /// When it was given, in milliseconds since the beginning of 1970 in UTC.
+        /// The time at which the result was given, in milliseconds since the Unix epoch.
         at: u64,
-        /// What the agents of the call have spent, without what an earlier fact has already
-        /// recorded.
+        /// The amounts that the agents inside the call spent and that earlier facts have not recorded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         spent: Option<Box<CallSpent>>,
     },
-    /// The decision about a call no longer holds, because its tool now declares more than was
-    /// allowed, or because the grant was revoked. The call has to be decided again.
+    /// The decision about a call is no longer valid, because the tool now declares more side effects than were allowed,
+    /// or because the grant was revoked. A new decision is needed.
     CallUndecided {
-        /// The call's id.
+        /// The id of the call.
         call: String,
     },
-    /// It is now known of a call in doubt that nothing of it has happened, or of a call whose start was recorded that it did
-    /// not begin then. The call is to run.
+    /// A call may run now, because it is known that it had no effect so far: a call in doubt turned out to have done
+    /// nothing, or a call whose start was recorded had not begun.
     CallCleared {
-        /// The call's id.
+        /// The id of the call.
         call: String,
-        /// What the agents of the call have spent, without what an earlier fact has already
-        /// recorded.
+        /// The amounts that the agents inside the call spent and that earlier facts have not recorded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         spent: Option<Box<CallSpent>>,
     },
-    /// What a person had allowed by *always* was withdrawn.
+    /// A grant that a person gave by *always* was revoked.
     GrantRevoked {
-        /// The id of the call that the person was asked about.
+        /// The id of the call for which the person gave the grant.
         call: String,
-        /// The calls for which it held.
+        /// The scope of the grant.
         scope: Scope,
     },
-    /// The run that has just begun was started by a call of another conversation: its
-    /// conversation is that of an agent in a call.
+    /// A call of another conversation started the run that has just begun: this is the conversation of an agent that
+    /// runs inside that call.
     CalledBy {
-        /// The name of the conversation that has the call.
+        /// The name of the conversation that contains the call.
         conversation: String,
         /// The id of the call.
         call: String,
-        /// The id of the message that the model has answered with the call. It tells the conversation from another one that
-        /// is begun under its name after it was deleted.
+        /// The id of the model's message that contains the call. It distinguishes the calling conversation from a later
+        /// conversation that got the same name after the first was deleted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
-    /// The conversation continues from here on its own, apart from the one that it shares the
-    /// earlier facts with. Open calls belong to the other one.
+    /// The conversation is a fork from here on. Calls that are open at this point belong to the original conversation.
     Forked {},
-    /// A call is about to start. This fact is written before the call starts.
+    /// A call is about to start. This fact is written before the start.
     CallStarted {
-        /// The call's id.
+        /// The id of the call.
         call: String,
     },
-    /// A call runs an agent whose conversation is in no journal, or in one that the call has chosen itself. This fact is
-    /// written before that agent begins: if the process ends before the call has its result, it is not known what the agent
-    /// has spent.
+    /// A call is about to start an agent whose conversation is in no journal, or in a journal that the call itself
+    /// chose. This fact is written before the start: if the process ends before the call has its result, the agent's
+    /// spending is unknown.
     UnkeptAgentStarted {
-        /// The call's id.
+        /// The id of the call.
         call: String,
     },
-    /// The model is told something that these sources have brought, and the fact that tells it does not say so.
+    /// The model reads content that comes from these sources, and the fact with the content does not name the sources.
     SourcesRead {
-        /// The id of the call whose result, the next fact, comes from these sources. `None` if it is no result: the
-        /// task that a caller gives its agent, in the fact before, or an objection to an answer, in the next fact.
+        /// The id of the call whose result, recorded by the next fact, comes from these sources. `None` if the content
+        /// is no result: either the task that a caller gave its agent (the previous fact) or an objection to an answer
+        /// (the next fact).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<String>,
         /// The sources.
         sources: Vec<Source>,
     },
-    /// A call has its result.
+    /// A call got its result.
     CallFinished {
-        /// The result. It has the id of the call.
+        /// The result, with the id of the call.
         result: ToolResult,
-        /// What the agents of the call have spent, without what an earlier fact has already
-        /// recorded.
+        /// The amounts that the agents inside the call spent and that earlier facts have not recorded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         spent: Option<Box<CallSpent>>,
     },
-    /// A call that was told to stop, and that already has a result, has really ended now. The model
-    /// is told with the next message or results.
+    /// A call that was told to stop, and that already has a result, has now ended. The next message or results inform
+    /// the model.
     CallEnded {
-        /// The name of the call's tool.
+        /// The name of the tool.
         tool: String,
         /// How the call ended. The result has the id of the call.
         result: ToolResult,
     },
-    /// A call has searched for tools. From now on, the model also gets these tools.
+    /// A call searched for tools. All later requests contain the tools that the call found.
     ToolsFound {
         /// The id of the call.
         call: String,
         /// The names of the tools.
         tools: Vec<String>,
     },
-    /// From now on, a line is sent in place of each of these results or of files of them or of the
-    /// user, and shorter arguments in place of those of each of these calls. Reasoning from before this fact is not sent any more.
-    /// The transcript keeps everything.
+    /// All later requests replace these results, or some files of results or user messages, by a line, and the
+    /// arguments of these calls by shorter ones. Reasoning from before this fact is no longer sent. The transcript
+    /// keeps everything.
     ContextCleared {
         /// The cleared results.
         results: Vec<ClearedResult>,
         /// The cleared arguments.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         arguments: Vec<ClearedArguments>,
-        /// How many tokens the next request would have had before the change: an estimate.
+        /// The estimated number of tokens of the next request without the change.
         before: u64,
-        /// How many tokens the next request has now: an estimate.
+        /// The estimated number of tokens of the next request with the change.
         after: u64,
     },
-    /// The model is about to be asked for a summary. This fact is written before the request: if the process ends before the
-    /// next fact, which says how the request has ended, it is not known what the request has cost.
+    /// A request for a summary is about to be sent. This fact is written before the request. If the process ends before
+    /// the next fact, which records the outcome, the cost of the request is unknown.
     CompactionStarted {
         /// The provider.
         provider: String,
-        /// The name of the model that is asked.
+        /// The name of the requested model.
         model: String,
     },
-    /// From now on, a summary is sent in place of the first messages. Reasoning from before this
-    /// fact is not sent any more. The transcript keeps everything.
+    /// All later requests contain a summary in place of the first messages. Reasoning from before this fact is no
+    /// longer sent. The transcript keeps everything.
     ContextCompacted {
-        /// How many messages at the beginning of the transcript the summary replaces.
+        /// The number of messages, from the beginning of the transcript, that the summary replaces.
         messages: u64,
-        /// The indexes, in the transcript, of those messages that are still sent. They come before
-        /// the summary.
+        /// The indexes, in the transcript, of those replaced messages that are sent nevertheless, before the summary.
         kept: Vec<u64>,
-        /// The summary as it is sent.
+        /// The summary, in the form in which it is sent.
         summary: Message,
-        /// The vendor's own summary. The model that has made it gets this in place of the kept
-        /// messages and the summary, together with the reasoning that comes after it.
+        /// The vendor's own summary. The model that made it gets this summary in place of the kept messages and the
+        /// text summary, together with the reasoning after it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vendor: Option<Box<VendorSummary>>,
         /// The request for the summary.
         request: Box<SummaryRequest>,
-        /// How many tokens the next request would have had before the change: an estimate.
+        /// The estimated number of tokens of the next request without the change.
         before: u64,
-        /// How many tokens the next request has now: an estimate.
+        /// The estimated number of tokens of the next request with the change.
         after: u64,
     },
-    /// A request for a summary failed. What is sent stays the same.
+    /// A request for a summary failed. The content of later requests stays the same.
     CompactionFailed {
-        /// If the request was refused because it is too large: how many tokens of the conversation it had, by the
-        /// estimate. The next request has fewer.
+        /// If the request was refused as too large: the estimated number of tokens of the conversation in it. The next
+        /// request for a summary is smaller.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         too_large: Option<u64>,
         /// The request for the summary.
         request: Box<SummaryRequest>,
-        /// Why it failed, in words for a person.
+        /// Why the request failed, as text for a person.
         cause: String,
-        /// Whether the run was stopped meanwhile. This does not count as a failure of the model.
+        /// Whether the run was stopped during the request. Such a request does not count as a failure of the model.
         #[serde(default, skip_serializing_if = "is_false")]
         stopped: bool,
-        /// Whether the vendor was asked for a summary of its own. The model is then asked for one
-        /// as text.
+        /// Whether the request was for a vendor's own summary. If so, the model is asked for a text summary next.
         #[serde(default, skip_serializing_if = "is_false")]
         vendor: bool,
     },
-    /// The vendor has refused a request that begins with its own summary. From now on, the summary
-    /// as text is sent to every model, and reasoning from before this fact is not sent any more.
+    /// The vendor refused a request that begins with its own summary. All later requests contain the text summary for
+    /// every model, and reasoning from before this fact is no longer sent.
     VendorSummaryRefused {
-        /// Why it refused, in words for a person.
+        /// The reason of the refusal, as text for a person.
         cause: String,
     },
-    /// The vendor has refused a request because it does not fit into the model's window.
+    /// The vendor refused a request because it does not fit into the model's window.
     ContextOverflowed {
         /// The provider.
         provider: String,
-        /// The model whose window is full.
+        /// The name of the model whose window is full.
         model: String,
-        /// Whether another provider has refused it, to which the agent fell back: then the sizes say nothing of this model.
+        /// Whether a fallback provider refused the request. The sizes then do not apply to the first provider's model.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         fallback: bool,
-        /// How many tokens the window has, if the vendor has stated it.
+        /// The number of tokens of the window, if the vendor stated it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         window: Option<u64>,
-        /// How many tokens the request had, if the vendor has stated it.
+        /// The number of tokens of the request, if the vendor stated it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tokens: Option<u64>,
-        /// How many tokens the request had by the estimate.
+        /// The estimated number of tokens of the request.
         estimated: u64,
     },
-    /// The program wants this text in each summary, unchanged.
+    /// The program pinned a text, which every later summary contains unchanged.
     ContextPinned {
         /// The text.
         text: String,
     },
-    /// From now on, requests to models that bind their reasoning have these instructions and tools. It is written before the
-    /// first request to such a model, and before one for which they have changed.
+    /// All later requests to models that bind their reasoning contain these instructions and tools. This fact is
+    /// written before the first request to such a model, and whenever instructions or tools have changed.
     PrefixSet {
-        /// The instructions and the tools; what of them is new, if they are `appended`. `None` if they stay as they were, and
-        /// the vendor has refused reasoning.
+        /// The instructions and the tools, or only the new ones if they are `appended`. `None` if nothing has changed
+        /// and the vendor refused reasoning.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prefix: Option<Box<Prefix>>,
-        /// Whether they are sent behind the last message so far, and what came first stays there. If not, they replace what
-        /// came first.
+        /// Whether the new instructions and tools are sent after the last message so far, and the earlier ones stay in
+        /// front. If `false`, they replace the earlier ones.
         #[serde(default, skip_serializing_if = "is_false")]
         appended: bool,
-        /// Of how many messages the reasoning was sent until now and is not sent any more, because it is bound to what
-        /// came first. The transcript keeps it.
+        /// The number of messages whose reasoning is no longer sent from now on, because that reasoning is bound to the
+        /// earlier instructions and tools. The transcript keeps the reasoning.
         #[serde(default)]
         left_out: u64,
-        /// What has changed, in words for a person. Empty if nothing is known of what was there before.
+        /// What changed, as text for a person. Empty if the earlier state is unknown.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         change: String,
-        /// If the vendor has refused the reasoning: its words.
+        /// The vendor's message, if the vendor refused the reasoning.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refusal: Option<String>,
     },
 }
 
-/// The form that the answer of a run has to have, if it has to be more than text.
+/// The required form of a run's answer, if more than text is required.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -356,31 +344,31 @@ pub struct WantedAnswer {
     /// The JSON Schema that the answer has to match; `None` if any text is accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
-    /// How often the model may answer again after its answer did not match the schema.
+    /// How many further attempts the model has after an answer that did not match the schema.
     pub tries: u32,
-    /// How often the model may answer again after the program's function has rejected its answer.
-    /// `None` if there is no such function.
+    /// How many further attempts the model has after the program's function rejected an answer. `None` if there is no
+    /// such function.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verifications: Option<u32>,
 }
 
-/// What has checked an answer.
+/// The check that an answer passed or failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerCheck {
-    /// The [schema](WantedAnswer::schema) and the type that the answer is read as.
+    /// The [schema](WantedAnswer::schema), and the type into which the answer is parsed.
     Schema,
-    /// The program's function.
+    /// The program's function (the verifier).
     Verifier,
 }
 
-/// What a [`Fact`] tells of. Code that reads facts and treats most of them alike matches on this, so a new fact is
-/// assigned in one place: [`Fact::kind`].
+/// The subject of a [`Fact`]. Code that treats most facts alike matches on the kind. A new fact gets its kind in one
+/// place: [`Fact::kind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FactKind {
-    /// The user or the program said something.
+    /// The user or the program sent a message.
     Input,
-    /// The model has answered, or its answer broke off.
+    /// The model answered, or its answer broke off.
     Answer,
     /// An answer of the model was checked.
     Check,
@@ -388,14 +376,14 @@ pub enum FactKind {
     Call,
     /// A call has ended.
     Result,
-    /// What is sent of the conversation has changed, or an attempt to change it has failed.
+    /// The content of later requests changed, or an attempt to change it failed.
     Context,
-    /// The conversation was opened, continued or forked, or a grant was withdrawn.
+    /// The conversation was opened, continued or forked, or a grant was revoked.
     Lifecycle,
 }
 
 impl Fact {
-    /// What the fact tells of.
+    /// The subject of the fact.
     pub fn kind(&self) -> FactKind {
         match self {
             Self::Given { .. } | Self::UserSaid { .. } | Self::Steered { .. } => FactKind::Input,
@@ -431,7 +419,7 @@ impl Fact {
         }
     }
 
-    /// The id of the call that the fact tells of, if it tells of a single one.
+    /// The id of the call that the fact is about. `None` if the fact is not about a single call.
     pub fn call_id(&self) -> Option<&str> {
         match self {
             Self::CallDecided { call, .. }
@@ -452,36 +440,36 @@ impl Fact {
     }
 }
 
-/// The limits of one run, as plain data. `None` means no limit.
+/// The limits of one run, as plain data for storage. `None` means no limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct RunLimits {
-    /// How often the model is asked.
+    /// The number of requests to the model.
     pub turns: Option<u32>,
-    /// How long the run takes, in milliseconds.
+    /// The duration of the run, in milliseconds.
     pub time: Option<u64>,
-    /// How many calls fail in a row.
+    /// The number of consecutive failed calls.
     pub failed_calls: Option<u32>,
-    /// In how many turns the model gets the same results again.
+    /// The number of turns in which the model gets the same results again.
     pub repetitions: Option<u32>,
-    /// In how many turns the model makes the same call, whatever its results.
+    /// The number of turns in which the model repeats the same call, whatever the results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeated_calls: Option<u32>,
-    /// How many calls of one answer run.
+    /// The number of calls of one answer that run.
     pub calls_per_turn: Option<u32>,
     /// The tools that may return the same result any number of times.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub polling: BTreeSet<String>,
-    /// How many calls run.
+    /// The number of calls that run.
     pub tool_calls: Option<u32>,
-    /// How many tokens are sent.
+    /// The number of tokens that are sent.
     pub input_tokens: Option<u64>,
-    /// How many tokens the model writes.
+    /// The number of tokens that the model writes.
     pub output_tokens: Option<u64>,
-    /// What the run costs, in the currency of the prices.
+    /// The cost of the run, in the currency of the prices.
     pub cost: Option<f64>,
-    /// Whether a model of unknown cost is refused.
+    /// Whether requests to a model without a known price are refused.
     pub refuse_unknown_cost: bool,
 }
 
@@ -489,26 +477,26 @@ pub struct RunLimits {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case")]
 pub enum InterruptCause {
-    /// The program cancelled or dropped it.
+    /// The program cancelled the run or dropped its future.
     Program,
     /// A limit was reached.
     Limit {
-        /// Which limit.
+        /// The quantity whose limit was reached.
         limit: Limit,
-        /// Whose limit.
+        /// What the limit applies to, such as the run or the conversation.
         #[serde(default)]
         scope: LimitScope,
-        /// How it was reached, in words for a person.
+        /// How the limit was reached, as text for a person.
         detail: String,
     },
-    /// A call was denied, and the permissions say that a denial ends the run.
+    /// A call was denied, and the permissions end the run after a denial.
     Denial {
-        /// The call's id.
+        /// The id of the denied call.
         call: String,
     },
-    /// Something that the run needs has failed.
+    /// Something that the run needs failed.
     Failure {
-        /// What has failed, in words for a person.
+        /// What failed, as text for a person.
         error: String,
     },
 }
@@ -518,23 +506,23 @@ pub enum InterruptCause {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Limit {
-    /// How often the model is asked.
+    /// The number of requests to the model.
     Turns,
-    /// How many calls run.
+    /// The number of calls that run.
     ToolCalls,
-    /// How many tokens are sent.
+    /// The number of tokens that are sent.
     InputTokens,
-    /// How many tokens the model writes.
+    /// The number of tokens that the model writes.
     OutputTokens,
-    /// What the run costs.
+    /// The cost of the run.
     Cost,
-    /// A cost that is not known, where that is refused.
+    /// An unknown cost, where the limits refuse unknown costs.
     UnknownCost,
-    /// The time that the run takes.
+    /// The duration of the run.
     Time,
-    /// How many calls fail in a row.
+    /// The number of consecutive failed calls.
     FailedCalls,
-    /// In how many turns the model gets the same result or makes the same call again.
+    /// The number of turns in which the model gets the same results or makes the same call again.
     Repetitions,
 }
 
@@ -554,20 +542,20 @@ impl fmt::Display for Limit {
     }
 }
 
-/// Whose limit it is.
+/// What a limit applies to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LimitScope {
-    /// The limit of the run itself.
+    /// A limit of the single run.
     #[default]
     Run,
-    /// The limit of all runs of the conversation.
+    /// A limit for all runs of the conversation.
     Conversation,
-    /// The limit of all conversations of the agent.
+    /// A limit for all conversations of the agent.
     Agent,
-    /// The limit of a budget around the run: that of the run whose tool has called it, with the
-    /// budgets around that one, or a budget of the program.
+    /// A limit of a budget outside of the run: of the run whose call started this run, of a budget further out, or of a
+    /// budget of the program.
     Outer,
 }
 

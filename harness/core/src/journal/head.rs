@@ -1,5 +1,5 @@
-//! The end of a conversation as somebody has read it. A journal compares it with what is stored
-//! before it appends, so nobody continues what they have not read.
+//! The end of a conversation, as a reader last saw it. A journal compares this end with the stored
+//! one before it appends, so that no writer continues facts that it has not read.
 
 use std::hash::{BuildHasher as _, RandomState};
 
@@ -7,45 +7,45 @@ use serde::{Deserialize, Serialize};
 
 use super::{Envelope, WriterId};
 
-/// Tells a conversation from all others that have the same name before or after it. A journal gives
-/// each conversation a random number when it creates it, and keeps it until the conversation is
+/// Distinguishes a conversation from earlier and later conversations of the same name. A journal
+/// creates this random number together with the conversation and keeps it until the conversation is
 /// deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Incarnation(pub u64);
 
 impl Incarnation {
-    /// A new random number, for a conversation that is created now.
+    /// A new random number, for a conversation that is being created.
     pub fn random() -> Self {
-        // The keys of this hash are random numbers of the operating system.
+        // `RandomState` takes its keys from the random numbers of the operating system.
         Self(RandomState::new().hash_one(fastrand::u64(..)))
     }
 }
 
-/// The end of a conversation: which conversation it is, how many facts it has, and who wrote the
-/// last one. Two conversations with equal heads have the same facts, because a writer writes each
+/// The end of a conversation: its incarnation, the number of its facts, and the writer of the last
+/// fact. Two conversations with equal heads have the same facts, because a writer writes each fact
 /// number only once.
 ///
 /// [`Journal::read`](super::Journal::read) and [`Journal::append`](super::Journal::append) return
-/// it, and an append names the one that it comes after. The default is the head of a conversation
-/// that does not exist.
+/// the head, and an append names the head that it follows. The default value is the head of a
+/// conversation that does not exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Head {
-    /// Which conversation it is. `None` if it does not exist.
+    /// The incarnation of the conversation. `None` if the conversation does not exist.
     pub incarnation: Option<Incarnation>,
-    /// How many facts it has.
+    /// The number of facts.
     pub facts: u64,
     /// The writer of the last fact.
     pub writer: Option<WriterId>,
 }
 
 impl Head {
-    /// The head of this conversation with this number of facts, the last of which has this writer.
+    /// The head of a conversation with `facts` facts, the last of which has this writer.
     pub fn new(incarnation: Incarnation, facts: u64, writer: Option<WriterId>) -> Self {
         Self { incarnation: Some(incarnation), facts, writer }
     }
 
-    /// The head after these facts were appended.
+    /// The head after appending these facts.
     #[must_use]
     pub fn after(self, facts: &[Envelope]) -> Self {
         Self {
@@ -55,33 +55,33 @@ impl Head {
         }
     }
 
-    /// Whether facts that come after this head may be appended to a conversation that ends `there`:
-    /// it is the same conversation, and nobody has continued it. A conversation that somebody has
-    /// found missing must still be missing: one that was created since then, even without facts, is
-    /// that of somebody else.
+    /// Whether an append after this head may follow the stored head `there`: it must be the same
+    /// conversation, without further facts. If this is the head of a missing conversation, the
+    /// conversation must still be missing, because a conversation that was created since then, even
+    /// without facts, belongs to another writer.
     pub fn is_end_of(&self, there: &Self) -> bool {
         self == there
     }
 }
 
-/// The facts of a conversation, and where they end.
+/// Facts of a conversation, and the head of the conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredFacts {
-    /// The end of the conversation.
+    /// The head of the conversation.
     pub head: Head,
-    /// Its facts, from the number on that was asked for.
+    /// The facts, from the requested number to the end.
     pub facts: Vec<Envelope>,
 }
 
 impl StoredFacts {
-    /// The last facts of a conversation that ends there.
+    /// The last facts of a conversation with this head.
     pub fn new(head: Head, facts: Vec<Envelope>) -> Self {
         Self { head, facts }
     }
 
-    /// The head that the conversation had after its first `count` facts. `None` if the fact before
-    /// was not read or does not exist.
+    /// The head that the conversation had after its first `count` facts. `None` if fact number
+    /// `count - 1` is not among these facts.
     pub fn head_at(&self, count: u64) -> Option<Head> {
         let start = Head { facts: 0, writer: None, ..self.head };
         let Some(last) = count.checked_sub(1) else { return Some(start) };

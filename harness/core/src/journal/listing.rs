@@ -1,4 +1,4 @@
-//! What a program stores about its conversations, and how it lists them.
+//! Metadata that a program stores with a conversation, and the listing of conversations.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub struct Metadata {
     pub owner: Option<String>,
     /// The title of the conversation.
     pub title: Option<String>,
-    /// The conversation that this one is part of. Deleting that one deletes this one.
+    /// The conversation to which this one belongs. Deleting the parent also deletes this conversation.
     pub parent: Option<String>,
     /// Other values, by name.
     pub tags: BTreeMap<String, String>,
@@ -55,7 +55,7 @@ impl Metadata {
         self
     }
 
-    /// Sets the conversation that this one is part of. Deleting that one deletes this one.
+    /// Sets the conversation to which this one belongs. Deleting the parent also deletes this conversation.
     #[must_use]
     pub fn parent(mut self, parent: impl Into<String>) -> Self {
         self.parent = Some(parent.into());
@@ -70,19 +70,18 @@ impl Metadata {
     }
 }
 
-/// Selects conversations for a page.
+/// Selects the conversations of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConversationQuery {
-    /// Only those of this owner.
+    /// Lists only conversations of this owner.
     pub owner: Option<String>,
-    /// Only those that are part of this conversation.
+    /// Lists only conversations with this parent.
     pub parent: Option<String>,
-    /// How many conversations a page has at most. The default is 50, and a journal returns at most
-    /// 1,000.
+    /// The maximum number of conversations on a page. The default is 50; a journal returns at most 1,000.
     pub limit: usize,
-    /// The end of the page before: its [`next`](ConversationPage::next). It can be sent to a web page
-    /// and set here when it comes back.
+    /// The [`next`](ConversationPage::next) of the previous page. A program can pass this value through a web page and
+    /// set it here for the following request.
     pub after: Option<String>,
 }
 
@@ -98,76 +97,76 @@ impl ConversationQuery {
         Self { owner: None, parent: None, limit: 50, after: None }
     }
 
-    /// Lists only those of this owner.
+    /// Lists only conversations of this owner.
     #[must_use]
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// Lists only those that are part of this conversation.
+    /// Lists only conversations with this parent.
     #[must_use]
     pub fn parent(mut self, parent: impl Into<String>) -> Self {
         self.parent = Some(parent.into());
         self
     }
 
-    /// Sets how many conversations a page has at most, from 1 to 1,000.
+    /// Sets the maximum number of conversations on a page, from 1 to 1,000.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Continues after a page. After the last page, which has no [`next`](ConversationPage::next), the
-    /// listing begins again.
+    /// Continues after this page. If `page` is the last one, whose [`next`](ConversationPage::next) is `None`, the
+    /// listing starts over.
     #[must_use]
     pub fn after(mut self, page: &ConversationPage) -> Self {
         self.after.clone_from(&page.next);
         self
     }
 
-    /// How many conversations a page has at most.
+    /// The maximum number of conversations on a page, after the limits of 1 and 1,000 are applied.
     pub fn page_size(&self) -> usize {
         self.limit.clamp(1, 1000)
     }
 }
 
-/// One page of conversations. Those that changed last come first.
+/// One page of conversations, most recently changed first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConversationPage {
     /// The conversations.
     pub conversations: Vec<ConversationInfo>,
-    /// The beginning of the next page, if there is one.
+    /// The position of the next page. `None` on the last page.
     pub next: Option<String>,
 }
 
 impl ConversationPage {
-    /// A page, and the beginning of the next one.
+    /// A page, and the position of the next page.
     pub fn new(conversations: Vec<ConversationInfo>, next: Option<String>) -> Self {
         Self { conversations, next }
     }
 }
 
-/// What a journal returns about one conversation.
+/// A listed conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConversationInfo {
     /// The name of the conversation.
     pub id: String,
-    /// What the program has stored about it.
+    /// The metadata that the program stored.
     pub metadata: Metadata,
-    /// How many facts it has.
+    /// The number of facts.
     pub facts: u64,
-    /// When it was created, in milliseconds since the beginning of 1970 in UTC.
+    /// The time of creation, in milliseconds since the Unix epoch.
     pub created_at: u64,
-    /// When its facts or metadata changed last, in milliseconds since the beginning of 1970 in UTC.
+    /// The time of the last change to facts or metadata, in milliseconds since the Unix epoch.
     pub updated_at: u64,
 }
 
 impl ConversationInfo {
-    /// What a journal returns about a conversation.
+    /// A listed conversation. Times are in milliseconds since the Unix epoch.
     pub fn new(
         id: impl Into<String>,
         metadata: Metadata,

@@ -1,4 +1,4 @@
-//! Keeps conversations in memory, until the process ends.
+//! A journal in memory, which lasts until the process ends.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -14,8 +14,8 @@ use super::{
 };
 use crate::error::{Error, ErrorKind};
 
-/// Keeps conversations in memory, for tests and for programs whose conversations end with them. A
-/// clone is the same journal.
+/// Keeps conversations in memory, for tests and for programs that need no stored conversations.
+/// Clones share the same conversations.
 #[derive(Clone, Default)]
 pub struct MemoryJournal {
     shared: Arc<Mutex<MemoryState>>,
@@ -25,7 +25,8 @@ pub struct MemoryJournal {
 struct MemoryState {
     conversations: HashMap<String, StoredConversation>,
     held: HashSet<String>,
-    /// How many changes there were. Conversations are listed by the number of their last change.
+    /// The number of changes so far. A listing is ordered by the number of each conversation's last
+    /// change.
     changes: u64,
 }
 
@@ -33,14 +34,14 @@ struct StoredConversation {
     incarnation: Incarnation,
     metadata: Metadata,
     facts: Vec<Envelope>,
-    /// Large results by name, each in chunks. Forks share them.
+    /// Large results by name, each in chunks. Forks share the chunks.
     spills: HashMap<String, SpillChunks>,
     created_at: u64,
     updated_at: u64,
     changed: u64,
 }
 
-/// The chunks of a large result, by their numbers.
+/// The chunks of a large result, by chunk number.
 type SpillChunks = Arc<Mutex<BTreeMap<u64, Vec<u8>>>>;
 
 impl MemoryJournal {
@@ -59,14 +60,14 @@ fn chunks(spill: &SpillChunks) -> MutexGuard<'_, BTreeMap<u64, Vec<u8>>> {
 }
 
 impl StoredConversation {
-    /// The head after the first `count` facts.
+    /// The head that the conversation had after its first `count` facts.
     fn head_at(&self, count: usize) -> Head {
         Head::new(self.incarnation, 0, None).after(self.facts.get(..count).unwrap_or(&self.facts))
     }
 }
 
 impl MemoryState {
-    /// The conversation, marked as changed now. It is created if it does not exist.
+    /// The conversation, marked as changed now. A missing conversation is created.
     fn changed(&mut self, conversation: &str) -> &mut StoredConversation {
         self.changes = self.changes.saturating_add(1);
         let made = || StoredConversation {
@@ -91,7 +92,7 @@ impl MemoryState {
             .unwrap_or_default()
     }
 
-    /// The conversation, if it is still this one.
+    /// The conversation of this name, if it still has this incarnation.
     fn same(
         &mut self,
         conversation: &str,
@@ -101,7 +102,7 @@ impl MemoryState {
         kept.filter(|kept| kept.incarnation == incarnation)
     }
 
-    /// The conversation and all that are part of it, directly or indirectly.
+    /// The names of the conversation and of all its direct and indirect children.
     fn family(&self, conversation: &str) -> Vec<String> {
         let mut family = vec![conversation.to_owned()];
         let mut known: HashSet<String> = family.iter().cloned().collect();
@@ -152,7 +153,7 @@ impl MemoryState {
     }
 }
 
-/// A held conversation. Dropping this value releases it.
+/// The hold on a conversation. Dropping this value ends the hold.
 struct MemoryLease {
     journal: MemoryJournal,
     conversation: String,

@@ -1,5 +1,5 @@
-//! What is stored: conversations, each as the list of its facts in the order in which they
-//! happened.
+//! The stored form of conversations: each conversation is the list of its facts in the order in
+//! which they happened.
 
 mod context_edits;
 mod decision;

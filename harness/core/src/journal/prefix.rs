@@ -1,11 +1,11 @@
-//! What comes before the messages of a request.
+//! The part of a request before the messages.
 
 use serde::{Deserialize, Serialize};
 
 use crate::tool::ToolSchema;
 
-/// What a request has before its messages: the instructions and the definitions of the tools. Reasoning of newer models is
-/// bound to it.
+/// The part of a request before the messages: the instructions and the tool definitions. Newer models bind their
+/// reasoning to this part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -16,14 +16,14 @@ pub struct Prefix {
     /// The tools, in the order in which they are sent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolSchema>,
-    /// What else the provider puts before the messages: see
+    /// Further content that the provider puts before the messages: see
     /// [`ReasoningBinding::form`](crate::provider::ReasoningBinding::form).
     #[serde(skip_serializing_if = "String::is_empty")]
     pub form: String,
 }
 
 impl Prefix {
-    /// These instructions and tools.
+    /// A prefix of these instructions and tools.
     pub fn new(system: Option<String>, tools: Vec<ToolSchema>, form: String) -> Self {
         Self { system, tools, form }
     }

@@ -1,34 +1,35 @@
-//! Where something that the model has read came from: the tool that brought it, and what that tool declared.
+//! The sources of content that the model has read: the tools that returned the content, with their declared side
+//! effects.
 
 use serde::{Deserialize, Serialize};
 
 use crate::tool::SideEffects;
 
-/// How deep sources are nested, at most. Readers of JSON refuse what is nested too deep.
+/// The maximum nesting of sources, because JSON readers refuse deeply nested values.
 const DEEPEST: usize = 8;
 
-/// A source of what the model has read. Whether it is private or untrusted follows from it by the
-/// [`DataFlowPolicy`](crate::policy::DataFlowPolicy) of each reader.
+/// A source of content that the model has read. Each reader's [`DataFlowPolicy`](crate::policy::DataFlowPolicy) decides
+/// whether the content is private or untrusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Source {
-    /// The name of the tool, or a name for what is no tool of the program, such as `web_search` for a search by the
-    /// vendor. Empty if it is not known.
+    /// The name of the tool, or another name if the content comes from no tool of the program, such as `web_search` for
+    /// a search by the vendor. Empty if unknown.
     pub tool: String,
-    /// What the tool declared. All side effects if it is not known.
+    /// The side effects that the tool declared. All side effects if the declaration is unknown.
     pub effects: SideEffects,
-    /// What the agents of the tool have read.
+    /// The sources of what the agents inside the tool have read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inside: Vec<Self>,
 }
 
 impl Source {
-    /// A tool of this name that declared these side effects.
+    /// The tool of this name with these declared side effects.
     pub fn new(tool: impl Into<String>, effects: SideEffects) -> Self {
         Self { tool: tool.into(), effects, inside: Vec::new() }
     }
 
-    /// Sets what the agents of the tool have read.
+    /// Sets the sources of what the agents inside the tool have read.
     #[must_use]
     #[doc(hidden)]
     pub fn around(mut self, inside: &Sources) -> Self {
@@ -44,7 +45,7 @@ impl Source {
     }
 }
 
-/// Sources, each of them once.
+/// A set of sources without duplicates.
 #[derive(Clone, Debug, Default)]
 #[doc(hidden)]
 pub struct Sources(Vec<Source>);
@@ -54,7 +55,7 @@ impl Sources {
         &self.0
     }
 
-    /// Adds a source. Returns whether anything of it is new.
+    /// Adds a source with its nested sources. Returns whether any of them is new.
     pub fn add(&mut self, new: &Source) -> bool {
         if let Some(known) = self.0.iter_mut().find(|known| known.is_like(new)) {
             let mut inside = Self(std::mem::take(&mut known.inside));
@@ -69,7 +70,7 @@ impl Sources {
         true
     }
 
-    /// Adds a tool of this name that declared these side effects. Returns whether it is new.
+    /// Adds the tool of this name with these declared side effects. Returns whether this source is new.
     pub(crate) fn add_tool(&mut self, tool: &str, effects: SideEffects) -> bool {
         let is_known = self.0.iter().any(|known| known.tool == tool && known.effects == effects);
         if !is_known {
@@ -78,12 +79,12 @@ impl Sources {
         !is_known
     }
 
-    /// Adds sources. Returns whether anything of them is new.
+    /// Adds sources. Returns whether any of them, or of their nested sources, is new.
     pub fn add_all<'s>(&mut self, new: impl IntoIterator<Item = &'s Source>) -> bool {
         new.into_iter().fold(false, |is_new, source| self.add(source) | is_new)
     }
 
-    /// Those sources that `known` does not have.
+    /// The sources that `known` does not contain.
     pub fn beyond(&self, known: &Self) -> Self {
         Self(rest(&self.0, &known.0))
     }
@@ -92,7 +93,7 @@ impl Sources {
         depth(&self.0)
     }
 
-    /// All sources at any depth, without their nesting.
+    /// All sources of any depth as a flat list.
     fn flat(&self) -> Self {
         let mut flat = Self::default();
         flatten(&self.0, &mut flat);

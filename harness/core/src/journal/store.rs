@@ -1,5 +1,4 @@
-//! The trait of a store of conversations. Facts are appended only to the conversation that the
-//! writer has read, after the fact that it has read last.
+//! The trait of a journal. A writer can append facts only directly after the last fact that it has read.
 
 use std::{any::Any, fmt, pin::Pin, sync::Arc};
 
@@ -8,49 +7,48 @@ use super::{
 };
 use crate::error::{Error, ErrorKind};
 
-/// The future of a call of a [`Journal`].
+/// The future of a [`Journal`] method.
 pub type JournalFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 /// A store of conversations. Each conversation is a list of facts.
 ///
-/// [`MemoryJournal`](super::MemoryJournal) keeps them until the process ends. `SqliteJournal` and
-/// `PostgresJournal` need the features `sqlite` and `postgres`. `testing::journal_conformance`
-/// tests your own implementation.
+/// [`MemoryJournal`](super::MemoryJournal) keeps conversations until the process ends. `SqliteJournal` and
+/// `PostgresJournal` need the features `sqlite` and `postgres`. Test your own implementation with
+/// `testing::journal_conformance`.
 ///
-/// The program gives each conversation its name: 1 to 512 bytes of text without control characters,
-/// see [`check_id`]. A call with any other name fails with [`ErrorKind::Configuration`] where it
-/// would create or hold the conversation. Facts have the numbers 0, 1, 2 and so on.
+/// The program chooses the name of each conversation: 1 to 512 bytes of text without control characters, see
+/// [`check_id`]. Calls that would create or hold a conversation fail with [`ErrorKind::Configuration`] for any other
+/// name. Facts are numbered from 0.
 ///
-/// Every call may be made at the same time as any other, also from other processes. Its future may
-/// be dropped at any time: the call is then either done completely or not at all.
+/// All methods may be called concurrently, also from several processes. A future may be dropped at any time: its
+/// operation is then either complete or has no effect.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a journal",
     label = "not a journal",
     note = "`&SqliteJournal::open(\"chats.db\").await?` (feature `sqlite`) is a journal in a file, and `&MemoryJournal::new()` one in memory"
 )]
 pub trait Journal: Send + Sync {
-    /// The name of the storage system for monitoring: the `db.system.name` of OpenTelemetry, such
-    /// as `sqlite` or `postgresql`, or a word of your own.
+    /// The name of the storage system for monitoring: the `db.system.name` of OpenTelemetry, such as `sqlite` or
+    /// `postgresql`, or a name of your own.
     fn system(&self) -> &str {
         "other"
     }
 
-    /// Reads the facts of a conversation in order, from this number on, and the [`Head`] that the
-    /// conversation has with them. A conversation that does not exist has no facts.
+    /// Reads the facts of a conversation in order, from number `from` on, and the current [`Head`]. A conversation that
+    /// does not exist has no facts.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Journal`] if they cannot be read.
+    /// Fails with [`ErrorKind::Journal`] if the facts cannot be read.
     fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, StoredFacts>;
 
-    /// Appends facts to a conversation that [ends](Head::is_end_of) exactly at `after` now. Either
-    /// all are appended or none. After the default head, the conversation is created. Returns its
-    /// new head. When the call returns, the facts survive everything that this
-    /// journal promises to survive.
+    /// Appends facts to a conversation whose current head is exactly `after` ([`Head::is_end_of`]). Either all facts
+    /// are appended or none. With the default head, the conversation is created. Returns the new head. When the call
+    /// has returned, the facts survive every failure that this journal protects against.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Conflict`], and appends nothing, if the conversation has another
-    /// head: it was continued, deleted, begun anew, or set back to a backup. After any other error
-    /// it is not known whether the facts were appended: the caller has to read them back.
+    /// Fails with [`ErrorKind::Conflict`], and appends nothing, if the conversation has another head, because it was
+    /// continued, deleted, created again, or restored from a backup. After any other error, it is unknown whether the
+    /// facts were appended: the caller has to read the conversation again.
     fn append<'a>(
         &'a self,
         conversation: &'a str,
@@ -58,52 +56,50 @@ pub trait Journal: Send + Sync {
         facts: &'a [Envelope],
     ) -> JournalFuture<'a, Head>;
 
-    /// Holds a conversation for this process until the [`Lease`] is dropped or the process ends in
-    /// any way. A hold lets others learn at once that the conversation is in use. It is not a lock:
-    /// only [`append`](Self::append) keeps two processes from overwriting each other.
+    /// Holds a conversation for this process until the [`Lease`] is dropped or the process ends in any way. A hold
+    /// shows other processes at once that the conversation is in use. A hold is not a lock: only the check in
+    /// [`append`](Self::append) keeps two processes from overwriting each other.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Busy`] if the conversation is held, by this process or by another
-    /// one that is alive.
+    /// Fails with [`ErrorKind::Busy`] if this process or another living process holds the conversation.
     fn hold<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, Lease>;
 
-    /// Replaces what the program has stored about a conversation. The conversation is created
-    /// without facts if it does not exist.
+    /// Replaces the metadata of a conversation. A missing conversation is created without facts.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Journal`] if it cannot be written.
+    /// Fails with [`ErrorKind::Journal`] if the metadata cannot be written.
     fn describe<'a>(
         &'a self,
         conversation: &'a str,
         metadata: &'a Metadata,
     ) -> JournalFuture<'a, ()>;
 
-    /// Lists conversations. Those that changed last come first.
+    /// Lists conversations, most recently changed first.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Journal`] if they cannot be read, and with
-    /// [`ErrorKind::Configuration`] if the listing continues a page that is not from this journal.
+    /// Fails with [`ErrorKind::Journal`] if the conversations cannot be read, and with [`ErrorKind::Configuration`] if
+    /// `listing` continues a page of another journal.
     fn list<'a>(&'a self, listing: &'a ConversationQuery) -> JournalFuture<'a, ConversationPage>;
 
-    /// Deletes a conversation with its facts and metadata, and all conversations that are part of
-    /// it ([`parent`](Metadata::parent)), directly or indirectly. Conversations that were forked
-    /// from it keep the facts that they share with it. Returns whether the conversation existed.
+    /// Deletes a conversation with its facts and metadata, and all its direct and indirect children
+    /// ([`parent`](Metadata::parent)). Forks of a deleted conversation keep the shared facts. Returns whether the
+    /// conversation existed.
     ///
-    /// Do not delete the conversation of an agent alone while the call that runs it is open: if the process ended
-    /// during the call, `resume` begins the agent anew.
+    /// Do not delete only the conversation of an agent while the call that runs the agent is open. If the process ended
+    /// during that call, `resume` would start the agent again from the beginning.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Busy`] if one of these conversations is held, and with
-    /// [`ErrorKind::Journal`] if they cannot be deleted. Nothing is deleted then.
+    /// Fails with [`ErrorKind::Busy`] if one of these conversations is held, and with [`ErrorKind::Journal`] if they
+    /// cannot be deleted. In both cases nothing is deleted.
     fn delete<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, bool>;
 
-    /// Creates the conversation `to` with the facts of `from` up to the head `at`, which `from` has
-    /// now or had earlier ([`StoredFacts::head_at`]). Returns the head of `to`. The default
-    /// implementation copies the facts.
+    /// Creates the conversation `to` with the facts of `from` up to the head `at`, which must be the current head of
+    /// `from` or an earlier one ([`StoredFacts::head_at`]). Returns the head of `to`. The default implementation copies
+    /// the facts.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Conflict`] if `to` has facts already or `from` never had this head,
-    /// and with [`ErrorKind::Configuration`] if `from` has fewer facts.
+    /// Fails with [`ErrorKind::Conflict`] if `to` already has facts or `from` never had the head `at`, and with
+    /// [`ErrorKind::Configuration`] if `from` has fewer facts than `at`.
     fn fork<'a>(&'a self, from: &'a str, at: Head, to: &'a str) -> JournalFuture<'a, Head> {
         Box::pin(async move {
             check_id(to)?;
@@ -118,24 +114,23 @@ pub trait Journal: Send + Sync {
         })
     }
 
-    /// Whether this journal keeps large results, by the three calls below. Without that, large
-    /// results are cut off. A journal that returns `true` deletes large results together with their
-    /// conversation, even those that no fact names. It gives a fork the large results of the
-    /// original, and each of the two keeps them if the other one is deleted.
+    /// Whether this journal stores large results through the three methods below. Without such a journal, large results
+    /// are truncated. A journal that returns `true` deletes the large results of a conversation with the conversation,
+    /// including those that no fact names. A fork gets the large results of its original, and either of the two keeps
+    /// them when the other is deleted.
     fn can_keep_spills(&self) -> bool {
         false
     }
 
-    /// Stores a chunk of a large result of this conversation, and of no other one that has its name
-    /// later. A chunk with the same number is replaced. The chunks of a
-    /// result are written in order, from 0 on, and have at most 256 KiB each. A chunk need not be
-    /// on disk when this call returns, but must be when the next [`append`](Self::append) to the
+    /// Stores a chunk of a large result of exactly this incarnation of the conversation. An existing chunk with the
+    /// same number is replaced. Chunks have at most 256 KiB and are written in order, from number 0. A chunk need not
+    /// be durable when this call returns, but must be durable when the next [`append`](Self::append) to the
     /// conversation returns.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Conflict`] if the conversation does not exist any more, with
-    /// [`ErrorKind::Configuration`] if this journal does not keep large results, and with
-    /// [`ErrorKind::Journal`] if the chunk cannot be written.
+    /// Fails with [`ErrorKind::Conflict`] if this incarnation of the conversation no longer exists, with
+    /// [`ErrorKind::Configuration`] if this journal does not store large results, and with [`ErrorKind::Journal`] if
+    /// the chunk cannot be written.
     fn write_spill<'a>(
         &'a self,
         conversation: &'a str,
@@ -153,11 +148,11 @@ pub trait Journal: Send + Sync {
         })
     }
 
-    /// Reads a chunk of a large result of this conversation. Returns `None` if the conversation has
-    /// no large result of this name, and after the last chunk.
+    /// Reads a chunk of a large result. Returns `None` after the last chunk, and if the conversation has no large
+    /// result of this name.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Journal`] if it cannot be read.
+    /// Fails with [`ErrorKind::Journal`] if the chunk cannot be read.
     fn read_spill<'a>(
         &'a self,
         conversation: &'a str,
@@ -168,12 +163,11 @@ pub trait Journal: Send + Sync {
         Box::pin(async { Ok(None) })
     }
 
-    /// Deletes a large result of this conversation, for example if it could not be written
-    /// completely. Forks that have it keep it, and so does another conversation that has the name
-    /// now.
+    /// Deletes a large result of this incarnation of the conversation, for example because the result could not be
+    /// written completely. Forks keep their copies, and a later conversation of the same name is not affected.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Journal`] if it cannot be deleted.
+    /// Fails with [`ErrorKind::Journal`] if the large result cannot be deleted.
     fn delete_spill<'a>(
         &'a self,
         conversation: &'a str,
@@ -185,7 +179,7 @@ pub trait Journal: Send + Sync {
     }
 }
 
-/// Holds a conversation as long as this value exists: see [`Journal::hold`].
+/// Holds a conversation for as long as this value exists: see [`Journal::hold`].
 pub struct Lease {
     _guard: Box<dyn Any + Send + Sync>,
 }
@@ -206,7 +200,7 @@ impl fmt::Debug for Lease {
 /// Checks the name of a conversation: 1 to 512 bytes of text without control characters.
 ///
 /// # Errors
-/// Fails with [`ErrorKind::Configuration`] if the name is not valid, and says why.
+/// Fails with [`ErrorKind::Configuration`] if the name is not valid. The error gives the reason.
 pub fn check_id(conversation: &str) -> Result<(), Error> {
     let fault = match conversation.len() {
         0 => "is empty",
@@ -223,8 +217,7 @@ pub fn check_id(conversation: &str) -> Result<(), Error> {
     ))
 }
 
-/// The error of an [`append`](Journal::append) to a conversation that has another head than the
-/// facts were to come after.
+/// The error of an [`append`](Journal::append) after the head `after`, if the stored head is `there`.
 pub fn conflict(conversation: &str, after: Head, there: Head) -> Error {
     let why = if after == Head::default() {
         "it was created meanwhile"
@@ -245,14 +238,14 @@ pub fn conflict(conversation: &str, after: Head, there: Head) -> Error {
     )
 }
 
-/// Checks that a conversation whose current head is `there` can be forked at the head `at`. `found` is the head that
+/// Checks that a conversation with the current head `there` can be forked at the head `at`. `found` is the head that
 /// the conversation had when it had as many facts as `at`.
 ///
 /// # Errors
-/// Fails with [`ErrorKind::Conflict`] if `found` is another head than `at`, and if the conversation does not exist or
-/// has fewer facts than `at`.
+/// Fails with [`ErrorKind::Conflict`] if `found` differs from `at` or the incarnation has changed, and with
+/// [`ErrorKind::Configuration`] if the conversation has fewer facts than `at`.
 pub fn check_base(from: &str, at: Head, there: Head, found: Option<Head>) -> Result<(), Error> {
-    // A conversation that was found missing has no facts that could be those of another one.
+    // A fork of a missing conversation copies no facts, so no facts of another conversation can get into the fork.
     if at == Head::default() {
         return Ok(());
     }
@@ -291,7 +284,7 @@ pub fn busy(conversation: &str) -> Error {
     )
 }
 
-/// The error of a [`fork`](Journal::fork) that wants more facts than there are.
+/// The error of a [`fork`](Journal::fork) that requests more facts than the conversation has.
 pub fn too_few(conversation: &str, there: u64, wanted: u64) -> Error {
     Error::new(
         ErrorKind::Configuration,

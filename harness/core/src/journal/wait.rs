@@ -1,4 +1,4 @@
-//! What a call waits for, and what its agents have spent until then.
+//! What a call waits for, and what the agents inside the call have spent so far.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,17 +6,17 @@ use serde_json::Value;
 use super::Repeat;
 use crate::{provider::Usage, tool::Review};
 
-/// What a call waits for.
+/// The state of a call that waits for an answer from outside of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Wait {
-    /// What is awaited.
+    /// The kind of answer that the call waits for.
     #[serde(flatten)]
     pub awaited: Awaited,
-    /// The time until which an answer counts, in milliseconds since the beginning of 1970 in UTC.
+    /// The deadline for an answer, in milliseconds since the Unix epoch. `None` means no deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<u64>,
-    /// What the agents of the call have spent until then.
+    /// The spending of the agents inside the call until the wait began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent: Option<Box<CallSpent>>,
 }
@@ -27,7 +27,7 @@ impl Wait {
         Self { awaited, until: None, spent: None }
     }
 
-    /// Sets what the agents of the call have spent until then.
+    /// Sets the spending of the agents inside the call until the wait began.
     #[must_use]
     #[doc(hidden)]
     pub fn having_spent(mut self, spent: Option<Box<CallSpent>>) -> Self {
@@ -35,7 +35,7 @@ impl Wait {
         self
     }
 
-    /// The same wait without the token, which is for the call's tool alone.
+    /// The same wait without the token, which only the call's tool may see.
     #[must_use]
     #[doc(hidden)]
     pub fn without_token(&self) -> Self {
@@ -46,7 +46,7 @@ impl Wait {
         wait
     }
 
-    /// Sets until when an answer counts, in milliseconds since the beginning of 1970 in UTC.
+    /// Sets the deadline for an answer, in milliseconds since the Unix epoch.
     #[must_use]
     pub fn until(mut self, until: Option<u64>) -> Self {
         self.until = until;
@@ -54,75 +54,72 @@ impl Wait {
     }
 }
 
-/// What a call can wait for.
+/// The kinds of answers that a call can wait for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "for", rename_all = "snake_case")]
 pub enum Awaited {
-    /// Somebody has to decide whether the call may run.
+    /// A decision whether the call may run.
     Approval {
-        /// The question as it is shown: a `policy::ApprovalRequest` as JSON.
+        /// The approval request as it is shown: a `policy::ApprovalRequest` as JSON.
         question: Value,
-        /// Whether the call may run again if its outcome is not known.
+        /// Whether the call may run again if its outcome is unknown.
         repeat: Repeat,
-        /// What its tool's review says of the call.
+        /// The result of the tool's review of the call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         review: Option<Box<Review>>,
     },
-    /// The program has to give the result: the call was handed to it.
+    /// The result, which the program has to provide because the call was handed to the program.
     Result,
-    /// The call's tool has asked a question, and is called again with the answer.
+    /// The answer to a question of the call's tool. The tool is called again with the answer.
     Answer {
-        /// The question, in words for a person.
+        /// The question, as text for a person.
         question: String,
-        /// A value that the tool gets back with the answer.
+        /// A value that the tool gets back together with the answer.
         token: Value,
-        /// The JSON Schema of the answer, if the tool has given one: see
-        /// [`ToolError::with_form`](crate::tool::ToolError::with_form). An answer is not checked against
-        /// it.
+        /// The JSON Schema of the answer, if the tool gave one: see
+        /// [`ToolError::with_form`](crate::tool::ToolError::with_form). Answers are not checked against the schema.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         form: Option<Value>,
     },
-    /// The agent of the call has calls that wait, which are answered in the agent's own
-    /// conversation; or the agent could not continue.
+    /// The agent inside the call: either some of the agent's calls wait for answers, which go to the agent's own
+    /// conversation, or the agent could not continue.
     Agent {
-        /// The name of that conversation.
+        /// The name of the agent's conversation.
         conversation: String,
-        /// Whether the agent could not continue, because its conversation was open elsewhere or the
-        /// journal failed. Then no answer is needed: `Chat::resume` tries
-        /// again.
+        /// Whether the agent could not continue, because its conversation was open elsewhere or the journal failed. No
+        /// answer is needed then: `Chat::resume` tries again.
         #[serde(default, skip_serializing_if = "is_false")]
         cut_off: bool,
     },
 }
 
-/// What the agents of a call have spent, as plain data.
+/// The spending of the agents inside a call, as plain data for storage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct CallSpent {
-    /// How often a model was asked.
+    /// The number of requests to models.
     pub turns: u32,
-    /// How many calls were started.
+    /// The number of started calls.
     pub tool_calls: u32,
     /// The tokens, as far as they are known.
     pub usage: Usage,
-    /// The cost of the known tokens with a known price, in millionths of a millionth of the
-    /// currency.
+    /// The cost of the known tokens with a known price, in units of 10^-12 of the currency.
     pub cost: u64,
-    /// Whether an answer broke off, so that it has cost more than was reported.
+    /// Whether an answer broke off, so that the true cost is higher than the reported one.
     #[serde(skip_serializing_if = "is_false")]
     pub broke_off: bool,
-    /// Whether the input tokens of an answer are not known.
+    /// Whether the input tokens of some answer are unknown.
     #[serde(skip_serializing_if = "is_false")]
     pub unknown_input: bool,
-    /// Whether the output tokens of an answer are not known.
+    /// Whether the output tokens of some answer are unknown.
     #[serde(skip_serializing_if = "is_false")]
     pub unknown_output: bool,
-    /// Why the cost of an answer is not known, if that is so.
+    /// Why the cost of some answer is unknown. `None` if all costs are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown_cost: Option<String>,
-    /// How much of all this agents have spent whose conversations the journal keeps below that of the caller: the facts
-    /// there say it, too.
+    /// The part of this spending that belongs to agents whose conversations are children of the caller's conversation
+    /// in the journal. The facts of those conversations record this part as well.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept: Option<Box<CallSpent>>,
 }

@@ -1,6 +1,5 @@
-//! The decoded arguments of a call. Code that decides about a call, displays it or compares it with
-//! another one uses these, not the text that the model wrote: one value can be written in many
-//! ways.
+//! The decoded arguments of a call. Code that decides about a call, displays a call or compares calls uses the decoded
+//! arguments rather than the model's text, because the same value can be written in many ways.
 
 use std::{fmt, ops::Deref};
 
@@ -13,8 +12,8 @@ use crate::error::{Error, ErrorKind};
 
 /// The decoded arguments of a call, in the order in which the model wrote them.
 ///
-/// No object in them has two members with the same name. Such a text is refused, because JSON
-/// readers disagree on which of the two counts.
+/// No object in the arguments has two members with the same name. [`decode`](Self::decode) refuses such a text, because
+/// JSON readers disagree on which of the two counts.
 ///
 /// ```
 /// use harness::{ToolCall, message::Arguments};
@@ -36,9 +35,9 @@ impl Arguments {
     /// Decodes the text of arguments. An empty text and `null` mean no arguments.
     ///
     /// # Errors
-    /// [`ErrorKind::Protocol`] if the text is not a JSON object, if an object in it names a member
-    /// twice, if it is nested deeper than 100 levels, which many JSON readers refuse, or if it has
-    /// more than 100,000 values (lists, objects, and what is in them). The error gives the position and does not repeat the text.
+    /// [`ErrorKind::Protocol`] if the text is not a JSON object, if an object has two members of one name, if the
+    /// nesting is deeper than 100 levels (many JSON readers refuse more), or if the text has more than 100,000 values
+    /// (lists, objects, and what is in them). The error gives the position and does not repeat the text.
     pub fn decode(text: &str) -> Result<Self, Error> {
         if text.trim().is_empty() {
             return Ok(Self::default());
@@ -59,8 +58,8 @@ impl Arguments {
         }
     }
 
-    /// A hash of the tool's name and these arguments. It does not depend on the order of members in
-    /// objects or on the format of numbers: 1.0 equals 1. It is the same in every process.
+    /// A hash of the tool's name and these arguments, equal in every process. The order of members in objects and the
+    /// format of numbers do not matter: 1.0 and 1 have the same hash.
     pub fn fingerprint(&self, tool: &str) -> Fingerprint {
         let mut canonical = Vec::new();
         write_canonical(&Value::from(tool), &mut canonical);
@@ -68,7 +67,7 @@ impl Arguments {
         Fingerprint(Sha256::digest(&canonical).into())
     }
 
-    /// The members.
+    /// The members of the top-level object.
     pub fn into_map(self) -> Map<String, Value> {
         self.0
     }
@@ -83,15 +82,14 @@ impl ToolCall {
         Arguments::decode(self.arguments())
     }
 
-    /// A hash of the name and the decoded arguments, so two texts for the same call have the same
-    /// hash. If the arguments cannot be decoded, the text itself is hashed.
+    /// A hash of the tool's name and the decoded arguments, so that two texts of the same arguments have the same hash.
+    /// If decoding fails, the undecoded text is hashed.
     pub fn fingerprint(&self) -> Fingerprint {
         self.decoded().unwrap_or_else(|_| raw(self.arguments())).fingerprint(self.name())
     }
 }
 
-/// Arguments that represent a text that cannot be decoded. No tool can have an argument with an
-/// empty name.
+/// Arguments that stand for an undecodable text. The member's name is empty, which no tool's argument can have.
 fn raw(text: &str) -> Arguments {
     Arguments([(String::new(), Value::from(text))].into_iter().collect())
 }
@@ -111,7 +109,7 @@ impl From<Map<String, Value>> for Arguments {
 }
 
 impl fmt::Display for Arguments {
-    /// One line of JSON.
+    /// Writes the arguments as one line of JSON.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&serde_json::to_string(&self.0).map_err(|_| fmt::Error)?)
     }
@@ -160,7 +158,7 @@ impl<'de> Deserialize<'de> for Fingerprint {
     }
 }
 
-/// Whether two values are equal, ignoring the order of members and the format of numbers.
+/// Whether two values are equal, apart from the order of members and the format of numbers.
 #[doc(hidden)]
 pub fn same(one: &Value, other: &Value) -> bool {
     let bytes = |value| {
@@ -171,8 +169,8 @@ pub fn same(one: &Value, other: &Value) -> bool {
     bytes(one) == bytes(other)
 }
 
-/// Writes a value with the members of each object sorted by name, so that equal values have equal
-/// bytes. The JSON reader has limited the depth.
+/// Writes a value with the members of each object sorted by name, so that equal values have equal bytes. The recursion
+/// is bounded, because the JSON reader limits the nesting.
 fn write_canonical(value: &Value, to: &mut Vec<u8>) {
     match value {
         Value::Array(items) => {
@@ -194,8 +192,8 @@ fn write_canonical(value: &Value, to: &mut Vec<u8>) {
     }
 }
 
-/// The integer value of a float without a fraction. JSON Schema treats 3.0 as an integer, and
-/// models write it.
+/// The integer value of a float without a fraction, because JSON Schema treats 3.0 as an integer and models write such
+/// floats.
 #[expect(clippy::cast_possible_truncation, reason = "the number is whole and within the range")]
 fn whole(number: &Number) -> Option<i64> {
     let float = number.as_f64().filter(|_| number.is_f64())?;
@@ -215,13 +213,13 @@ fn write_object(members: &Map<String, Value>, to: &mut Vec<u8>) {
     to.push(b'}');
 }
 
-/// Whether these are no arguments: an empty text, `null`, or an object without members.
+/// Whether a text means no arguments: an empty text, `null`, or an object without members.
 pub fn are_none(arguments: &str) -> bool {
     matches!(arguments.trim(), "" | "null") || is_empty_object(arguments)
 }
 
-/// Whether this is an object without members. Some servers send one before the actual arguments of
-/// a call.
+/// Whether a text is an object without members. Some servers send an empty object before the actual arguments of a
+/// call.
 pub fn is_empty_object(json: &str) -> bool {
     let inner = json.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
     inner.is_some_and(|inner| inner.trim().is_empty())

@@ -22,12 +22,13 @@ pub enum Block {
     ToolResult(ToolResult),
     /// Thinking by the model.
     Reasoning(ReasoningBlock),
-    /// Data that only one vendor understands, such as a search that the vendor executed itself. It
-    /// keeps its position, is sent back to that vendor, and is left out for others.
+    /// Data that only one vendor understands, such as a search that the vendor executed. The block
+    /// keeps its position, is sent back to that vendor, and is left out of requests to others.
     ///
-    /// On Chat Completions, an audio answer is an [`Audio`](Self::Audio) block followed by one of
-    /// these for the wire `chat`: `{"audio": {"id": "..", "transcript": "..", "expires_at": ..}}`.
-    /// The transcript is part of the answer's text, and only the text is sent back.
+    /// On Chat Completions, an audio answer is an [`Audio`](Self::Audio) block followed by a
+    /// `Vendor` block for the wire `chat`:
+    /// `{"audio": {"id": "..", "transcript": "..", "expires_at": ..}}`. The transcript is also part
+    /// of the answer's text, and only the text is sent back.
     Vendor(VendorData),
 }
 
@@ -37,7 +38,7 @@ impl Block {
         Self::Text(TextBlock::new(text))
     }
 
-    /// The file in it, and the kind of the file.
+    /// The file in this block and its kind; `None` for a block without a file.
     pub fn media(&self) -> Option<(MediaKind, &Media)> {
         match self {
             Self::Image(media) => Some((MediaKind::Image, media)),
@@ -52,7 +53,8 @@ impl Block {
     }
 }
 
-/// Text, its sources, and the data that the vendor wants back with it (a phase, an item's id).
+/// Text with its cited sources, and the vendor data that must be sent back with the text (a phase,
+/// an item's id).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TextBlock {
     text: String,
@@ -68,21 +70,21 @@ impl TextBlock {
         Self { text: text.into(), citations: Vec::new(), vendor: None }
     }
 
-    /// Adds the sources of the text.
+    /// Adds the sources that the text cites.
     #[must_use]
     pub fn with_citations(mut self, citations: impl IntoIterator<Item = Citation>) -> Self {
         self.citations.extend(citations);
         self
     }
 
-    /// Adds the data that the vendor wants back.
+    /// Adds the vendor data that must be sent back with the text.
     #[must_use]
     pub fn with_vendor(mut self, vendor: Option<VendorData>) -> Self {
         self.vendor = vendor;
         self
     }
 
-    /// The text.
+    /// The text alone, without citations and vendor data.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -92,13 +94,13 @@ impl TextBlock {
         &self.citations
     }
 
-    /// The data that the vendor wants back.
+    /// The vendor data that must be sent back with the text.
     pub fn vendor(&self) -> Option<&VendorData> {
         self.vendor.as_ref()
     }
 }
 
-/// The model's thinking: its visible text, if any, and the signature that the vendor wants back.
+/// The model's thinking: the visible text, if any, and the signature that the vendor requires back.
 ///
 /// The text may be empty although there is a signature: some vendors hide the thinking and still
 /// require the signature.
@@ -120,7 +122,7 @@ impl ReasoningBlock {
         &self.text
     }
 
-    /// The data that the vendor wants back, unchanged.
+    /// The vendor data, such as a signature, that must be sent back unchanged.
     pub fn vendor(&self) -> Option<&VendorData> {
         self.vendor.as_ref()
     }
@@ -146,14 +148,14 @@ impl ToolCall {
         Self { id: id.into(), name: name.into(), arguments: arguments.into(), vendor: None }
     }
 
-    /// Adds the data that the vendor wants back.
+    /// Adds the vendor data that must be sent back with the call.
     #[must_use]
     pub fn with_vendor(mut self, vendor: Option<VendorData>) -> Self {
         self.vendor = vendor;
         self
     }
 
-    /// The id that the result refers to. It is unique in its message.
+    /// The id by which the result refers to this call. Unique within one message.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -169,7 +171,7 @@ impl ToolCall {
         &self.arguments
     }
 
-    /// The data that the vendor wants back.
+    /// The vendor data that must be sent back with the call.
     pub fn vendor(&self) -> Option<&VendorData> {
         self.vendor.as_ref()
     }

@@ -1,14 +1,14 @@
-//! The sources of the model's text.
+//! The sources that the model's text cites.
 
 use std::ops::Range;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// A source that the vendor gives for text of the model. What the vendor does not give is `None`.
+/// A source that the vendor gives for a part of the model's text. Members that the vendor leaves out are `None`.
 ///
-/// Sources: [citations](https://docs.claude.com/en/docs/build-with-claude/citations) of Messages,
-/// annotations of [Responses](https://platform.openai.com/docs/api-reference/responses/object) and of
-/// [Chat Completions](https://platform.openai.com/docs/api-reference/chat/object).
+/// Documentation: [citations](https://docs.claude.com/en/docs/build-with-claude/citations) of Messages, annotations of
+/// [Responses](https://platform.openai.com/docs/api-reference/responses/object) and of [Chat
+/// Completions](https://platform.openai.com/docs/api-reference/chat/object).
 ///
 /// ```
 /// use harness::{Block, Message};
@@ -27,7 +27,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[serde(default)]
 #[non_exhaustive]
 pub struct Citation {
-    /// The kind of citation in the vendor's words, such as `url_citation` or `char_location`.
+    /// The vendor's name for the kind of citation, such as `url_citation` or `char_location`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// The URL of the source.
@@ -42,24 +42,22 @@ pub struct Citation {
     /// A quotation from the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quote: Option<String>,
-    /// The cited part of the model's text, in characters as the vendor counts them. Without it, the
-    /// citation is about the whole block.
+    /// The cited part of the model's text, in characters as the vendor counts them. `None` means the whole block.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "range")]
     pub in_answer: Option<Range<u64>>,
-    /// The cited part of the source, in the unit of its [`kind`](Self::kind): characters, pages or
-    /// blocks.
+    /// The cited part of the source. The unit (characters, pages or blocks) depends on the [`kind`](Self::kind).
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "range")]
     pub in_source: Option<Range<u64>>,
 }
 
 impl Citation {
-    /// Whether it identifies a source.
+    /// Whether the citation names a source: by URL, title, file or quotation.
     pub fn has_source(&self) -> bool {
         let Self { kind: _, url, title, file, quote, in_answer: _, in_source: _ } = self;
         [url, title, file, quote].into_iter().any(Option::is_some)
     }
 
-    /// Its approximate size in bytes.
+    /// The approximate size of the citation in bytes.
     pub fn size(&self) -> usize {
         let Self { kind, url, title, file, quote, in_answer: _, in_source: _ } = self;
         let texts = [kind, url, title, file, quote].into_iter().flatten();
@@ -67,7 +65,7 @@ impl Citation {
     }
 }
 
-/// A range. Other members, which a later version may write beside it, are ignored.
+/// Reads a range, and ignores unknown members, which a later version may add.
 fn range<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Range<u64>>, D::Error> {
     #[derive(Deserialize)]
     struct Ends {

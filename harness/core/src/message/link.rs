@@ -1,4 +1,4 @@
-//! The address of something that a tool has found and does not return.
+//! A link to something that a tool found but does not return.
 
 use std::fmt;
 
@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::safe_text::{address, in_line};
 
-/// The address of something that a tool has found and does not return, such as a resource of a
-/// server. The model reads the address and the description.
+/// A link to something that a tool found but does not return, such as a resource of an MCP server.
+/// The model reads the address and the description.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Link {
     uri: String,
@@ -58,7 +58,7 @@ impl Link {
         self.mime.as_deref()
     }
 
-    /// The text for the model.
+    /// The link as text for the model.
     pub(super) fn to_text(&self) -> String {
         let Self { uri, name, description, mime } = self;
         let mime = mime.as_deref().map(|mime| format!(", {}", in_line(mime))).unwrap_or_default();
@@ -68,7 +68,7 @@ impl Link {
     }
 }
 
-/// Leaves out the parts of the address that may be secret.
+/// Leaves out the parts of the address that may be secret (user, password, query, fragment).
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { uri, name, description, mime } = self;

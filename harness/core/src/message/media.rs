@@ -8,17 +8,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use super::safe_text::{address, in_line};
 use crate::error::{Error, ErrorKind};
 
-/// A file in a message or in a result: its bytes with a media type, its text, a URL that the vendor
-/// fetches, or the id of a file that the vendor stores. A clone is one pointer, so the bytes are in
-/// memory once.
+/// A file in a message or in a result: bytes with a media type, a text, a URL that the vendor fetches, or the id of a
+/// file that the vendor stores. Clones share the content.
 ///
-/// The block or part that contains the file determines its use, such as
-/// [`Block::Document`](super::Block::Document). `Block::from(media)` and `ToolContent::from(media)`
-/// choose by the media type.
+/// The block or part that contains the file determines how the file is used, for example
+/// [`Block::Document`](super::Block::Document). `Block::from(media)` and `ToolContent::from(media)` choose the block or
+/// part by the media type.
 ///
-/// In JSON it is `{"mime": "image/png", "data": "<base64>"}`, `{"mime": "text/plain", "text":
-/// ".."}`, `{"url": "https://.."}` or `{"file": "<id>", "provider": "anthropic"}`, each with `name`
-/// and `uri` if there are any.
+/// The JSON form is `{"mime": "image/png", "data": "<base64>"}`, `{"mime": "text/plain", "text": ".."}`,
+/// `{"url": "https://.."}` or `{"file": "<id>", "provider": "anthropic"}`, with `name` and `uri` if they are set.
 ///
 /// ```
 /// use harness::{Block, Media, Message, Role};
@@ -60,12 +58,12 @@ pub enum MediaSource {
     File {
         /// The vendor's id of the file.
         id: String,
-        /// The provider that has it.
+        /// The name of the provider whose vendor stores the file.
         provider: String,
     },
 }
 
-/// The use of a file.
+/// How a file is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MediaKind {
     /// A picture.
@@ -86,7 +84,7 @@ impl MediaKind {
         }
     }
 
-    /// The word for it in texts for the model.
+    /// The noun for this kind in texts for the model.
     pub(crate) fn noun(self) -> &'static str {
         match self {
             Self::Image => "picture",
@@ -101,8 +99,7 @@ impl Media {
         Self(Arc::new(MediaInner { source, name: None, uri: None }))
     }
 
-    /// A file from its bytes. If the media type is a text type and the bytes are UTF-8, it is kept
-    /// as text.
+    /// A file from its bytes. UTF-8 bytes with a text media type are kept as text.
     pub fn from_bytes(mime: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
         let (mime, bytes) = (mime.into(), bytes.as_ref());
         match std::str::from_utf8(bytes).ok().filter(|_| is_text(&mime)) {
@@ -111,7 +108,7 @@ impl Media {
         }
     }
 
-    /// A file from its bytes in base64, which are not copied. Text types are decoded and kept as by
+    /// A file from base64, without a copy. Content with a text media type is decoded and kept as in
     /// [`from_bytes`](Self::from_bytes).
     ///
     /// # Errors
@@ -132,25 +129,25 @@ impl Media {
         Self::of(MediaSource::Text { mime: mime.into(), text: text.into() })
     }
 
-    /// A file that the vendor fetches itself from an `https` URL.
+    /// A file that the vendor fetches from an `https` URL.
     pub fn from_url(url: impl Into<String>) -> Self {
         Self::of(MediaSource::Url(url.into()))
     }
 
-    /// A file that was uploaded to a vendor. `provider` is the [name](crate::provider::Provider::name) of the
-    /// provider whose vendor stores it, such as `anthropic`. Other vendors cannot read it.
+    /// A file that was uploaded to a vendor. `provider` is the [name](crate::provider::Provider::name) of the provider
+    /// for that vendor, such as `anthropic`. Other vendors cannot read the file.
     pub fn from_file_id(provider: impl Into<String>, id: impl Into<String>) -> Self {
         Self::of(MediaSource::File { id: id.into(), provider: provider.into() })
     }
 
-    /// The same file with a name, such as `report.pdf`, which is sent to the model.
+    /// The same file with a name, such as `report.pdf`. The model reads the name.
     #[must_use]
     pub fn with_name(self, name: impl Into<String>) -> Self {
         self.changed(|inner| inner.name = Some(name.into()))
     }
 
-    /// The same file with a URI that identifies it, such as that of a resource. The URI is not
-    /// fetched. For a text file, it is sent to the model.
+    /// The same file with a URI that identifies it, such as the URI of a resource. The URI is never fetched. The URI of
+    /// a text file is sent to the model.
     #[must_use]
     pub fn with_uri(self, uri: impl Into<String>) -> Self {
         self.changed(|inner| inner.uri = Some(uri.into()))
@@ -172,21 +169,22 @@ impl Media {
         Self(Arc::new(MediaInner { source, name: self.0.name.clone(), uri: self.0.uri.clone() }))
     }
 
-    /// This file as text, if another program has saved a text file as bytes.
+    /// This file as text, if the file has a text media type but its content is kept as base64, as another program may
+    /// have saved it. `None` for any other file.
     pub fn data_as_text(&self) -> Option<Self> {
         let data = self.base64().filter(|_| self.mime().is_some_and(is_text))?;
         let text = String::from_utf8(decoded(data).ok()?).ok()?;
         Some(self.with_text(text)).filter(|file| file.size() > Some(0))
     }
 
-    /// The same file with another text.
+    /// The same file with another text as its content.
     pub fn with_text(&self, text: String) -> Self {
         let mime = self.mime().unwrap_or_default().to_owned();
         self.clone().changed(|inner| inner.source = MediaSource::Text { mime, text })
     }
 
-    /// The same file with its name, URI, media type and text passed through `change`, which returns
-    /// `None` to keep a text. Bytes, URL and file id stay unchanged.
+    /// The same file with its name, URI, media type and text passed through `change`. A text stays as it is where
+    /// `change` returns `None`. Bytes, URL and file id are not changed.
     pub(crate) fn reworded(&self, change: impl Fn(&str) -> Option<String>) -> Self {
         let MediaInner { source, name, uri } = &*self.0;
         let changed = |text: &Option<String>| text.as_deref().and_then(&change);
@@ -211,12 +209,11 @@ impl Media {
         Self(Arc::new(MediaInner { source, name, uri }))
     }
 
-    /// Where the file is.
+    /// Where the content of the file is.
     pub fn source(&self) -> &MediaSource {
         &self.0.source
     }
 
-    /// The kind for its media type.
     fn kind(&self) -> MediaKind {
         MediaKind::of(self.mime())
     }
@@ -232,7 +229,7 @@ impl Media {
     /// The bytes of the file, if they are in memory.
     ///
     /// # Errors
-    /// [`ErrorKind::Transcript`] if the data, read from a saved transcript, is not base64.
+    /// [`ErrorKind::Transcript`] if the data is not base64, which is possible for data from a saved transcript.
     pub fn bytes(&self) -> Result<Option<Cow<'_, [u8]>>, Error> {
         match &self.0.source {
             MediaSource::Data { data, .. } => decoded(data).map(|bytes| Some(Cow::Owned(bytes))),
@@ -249,7 +246,7 @@ impl Media {
         }
     }
 
-    /// The text, if it is a text file in memory.
+    /// The text of a text file in memory; `None` for any other file.
     pub fn text(&self) -> Option<&str> {
         match &self.0.source {
             MediaSource::Text { text, .. } => Some(text),
@@ -295,7 +292,7 @@ impl Media {
         }
     }
 
-    /// The approximate size of its JSON, in bytes.
+    /// The approximate size of the file's JSON form, in bytes.
     pub fn room(&self) -> usize {
         match &self.0.source {
             MediaSource::Data { mime, data } => mime.len().saturating_add(data.len()),
@@ -305,7 +302,8 @@ impl Media {
         }
     }
 
-    /// The text for the model, if it is a text file: its name and URI, and the text.
+    /// The text for the model, for a text file in memory: a line with the name, the URI and the media type, then the
+    /// text.
     pub fn to_text(&self) -> Option<String> {
         let text = self.text()?;
         let from = [self.name(), self.uri()].into_iter().flatten();
@@ -317,8 +315,8 @@ impl Media {
         })
     }
 
-    /// Kind, type and size as one line of text, without the content and without the parts of a URL
-    /// that may be secret.
+    /// One line with the kind, name, media type and size, without the content and without the parts of a URL that may
+    /// be secret.
     pub fn summary_line(&self, kind: MediaKind) -> String {
         let mut told = kind.noun().to_owned();
         let short = |text: &str| in_line(short(text)).into_owned();
@@ -333,13 +331,13 @@ impl Media {
     }
 }
 
-/// The beginning of a foreign text, short enough for a line.
+/// The beginning of a text from outside, at most 200 bytes.
 fn short(text: &str) -> &str {
     let end = (0..=text.len().min(200)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     text.get(..end).unwrap_or_default()
 }
 
-/// Kind, type and size, without the content and without the parts of a URL that may be secret.
+/// Shows the kind, media type and size, without the content and without the parts of a URL that may be secret.
 impl fmt::Debug for Media {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Media({})", self.summary_line(self.kind()))
@@ -348,7 +346,7 @@ impl fmt::Debug for Media {
 
 /// Whether a media type is a text type.
 ///
-/// Source: the types with the suffixes of RFC 6839, and types that servers and tools treat as text.
+/// Source of the list: the suffixes of RFC 6839, and types that servers and tools treat as text.
 fn is_text(mime: &str) -> bool {
     const TYPES: [&str; 9] =
         ["json", "xml", "yaml", "x-yaml", "toml", "javascript", "x-sh", "sql", "x-ndjson"];
@@ -395,7 +393,7 @@ impl From<Media> for super::ToolContent {
     }
 }
 
-/// The saved form of a file. It borrows when it is written.
+/// The saved form of a file. Serializing borrows the content instead of copying it.
 #[derive(Serialize, Deserialize)]
 struct SavedMedia<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]

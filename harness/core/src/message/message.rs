@@ -18,11 +18,12 @@ pub enum Role {
     User,
     /// The model.
     Assistant,
-    /// The tools that the model called.
+    /// The tools, whose results this message contains.
     Tool,
 }
 
-/// A message: its author, its content and its time. It is immutable, and a clone is one pointer.
+/// A message: its author, its content and its time. A message is immutable, and clones share the
+/// content.
 ///
 /// ```
 /// use harness::{Message, Role};
@@ -59,8 +60,8 @@ fn is_not(flag: &bool) -> bool {
 }
 
 impl Message {
-    /// Whether it is the same message, or one with byte-identical JSON. Equal values may still be
-    /// serialized in another order.
+    /// Whether both are the same message or have byte-identical JSON. `==` is not enough, because
+    /// equal values may serialize their members in another order.
     #[doc(hidden)]
     pub fn is(&self, other: &Self) -> bool {
         let written = |message: &Self| serde_json::to_vec(message).ok();
@@ -87,8 +88,8 @@ impl Message {
         Self::new(Role::Assistant, blocks)
     }
 
-    /// The results of a turn, as an answer to the model's message with the calls. Id and time are
-    /// derived from that message, so that the same facts always give the same message.
+    /// The message with the results of a turn, which answers the model's message with the calls. Id
+    /// and time are derived from that message, so that the same facts always give the same message.
     #[doc(hidden)]
     pub fn results_of(asked: &Self, results: impl IntoIterator<Item = ToolResult>) -> Self {
         Self(Arc::new(MessageInner {
@@ -119,7 +120,7 @@ impl Message {
         Self(Arc::new(inner))
     }
 
-    /// The same message, marked as one that the library says in the user's role.
+    /// The same message, marked as written by the library in the role of the user.
     #[doc(hidden)]
     pub fn by_program(&self) -> Self {
         let mut inner = MessageInner::clone(&self.0);
@@ -127,14 +128,14 @@ impl Message {
         Self(Arc::new(inner))
     }
 
-    /// Whether the library says it in the user's role.
+    /// Whether the library wrote this message in the role of the user.
     #[doc(hidden)]
     pub fn is_by_program(&self) -> bool {
         self.0.by_program
     }
 
-    /// The same blocks with a new id and the current time, because one value may be sent to several
-    /// conversations.
+    /// The same blocks in a message with a new id and the current time, because one value may be
+    /// sent to several conversations.
     #[doc(hidden)]
     pub fn renewed(&self) -> Self {
         Self::new(self.role(), self.blocks().iter().cloned())
@@ -147,7 +148,8 @@ impl Message {
         Self(Arc::new(inner))
     }
 
-    /// The same message, with each block replaced for which `other` returns one.
+    /// The same message, in which each block is replaced by the value that `other` returns for it.
+    /// A block for which `other` returns `None` stays.
     #[doc(hidden)]
     pub fn with_blocks(&self, mut other: impl FnMut(&Block) -> Option<Block>) -> Self {
         let mut inner = MessageInner::clone(&self.0);
@@ -169,42 +171,42 @@ impl Message {
         self.0.role
     }
 
-    /// The time of its creation, to the millisecond.
+    /// The time at which the message was created, in milliseconds.
     pub fn at(&self) -> SystemTime {
-        // A time outside the clock's range can only come from an edited file.
+        // Only an edited file can contain a time outside the clock's range.
         SystemTime::UNIX_EPOCH
             .checked_add(Duration::from_millis(self.0.at_ms))
             .unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
-    /// Whether the vendor paused the answer here ([`StopReason::Paused`]). Sending the conversation
-    /// with this message as its last one continues the answer.
+    /// Whether the vendor paused the answer here ([`StopReason::Paused`]). To continue the answer,
+    /// send the conversation with this message as the last one.
     ///
     /// [`StopReason::Paused`]: crate::provider::StopReason::Paused
     pub fn is_paused(&self) -> bool {
         self.0.paused
     }
 
-    /// Whether the model or a filter refused to continue, and this is the answer up to then
-    /// ([`StopReason::Refused`]). It stays in the transcript and is not sent again, because vendors
-    /// refuse a conversation that continues from it. A refusal in the model's own words is sent to
-    /// the vendors that accept it: on Chat Completions and Responses.
+    /// Whether the model or a filter refused to continue after this part of the answer
+    /// ([`StopReason::Refused`]). The message stays in the transcript. It is not sent again,
+    /// because vendors refuse a conversation that continues from it. An exception: a refusal that
+    /// the model wrote itself is sent on Chat Completions and Responses, which accept it.
     ///
     /// [`StopReason::Refused`]: crate::provider::StopReason::Refused
     pub fn is_refused(&self) -> bool {
         self.0.refused
     }
 
-    /// The content.
+    /// The content, as blocks in order.
     pub fn blocks(&self) -> &[Block] {
         &self.0.blocks
     }
 
-    /// Checks that the message contains something to send.
+    /// Checks that the message has content to send.
     ///
     /// # Errors
-    /// [`ErrorKind::Transcript`] if it contains only blank text, which vendors refuse or take for
-    /// the end of the conversation.
+    /// [`ErrorKind::Transcript`] if the message contains only blank text. Vendors refuse such a
+    /// message, or take it for the end of the conversation.
     #[doc(hidden)]
     pub fn check_sendable(&self) -> Result<(), Error> {
         let is_blank = |block: &Block| match block {
@@ -220,7 +222,7 @@ impl Message {
         }
     }
 
-    /// All its text, without thinking, calls and results.
+    /// The text blocks, joined. Thinking, calls and results are left out.
     pub fn text(&self) -> String {
         let mut all = String::new();
         for block in self.blocks() {
@@ -231,7 +233,7 @@ impl Message {
         all
     }
 
-    /// Its approximate size in saved form, in bytes.
+    /// The approximate size of the message's saved form, in bytes.
     pub fn size(&self) -> usize {
         let of = |block: &Block| match block {
             Block::Text(text) => text.text().len(),
@@ -246,7 +248,7 @@ impl Message {
         self.blocks().iter().map(of).sum()
     }
 
-    /// Its calls, in order.
+    /// The calls in this message, in order.
     pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.blocks().iter().filter_map(|block| match block {
             Block::ToolCall(call) => Some(call),
@@ -254,7 +256,7 @@ impl Message {
         })
     }
 
-    /// Its results, in order.
+    /// The results in this message, in order.
     pub fn results(&self) -> impl Iterator<Item = &ToolResult> {
         self.blocks().iter().filter_map(|block| match block {
             Block::ToolResult(result) => Some(result),

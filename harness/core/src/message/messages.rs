@@ -1,4 +1,4 @@
-//! The messages of a conversation in order, as a view that shares earlier messages with other
+//! The ordered messages of a conversation, as a view that shares the earlier messages with other
 //! views.
 
 use std::{
@@ -14,11 +14,11 @@ use super::Message;
 const WIDTH: usize = 1 << BITS;
 const BITS: usize = 5;
 
-/// Messages in order: all those of a conversation, or some of them.
+/// Messages in order: all messages of a conversation, or a range of them.
 ///
-/// It is a view: a clone and a [`range`](Self::range) copy no message and no list, and
-/// conversations with the same beginning share it. Appending to a conversation copies none of the
-/// earlier messages, even if there are other views.
+/// This type is a view. A clone and a [`range`](Self::range) copy no messages, and conversations
+/// with the same beginning share that beginning in memory. Appending copies none of the earlier
+/// messages, even if other views exist.
 ///
 /// ```
 /// use harness::{Message, message::Messages};
@@ -35,8 +35,8 @@ pub struct Messages {
     root: Arc<MessageNode>,
     /// The number of levels above the leaves.
     height: usize,
-    /// The part of the tree that this view covers. Another view may have appended messages after
-    /// it.
+    /// The range of the tree that this view covers. The tree may contain messages after this range
+    /// that another view has appended.
     from: usize,
     end: usize,
 }
@@ -93,7 +93,7 @@ impl Messages {
         Iter { messages: self, places: 0..self.len() }
     }
 
-    /// A range of them. A range that exceeds the last message is cut there.
+    /// A view of a range of the messages. The part of the range beyond the last message is ignored.
     #[must_use]
     pub fn range(&self, range: impl RangeBounds<usize>) -> Self {
         let from = match range.start_bound() {
@@ -112,7 +112,8 @@ impl Messages {
         Self { root: Arc::clone(&self.root), height: self.height, from: of(from), end: of(end) }
     }
 
-    /// Appends a message. If other views share the tree, only the path to the message is copied.
+    /// Appends a message. If other views share the tree, only the nodes from the root to the new
+    /// message are copied.
     #[doc(hidden)]
     pub fn push(&mut self, message: Message) {
         if self.end >> (BITS * (self.height + 1)) > 0 {
@@ -123,7 +124,8 @@ impl Messages {
         self.end += 1;
     }
 
-    /// Whether `self` begins with the messages of `past`. Nodes that both share are not compared.
+    /// Whether `self` begins with the messages of `past`. Nodes that both trees share are not
+    /// compared.
     pub(crate) fn has_prefix(&self, past: &Self) -> bool {
         if past.len() > self.len() {
             return false;
@@ -147,7 +149,7 @@ impl Messages {
     }
 }
 
-/// Whether the first `count` messages of two nodes of this height are equal.
+/// Whether the first `count` messages below two nodes of this height are equal.
 fn begin_alike(
     one: &Arc<MessageNode>,
     other: &Arc<MessageNode>,
@@ -180,13 +182,13 @@ fn begin_alike(
     }
 }
 
-/// The index, in a node of this height, of a message or of the node that contains it.
+/// The position, within a node of this height, of the child on the path to message `at`.
 fn place(at: usize, height: usize) -> usize {
     (at >> (BITS * height)) % WIDTH
 }
 
-/// Puts a message at its index. Messages from there on belong to other views and are removed from
-/// this path.
+/// Puts a message at its index. Messages at this index and after it belong to other views, so they
+/// are removed from the copied path.
 fn put(node: &mut Arc<MessageNode>, height: usize, at: usize, message: Message) {
     let place = place(at, height);
     match Arc::make_mut(node) {
@@ -218,7 +220,7 @@ impl Index<usize> for Messages {
     /// The message at this index.
     ///
     /// # Panics
-    /// If there is no message at this index, like a slice. [`get`](Messages::get) does not panic.
+    /// If there is no message at this index. [`get`](Messages::get) returns `None` instead.
     #[expect(clippy::panic, reason = "an index has no other way to say that there is nothing")]
     fn index(&self, at: usize) -> &Message {
         match self.get(at) {
@@ -263,7 +265,7 @@ impl<'a> IntoIterator for &'a Messages {
     }
 }
 
-/// The messages of [`Messages::iter`].
+/// The iterator of [`Messages::iter`].
 #[derive(Clone, Debug)]
 pub struct Iter<'a> {
     messages: &'a Messages,
@@ -361,7 +363,7 @@ mod tests {
         for size in sizes {
             let past = all.range(..size);
             assert!(all.has_prefix(&past), "{size}");
-            // Rebuilt from the same messages, it shares no node.
+            // Rebuilt from the same messages, the new value shares no node with `past`.
             let anew: Messages = past.iter().cloned().collect();
             assert!(all.has_prefix(&anew) && past.has_prefix(&anew), "{size}");
             let read: Messages = past

@@ -1,5 +1,5 @@
-//! Messages, their blocks, and the transcript that they form. This module depends on no vendor, no
-//! HTTP and no runtime.
+//! Messages, their blocks, and the transcript of a conversation. This module depends on no vendor,
+//! no HTTP and no runtime.
 
 mod arguments;
 mod block;

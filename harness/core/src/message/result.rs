@@ -8,11 +8,11 @@ use serde_json::Value;
 use super::{Link, Media, MediaKind, strict::is_too_deep};
 use crate::error::{Error, ErrorKind};
 
-/// The outcome of a call. The model reads a different text for each outcome, so that it never takes
-/// a call that ran for one that did not.
+/// The outcome of a call. The model reads a different text for each outcome, so that it can tell a call that ran from a
+/// call that did not.
 ///
-/// The results are in the transcript of a `Reply` and of a
-/// `Stopped`. This example finds the calls whose effects somebody should check:
+/// The transcript of a `Reply` or a `Stopped` contains the results. This example finds the calls whose effects a person
+/// should check:
 ///
 /// ```
 /// use harness::{Agent, CallOutcome, testing::{ScriptedProvider, reply}, tool, tools};
@@ -43,25 +43,24 @@ use crate::error::{Error, ErrorKind};
 pub enum CallOutcome {
     /// The call ran to its end and returned a value.
     Succeeded,
-    /// The call ran to its end, or was refused before its start, and the content gives the reason.
+    /// The call ran to its end with an error, or was refused before it started. The content gives the reason.
     Failed,
-    /// The call was not allowed and did not run.
+    /// The call was not permitted and did not run.
     Denied,
-    /// The run was stopped before the call started. It did not run.
+    /// The run was stopped before the call started, so the call did not run.
     NotStarted,
-    /// The call was stopped while it ran. It only reads, so nothing has changed.
+    /// The call was stopped while it ran. The tool only reads, so nothing has changed.
     StoppedReading,
-    /// The call was stopped while it ran, or its progress is unknown: it may have partly run.
+    /// The call was stopped while it ran, or its progress is unknown. The call may have partly run.
     InDoubt,
-    /// The call was told to stop and had not ended when the run went on. The result in the
-    /// transcript keeps this outcome. When the call has ended, the model reads that with the next
-    /// message or results, and the program gets `Event::ToolEnded`.
-    /// `Chat::still_running` lists the calls that run now.
+    /// The call was told to stop, but had not ended when the run continued. The result in the transcript keeps this
+    /// outcome. After the call has ended, the next message or results inform the model, and the program gets
+    /// `Event::ToolEnded`. `Chat::still_running` lists the calls that are still running.
     StillRunning,
 }
 
 impl CallOutcome {
-    /// Whether the model is told that the call failed.
+    /// Whether the result is sent to the model as an error.
     pub fn is_error(self) -> bool {
         self != Self::Succeeded
     }
@@ -69,25 +68,24 @@ impl CallOutcome {
 
 /// A part of a tool's return value: text, a value, a file, or a link.
 ///
-/// It does not implement `Serialize`: a tool may return any serializable value, which then becomes
-/// JSON, and a picture must not become JSON.
+/// `ToolContent` does not implement `Serialize`: a tool may return any serializable value as JSON, and a picture must
+/// not become JSON.
 ///
-/// If the model or the protocol cannot take a file, the request contains a line of text in its
-/// place.
+/// If the model or the protocol does not accept a file, the request contains a line of text in place of the file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToolContent {
     /// Text.
     Text(String),
-    /// A value. The model reads it as JSON text.
+    /// A value, which the model reads as JSON text.
     Json(Value),
     /// A picture.
     Image(Media),
     /// Audio.
     Audio(Media),
-    /// A document or a text file, such as an embedded resource. Its text is treated like any other
-    /// text: secrets are removed, and it is cut to the limit.
+    /// A document or a text file, such as an embedded resource. The text of a text file is treated like any other text:
+    /// secrets are removed, and the text is cut to the limit.
     Document(Media),
-    /// A link to something that is not returned itself.
+    /// A link to something that the tool does not return itself.
     Link(Link),
 }
 
@@ -103,7 +101,7 @@ impl ToolContent {
         }
     }
 
-    /// The file in it, and the kind of the file.
+    /// The file in this part and its kind; `None` for a part without a file.
     pub fn media(&self) -> Option<(MediaKind, &Media)> {
         match self {
             Self::Image(media) => Some((MediaKind::Image, media)),
@@ -113,7 +111,7 @@ impl ToolContent {
         }
     }
 
-    /// The approximate size of its saved form, in bytes. Values and links count 0.
+    /// The approximate size of the saved form, in bytes. JSON values and links count as 0.
     pub(super) fn size(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -148,11 +146,11 @@ pub struct ToolResult {
     outcome: CallOutcome,
     #[serde(with = "saved")]
     content: Arc<[ToolContent]>,
-    /// The part for the program.
+    /// The part of the result that is for the program and not for the model.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "kept")]
     value: Option<Arc<ProgramValue>>,
-    /// The names under which the whole texts of parts that were cut are kept. Only the library
-    /// writes it, since the text of a tool can contain any name.
+    /// The names under which the full texts of the cut parts are stored. The names are not read from the content,
+    /// because a tool's text could forge a name.
     #[serde(default, skip_serializing_if = "is_empty", with = "wholes")]
     wholes: Arc<[String]>,
 }
@@ -162,9 +160,9 @@ pub struct ToolResult {
 #[serde(rename_all = "snake_case")]
 #[doc(hidden)]
 pub enum ProgramValue {
-    /// The value.
+    /// A value for the program.
     Json(Value),
-    /// The reason why there is no value, in words.
+    /// The reason why there is no value, as text.
     LeftOut(String),
 }
 
@@ -175,8 +173,8 @@ impl ToolResult {
         outcome: CallOutcome,
         content: impl IntoIterator<Item = ToolContent>,
     ) -> Self {
-        // A value nested so deeply that it could not be read back is kept as its JSON text, which
-        // the model reads anyway.
+        // A value that is nested too deeply to be read back is stored as its JSON text. The model reads JSON text in
+        // both cases.
         let kept = content.into_iter().map(|part| match part {
             ToolContent::Json(value) if is_too_deep(&value) => ToolContent::Text(value.to_string()),
             part => part,
@@ -185,19 +183,19 @@ impl ToolResult {
         Self { call_id: call_id.into(), outcome, content: kept.collect(), value, wholes }
     }
 
-    /// With the names under which the whole texts of its cut parts are kept.
+    /// The same result with the names under which the full texts of its cut parts are stored.
     #[doc(hidden)]
     pub fn kept_as(mut self, wholes: Vec<String>) -> Self {
         self.wholes = wholes.into();
         self
     }
 
-    /// The names under which the whole texts of its cut parts are kept.
+    /// The names under which the full texts of the cut parts are stored.
     pub(crate) fn wholes(&self) -> &[String] {
         &self.wholes
     }
 
-    /// Adds the part for the program, which is never sent to a model: see
+    /// Adds the value for the program, which is never sent to a model: see
     /// [`ToolOutput::with_value`](crate::tool::ToolOutput::with_value).
     #[must_use]
     pub fn with_value(self, value: Value) -> Self {
@@ -206,7 +204,7 @@ impl ToolResult {
 
     #[doc(hidden)]
     pub fn with_kept(mut self, kept: Option<ProgramValue>) -> Self {
-        // A deeper value could not be read back.
+        // A value that is nested deeper could not be read back from storage.
         let kept = kept.map(|kept| match kept {
             ProgramValue::Json(value) if is_too_deep(&value) => {
                 ProgramValue::LeftOut("it is nested too deep".to_owned())
@@ -217,8 +215,8 @@ impl ToolResult {
         self
     }
 
-    /// The same result with another outcome and content for the model. The part for the program and the names of what
-    /// is kept whole stay.
+    /// The same result with another outcome and another content for the model. The value for the program and the names
+    /// of the stored full texts stay.
     #[doc(hidden)]
     pub fn said_as(
         &self,
@@ -239,18 +237,18 @@ impl ToolResult {
         self.outcome
     }
 
-    /// Whether the model is told that the call failed.
+    /// Whether the result is sent to the model as an error.
     pub fn is_error(&self) -> bool {
         self.outcome.is_error()
     }
 
-    /// The content for the model: the tool's return value, or the reason of a failure.
+    /// The content for the model: the tool's return value, or the reason for a failure.
     pub fn content(&self) -> &[ToolContent] {
         &self.content
     }
 
-    /// The value for the program, if the tool has added one
-    /// ([`ToolOutput::with_value`](crate::tool::ToolOutput::with_value)).
+    /// The value for the program. `None` if the tool added none with
+    /// [`ToolOutput::with_value`](crate::tool::ToolOutput::with_value).
     pub fn value(&self) -> Option<&Value> {
         match self.value.as_deref() {
             Some(ProgramValue::Json(value)) => Some(value),
@@ -258,16 +256,15 @@ impl ToolResult {
         }
     }
 
-    /// The result as a type of the program: its [`value`](Self::value), or, if there is none and
-    /// the content is exactly one value or one text, that part. A text that was longer than
-    /// [`ToolLimits::output`](crate::tool::ToolLimits::output) is the text that the model has read: cut
-    /// in the middle, with a note. A value from `with_value` is never cut.
+    /// Converts the result to a type of the program. The source is the [`value`](Self::value); without a value, the
+    /// source is the content, which must be exactly one JSON value or one text. If the text was longer than
+    /// [`ToolLimits::output`](crate::tool::ToolLimits::output), the source is the text that the model has read: cut in
+    /// the middle, with a note. A value from `with_value` is never cut.
     ///
     /// # Errors
-    /// [`ErrorKind::Transcript`] if the call did not succeed, if there is no such value, if the
-    /// value was left out because it was larger than
-    /// [`ToolLimits::value`](crate::tool::ToolLimits::value) or nested too deeply, or if it does not fit
-    /// the type.
+    /// [`ErrorKind::Transcript`] if the call did not succeed; if there is no such value; if the value was left out
+    /// because it was larger than [`ToolLimits::value`](crate::tool::ToolLimits::value) or nested too deeply; or if the
+    /// value does not fit the type.
     pub fn to<T: DeserializeOwned>(&self) -> Result<T, Error> {
         let wrong = |what: String| {
             let place = format!("the result of the call `{}`", self.call_id);
@@ -303,12 +300,12 @@ impl ToolResult {
         }
     }
 
-    /// All text in it for the model, with each part on a new line.
+    /// All text for the model. Each part begins on a new line.
     pub fn to_text(&self) -> String {
         self.as_text().into_owned()
     }
 
-    /// The same, without a copy if it is a single text.
+    /// The same as [`to_text`](Self::to_text). A single text is borrowed instead of copied.
     #[doc(hidden)]
     pub fn as_text(&self) -> Cow<'_, str> {
         if let [ToolContent::Text(text)] = &*self.content {
@@ -319,7 +316,7 @@ impl ToolResult {
     }
 }
 
-/// The end of the note that replaces the cut part of a text. The number of bytes comes before it.
+/// The end of the note that replaces the removed middle of a text. The note begins with the number of removed bytes.
 pub const CUT: &str = " bytes were cut here";
 
 /// The saved form of the part for the program.
@@ -348,7 +345,7 @@ fn is_empty(names: &Arc<[String]>) -> bool {
     names.is_empty()
 }
 
-/// The saved form of the names of whole texts.
+/// The saved form of the names of full texts.
 mod wholes {
     use std::sync::Arc;
 

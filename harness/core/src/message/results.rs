@@ -1,4 +1,4 @@
-//! The results of a conversation, by the names of their tools.
+//! The results of a conversation, selected by the names of their tools.
 
 use serde::de::DeserializeOwned;
 
@@ -52,12 +52,12 @@ impl Results {
         answered.flat_map(|(asked, answer)| Message::calls(asked).zip(Message::results(answer)))
     }
 
-    /// The values from all successful calls of this tool, as a type of the program, in the order of
-    /// the calls: see [`ToolResult::to`].
+    /// The values of all successful calls of this tool, converted to a type of the program, in the
+    /// order of the calls: see [`ToolResult::to`].
     ///
     /// # Errors
-    /// [`ErrorKind::Transcript`] for the first result that has no such value or does not fit the
-    /// type. The error names the call.
+    /// [`ErrorKind::Transcript`] for the first result that has no value or whose value does not fit
+    /// the type. The error names the call.
     pub fn of<T: DeserializeOwned>(&self, tool: &str) -> Result<Vec<T>, Error> {
         let of_tool =
             self.iter().filter(|(call, result)| call.name() == tool && !result.is_error());

@@ -1,10 +1,11 @@
-//! Makes foreign text, such as the name of a file, safe for a line that people and models read.
+//! Makes text from outside, such as the name of a file, safe for one line that people and models
+//! read.
 
 use std::borrow::Cow;
 
-/// The text for one line and for use between backticks. Line breaks, characters that change the
-/// writing direction and invisible characters become spaces, and backticks become apostrophes.
-/// Otherwise the name of a file could end its line and begin another one.
+/// The text in a form that is safe on one line and between backticks. Line breaks, characters that
+/// change the writing direction and invisible characters become spaces, and backticks become
+/// apostrophes. Otherwise a file name, for example, could end its line and forge the next one.
 pub fn in_line(text: &str) -> Cow<'_, str> {
     let breaks = |letter: char| letter == '`' || letter.is_control() || is_unseen(letter);
     if !text.contains(breaks) {
@@ -18,8 +19,9 @@ pub fn in_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(plain).collect())
 }
 
-/// The URL without the parts that may be secret: user, password, query and fragment. Only the
-/// scheme is kept of a URL without `://`, such as `data:..`, or with an unreadable host.
+/// The URL without the parts that may be secret: user, password, query and fragment. Of a URL
+/// without `://`, such as `data:..`, only the scheme is kept. Of a URL with an unreadable host,
+/// only the scheme and `[secret]` are kept.
 pub(super) fn address(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return match url.split_once(':') {
@@ -33,7 +35,8 @@ pub(super) fn address(url: &str) -> String {
         Some((_, host)) => Cow::Owned(format!("[secret]@{host}")),
         None => Cow::Borrowed(authority),
     };
-    // If the port is not a number, the password contains a slash and was split there.
+    // If the port is not a number, the password contains a slash and the URL was split inside the
+    // password.
     let port = host.rsplit_once(':').map(|(_, port)| port).filter(|_| !host.ends_with(']'));
     if port.is_some_and(|port| !port.bytes().all(|digit| digit.is_ascii_digit())) {
         return format!("{scheme}://[secret]");
@@ -50,8 +53,8 @@ fn without_query(path: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a character breaks a line, changes the writing direction, is invisible, or has no common
-/// form. The joiners of letters and emoji are not among them.
+/// Whether a character breaks a line, changes the writing direction, is invisible, or has no
+/// standard appearance. The joiners of letters and emoji do not count, because words need them.
 ///
 /// Source: `Default_Ignorable_Code_Point` and `Bidi_Control` of Unicode 16, without the two joiners
 /// and the emoji variation selectors; line and paragraph separators, the blank Braille pattern,

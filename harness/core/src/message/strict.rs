@@ -1,5 +1,5 @@
-//! Reads JSON as strictly as the strictest reader. A text that passes here is accepted by all
-//! readers, with the same value.
+//! Reads JSON with the limits of the strictest readers. All JSON readers accept a text that passes here, and read the
+//! same value.
 
 use std::{collections::HashSet, fmt, marker::PhantomData};
 
@@ -9,16 +9,16 @@ use serde::{
 };
 use serde_json::{Map, Number, Value};
 
-/// The maximum nesting depth. Readers have different limits. The lowest common one is 128, and
-/// these values are sent inside other values.
+/// The maximum nesting depth. The lowest common limit of JSON readers is 128, and these values are sent nested inside
+/// other values.
 const DEPTH: usize = 100;
 
-/// The maximum number of values: lists, objects, and what is in them. Two bytes of text are enough for a value, which needs
-/// a hundred bytes of memory or more.
+/// The maximum number of values: lists, objects, and what is in them. A value can take as little as two bytes of text,
+/// but needs a hundred bytes of memory or more.
 pub const MAX_VALUES: usize = 100_000;
 
-/// Reads a value. A text is refused if an object names a member twice, if it is nested too
-/// deeply, or if it has too many values.
+/// Reads a value. Refuses a text in which an object has two members of one name, whose nesting is too deep, or which
+/// has too many values.
 pub(super) fn read(json: &str) -> serde_json::Result<Value> {
     whole(json)
 }
@@ -29,7 +29,7 @@ pub fn is_too_deep(value: &Value) -> bool {
     is_deeper(value, DEPTH)
 }
 
-/// Whether a value is nested deeper than so many levels.
+/// Whether a value is nested deeper than `levels`.
 pub(crate) fn is_deeper(value: &Value, levels: usize) -> bool {
     match (value, levels.checked_sub(1)) {
         (Value::Array(_) | Value::Object(_), None) => true,
@@ -41,8 +41,8 @@ pub(crate) fn is_deeper(value: &Value, levels: usize) -> bool {
     }
 }
 
-/// The number of values in a text of JSON, counted without reading it: lists, objects, and what is in them. A text that is not
-/// JSON has some number.
+/// Counts the values in a JSON text (lists, objects, and what is in them) without parsing it. For a text that is not
+/// JSON, the number has no meaning.
 pub fn count_values(json: &[u8]) -> usize {
     let (mut values, mut in_text) = (0_usize, false);
     let mut rest = json.iter();
@@ -59,7 +59,7 @@ pub fn count_values(json: &[u8]) -> usize {
     values
 }
 
-/// Whether every reader accepts this text, and reads the same value.
+/// Whether every JSON reader accepts this text and reads the same value.
 pub fn is_strict(json: &str) -> bool {
     whole::<()>(json).is_ok()
 }
@@ -75,9 +75,9 @@ fn whole<B: StrictValue>(json: &str) -> serde_json::Result<B> {
     Ok(value)
 }
 
-/// What is built from the text: the value, or nothing.
+/// The result type of the reader: `Value` builds the value, `()` only checks the text.
 trait StrictValue: Sized {
-    /// The members of an object so far.
+    /// The members of an object that have been read so far.
     type Members: Default;
 
     fn scalar(value: impl FnOnce() -> Value) -> Self;

@@ -9,14 +9,16 @@ use super::{
 };
 use crate::error::{Error, ErrorKind};
 
-/// The transcript of a conversation: append-only, and never in a state that a provider refuses.
+/// The transcript of a conversation. A transcript is append-only and always in a state that
+/// providers accept, once all calls have results.
 ///
-/// Its rules: it begins with the user; each message contains only blocks that are allowed for its
-/// role; the results of a message's calls follow directly, one for each call and in order; and **a
-/// call without a result cannot be sent** ([`sendable`](Self::sendable)).
+/// The rules: a transcript begins with a message of the user. Each message contains only the blocks
+/// that its role allows. The results of a message's calls follow directly, one per call and in
+/// order. **A transcript with a call that has no result cannot be sent**
+/// ([`sendable`](Self::sendable)).
 ///
-/// A clone is one pointer, and appending copies no messages even if there are other clones. In JSON
-/// it is the list of its messages, and reading it checks the rules.
+/// Clones share the messages, and appending copies no messages even if clones exist. The JSON form
+/// is the list of messages; deserializing checks the rules.
 ///
 /// ```
 /// use harness::{Message, Transcript};
@@ -33,8 +35,8 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// The messages of a request. The caller guarantees that they begin with the user and that each
-    /// call has its result.
+    /// A transcript from the messages of a request. The caller guarantees that the messages begin
+    /// with the user and that each call has its result.
     #[doc(hidden)]
     pub fn of_sent(messages: Messages) -> Self {
         Self { messages }
@@ -45,12 +47,12 @@ impl Transcript {
         &self.messages
     }
 
-    /// The results of all calls in it.
+    /// The results of all calls in the transcript.
     pub fn results(&self) -> Results {
         Results::of_messages(self.messages.clone())
     }
 
-    /// The messages, if they may be sent, which means that every call has its result.
+    /// The messages, if every call has its result and the transcript may therefore be sent.
     ///
     /// # Errors
     /// [`ErrorKind::Transcript`] if a call has no result yet. The error names the call.
@@ -66,8 +68,8 @@ impl Transcript {
         }
     }
 
-    /// The calls that have no result yet, in order. If there are none, the next request may be
-    /// sent.
+    /// The calls that have no result yet, in order. An empty iterator means that the next request
+    /// may be sent.
     pub fn owed(&self) -> impl Iterator<Item = &ToolCall> {
         self.messages.last().into_iter().flat_map(Message::calls)
     }
@@ -75,16 +77,16 @@ impl Transcript {
     /// Adds a message.
     ///
     /// # Errors
-    /// [`ErrorKind::Transcript`] if the message cannot follow the others by the rules above. Then
-    /// nothing has changed.
+    /// [`ErrorKind::Transcript`] if the rules above do not allow the message at this point. The
+    /// transcript is unchanged then.
     pub fn push(&mut self, message: Message) -> Result<(), Error> {
         self.check_order(&message)?;
         self.messages.push(message);
         Ok(())
     }
 
-    /// Adds the result *in doubt* for every call without a result, because nothing else is known
-    /// about a call whose record is lost. A transcript that can be sent is not changed.
+    /// Adds the result *in doubt* for every call without a result, for example after the record of
+    /// the calls was lost. A transcript that can be sent stays unchanged.
     pub fn settle(&mut self) {
         let Some(asked) = self.messages.last().filter(|last| last.calls().next().is_some()) else {
             return;

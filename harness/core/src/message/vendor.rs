@@ -1,5 +1,5 @@
-//! Data that a vendor wants back unread: signatures, encrypted reasoning, item ids, server-side
-//! blocks.
+//! Opaque data that must be sent back to a vendor: signatures, encrypted reasoning, item ids,
+//! server-side blocks.
 
 use std::borrow::Cow;
 
@@ -8,10 +8,10 @@ use serde_json::value::RawValue;
 
 use crate::error::{Error, ErrorKind};
 
-/// JSON of one vendor, kept byte for byte and sent back only on the wire that it came from.
+/// JSON from one vendor, kept byte for byte and sent back only on the wire on which it arrived.
 ///
-/// It cannot be changed: vendors sign reasoning by its exact bytes and refuse a changed one. In
-/// saved form it is a string, so that no JSON reader reformats it.
+/// The JSON cannot be changed, because vendors sign the exact bytes of reasoning and refuse changed
+/// bytes. The saved form is a string, so that no JSON reader reformats the JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SavedVendorData", into = "SavedVendorData")]
 pub struct VendorData {
@@ -35,8 +35,8 @@ impl VendorData {
         Ok(Self { wire: Cow::Owned(wire.into()), json: json.into() })
     }
 
-    /// Keeps `json`, which must be one JSON value: a decoder has built it from values that it has
-    /// read.
+    /// Keeps `json`, which must be one JSON value. For decoders, which build `json` from values
+    /// that they have already parsed.
     pub fn of_value(wire: &'static str, json: String) -> Self {
         debug_assert!(
             serde_json::from_str::<&RawValue>(&json).is_ok_and(|it| it.get().len() == json.len()),
@@ -45,7 +45,7 @@ impl VendorData {
         Self { wire: Cow::Borrowed(wire), json: json.into() }
     }
 
-    /// The only wire that the data may be sent on, from which it came.
+    /// The name of the wire on which the data arrived. The data may be sent back only on this wire.
     pub fn wire(&self) -> &str {
         &self.wire
     }

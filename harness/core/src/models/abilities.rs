@@ -1,9 +1,8 @@
-//! The abilities of models that the price list does not contain. Maintained by hand.
+//! Abilities of models that the price list does not contain. Maintained by hand.
 //!
-//! Sources, as of November 2026: the vendors' documentation and SDKs, recorded answers of their
-//! servers (which levels of effort are refused with status 400), and the table of models in LiteLLM
-//! 1.109.1 for the length of answers and for pictures and documents. A model that is not here has
-//! no entry, and the library then does what no server refuses.
+//! Sources, as of November 2026: the vendors' documentation and SDKs, recorded responses of their servers (which effort
+//! levels are refused with status 400), and for answer lengths, pictures and documents the model table of LiteLLM
+//! 1.109.1. For a model that is missing here, the library sends only what every server accepts.
 
 use super::{
     CacheLife::{self, Options, Retention},
@@ -19,9 +18,9 @@ struct ModelFamily {
     names: &'static [&'static str],
     output: u32,
     thinking: Thinking,
-    /// Whether it thinks if a request does not say how much.
+    /// Whether a model thinks if a request does not mention thinking.
     unasked: Option<bool>,
-    /// Empty if unknown.
+    /// The supported effort levels; empty if unknown.
     efforts: &'static [Effort],
     images: bool,
     documents: bool,
@@ -29,7 +28,7 @@ struct ModelFamily {
     strict: Option<bool>,
     answers: SchemaAnswers,
     cache_life: Option<CacheLife>,
-    /// The context window if the price list does not give it; otherwise 0.
+    /// The context window in tokens if the price list does not give it, otherwise 0.
     window: u64,
     deferred_tools: bool,
     omits_thinking: bool,
@@ -123,8 +122,8 @@ impl ModelFamily {
 /// By default, a family accepts pictures and documents and no audio.
 #[rustfmt::skip]
 static FAMILIES: &[ModelFamily] = &[
-    // Up to 4.5, a model thinks within a budget; from 4.6 on, the model decides how much it thinks; from 5 on, it does so
-    // even if a request says nothing about it.
+    // Anthropic. Models up to 4.5 think within a token budget. From 4.6 on, the model decides how much it thinks. From
+    // 5 on, it also thinks if a request does not mention thinking.
     family(&["claude-3-haiku", "claude-3-sonnet", "claude-3-opus"], 4_096, Thinking::Never).unasked(false).without_documents().strict(Some(false)).with_schema_answers(Never),
     family(&["claude-3-5-haiku", "claude-3-5-sonnet"], 8_192, Thinking::Never).unasked(false).strict(Some(false)).with_schema_answers(Never),
     family(&["claude-3-7-sonnet"], 64_000, Thinking::Budget).unasked(false).strict(Some(false)).with_schema_answers(Never),
@@ -134,7 +133,7 @@ static FAMILIES: &[ModelFamily] = &[
     family(&["claude-sonnet-4-6", "claude-opus-4-6"], 128_000, Thinking::Effort).unasked(false).efforts(&[Off, Low, Medium, High, Max]).defers_tools(),
     family(&["claude-opus-4-7", "claude-opus-4-8"], 128_000, Thinking::Effort).unasked(false).efforts(&[Off, Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking(),
     family(&["claude-opus-5", "claude-sonnet-5"], 128_000, Thinking::Effort).unasked(true).efforts(&[Off, Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking(),
-    // From 5.1 and 5.5 on, reasoning is bound to what comes before it.
+    // From 5.1 and 5.5 on, reasoning is bound to everything that precedes it in the request.
     family(&["claude-haiku-5-5"], 128_000, Thinking::Effort).unasked(true).efforts(&[Off, Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking().binds_reasoning(),
     family(&["claude-sonnet-5-5"], 128_000, Thinking::BetweenCalls).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking().binds_reasoning(),
     family(&["claude-opus-5-5"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking().binds_reasoning(),
@@ -170,7 +169,7 @@ static FAMILIES: &[ModelFamily] = &[
     family(&["gemini-3.7-flash", "gemini-3.8-flash"], 65_536, Thinking::Always).efforts(&[Low, Medium, High]).strict(None).with_audio(),
 ];
 
-/// The abilities of the model with this name.
+/// The abilities of the model with this name, if a family contains it.
 pub(super) fn of(name: &str) -> Option<Model> {
     let bare = find::without_vendor(name);
     let name = bare.as_deref().unwrap_or(name);
@@ -216,7 +215,7 @@ pub(super) fn of(name: &str) -> Option<Model> {
     })
 }
 
-/// How many tools a request to a model of this host may have, whoever passes it on.
+/// The maximum number of tools in a request to a model of this host, also through other services.
 ///
 /// Sources: <https://platform.openai.com/docs/api-reference/chat/create>, <https://console.groq.com/docs/api-reference>, and the
 /// refusal `Invalid 'tools': array too long. Expected an array with maximum length 128`, also at Azure and Copilot.
@@ -224,17 +223,17 @@ pub(super) fn tools(host: ModelHost) -> Option<u32> {
     matches!(host, ModelHost::OpenAi | ModelHost::Groq).then_some(128)
 }
 
-/// The abilities of all models of a host.
+/// The abilities that all models of a host have in common.
 ///
-/// DeepSeek's servers refuse a message with anything but text (`unknown variant 'image_url',
-/// expected 'text'`), and their JSON mode takes no schema. Groq refuses its JSON mode together with
-/// tools (`json mode cannot be combined with tool/function calling`). For xAI and Mistral it is
-/// unknown whether they accept both.
+/// DeepSeek's servers refuse messages with anything but text (`unknown variant 'image_url', expected 'text'`), and
+/// their JSON mode takes no schema. Groq refuses its JSON mode together with tools
+/// (`json mode cannot be combined with tool/function calling`). For xAI and Mistral it is unknown whether they accept
+/// both together.
 ///
-/// A request may have 600 pictures and 32 MB at Anthropic, and 100 pictures if the window has 200,000 tokens
-/// (<https://platform.claude.com/docs/en/build-with-claude/vision>), 1,500 and 512 MB at OpenAI
-/// (<https://developers.openai.com/api/docs/guides/images-vision>), 5 pictures at Groq, where Qwen's models say that they
-/// take 3 (<https://console.groq.com/docs/vision>), and 8 at Mistral
+/// Limits per request: Anthropic accepts 600 pictures and 32 MB, but only 100 pictures with a window of 200,000 tokens
+/// (<https://platform.claude.com/docs/en/build-with-claude/vision>). OpenAI accepts 1,500 pictures and 512 MB
+/// (<https://developers.openai.com/api/docs/guides/images-vision>). Groq accepts 5 pictures; error messages of its Qwen
+/// models state 3 (<https://console.groq.com/docs/vision>). Mistral accepts 8 pictures
 /// (<https://docs.mistral.ai/capabilities/vision>).
 pub(super) fn at(host: ModelHost, window: Option<u64>) -> Model {
     match host {

@@ -1,9 +1,9 @@
 //! The default models of the providers.
 
-/// The default of the Anthropic provider.
+/// The default model of the Anthropic provider.
 pub const ANTHROPIC: &str = "claude-sonnet-5";
 
-/// The default of the OpenAI provider.
+/// The default model of the OpenAI provider.
 pub const OPENAI: &str = "gpt-5.6";
 
 /// A placeholder: a server with a single model accepts any name.

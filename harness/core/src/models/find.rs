@@ -1,9 +1,9 @@
-//! Finds a model in the table by its name. Only the whole name counts, since a model with a similar
-//! name can cost ten times as much.
+//! Finds a model in the table by its name. Only the full name matches, because a model with a similar name can cost ten
+//! times as much.
 
 use super::{Model, Price, abilities, table};
 
-/// A service with prices of its own.
+/// A service that sets its own prices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ModelHost {
     Anthropic,
@@ -20,9 +20,9 @@ pub(super) enum ModelHost {
 #[derive(Debug)]
 pub(super) struct ModelRow {
     pub(super) host: ModelHost,
-    /// All its names at this host, without dates.
+    /// All names of the model at this host, without dates.
     pub(super) names: &'static [&'static str],
-    /// The context window in tokens; 0 if the list does not give it.
+    /// The context window in tokens; 0 if the price list does not give it.
     pub(super) window: u64,
     pub(super) price: Price,
 }
@@ -36,14 +36,14 @@ pub(super) const fn row(
     ModelRow { host, names, window, price }
 }
 
-/// The table's entry for this model at this provider.
+/// The table's entry for a model at a provider.
 pub(super) fn listed(provider: &str, model: &str) -> Model {
     let model = model.trim().to_ascii_lowercase();
-    // At a provider of the list, all names are that host's names, including those with a slash.
+    // At a provider that is itself in the price list, every name belongs to that host, even a name with a slash.
     let own = host(provider).map(|host| (host, model.as_str()));
     let told = split_host(&model);
     let on_bedrock = match (own, told) {
-        // Bedrock has prices of its own, also for models under their vendor's name.
+        // Bedrock has its own prices, even for models that are requested by their vendor's name.
         (Some((ModelHost::Bedrock, _)), Some((ModelHost::Anthropic, name))) => {
             format!("anthropic.{name}")
         }
@@ -64,7 +64,8 @@ pub(super) fn listed(provider: &str, model: &str) -> Model {
             Some(row) => (Some(row.price), (row.window > 0).then_some(row.window)),
             None => (None, None),
         };
-        // Anthropic's models have several names each. The names of other rows share only the price.
+        // All names of one of Anthropic's rows mean the same model, so the abilities of any of them apply. The names in
+        // other vendors' rows share only the price.
         let others = row.filter(|row| row.host == ModelHost::Anthropic).map(|row| row.names);
         let mut names = std::iter::once(name).chain(others.into_iter().flatten().copied());
         let able = names.find_map(abilities::of).unwrap_or_default();
@@ -82,7 +83,7 @@ pub(super) fn listed(provider: &str, model: &str) -> Model {
     }
 }
 
-/// Who has made a model that needs requests of its own form, whoever serves it.
+/// The maker of a model that needs a special request format, whichever server runs the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelMaker {
     /// Google.
@@ -91,7 +92,7 @@ pub enum ModelMaker {
     DeepSeek,
 }
 
-/// The maker of a model, by its name at any server, such as `google/gemini-..` or `deepseek-ai/DeepSeek-V4`.
+/// The maker of a model, by the model's name on any server, such as `google/gemini-..` or `deepseek-ai/DeepSeek-V4`.
 pub fn maker(model: &str) -> Option<ModelMaker> {
     let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
     if name.starts_with("gemini-") {
@@ -103,13 +104,13 @@ pub fn maker(model: &str) -> Option<ModelMaker> {
     }
 }
 
-/// Whether this is a name of Anthropic's models on Bedrock or Vertex.
+/// Whether this is a name of one of Anthropic's models on Bedrock or Vertex.
 pub fn is_of_cloud(model: &str) -> bool {
     let is_bedrocks = model.contains("anthropic.") || model.starts_with("arn:aws");
     is_bedrocks || model.starts_with("claude-") && model.contains('@')
 }
 
-/// The host that this provider uses.
+/// The host in the price list that belongs to this provider.
 fn host(provider: &str) -> Option<ModelHost> {
     Some(match provider {
         "anthropic" => ModelHost::Anthropic,
@@ -124,7 +125,7 @@ fn host(provider: &str) -> Option<ModelHost> {
     })
 }
 
-/// The row with the longest matching name.
+/// The row whose name is the longest match for the model.
 fn row_of(host: ModelHost, model: &str) -> Option<&'static ModelRow> {
     let shortened;
     let model = match host {
@@ -146,7 +147,7 @@ fn row_of(host: ModelHost, model: &str) -> Option<&'static ModelRow> {
     fitting.max_by_key(|(name, _)| name.len()).map(|(_, row)| row)
 }
 
-/// The host that a model name belongs to, with the model's name there.
+/// The host that a model name implies, and the model's name at that host.
 fn split_host(model: &str) -> Option<(ModelHost, &str)> {
     let mut name = match model.strip_prefix("arn:aws") {
         Some(resource) => resource.rsplit('/').next()?,
@@ -159,7 +160,7 @@ fn split_host(model: &str) -> Option<(ModelHost, &str)> {
         match before {
             "anthropic" | "openai" | "google" | "gemini" | "x-ai" | "xai" | "azure" | "bedrock"
             | "vertex_ai" | "openrouter" | "models" => name = rest,
-            // A model of an unknown publisher, or an open model that many hosts serve.
+            // Unknown publishers, and open models that many hosts serve, have no single price.
             _ => return None,
         }
     }
@@ -182,12 +183,12 @@ fn split_host(model: &str) -> Option<(ModelHost, &str)> {
     Some((host, name))
 }
 
-/// The regions that may precede a name on Bedrock. The price is the same in all of them; `global.`
-/// has a price of its own.
+/// The region prefixes of Bedrock names. All these regions have the same price; the prefix `global.` has a separate
+/// price.
 const REGIONS: [&str; 12] =
     ["us", "us-gov", "eu", "apac", "jp", "au", "ca", "sa", "in", "me", "af", "il"];
 
-/// Whether it is a Bedrock name: an optional region, a vendor and a model.
+/// Whether a name has the form of Bedrock names: an optional region, a vendor and a model.
 fn is_on_bedrock(name: &str) -> bool {
     let (first, rest) = name.split_once('.').unwrap_or((name, ""));
     let vendor = match first == "global" || REGIONS.contains(&first) {
@@ -200,7 +201,7 @@ fn is_on_bedrock(name: &str) -> bool {
         && rows.any(|row| row.names.iter().any(|name| name.starts_with(start.as_str())))
 }
 
-/// A Bedrock name without its region and version.
+/// The Bedrock name without region and version.
 fn on_bedrock(name: &str) -> String {
     let (region, rest) = name.split_once('.').unwrap_or(("", name));
     let name = if REGIONS.contains(&region) { rest } else { name };
@@ -219,30 +220,30 @@ fn on_bedrock(name: &str) -> String {
     name.to_owned()
 }
 
-/// The vendor's own name of a model on Bedrock.
+/// The vendor's own name for a model with this Bedrock name.
 pub(super) fn without_vendor(name: &str) -> Option<String> {
     let name = on_bedrock(name);
     let name = name.strip_prefix("global.").unwrap_or(&name);
     ["anthropic.", "openai."].iter().find_map(|vendor| name.strip_prefix(vendor)).map(str::to_owned)
 }
 
-/// Whether the model has this name, or is a dated version of it.
+/// Whether `model` is `name` itself or a dated version of `name`.
 pub(super) fn is_of(model: &str, name: &str) -> bool {
     !name.is_empty() && model.strip_prefix(name).is_some_and(is_version)
 }
 
-/// Whether this is a version suffix: a date in one of the vendors' formats. `-latest` is not a
-/// version, because its meaning and its price change.
+/// Whether this text after a name is a version suffix: empty, `@default`, or a date in a vendor's format. `-latest` is
+/// no version, because its model and price change over time.
 fn is_version(rest: &str) -> bool {
     rest.is_empty() || rest == "@default" || matches!(lengths(rest).as_slice(), [8] | [4, 2, 2])
 }
 
-/// Google's versions have three digits, and the dates of its previews have no day or no year.
+/// Whether this is a version suffix of Google: three digits, or the date of a preview without day or year.
 fn is_googles(rest: &str) -> bool {
     matches!(lengths(rest).as_slice(), [3] | [2, 2] | [2, 4])
 }
 
-/// The numbers of digits between the hyphens, or nothing if there are other characters.
+/// The lengths of the groups of digits between hyphens. Empty if there are other characters.
 fn lengths(rest: &str) -> Vec<usize> {
     let version = rest.strip_prefix(['-', '@']).unwrap_or_default();
     match version.chars().all(|c| c.is_ascii_digit() || c == '-') {

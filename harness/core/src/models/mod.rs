@@ -1,9 +1,8 @@
-//! Data about models: the price of their tokens, their context window and maximum answer, how they
-//! think, and which files they accept. It is a single table, so that all parts of the library use
-//! the same data.
+//! Data about models: token prices, context window, maximum answer, thinking, and accepted files.
+//! All parts of the library use this one table, so that they agree.
 //!
-//! Prices and windows are generated from a maintained list: [`SOURCE`], as of [`DATE`]. Data that
-//! the list lacks is maintained by hand. A program's own entries have precedence over the table:
+//! Prices and windows are generated from the list [`SOURCE`], as of [`DATE`]. Data that the list
+//! lacks is maintained by hand. Entries of the program have precedence over the table:
 //!
 //! ```
 //! use harness::models::{Models, Price};
@@ -19,7 +18,7 @@
 //! assert_eq!(models.find("ollama", "nobody-knows").price, None);
 //! ```
 //!
-//! `find` always returns a [`Model`]. Unknown values in it are `None`, which does not mean *no*:
+//! `find` always returns a [`Model`]. Unknown values are `None`, which does not mean *no*:
 //!
 //! ```
 //! use harness::models::{Models, Thinking};
@@ -33,8 +32,7 @@
 //! assert!(!unknown.images.unwrap_or(false), "so a program assumes that it does not");
 //! ```
 //!
-//! With this data, an agent can enforce limits in money: see
-//! `AgentBuilder::models`.
+//! With this data, an agent can enforce a cost limit: see `AgentBuilder::models`.
 
 mod abilities;
 mod default;
@@ -53,8 +51,7 @@ pub use self::{
     price::{LongPrompt, Price},
 };
 
-/// The date of the table's prices, such as `2026-01-31`. Later changes by a vendor are not
-/// included.
+/// The date of the table's prices, such as `2026-01-31`. Later price changes are not included.
 pub const DATE: &str = table::DATE;
 
 /// The list from which the prices and windows are generated, with its version.

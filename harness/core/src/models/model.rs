@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fmt};
 use super::{Price, find};
 use crate::provider::Effort;
 
-/// The data about a model. `None` means unknown: a program that needs the value must assume the
-/// worst, as the library does.
+/// The data about a model. `None` means unknown: where a value matters, a program should assume the worst case, as the
+/// library does.
 ///
 /// ```
 /// use harness::models::{Model, Models, Price};
@@ -17,50 +17,48 @@ use crate::provider::Effort;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Model {
-    /// The price of its tokens, in US dollars unless the program uses another currency.
+    /// The price of tokens, in US dollars unless the program uses another currency.
     pub price: Option<Price>,
     /// The context window: the maximum number of tokens of a request and its answer together.
     pub window: Option<u64>,
     /// The maximum number of tokens of an answer, including thinking.
     pub output: Option<u32>,
-    /// How it thinks.
+    /// How the model thinks.
     pub thinking: Option<Thinking>,
-    /// Whether it thinks if a request does not say how much.
+    /// Whether the model thinks if a request does not mention thinking.
     pub thinks_unasked: Option<bool>,
-    /// Its levels of effort, with [`Effort::Off`] if its thinking can be turned off.
+    /// The supported effort levels. [`Effort::Off`] is included if thinking can be turned off.
     pub efforts: Option<&'static [Effort]>,
-    /// Whether it accepts pictures. If unknown, they are sent, because many local models accept
-    /// them.
+    /// Whether the model accepts pictures. If unknown, pictures are sent, because many local models accept them.
     pub images: Option<bool>,
-    /// How many pictures a request may have.
+    /// The maximum number of pictures in a request.
     pub request_images: Option<u32>,
-    /// How many bytes a request may have.
+    /// The maximum size of a request in bytes.
     pub request_bytes: Option<u64>,
-    /// How many tools a request may have.
+    /// The maximum number of tools in a request.
     pub request_tools: Option<u32>,
-    /// Whether it accepts PDF documents. If unknown, they are not sent.
+    /// Whether the model accepts PDF documents. If unknown, none are sent.
     pub documents: Option<bool>,
-    /// Whether it accepts audio. If unknown, no audio is sent.
+    /// Whether the model accepts audio. If unknown, none is sent.
     pub audio: Option<bool>,
-    /// Whether its vendor can hold it to the schemas of tools (strict mode).
+    /// Whether the vendor can enforce the schemas of tools (strict mode).
     pub strict_tools: Option<bool>,
-    /// Whether its vendor can hold its answer to a schema.
+    /// Whether the vendor can enforce a schema for the answer.
     pub schema_answers: Option<SchemaAnswers>,
-    /// The request option for the lifetime of the prompt cache, besides cache marks.
+    /// The request option that sets the lifetime of the prompt cache, if the model has one besides cache marks.
     pub cache_life: Option<CacheLife>,
-    /// Whether its vendor accepts tools that were [found by a search](crate::tool::ToolSearch) at
-    /// the place of the search, so that everything before it stays in the vendor's cache.
+    /// Whether the vendor accepts tools that were [found by a search](crate::tool::ToolSearch) at the position of the
+    /// search in the conversation. Everything before that position then stays in the vendor's cache.
     pub deferred_tools: Option<bool>,
-    /// Whether its thinking has no text unless a request asks for it.
+    /// Whether thinking has no visible text unless a request asks for the text.
     pub omits_thinking: Option<bool>,
-    /// Whether its vendor binds its reasoning to the instructions, the tools and all messages before it, and also takes
-    /// changes of these behind the messages so far: see
-    /// [`ReasoningBinding`](crate::provider::ReasoningBinding).
+    /// Whether the vendor binds reasoning to the instructions, the tools and all earlier messages, and accepts changed
+    /// instructions and tools after the messages: see [`ReasoningBinding`](crate::provider::ReasoningBinding).
     pub binds_reasoning: Option<bool>,
 }
 
 impl Model {
-    /// This entry; unknown values are taken from `base`.
+    /// This entry, with unknown values taken from `base`.
     pub(super) fn over(self, base: Self) -> Self {
         let Self {
             price,
@@ -105,21 +103,21 @@ impl Model {
     }
 }
 
-/// A model of which only the price is known.
+/// Makes an entry in which only the price is known.
 impl From<Price> for Model {
     fn from(price: Price) -> Self {
         Self { price: Some(price), ..Self::default() }
     }
 }
 
-/// Whether a vendor can hold the answer of a model to a schema.
+/// Whether a vendor can enforce a schema for a model's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SchemaAnswers {
-    /// The vendor cannot.
+    /// The vendor cannot enforce a schema.
     Never,
-    /// The vendor can, in a request without tools.
+    /// The vendor can enforce a schema, but only in requests without tools.
     WithoutTools,
-    /// The vendor can, in any request.
+    /// The vendor can enforce a schema in any request.
     Always,
 }
 
@@ -128,51 +126,49 @@ pub enum SchemaAnswers {
 /// Source: <https://platform.openai.com/docs/guides/prompt-caching>.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CacheLife {
-    /// The option is `prompt_cache_retention`: the cache lives for some minutes or for a day.
+    /// The option is `prompt_cache_retention`. The cache lives for some minutes or for a day.
     Retention,
-    /// The option is `prompt_cache_options`: the cache always lives for half an hour. The option can also turn off
-    /// cache writes.
+    /// The option is `prompt_cache_options`. The cache always lives for half an hour, and cache writes can be turned
+    /// off.
     Options,
 }
 
 /// How a model thinks before it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Thinking {
-    /// It does not think.
+    /// The model does not think.
     Never,
-    /// On request, within a number of tokens.
+    /// The model thinks on request, within a token budget.
     Budget,
-    /// At the requested effort, or not at all.
+    /// The model thinks at the requested effort, and thinking can be turned off.
     Effort,
-    /// At the requested effort. With thinking off, it still thinks between tool calls.
+    /// The model thinks at the requested effort. If thinking is turned off, the model still thinks between tool calls.
     BetweenCalls,
-    /// At the requested effort. Thinking cannot be turned off.
+    /// The model thinks at the requested effort, and thinking cannot be turned off.
     Always,
 }
 
-/// The data about models: the program's entries, and the library's own table.
+/// The table of models: the program's own entries and the library's table.
 ///
-/// The program's entries are found by the requested model name or by the name in the answer. An
-/// entry applies to the model with its name and to dated versions, such as `my-model` for
-/// `my-model-20260131`. An entry whose name ends with `*` applies to all names with this beginning.
-/// The longest matching name wins. Values that an entry leaves open are taken from the table. A
-/// server may answer with another name than the requested one, such as a file path. Then an entry
-/// for the name in the answer has precedence over one for the requested name, and both over the
-/// table.
+/// The program's entries are looked up by the requested model name and by the name in the response. An entry applies to
+/// the model of that name and to its dated versions: `my-model` applies to `my-model-20260131`. An entry whose name
+/// ends with `*` applies to all names with this beginning. The longest matching name wins. Values that an entry leaves
+/// open come from the library's table. A response may name another model than the request, for example a file path. An
+/// entry for the name in the response has precedence over an entry for the requested name, and both have precedence
+/// over the library's table.
 ///
-/// The table is searched by provider and model, because prices differ between providers. It
-/// contains
+/// The library's table is looked up by provider and model, because prices differ between providers. The table contains
 ///
-/// - the models of Anthropic, OpenAI, Google and xAI by their names at any provider, also as
-///   `anthropic/claude-..`, `models/gemini-..` and `claude-..@20250929`,
-/// - the models on Amazon Bedrock by ids such as `us.anthropic.claude-..-v1:0`, at the prices there,
-/// - the models of DeepSeek, Mistral and Groq if these are the provider.
+/// - the models of Anthropic, OpenAI, Google and xAI at any provider, also under names such as `anthropic/claude-..`,
+///   `models/gemini-..` and `claude-..@20250929`,
+/// - the models on Amazon Bedrock, under ids such as `us.anthropic.claude-..-v1:0` and with Bedrock's prices,
+/// - the models of DeepSeek, Mistral and Groq, if the provider is one of these.
 ///
-/// Open models have no price elsewhere, because the price depends on the host. A model whose name
-/// only begins like one in the table has no entry: `gpt-5-pro` is not `gpt-5`.
+/// At other providers, open models have no entry, because their price depends on the host. Similar names do not match:
+/// `gpt-5-pro` is not `gpt-5`.
 ///
-/// Prices are the list prices of [`DATE`](super::DATE), without batch discounts, priority
-/// surcharges, taxes and your own contract. Give your own prices where money matters.
+/// Prices are list prices as of [`DATE`](super::DATE), without batch discounts, priority surcharges, taxes or
+/// individual contracts. Set your own prices if exact costs matter.
 #[derive(Clone, PartialEq)]
 pub struct Models {
     own: BTreeMap<String, Model>,
@@ -186,39 +182,38 @@ impl Default for Models {
 }
 
 impl Models {
-    /// An empty table, which knows only what the program adds.
+    /// An empty table, which contains only the entries that the program adds.
     pub fn none() -> Self {
         Self { own: BTreeMap::new(), listed: false }
     }
 
-    /// Adds the entry for a name, or replaces an earlier one. A [`Price`] alone is enough.
+    /// Adds the entry for a name, or replaces an earlier entry. A [`Price`] alone is accepted as an entry.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, model: impl Into<Model>) -> Self {
         self.own.insert(name.into(), model.into());
         self
     }
 
-    /// The data about the model with this name at this provider. `provider` is its
-    /// [`name`](crate::provider::Provider::name), such as `anthropic`.
+    /// The data about a model at a provider. `provider` is the [`name`](crate::provider::Provider::name) of the
+    /// provider, such as `anthropic`.
     pub fn find(&self, provider: &str, model: &str) -> Model {
         self.own(model).over(self.listed(provider, model))
     }
 
-    /// The price of an answer from this model when the request named another one. The program's
-    /// entry for the answering model has precedence, then its entry for the requested one, then the
-    /// table.
+    /// The price of an answer from `model` to a request that named `asked`. The program's entry for `model` has
+    /// precedence, then the program's entry for `asked`, then the library's table.
     #[doc(hidden)]
     pub fn price(&self, provider: &str, model: &str, asked: Option<&str>) -> Option<Price> {
         let own = self.own(model).price.or_else(|| self.own(asked?).price);
         own.or_else(|| self.listed(provider, model).price)
     }
 
-    /// The table's entry.
+    /// The entry of the library's table.
     fn listed(&self, provider: &str, model: &str) -> Model {
         if self.listed { find::listed(provider, model) } else { Model::default() }
     }
 
-    /// The program's entry.
+    /// The program's own entry.
     fn own(&self, model: &str) -> Model {
         let fits = |name: &str| match name.strip_suffix('*') {
             Some(start) => model.starts_with(start),

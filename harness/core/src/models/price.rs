@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::provider::Usage;
 
-/// The price of a million tokens of each kind, in one currency.
+/// The prices of one million tokens of each kind, in one currency.
 ///
 /// ```
 /// use harness::{Usage, models::Price};
@@ -28,11 +28,11 @@ pub struct Price {
     pub long: Option<LongPrompt>,
 }
 
-/// The price of a million tokens of each kind for long prompts. It applies to all tokens of such a
-/// request and its answer, not only to those above the limit.
+/// The prices of one million tokens of each kind for long prompts. They apply to all tokens of such
+/// a request and its answer, not only to tokens above the limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LongPrompt {
-    /// The prices apply if the prompt has more tokens than this, including cached ones.
+    /// These prices apply to prompts with more tokens than this, cached tokens included.
     pub above: u64,
     /// Request tokens that were not cached.
     pub input: f64,
@@ -44,13 +44,14 @@ pub struct LongPrompt {
     pub output: f64,
 }
 
-/// The price of a row: request tokens, cache reads, cache writes, answer tokens.
+/// A price from the columns of a table row: request tokens, cache reads, cache writes, answer
+/// tokens.
 pub(super) const fn price([input, cache_read, cache_write, output]: [f64; 4]) -> Price {
     Price { input, cache_read, cache_write, output, long: None }
 }
 
 impl Price {
-    /// A price without a discount or surcharge for a cache.
+    /// A price without cache discounts or surcharges.
     pub const fn new(input: f64, output: f64) -> Self {
         price([input, input, input, output])
     }
@@ -70,18 +71,19 @@ impl Price {
         self
     }
 
-    /// The price of one answer, or `None` if the number of request or answer tokens is unknown.
+    /// The price of one answer. `None` if the number of request tokens or answer tokens is unknown,
+    /// or if a price is negative or not finite.
     pub fn of(&self, usage: &Usage) -> Option<f64> {
         self.money(usage).map(Money::to_f64)
     }
 
-    /// Like [`of`](Self::of), as an amount that can be added without rounding.
+    /// Like [`of`](Self::of), as an exact amount whose sums are not rounded.
     pub(crate) fn money(&self, usage: &Usage) -> Option<Money> {
         let told = usage.input.is_some() && usage.output.is_some();
         (told && self.is_known()).then(|| self.at_least(usage))
     }
 
-    /// Whether each price in it is finite and not negative. Otherwise the cost of the model is
+    /// Whether all prices are finite and not negative. If not, the cost of the model counts as
     /// unknown.
     #[doc(hidden)]
     pub fn is_known(&self) -> bool {
@@ -92,7 +94,7 @@ impl Price {
         all.iter().flatten().all(|price| price.is_finite() && *price >= 0.0)
     }
 
-    /// The price of the known tokens of one answer.
+    /// The price of those tokens of an answer whose number is known.
     pub(crate) fn at_least(&self, usage: &Usage) -> Money {
         let sent = usage.input.unwrap_or(0);
         let read = usage.cache_read.unwrap_or(0);
@@ -113,8 +115,8 @@ impl Price {
     }
 }
 
-/// The price of a million tokens in millionths of the currency, which is the price of one token in
-/// millionths of a millionth.
+/// Converts the price of a million tokens to millionths of the currency. This is also the price of
+/// one token in units of 10^-12.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -124,8 +126,8 @@ fn millionths(price: f64) -> u64 {
     (price * 1e6).round() as u64
 }
 
-/// An amount, in millionths of a millionth of the currency. Integers make a sum independent of the
-/// order of addition.
+/// An amount in units of 10^-12 of the currency. It is an integer, so that sums do not depend on
+/// the order of addition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Money(u128);
 
@@ -133,7 +135,7 @@ impl Money {
     /// Zero.
     pub(crate) const NONE: Self = Self(0);
 
-    /// The nearest amount to this number; zero if it is negative or not a number.
+    /// The amount nearest to a number; zero for negative numbers and for NaN.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -143,18 +145,18 @@ impl Money {
         Self((amount * 1e12).round() as u128)
     }
 
-    /// The nearest number to this amount.
+    /// The number nearest to this amount.
     #[expect(clippy::cast_precision_loss, reason = "for display; sums are added up before")]
     pub(crate) fn to_f64(self) -> f64 {
         self.0 as f64 / 1e12
     }
 
-    /// An amount of this many millionths of a millionth.
+    /// An amount of `units` times 10^-12 of the currency.
     pub(crate) fn of_units(units: u64) -> Self {
         Self(units.into())
     }
 
-    /// The amount in millionths of a millionth.
+    /// The amount in units of 10^-12 of the currency.
     pub(crate) fn units(self) -> u64 {
         u64::try_from(self.0).unwrap_or(u64::MAX)
     }

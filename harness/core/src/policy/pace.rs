@@ -1,29 +1,29 @@
-//! Decides when the next request may start after a server has refused one for coming too soon. It reads no clock:
-//! the caller passes the time.
+//! Decides when the next request may start after a server has refused one because of its rate. This module reads no
+//! clock: the caller passes the time.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The gap between two starts after the first refusal, and the longest gap.
+/// The gap between the starts of two requests: after the first refusal, and at most.
 const GAPS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
-/// The time for which no request starts after a refusal, if the server does not ask for a time.
+/// How long no request starts after a refusal, if the server does not ask for a time.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The longest time for which a server can stop all requests.
+/// The longest time for which a server's answer can stop all requests.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The pace of all requests to one server. Until the server refuses a request, there is no gap.
+/// The pace of all requests to one server. The gap is zero until the server refuses a request.
 #[derive(Debug)]
 pub(super) struct RateLimiter {
-    /// The time between one start and the next.
+    /// The minimum time between the starts of two requests.
     gap: Duration,
-    /// The earliest start that has not been given out.
+    /// The earliest start time that is not reserved yet.
     next: Instant,
-    /// No request starts before this time, even if an earlier start was given out.
+    /// No request starts before this time, even if an earlier start time is reserved.
     closed_until: Instant,
-    /// When the pace was last slowed.
+    /// When the gap last grew.
     slowed: Option<Instant>,
 }
 
@@ -32,21 +32,22 @@ impl RateLimiter {
         Self { gap: Duration::ZERO, next: now, closed_until: now, slowed: None }
     }
 
-    /// Gives out the next start.
+    /// Reserves the next start time and returns it.
     pub(super) fn next_start(&mut self, now: Instant) -> Instant {
         let start = self.next.max(now);
         self.next = start + self.gap;
         start
     }
 
-    /// Whether a start that was given out may be used now that its time has come.
+    /// Whether a request may really start at its reserved time, which is now: `false` if another request was refused
+    /// meanwhile.
     pub(super) fn is_still_free(&self, now: Instant) -> bool {
         self.closed_until <= now
     }
 
-    /// Called when a request that started at `started` was refused. `asked` is the time for which the server wants
-    /// no requests, or zero if it did not say. A request that had started before the pace was last slowed does not
-    /// slow it again.
+    /// Records that a request which started at `started` was refused. `asked` is the time for which the server wants no
+    /// requests, or zero if it named none. The gap grows only once for requests that were already under way when it
+    /// last grew.
     pub(super) fn refused(&mut self, started: Instant, now: Instant, asked: Duration) {
         let known = self.slowed.is_some_and(|slowed| started < slowed);
         if !known {
@@ -64,7 +65,7 @@ impl RateLimiter {
         }
     }
 
-    /// Called when a request was answered: the gap shrinks by an eighth.
+    /// Records that a request was answered: the gap shrinks by an eighth.
     pub(super) fn answered(&mut self) {
         self.gap = self.gap * 7 / 8;
         if self.gap < Duration::from_millis(1) {

@@ -16,15 +16,15 @@ use crate::{
     unwind::caught,
 };
 
-/// The number of bytes that are shown of a name that no tool can have.
+/// The number of bytes shown, in an error, of a name that no tool can have.
 const SHOWN_NAME: usize = 100;
 
 /// The verdict of a rule about a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleDecision {
-    /// The call may run, unless something else asks or denies.
+    /// The call may run, unless another rule, a review or a policy asks or denies.
     Allow,
-    /// A person decides. If there is nobody to ask, the call does not run.
+    /// A person decides. Without an approver, the call does not run.
     Ask,
     /// The call may not run; the model reads the reason.
     Deny(String),
@@ -40,7 +40,7 @@ impl RuleDecision {
     }
 }
 
-/// A call as rules see it. The arguments are decoded, so that no other spelling of them gets past a rule.
+/// A call as rules see it. Rules get the decoded arguments, so another spelling of the same JSON does not evade a rule.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ProposedCall<'a> {
@@ -52,11 +52,11 @@ pub struct ProposedCall<'a> {
     pub arguments: &'a Arguments,
     /// The tool's review of the call, if the tool has one.
     pub review: Option<&'a Review>,
-    /// What the conversation has read so far, by the [`DataFlowPolicy`] of these permissions. Without one, it follows
-    /// from what the tools declare.
+    /// What the conversation has read so far, by the [`DataFlowPolicy`] of these permissions. If they have none, the
+    /// declared side effects of the tools decide.
     pub taint: Taint,
-    /// Whether the call runs an agent. Its side effects are those of the calls inside, and each of these is decided
-    /// separately.
+    /// Whether the call runs an agent. The side effects are then those of the calls inside the agent, and each of those
+    /// calls is decided separately.
     pub is_agent: bool,
 }
 
@@ -90,7 +90,7 @@ impl<'a> ProposedCall<'a> {
         self
     }
 
-    /// An argument that is a string.
+    /// The argument of this name as a string; `None` if it is missing or no string.
     pub fn text(&self, name: &str) -> Option<&'a str> {
         self.arguments.get(name)?.as_str()
     }
@@ -101,64 +101,62 @@ impl<'a> ProposedCall<'a> {
 pub enum PolicyDecision {
     /// The call may run.
     Allow {
-        /// Who allows it.
+        /// Who allows the call.
         by: Decider,
     },
-    /// A person decides, or an earlier *always* of that person does.
+    /// A person decides, unless an earlier *always* of that person covers the call.
     Ask {
-        /// Who asks, and why: at least one reason.
+        /// The reasons for the approval request: at least one.
         reasons: Vec<Reason>,
     },
     /// The call may not run.
     Deny {
-        /// Who denies it.
+        /// Who denies the call.
         by: Decider,
-        /// The reason, in words for the model.
+        /// The reason. The model reads it.
         reason: String,
     },
 }
 
-/// A rule that decides by the call itself.
+/// A rule: a function that decides by the call. `None` means no verdict.
 type PermissionRule = dyn Fn(&ProposedCall<'_>) -> Option<RuleDecision> + Send + Sync;
 
-/// Decides which calls may run, which a person decides about, and which may not run.
+/// Decides which calls may run, which need a person's approval, and which may not run.
 ///
-/// [`decide`](Self::decide) is the only place where this is decided. The strictest verdict wins: deny, then ask,
-/// then allow. This holds for several verdicts on one name, too: a tool that is denied stays denied when it is
-/// allowed afterwards.
+/// [`decide`](Self::decide) is the only place of this decision. The strictest verdict wins: deny, then ask, then allow.
+/// This also holds for several verdicts on one name: a tool that is denied stays denied if it is allowed afterwards.
 ///
-/// | step | who | says | then the call |
+/// | step | source | verdict | then the call |
 /// |---|---|---|---|
 /// | 1 | a [`rule`](Self::rule), [`deny`](Self::deny), the tool's [`Review`] | deny | does not run |
-/// | 2 | a rule, [`ask`](Self::ask), the review, the [`data_flow`](Self::data_flow) policy | ask | is asked about |
+/// | 2 | a rule, [`ask`](Self::ask), the review, the [`data_flow`](Self::data_flow) policy | ask | needs an approval |
 /// | 3 | a rule, [`allow`](Self::allow) | allow | runs |
-/// | 4 | the declared side effects: `network` that does not only read, or `mutate` | ask | is asked about |
+/// | 4 | the declared side effects: `mutate`, `network` without `read`, or `network` with `write` | ask | needs an approval |
 /// | 5 | the declared side effects: anything else | allow | runs |
 ///
-/// A call that is *asked about* is answered by the first of these that exists: [`allow_all`](Self::allow_all); an
-/// earlier *always* of the same conversation, whose scope covers the call and whose person saw all the reasons of
-/// this question; the approver. If none of them exists, the call does not run. None of them can overrule a denial.
+/// The approval comes from the first of these that exists: [`allow_all`](Self::allow_all); an earlier *always* of the
+/// same conversation, if its scope covers the call and its person saw all the reasons of this request; the approver. If
+/// none of them exists, the call does not run. None of them overrules a denial.
 ///
-/// A run can have permissions of its own (`Run::permissions`). The
-/// verdicts of both go through the same steps together, and the strictest wins. So a run can deny and ask about
-/// more than the agent does, and allow calls that the agent leaves to the declared side effects; it cannot allow
-/// calls that the agent denies or asks about. `allow_all` answers questions that come from the tools' side effects
-/// and reviews, and questions of the same permissions: `allow_all` of a run does not answer a rule of the agent,
-/// and that of the agent does not answer a rule of the run.
+/// A run can have permissions of its own (`Run::permissions`). The verdicts of the agent's and the run's permissions go
+/// through the same steps together, and the strictest wins. So a run can deny or ask about more calls than the agent,
+/// and can allow calls that the agent leaves to the declared side effects. A run cannot allow calls that the agent
+/// denies or asks about. `allow_all` gives the approvals that side effects and reviews need, and those that the same
+/// permissions need. `allow_all` of a run does not approve what a rule of the agent asks about, nor the other way
+/// round.
 ///
-/// A name that no tool has, neither of the agent nor of an agent that is a tool of it, has
-/// no effect. This is not an error, since agents with different tools can share their permissions. But if the name
-/// is nearly that of a tool, it is taken for misspelt, and building the agent or starting the run fails. The tools
-/// of an agent that a function runs in its call are not known at that time, so
-/// names are not compared with theirs. A name that no tool can have, such as `*` or `file.*`, is an error, too: a
-/// name stands for one tool, and a [`rule`](Self::rule) can decide about many.
+/// A name that no tool of the agent has, and no tool of the agents that are its tools, has no effect. This is no error,
+/// because agents with different tools can share their permissions. But if the name is nearly that of a tool, it counts
+/// as misspelt, and building the agent or starting the run fails. The tools of an agent that a function runs in its
+/// call are not known at that time, so names are not compared with theirs. A name that no tool can have, such as `*` or
+/// `file.*`, is an error: a name stands for one tool. Use a [`rule`](Self::rule) to decide about many tools.
 ///
-/// The calls of an agent that a call runs are decided in the same way, by the permissions
-/// of all agents and runs above it too. The call that runs the agent is not asked about for its side effects or by
-/// the data flow policy, since each call inside is.
+/// If a call runs an agent, the agent's own calls are decided in the same way, also by the permissions of all agents
+/// and runs above it. The call that runs the agent needs no approval because of its side effects or the data flow
+/// policy, since each call inside the agent is decided by itself.
 ///
-/// A rule that panics denies the call. A call whose arguments cannot be decoded, or name a member twice, is refused
-/// before these steps.
+/// A rule that panics denies the call. A call is refused before these steps if its arguments cannot be decoded, or if
+/// they name a member twice.
 ///
 /// ```
 /// use harness::{
@@ -191,7 +189,7 @@ type PermissionRule = dyn Fn(&ProposedCall<'_>) -> Option<RuleDecision> + Send +
 /// # Ok::<(), harness::Error>(())
 /// ```
 ///
-/// A rule sees what the tool declares, too, so it can decide for all tools with a side effect:
+/// A rule also sees the declared side effects, so it can decide for all tools with a side effect:
 ///
 /// ```
 /// use harness::{Permissions, SideEffect, policy::RuleDecision};
@@ -216,8 +214,8 @@ pub struct Permissions {
 }
 
 impl Permissions {
-    /// Allows everything that would be asked about, and asks nobody: for a sandbox, or a program that trusts its
-    /// model with all its tools. Calls that are denied stay denied.
+    /// Allows every call that would need an approval, without asking a person. Use it in a sandbox, or in a program
+    /// that trusts its model with all tools. Denied calls stay denied.
     pub fn allow_all() -> Self {
         Self { allows_all: true, ..Self::default() }
     }
@@ -229,14 +227,14 @@ impl Permissions {
         self
     }
 
-    /// Has a person decide on each call of the tool of this name.
+    /// Lets a person decide about each call of the tool of this name.
     #[must_use]
     pub fn ask(mut self, tool: impl Into<String>) -> Self {
         self.restrict(tool.into(), RuleDecision::Ask);
         self
     }
 
-    /// Denies the tool of this name; the model reads the reason.
+    /// Denies every call of the tool of this name. The model reads the reason.
     #[must_use]
     pub fn deny(mut self, tool: impl Into<String>, reason: impl Into<String>) -> Self {
         self.restrict(tool.into(), RuleDecision::Deny(reason.into()));
@@ -257,8 +255,8 @@ impl Permissions {
         }
     }
 
-    /// Adds a rule that decides by the call itself; a rule that returns `None` has no verdict. The strictest of
-    /// several rules wins. The name is written into the facts and shown to the person who is asked.
+    /// Adds a rule: a function that decides by the call. A rule that returns `None` has no verdict. The strictest of
+    /// several rules wins. The rule's name is written into the facts and shown in the approval request.
     #[must_use]
     pub fn rule(
         mut self,
@@ -269,23 +267,23 @@ impl Permissions {
         self
     }
 
-    /// Asks before data can be carried out: see [`DataFlowPolicy`].
+    /// Requires an approval before a call that can send data out: see [`DataFlowPolicy`].
     #[must_use]
     pub fn data_flow(mut self, policy: DataFlowPolicy) -> Self {
         self.data_flow = Some(Arc::new(policy));
         self
     }
 
-    /// Ends the run at the first call that is denied, instead of letting the model try another way. A call that is
-    /// denied inside an agent that a call of the run runs ends it too.
+    /// Ends the run at the first denied call, instead of letting the model try another way. This includes denied calls
+    /// inside agents that calls of the run start.
     #[must_use]
     pub fn stop_on_denial(mut self) -> Self {
         self.stops_on_denial = true;
         self
     }
 
-    /// Checks the names. Fails if a name is one that no tool can have, or if it is nearly the name of a tool and no
-    /// tool has it: a tool that it should deny would run.
+    /// Checks the names. Fails if no tool can have a name, or if no tool has it but a tool has nearly this name: a
+    /// misspelt denial would let the tool run.
     #[doc(hidden)]
     pub fn check_names(&self, tools: &ToolRegistry) -> Result<(), Error> {
         let fault = |name: &String| {
@@ -313,7 +311,7 @@ impl Permissions {
         self.stops_on_denial
     }
 
-    /// What these sources bring, by the data flow policy. Without one, what the tools declare decides.
+    /// How these sources count by the data flow policy. If none is set, the declared side effects of the tools decide.
     #[doc(hidden)]
     pub fn taint(&self, sources: &Sources) -> Taint {
         match &self.data_flow {
@@ -322,13 +320,13 @@ impl Permissions {
         }
     }
 
-    /// Decides whether this call may run, by the order of precedence that the table above shows.
+    /// Decides whether this call may run, in the order of the table in the documentation of [`Permissions`].
     pub fn decide(&self, call: &ProposedCall<'_>) -> PolicyDecision {
         self.decide_with(call, std::iter::empty())
     }
 
-    /// The same with further permissions: those of the run, and those of the agents and runs that started it, each
-    /// with what the conversation has read by its own data flow policy.
+    /// Decides like [`decide`](Self::decide), with further permissions: those of the run, and those of the agents and
+    /// runs above it. Each comes with what the conversation has read, by its own data flow policy.
     #[doc(hidden)]
     pub fn decide_with<'s>(
         &'s self,
@@ -347,10 +345,10 @@ impl Permissions {
                 RuleDecision::Deny(reason) => return PolicyDecision::Deny { by, reason },
                 RuleDecision::Ask => {
                     asked = true;
-                    // A question of the tool's review belongs to no side's rules.
+                    // A review belongs to the tool, so `allow_all` of any permissions answers it.
                     let answered = if by == Decider::Review { allows_all } else { own_allows };
                     let reason = Reason { by, text };
-                    // All sides report the same review.
+                    // The review's reason comes once from each of the permissions.
                     if !answered && !reasons.contains(&reason) {
                         reasons.push(reason);
                     }
@@ -372,7 +370,7 @@ impl Permissions {
         }
     }
 
-    /// All verdicts of these permissions about a call: who, which, and why it asks.
+    /// All verdicts of these permissions about a call.
     fn rule_outcomes(&self, call: &ProposedCall<'_>) -> Vec<RuleOutcome> {
         let mut said = Vec::new();
         for (name, rule) in &self.rules {
@@ -408,7 +406,7 @@ impl Permissions {
     }
 }
 
-/// A verdict about a call: who gives it, the verdict, and why it asks.
+/// Who gives a verdict about a call, the verdict, and the reason for the person if the verdict is to ask.
 type RuleOutcome = (Decider, RuleDecision, String);
 
 impl fmt::Debug for Permissions {

@@ -1,4 +1,4 @@
-//! Passes on the events of one attempt, and holds back its first events until the attempt has produced output.
+//! Passes on the events of one attempt. The first events are held back until the attempt produces output.
 
 use futures_util::StreamExt as _;
 
@@ -10,22 +10,22 @@ use crate::{
 /// An attempt that failed.
 pub(super) struct FailedAttempt {
     pub(super) error: Error,
-    /// Whether the reader has already received some of its answer.
+    /// Whether a part of the answer was already passed on.
     pub(super) said: bool,
 }
 
-/// Whether something can follow an attempt that has produced output.
+/// Whether another attempt can follow an attempt that fails after it has produced output.
 #[derive(Clone, Copy)]
 pub(super) enum AfterAttempt {
     Nothing,
     Something,
 }
 
-/// Passes on the events of an attempt, with the event `ahead` before them. Events that only say that an answer has
-/// begun are held back until there is output, so that an attempt which fails before that leaves no trace. Token
-/// counts are not held back, so that the tokens of an answer count that is stopped before its first word; the next
-/// attempt counts anew. If nothing can follow after the first output, the rest of the stream is left to the
-/// speaker, and this function returns before the stream ends.
+/// Passes on the events of an attempt, with the event `ahead` before them. Events that only mark the beginning of an
+/// answer are held back until there is output, so an attempt that fails before that leaves no trace. Token counts are
+/// passed on at once: if the run is stopped before any output, the tokens still count. The counts of the next attempt
+/// replace them. If no other attempt can follow after the first output, `speaker` forwards the rest of the stream, and
+/// this function returns before the stream ends.
 pub(super) async fn relay<'a>(
     mut stream: EventStream<'a>,
     ahead: Option<&StreamEvent>,

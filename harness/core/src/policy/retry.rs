@@ -1,5 +1,5 @@
-//! Decides whether a failed attempt is retried, and after which wait. It has no clock and no random source of its
-//! own; `retry_provider` carries out the decision.
+//! Decides whether a failed attempt is retried, and after which wait. The decision uses no clock and no random source:
+//! the caller passes both values, and `retry_provider` carries out the decision.
 
 use std::{fmt, time::Duration};
 
@@ -11,34 +11,33 @@ use crate::{
 
 /// Decides when a failed call is retried and when the library gives up.
 ///
-/// The ready providers (`AnthropicProvider`, `OpenAIProvider`,
-/// `ChatCompletionsProvider`) follow the default policy unless they are given
-/// another one with `with_retry`. The default does what the vendors' own SDKs do: two retries, waits that double,
-/// and the server's own wait if it asks for one. [`RetryProvider`](super::RetryProvider) gives a policy to any
-/// provider.
+/// The ready providers (`AnthropicProvider`, `OpenAIProvider`, `ChatCompletionsProvider`) follow the default policy;
+/// `with_retry` sets another one. The default does what the vendors' own SDKs do: two retries, with waits that double,
+/// or with the wait that the server asks for. [`RetryProvider`](super::RetryProvider) adds a policy to any provider.
 ///
-/// Failures that may pass by themselves are retried: the statuses 408, 409, 429 and those from 500 on (except 501
-/// and 505, with which a server says that it does not support the request), connections that are refused or broken,
-/// timeouts, and an overload that is reported inside a stream before any output. Bad requests, refused keys,
-/// missing models and used-up quotas are not retried. `statuses` changes which statuses are retried. The vendor's own
-/// verdict (`x-should-retry`) overrides all of that.
+/// Transient failures are retried: the statuses 408, 409, 429 and those from 500 on (except 501 and 505, by which a
+/// server says that it does not support the request), connections that are refused or broken, timeouts, and an overload
+/// that is reported inside a stream before any output. Bad requests, refused keys, missing models and used-up quotas
+/// are not retried. `statuses` changes which statuses are retried. The vendor's own verdict (`x-should-retry`)
+/// overrides all these rules.
 ///
-/// If a connection breaks after the request was sent, it is unknown whether the server has read the request. It is
-/// retried all the same, as the SDKs do: a question to a model changes nothing, but it may be paid for twice.
+/// If a connection breaks after the request was sent, it is unknown whether the server has read the request. The
+/// request is retried all the same, as in the vendors' SDKs: a request to a model changes no state, but it may be paid
+/// for twice.
 ///
-/// The wait is the time that the server asks for. If it asks for none, the wait is `base`, doubled with each
-/// attempt up to `max`. With `jitter` the wait is spread, so that many clients that failed together do not come
-/// back together: from zero up to the doubled wait, or from the server's wait up to one and a half times this wait,
-/// since a request before the server's wait is over would be refused.
+/// If the server asks for a wait, that wait is used. Otherwise the wait is `base`, doubled with each attempt up to
+/// `max`. With `jitter` the wait is random, so that many clients that failed together do not retry together. It lies
+/// between zero and the doubled wait, or between the server's wait and one and a half times that wait (an earlier
+/// request would be refused).
 ///
-/// There are two bounds. `attempts` and `time` bound one call: one question to one provider. Each turn of a run is
-/// a call of its own, and so is each member of a [`FallbackProvider`](super::FallbackProvider). `run` bounds what
-/// all calls of a run may lose together. An error that was returned since a bound was reached
-/// [says so](Error::is_retry_budget_exhausted). [`run`](Self::run) calls any async function of the program under the
+/// There are two bounds. `attempts` and `time` bound one call: one request to one provider. Each turn of a run is a
+/// call of its own, and so is each member of a [`FallbackProvider`](super::FallbackProvider). `run` bounds what all
+/// calls of a run together may lose to failures. [`Error::is_retry_budget_exhausted`] returns `true` for an error that
+/// is returned because a bound was reached. [`run`](Self::run) calls any async function of the program under the
 /// policy.
 ///
-/// If a provider with a policy wraps another one with a policy, only the outer policy holds, and the inner provider
-/// makes one attempt.
+/// If a provider with a policy wraps another provider with a policy, only the outer policy applies, and the inner
+/// provider makes one attempt.
 ///
 /// ```
 /// use std::time::Duration;
@@ -54,38 +53,39 @@ use crate::{
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// The attempts of one call, the first one included. Default 3; 0 counts as 1.
+    /// The maximum number of attempts of one call, including the first one. Default 3; 0 counts as 1.
     pub attempts: u32,
     /// The time that one call may lose to failed attempts and to the waits after them. Default 120 s.
     ///
-    /// It does not cut an attempt short; the time of an attempt counts once it has failed.
+    /// This bound does not cut an attempt short: the time of an attempt counts once the attempt has failed.
     pub time: Duration,
     /// How much all calls of a run together may lose to failures.
     pub run: RetryBudget,
     /// The HTTP statuses that are retried.
     pub statuses: RetryStatuses,
-    /// The wait before the first retry. Default 1 s.
+    /// The wait before the first retry, before jitter. Default 1 s.
     pub base: Duration,
-    /// The longest wait that doubling leads to. Default 30 s.
+    /// The longest wait that doubling produces. Default 30 s.
     pub max: Duration,
-    /// Whether waits are spread. Default yes.
+    /// Whether waits are randomized. Default `true`.
     pub jitter: bool,
-    /// Whether an answer that broke off in the middle is begun again. What was shown of it is then withdrawn with
-    /// [`StreamEvent::Discarded`](crate::provider::StreamEvent::Discarded). Default no: the run ends with the partial answer.
+    /// Whether an answer that broke off after its first output is requested again. The output so far is then withdrawn
+    /// with [`StreamEvent::Discarded`](crate::provider::StreamEvent::Discarded). Default `false`: the run ends with the
+    /// partial answer.
     pub after_output: bool,
-    /// Whether a ready provider replaces a kept-alive connection that breaks before an answer has begun: the
-    /// request is sent once more over a new connection, at once, and this is neither counted nor shown. Servers
-    /// close kept-alive connections after a while, and now and then a request meets one that is being closed.
-    /// Default yes. A new connection that breaks is a failed attempt.
+    /// Whether a ready provider replaces a kept-alive connection that breaks before an answer has begun. The provider
+    /// then sends the request again at once over a new connection. This is no failed attempt, and no event reports it.
+    /// The reason: servers close kept-alive connections after a while, and sometimes a request is sent on a connection
+    /// that is just being closed. Default `true`. If the new connection breaks, the attempt has failed.
     pub reconnect: bool,
 }
 
-/// How much all calls of a run together may lose to failures: a number of attempts, and a time.
+/// How much all calls of a run together may lose to failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryBudget {
-    /// The number of attempts that may fail. Default 100.
+    /// The maximum number of failed attempts. Default 100.
     pub tries: u32,
-    /// The time that failed attempts, and the waits after them, may take in all. Default 30 min.
+    /// The total time that failed attempts and the waits after them may take. Default 30 min.
     pub time: Duration,
 }
 
@@ -114,9 +114,9 @@ impl Default for RetryBudget {
 /// The decision about a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryVerdict {
-    /// It is retried after this wait.
+    /// The attempt is retried after this wait.
     Wait(Duration),
-    /// It is not retried.
+    /// The attempt is not retried.
     GiveUp(GiveUp),
 }
 
@@ -124,47 +124,47 @@ pub enum RetryVerdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GiveUp {
-    /// The same request would fail in the same way.
+    /// The failure is not transient: the same request would fail again.
     Lasting,
-    /// As many attempts have failed as may fail.
+    /// The maximum number of failed attempts is reached.
     NoAttemptLeft {
-        /// The number of attempts that may fail.
+        /// The maximum number.
         of: u32,
-        /// Whose bound it is.
+        /// Whether the bound is that of the call or of the run.
         scope: RetryScope,
     },
-    /// The wait is longer than the time that is left for failures.
+    /// The next wait is longer than the time left for failures.
     NoTimeLeft {
-        /// The wait.
+        /// The next wait.
         wait: Duration,
         /// Whether the server asked for this wait.
         asked: bool,
-        /// The time that is left.
+        /// The time left for failures.
         left: Duration,
-        /// The whole time for failures.
+        /// The bound: the total time for failures.
         of: Duration,
-        /// Whose bound it is.
+        /// Whether the bound is that of the call or of the run.
         scope: RetryScope,
     },
 }
 
-/// The owner of the bound that was reached.
+/// Whether a bound applies to one call or to the whole run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryScope {
-    /// One call.
+    /// One call: one request to one provider, with its retries.
     Call,
-    /// The whole run.
+    /// All calls of the run together.
     Run,
 }
 
 impl RetryPolicy {
-    /// A policy that sends nothing twice: no retry, and no new connection for one that breaks.
+    /// A policy that sends nothing twice: no retries, and no new connection in place of one that breaks.
     pub fn none() -> Self {
         Self { attempts: 1, after_output: false, reconnect: false, ..Self::default() }
     }
 
-    /// Decides about a failed attempt. `call` is what its call has lost, and `run` what the whole run has lost,
-    /// this attempt included in both; `chance` is a random number from 0 up to, but not including, 1.
+    /// Decides about a failed attempt. `call` is what this call has lost so far, and `run` what the whole run has lost,
+    /// both with this attempt. `chance` is a random number from 0 up to, but not including, 1.
     pub fn decide(
         &self,
         error: &Error,
@@ -173,7 +173,7 @@ impl RetryPolicy {
         chance: f64,
     ) -> RetryVerdict {
         use RetryScope::{Call, Run};
-        // An answer that broke off before any output is treated like a broken connection.
+        // An answer that was cut off before any output counts as a broken connection.
         let last = error.last();
         let passes = last.passes_with(|status| self.statuses.contains(status))
             || last.kind() == ErrorKind::CutOff;
@@ -185,7 +185,7 @@ impl RetryPolicy {
                 return RetryVerdict::GiveUp(GiveUp::NoAttemptLeft { of, scope });
             }
         }
-        // A server that asks for a wait of zero does not mean an immediate retry.
+        // Servers send a wait of zero without meaning an immediate retry.
         let asked = error.retry_after().filter(|wait| !wait.is_zero());
         let wait = asked.unwrap_or_else(|| {
             let doubled = 2_u32.saturating_pow(call.attempts.saturating_sub(1));
@@ -207,8 +207,8 @@ impl RetryPolicy {
         })
     }
 
-    /// The number of attempts that a call may make in all. `call` is what the call has lost so far, and `run` what its
-    /// run has lost.
+    /// The highest number of attempts that a call can reach within the bounds. `call` is what the call has lost so far,
+    /// and `run` what its run has lost.
     pub(super) fn tries(&self, call: RetryCost, run: RetryCost) -> u32 {
         let left = self.run.tries.saturating_sub(run.attempts);
         self.attempts.min(call.attempts.saturating_add(left))
@@ -222,8 +222,8 @@ impl RetryPolicy {
     }
 }
 
-/// The time for which a server wants no requests, if the error says that it is overloaded or rate limited; zero if
-/// it does not say how long.
+/// If the error says that the server is overloaded or rate limited: the time for which the server wants no requests,
+/// zero if it names none. `None` for any other error.
 pub(super) fn refusal(error: &Error) -> Option<Duration> {
     let last = error.last();
     let code = last.code().unwrap_or_default();
@@ -234,10 +234,10 @@ pub(super) fn refusal(error: &Error) -> Option<Duration> {
 }
 
 impl GiveUp {
-    /// The error of a call that ends for this reason.
+    /// The error of a call that ends for this reason. `failed` is the error of its attempts.
     pub(super) fn into_error(self, failed: Error) -> Error {
         match self {
-            // A policy without retries has no budget that could be used up.
+            // With one allowed attempt there are no retries, so no retry budget is exhausted.
             Self::Lasting | Self::NoAttemptLeft { of: 1, scope: RetryScope::Call } => failed,
             Self::NoAttemptLeft { .. } | Self::NoTimeLeft { .. } => {
                 failed.with_note(self.to_string()).with_retry_budget_exhausted()

@@ -11,13 +11,13 @@ use crate::{
 
 impl RetryPolicy {
     /// Calls an async function of the program until it succeeds or the policy gives up. `attempt` gets the number of
-    /// the attempt, from 1, and returns the future of that attempt.
+    /// the attempt, starting at 1, and returns the future of that attempt.
     ///
     /// The decisions are those for a provider ([`decide`](Self::decide)): which errors are retried, how long the waits
-    /// are, that a server's [`retry_after`](Error::retry_after) is kept, and when to give up. One call of `run` counts
-    /// as one call and as one run. `after_output` and `reconnect` do not apply. Dropping the future ends the attempt
-    /// or the wait at once. A function that fails with another error says by [`Error::new`] what has failed, and gives
-    /// its own error as the cause.
+    /// are, that a server's [`retry_after`](Error::retry_after) is respected, and when to give up. One call of `run`
+    /// counts both as one call and as one run. `after_output` and `reconnect` do not apply. Dropping the future ends
+    /// the attempt or the wait at once. If the function has an error type of its own, wrap it: describe the failure
+    /// with [`Error::new`] and set the original error as the cause.
     ///
     /// ```
     /// use harness::{Error, ErrorKind, policy::RetryPolicy};
@@ -40,9 +40,9 @@ impl RetryPolicy {
     /// ```
     ///
     /// # Errors
-    /// The first failure, with [all later ones](Error::later). If retries would go on but attempts or time are used
-    /// up, it [says so](Error::is_retry_budget_exhausted). [`ErrorKind::Configuration`] if a wait is due and there is
-    /// no tokio runtime with a timer.
+    /// The first failure, with [all later ones](Error::later). [`Error::is_retry_budget_exhausted`] returns `true` for
+    /// it if the last failure could be retried but attempts or time are used up. [`ErrorKind::Configuration`] if a wait
+    /// is due and no tokio runtime with a timer exists.
     pub async fn run<T, Attempted>(
         self,
         mut attempt: impl FnMut(u32) -> Attempted,

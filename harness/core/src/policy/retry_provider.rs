@@ -1,4 +1,4 @@
-//! A provider that retries: it does what its policy decides, and shows every wait.
+//! A provider that retries another provider's failed requests as its policy decides, and emits an event for each wait.
 
 use std::{
     fmt,
@@ -18,17 +18,17 @@ use crate::{
     secret::Secrets,
 };
 
-/// A provider that asks another one, and retries when that fails in a way that may pass by itself.
+/// A provider that wraps another one and retries its transient failures.
 ///
-/// The ready providers retry by themselves. Use this one for providers of your own, and for a policy that should
-/// hold for everything inside: providers inside that would retry themselves make one attempt each.
+/// The ready providers retry by themselves. Use this provider for providers of your own, or to set one policy for
+/// everything that it wraps: wrapped providers that would retry make one attempt each.
 ///
-/// Only the beginning of a call is retried: once an event of the answer has been passed on, a failure is passed on
-/// too (see [`RetryPolicy::after_output`] for the exception). Each wait is shown as [`StreamEvent::Retrying`]
-/// before it begins, and dropping the stream ends the wait at once.
+/// A call is retried only until the first event of the answer has been passed on. After that, a failure is passed on
+/// too (see [`RetryPolicy::after_output`] for the exception). Each wait is reported as [`StreamEvent::Retrying`] before
+/// it begins. Dropping the stream ends the wait at once.
 ///
-/// When it gives up, the error is the first failure, with [all later ones](crate::error::Error::later) and the reason for
-/// giving up.
+/// When the provider gives up, the error is the first failure, with [all later ones](crate::error::Error::later) and
+/// the reason for giving up.
 ///
 /// ```
 /// use harness::{Agent, policy::{RetryPolicy, RetryProvider}, testing::{ScriptedProvider, reply}};
@@ -49,12 +49,12 @@ pub struct RetryProvider<P> {
 }
 
 impl<P: Provider> RetryProvider<P> {
-    /// Creates a provider that asks this one, with as many attempts as the policy allows.
+    /// Creates a provider that sends requests to `inner`, with as many attempts as the policy allows.
     pub fn new(inner: P, policy: RetryPolicy) -> Self {
         Self { inner, retry: RetryLoop::new(policy) }
     }
 
-    /// Draws the spread of waits from this seed, so that the waits are reproducible.
+    /// Uses this seed for the random part of the waits, so that the waits are reproducible.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.retry.seeded = Some(Arc::new(Mutex::new(fastrand::Rng::with_seed(seed))));
@@ -92,17 +92,17 @@ impl<P: Provider> Provider for RetryProvider<P> {
     }
 }
 
-/// Makes the attempts of a call.
+/// Makes the attempts of a call by a retry policy. Used by every provider that retries.
 #[derive(Clone, Debug)]
 pub struct RetryLoop {
-    /// What is retried.
+    /// Which failures are retried, and with which waits.
     pub policy: RetryPolicy,
     /// The seeded random source, if the waits have to be reproducible.
     seeded: Option<Arc<Mutex<fastrand::Rng>>>,
 }
 
 impl RetryLoop {
-    /// Retries by this policy.
+    /// Creates a loop that retries by this policy.
     pub fn new(policy: RetryPolicy) -> Self {
         Self { policy, seeded: None }
     }
@@ -114,8 +114,8 @@ impl RetryLoop {
         }
     }
 
-    /// Asks with `open`, and retries as the policy decides. If a wrapper around it already retries, or the policy
-    /// allows one attempt, it asks once and adds nothing.
+    /// Sends the request with `open`, and retries as the policy decides. If a wrapper already retries, or if the policy
+    /// allows only one attempt, `open` is called once and its events are passed on unchanged.
     pub fn stream<'a>(
         &'a self,
         request: Request<'a>,
@@ -158,7 +158,8 @@ impl RetryLoop {
                 }
                 let (attempt, of) = (call.attempts.saturating_add(1), policy.tries(call, run));
                 let event = StreamEvent::Retrying { attempt, of, wait, refused, cause };
-                // The wait begins when it is shown, whenever the reader asks for the next event.
+                // The timer starts before the event is sent, so that the wait does not depend on when the reader takes
+                // the event.
                 let over = tokio::time::sleep(wait);
                 speaker.send(Ok(event)).await;
                 over.await;

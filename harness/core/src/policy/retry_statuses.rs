@@ -6,7 +6,7 @@ use crate::error::is_transient_status;
 
 /// The HTTP statuses after which a failed attempt is retried: a setting of [`RetryPolicy`](super::RetryPolicy).
 ///
-/// The default are 408, 409, 429 and those from 500 on, except 501 and 505.
+/// Default: 408, 409, 429 and all statuses from 500 on, except 501 and 505.
 ///
 /// ```
 /// use harness::policy::{RetryPolicy, RetryStatuses};
@@ -24,12 +24,12 @@ pub struct RetryStatuses {
 }
 
 impl RetryStatuses {
-    /// No status at all. Failures without a status, such as a refused connection, are retried all the same.
+    /// No status. Failures without a status, such as a refused connection, are still retried.
     pub fn none() -> Self {
         Self { bits: [0; 16] }
     }
 
-    /// Adds a status. A number that no status can have (1000 and more) changes nothing.
+    /// Adds a status. A number of 1024 or more is no HTTP status and changes nothing.
     #[must_use]
     pub fn with(mut self, status: u16) -> Self {
         if let Some((word, bit)) = self.place(status) {
@@ -38,7 +38,7 @@ impl RetryStatuses {
         self
     }
 
-    /// Removes a status.
+    /// Removes a status, so that a failure with it is not retried.
     #[must_use]
     pub fn without(mut self, status: u16) -> Self {
         if let Some((word, bit)) = self.place(status) {

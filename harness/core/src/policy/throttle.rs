@@ -1,4 +1,4 @@
-//! A provider that bounds the number of requests in flight, and slows down when the server asks for it.
+//! A provider that limits the number of requests in flight, and slows down when the server refuses requests.
 
 use std::{
     fmt,
@@ -17,13 +17,13 @@ use crate::{
     secret::Secrets,
 };
 
-/// A provider that bounds how many requests are in flight at the same time, for all clones together. If the server
-/// refuses a request because there are too many (429, or overloaded), no request starts until the time that it
-/// asked for is over. From then on requests start one after the other, with a gap that shrinks as answers come.
+/// A provider that limits how many requests are in flight at the same time, for all clones together. If the server
+/// refuses a request because of its rate or an overload (such as 429), no request starts until the time that the server
+/// asks for is over. After that, requests start with a gap between them. Each answer makes the gap shorter.
 ///
-/// A clone is the same provider: give one to each agent. A call that waits for its retry holds no place, whether
-/// the provider inside retries by itself, as the ready ones do, or a [`RetryProvider`](super::RetryProvider) around
-/// this one does: each attempt waits for a place.
+/// All clones share one limit: give a clone to each agent. A call that waits for its retry does not count as in flight.
+/// This holds if the wrapped provider retries by itself, as the ready providers do, and if a
+/// [`RetryProvider`](super::RetryProvider) wraps this one: each attempt waits for a free slot.
 ///
 /// ```
 /// use harness::{Agent, policy::ThrottledProvider, testing::ScriptedProvider};
@@ -48,14 +48,14 @@ struct ThrottleState<P> {
 }
 
 impl<P: Provider> ThrottledProvider<P> {
-    /// Creates a provider that asks this one, with at most `at_once` requests in flight; 0 counts as 1.
+    /// Creates a provider that sends requests to `provider`, with at most `at_once` of them in flight; 0 counts as 1.
     pub fn new(provider: P, at_once: usize) -> Self {
         let at_once = at_once.clamp(1, Semaphore::MAX_PERMITS);
         let pace = Mutex::new(RateLimiter::new(Instant::now()));
         Self(Arc::new(ThrottleState { provider, at_once, places: Semaphore::new(at_once), pace }))
     }
 
-    /// The number of requests that are in flight or that hold a place and wait for their start.
+    /// The number of requests that are in flight, or that have a slot and wait for their start time.
     pub fn in_flight(&self) -> usize {
         self.0.at_once.saturating_sub(self.0.places.available_permits())
     }
@@ -66,11 +66,11 @@ impl<P> ThrottleState<P> {
         self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a place, and then for a start. If the server refuses another request meanwhile, it waits for
-    /// another start.
+    /// Waits for a free slot, and then for a start time. If the server refuses another request meanwhile, waits for a
+    /// new start time.
     async fn enter(&self, request: &Request<'_>) -> ThrottlePermit<'_> {
         let came = Instant::now();
-        // The semaphore is never closed; if it were, there would be no bound to keep.
+        // The semaphore is never closed. Without it there would be no limit to apply.
         let permit = self.places.acquire().await.ok();
         loop {
             let start = self.pace().next_start(Instant::now());
@@ -84,7 +84,7 @@ impl<P> ThrottleState<P> {
     }
 }
 
-/// A request in flight.
+/// A request in flight: occupies a slot until it is dropped.
 struct ThrottlePermit<'a> {
     started: Instant,
     _permit: Option<SemaphorePermit<'a>>,
@@ -139,15 +139,15 @@ impl<P: Provider> Provider for ThrottledProvider<P> {
                         }
                         speaker.send(Err(error)).await;
                     }
-                    // The provider inside retries by itself. A call that waits is not in flight.
+                    // The wrapped provider retries by itself. A call that waits for a retry is not in flight.
                     Some(Ok(event @ StreamEvent::Retrying { refused: asked, wait, .. })) => {
                         if let Some(asked) = asked {
                             refused(asked);
                         }
                         answered = false;
                         drop(place);
-                        // The provider counts its wait from now, too. It is asked for the next event only after its
-                        // wait is over and a place is free.
+                        // The wrapped provider's wait also begins now. The loop polls that provider again only after
+                        // the wait, once a slot is free.
                         let over = sleep(wait);
                         speaker.send(Ok(event)).await;
                         over.await;

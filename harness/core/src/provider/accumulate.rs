@@ -1,4 +1,4 @@
-//! Builds a whole answer from events. The same accumulator serves all wires and depends on none.
+//! Builds a whole answer from its events. One accumulator serves all wires.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -26,7 +26,7 @@ use crate::{
 ///
 /// # Errors
 /// - The stream's own error.
-/// - [`ErrorKind::Protocol`] if an event cannot follow the earlier ones: see [`Accumulator::push`].
+/// - [`ErrorKind::Protocol`] if an event cannot follow the earlier events: see [`Accumulator::push`].
 /// - [`ErrorKind::CutOff`] if the stream ends before the answer is complete.
 pub async fn accumulate(
     stream: impl Stream<Item = Result<StreamEvent, Error>>,
@@ -41,11 +41,11 @@ pub async fn accumulate(
 
 /// An answer that is still arriving.
 ///
-/// A call that the server repeats counts once: a call with the same id and equal decoded arguments, at any block, or without
-/// ids at the same block. A call with the same id and other arguments is another call and gets an id of its own, and so are
-/// equal calls with different ids.
+/// A call that the server sends twice counts once. Two calls are the same if they have the same id and equal decoded
+/// arguments; without ids, if they are at the same block with equal decoded arguments. A call with the same id and
+/// other arguments is another call, and gets a new id. Equal calls with different ids are different calls.
 ///
-/// An empty object is ignored beside other arguments: some servers begin or end a call with `{}`.
+/// An empty object of arguments is ignored if the call has other arguments: some servers begin or end a call with `{}`.
 ///
 /// ```
 /// use harness::provider::{Accumulator, StopReason, StreamEvent, Usage};
@@ -62,15 +62,15 @@ pub struct Accumulator {
     parts: Vec<AnswerPart>,
     /// The index of the last part of each kind in each block.
     places: HashMap<(u32, PartKind), usize>,
-    /// The indexes of the calls that the server identifies in the same way.
+    /// The indexes of the parts that are calls, grouped by how the server identifies them.
     alike: HashMap<CallKey, Vec<usize>>,
     cleared: CheckedCalls,
-    /// What the last event has added to a call; `None` if nothing.
+    /// What the last event added to a call; `None` if it added nothing.
     added: Option<ArgumentsChange>,
     id: Option<String>,
     model: Option<String>,
     provider: Option<String>,
-    /// The model that was asked, if several were possible.
+    /// The model that was requested, if several were possible.
     asked: Option<String>,
     usage: Usage,
     /// The tokens of discarded answers.
@@ -82,7 +82,7 @@ pub struct Accumulator {
     taken: Arc<HashSet<String>>,
 }
 
-/// How the server identifies a call: by an id, or without an id by its block.
+/// How the server identifies a call: by an id, or by the block if the call has no id.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum CallKey {
     Id(String),
@@ -98,36 +98,35 @@ impl CallKey {
     }
 }
 
-/// The complete calls at the beginning of the answer that have already been checked by
-/// [`Accumulator::count_up_to`].
+/// The complete calls at the beginning of the answer that [`Accumulator::count_up_to`] has already checked.
 #[derive(Clone, Copy, Debug, Default)]
 struct CheckedCalls {
-    /// They are all calls among this number of parts.
+    /// The checked calls are all calls among the first `parts` parts.
     parts: usize,
     calls: usize,
-    /// Whether the next call is complete and did not pass the check.
+    /// Whether the next call is complete and failed the check.
     ends: bool,
 }
 
-/// A change of a call that is being written.
+/// A change of a call whose arguments are still arriving.
 #[derive(Clone, Copy, Debug)]
 struct ArgumentsChange {
-    /// Whether the call begins, or its arguments begin anew.
+    /// Whether the call, or its arguments, start again from the beginning.
     begins: bool,
-    /// The byte of the arguments from which on they are new.
+    /// The index of the first new byte in the arguments.
     from: usize,
 }
 
-/// A piece of a call that is being written.
+/// A piece of a call whose arguments are still arriving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallPiece<'a> {
     /// The id that results refer to.
     pub call: &'a str,
     /// The name of the tool.
     pub tool: &'a str,
-    /// Whether the call begins with this piece, so that earlier pieces of it are void.
+    /// Whether the call starts with this piece. Earlier pieces of the call are then void.
     pub begins: bool,
-    /// The next piece of the arguments; may be empty.
+    /// The next piece of the arguments' JSON text; may be empty.
     pub json: &'a str,
 }
 
@@ -135,7 +134,7 @@ pub struct CallPiece<'a> {
 struct AnswerPart {
     block: u32,
     said: PartData,
-    /// The sources of its text.
+    /// The sources cited for the part's text.
     citations: Vec<Citation>,
     vendor: Option<VendorData>,
 }
@@ -164,26 +163,27 @@ enum PartKind {
 struct PartCall {
     /// The id that results refer to.
     id: String,
-    /// The id from the server.
+    /// The id from the server, empty if it sent none.
     given: String,
     name: String,
     arguments: String,
     progress: JsonProgress,
     ended: bool,
-    /// Whether an earlier call has the same id, so that this call may repeat it.
+    /// Whether an earlier call has the same id, so that this call may be a repeat.
     is_again: bool,
-    /// Whether it repeats an earlier call.
+    /// Whether this call is a repeat of an earlier call.
     repeats: bool,
-    /// The print of the arguments, once it has been computed.
+    /// The fingerprint of the arguments; `None` until it is computed.
     print: Option<Option<ArgumentsPrint>>,
 }
 
-/// While an answer arrives, a call is compared with at most this many calls of its id. At the end it is compared with all.
+/// While an answer arrives, a call is compared with at most this many earlier calls of the same id. When the answer is
+/// complete, a call is compared with all of them.
 const COMPARED: usize = 16;
 
 impl Accumulator {
-    /// An answer whose calls get none of these ids. Servers number their calls from the start in
-    /// each answer, but vendors require ids that are unique in a conversation.
+    /// Creates an accumulator that gives no call one of these ids. Servers number the calls of each answer from the
+    /// start, but vendors require ids that are unique in a conversation.
     pub fn avoiding(taken: Arc<HashSet<String>>) -> Self {
         Self { taken, ..Self::default() }
     }
@@ -191,8 +191,8 @@ impl Accumulator {
     /// Adds the next event.
     ///
     /// # Errors
-    /// [`ErrorKind::Protocol`] if the event cannot follow the earlier ones: arguments, an end or
-    /// vendor data for a call that never started, or any event after the end.
+    /// [`ErrorKind::Protocol`] if the event cannot follow the earlier events: arguments, an end or vendor data for a
+    /// call that never started, or any event after the end.
     pub fn push(&mut self, event: &StreamEvent) -> Result<(), Error> {
         if self.stop.is_some() {
             return Err(protocol(format!("an event came after the end: {event:?}")));
@@ -210,7 +210,7 @@ impl Accumulator {
                 self.model = Some(model.clone());
                 self.asked = Some(model.clone());
             }
-            // Nothing of the failed try has been emitted.
+            // The failed attempt emitted nothing, so the accumulator keeps its state.
             StreamEvent::ParameterDropped { .. } | StreamEvent::ReasoningRefused { .. } => {}
             StreamEvent::Retrying { .. } | StreamEvent::FallingBack { .. } => {
                 self.usage = Usage::default();
@@ -245,8 +245,7 @@ impl Accumulator {
             StreamEvent::ToolCallStart { block, id, name } => self.begin(*block, id, name),
             StreamEvent::ToolCallDelta { block, json } => {
                 let call = self.changing(*block)?;
-                // No valid JSON continues after an object, so one of the two objects is empty and
-                // is ignored.
+                // No valid JSON continues after an object. So of two objects in a row, one is empty and is ignored.
                 let begins = json.trim_start().starts_with('{');
                 let replaces = begins && call.progress.is_empty_object();
                 if replaces {
@@ -297,14 +296,14 @@ impl Accumulator {
         self.stop.is_some()
     }
 
-    /// Whether the last event has changed a call: if not, the caller need not check again whether
-    /// the call is [written](Self::written_call).
+    /// Whether the last event changed a call. If not, the caller need not ask [`written_call`](Self::written_call)
+    /// again.
     pub fn has_changed_a_call(&self) -> bool {
         self.added.is_some()
     }
 
-    /// What the last event, which was about this block, has added to a call. `None` for a call that
-    /// may repeat an earlier one, as in [`written_call`](Self::written_call).
+    /// What the last event, which concerned this block, added to a call. `None` if it added nothing, or for a call that
+    /// may be a repeat, as in [`written_call`](Self::written_call).
     pub fn call_piece(&self, block: u32) -> Option<CallPiece<'_>> {
         let ArgumentsChange { begins, from } = self.added?;
         let part = self.parts.get(self.place(block, PartKind::Call)?)?;
@@ -313,12 +312,12 @@ impl Accumulator {
         (!is_again).then_some(CallPiece { call: id, tool: name, begins, json })
     }
 
-    /// Whether nothing of the answer has arrived and no tokens have been counted.
+    /// Whether no part of the answer has arrived and no tokens have been counted.
     pub fn is_untouched(&self) -> bool {
         self.parts.is_empty() && self.usage() == Usage::default()
     }
 
-    /// Whether tools of the vendor have left something in the answer, or it names sources.
+    /// Whether the answer contains data of vendor tools, or cites sources.
     pub fn has_sources(&self) -> bool {
         let has =
             |part: &AnswerPart| matches!(part.said, PartData::Opaque) || !part.citations.is_empty();
@@ -332,12 +331,12 @@ impl Accumulator {
         usage
     }
 
-    /// The provider that answers, if several were possible.
+    /// The provider that answers, if several providers were possible.
     pub fn provider(&self) -> Option<&str> {
         self.provider.as_deref()
     }
 
-    /// The model that was asked, if several were possible.
+    /// The model that was requested, if several models were possible.
     pub fn requested_model(&self) -> Option<&str> {
         self.asked.as_deref()
     }
@@ -347,9 +346,9 @@ impl Accumulator {
         self.model.as_deref()
     }
 
-    /// The call of this block, if its arguments are complete or already a whole JSON value. `None`
-    /// for a call that may repeat an earlier one, which is known only when the answer is complete.
-    /// Arguments may follow a call without arguments: some servers send `{}` first.
+    /// The call of this block, if its arguments are complete, or are a whole JSON value so far. `None` for a call that
+    /// may be a repeat: this is known only when the answer is complete. A call with the arguments `{}` may still get
+    /// other arguments, because some servers send `{}` first.
     pub fn written_call(&self, block: u32) -> Option<ToolCall> {
         let part = self.parts.get(self.place(block, PartKind::Call)?)?;
         let PartCall { arguments, progress, ended, is_again, .. } = part.as_call()?;
@@ -357,9 +356,9 @@ impl Accumulator {
         (is_written && !is_again).then(|| part.to_call()).flatten()
     }
 
-    /// Counts the calls of the answer up to and including this one, if `are` holds for each of them
-    /// in its current state, and returns `None` otherwise. The result for a call that has ended is
-    /// cached, so every caller must pass the same `are`.
+    /// Returns the number of the answer's calls up to and including this one, if `are` returns `true` for each of them
+    /// in its current state; `None` otherwise. The result for a call that has ended is cached, so every caller must
+    /// pass the same `are`.
     pub fn count_up_to(
         &mut self,
         call: &ToolCall,
@@ -375,7 +374,7 @@ impl Accumulator {
             };
             let is_it = so_far.id == call.id();
             let does = part.to_call().is_some_and(|call| are(&call));
-            // All calls before it have ended, too.
+            // `*calls == count` means that all earlier calls have ended, too.
             let is_settled = so_far.ended && *calls == count;
             if !does {
                 *ends = is_settled;
@@ -392,10 +391,10 @@ impl Accumulator {
         None
     }
 
-    /// The whole answer.
+    /// Returns the whole answer.
     ///
-    /// Of a truncated answer, only complete calls are kept, and none of them may run. Of a refused
-    /// answer, only the text is kept.
+    /// Of a truncated answer, only complete calls are kept, and none of them may run. Of a refused answer, only the
+    /// text is kept.
     ///
     /// # Errors
     /// [`ErrorKind::CutOff`] if the answer is not complete.
@@ -406,7 +405,7 @@ impl Accumulator {
         let Self { parts, id, model, provider, .. } = self;
         let blocks = parts.into_iter().filter(|part| match (stop, &part.said) {
             (StopReason::Refused, said) => matches!(said, PartData::Text(_)),
-            // Arguments that never began are not empty arguments.
+            // A call whose arguments never began is incomplete; it is no call with empty arguments.
             (StopReason::Truncated, PartData::Call(PartCall { arguments, ended, .. })) => {
                 *ended && !arguments.trim().is_empty() && is_whole(arguments)
             }
@@ -420,11 +419,10 @@ impl Accumulator {
         Ok(ProviderResponse { message, stop, usage, id, model, provider })
     }
 
-    /// The part of a cut-off answer that can be kept: text, with a mark that it was cut off;
-    /// thinking that has its signature and is followed by something; complete calls. What the
-    /// vendor executed itself is left out, since it may be incomplete. A vendor refuses thinking if
-    /// something that stood behind it is missing. So only the thinking before the first part that is
-    /// left out is kept, and later parts are kept without the vendor's data.
+    /// Returns the part of a cut-off answer that can be kept: text, with a mark that it was cut off; complete calls;
+    /// and signed thinking, except at the end. Results of tools that the vendor itself executed are left out, since
+    /// they may be incomplete. A vendor refuses thinking if a later part of the same answer is missing. So only the
+    /// thinking before the first omitted part is kept, and later parts are kept without vendor data.
     pub fn into_partial(mut self) -> Option<Message> {
         self.drop_repeats();
         let mut blocks: Vec<Block> = Vec::new();
@@ -460,7 +458,7 @@ impl Accumulator {
         message_of(blocks)
     }
 
-    /// Begins a call. The same beginning twice in a row is only one call.
+    /// Begins a call. The same beginning twice in a row starts only one call.
     fn begin(&mut self, block: u32, given: &str, name: &str) {
         let given = given.trim();
         if let Some((_, last)) = self.last_call(block) {
@@ -488,22 +486,22 @@ impl Accumulator {
         self.added = Some(ArgumentsChange { begins: true, from: 0 });
     }
 
-    /// Finds out whether a call that has just ended repeats an earlier one with its id.
+    /// Finds out whether a call that has just ended is a repeat of an earlier call with the same id.
     fn compare(&mut self, at: usize) {
         let Some(AnswerPart { block, said: PartData::Call(call), .. }) = self.parts.get(at) else {
             return;
         };
         let alike =
             self.alike.get(&CallKey::of(*block, &call.given)).map_or(&[][..], Vec::as_slice);
-        // Later calls with the same id have usually not ended yet.
+        // An answer's later calls with the same id have usually not ended yet.
         let up_to = alike.partition_point(|place| *place <= at);
         let first = up_to.saturating_sub(COMPARED);
         let alike = alike.get(first..up_to).unwrap_or_default().to_vec();
         self.find_repeats(&alike, |place| place == at);
     }
 
-    /// Finds the calls among these, all with the same id and in order, that repeat an earlier one.
-    /// Returns those that are `asked` about, each with the call that it repeats.
+    /// Finds the repeats among these calls, which all have the same id and are in order. Returns the repeats for which
+    /// `asked` is true, each with the call that it repeats.
     fn find_repeats(
         &mut self,
         alike: &[usize],
@@ -541,7 +539,7 @@ impl Accumulator {
         found.into_iter().filter_map(|(at, earlier)| Some((at, earlier?))).collect()
     }
 
-    /// If the earlier call is a placeholder, gives it the arguments of the call that repeats it.
+    /// If the earlier call is a placeholder, gives it the arguments of its repeat.
     fn fill(&mut self, earlier: usize, at: usize) {
         let call = |at| self.parts.get(at).and_then(AnswerPart::as_call);
         if !call(earlier).is_some_and(PartCall::is_placeholder) {
@@ -557,7 +555,7 @@ impl Accumulator {
         }
     }
 
-    /// Removes the calls that repeat others. Vendor data that only the repeat has is kept.
+    /// Removes the repeats. Vendor data that only a repeat has moves to the repeated call.
     fn drop_repeats(&mut self) {
         let alike = std::mem::take(&mut self.alike);
         for alike in alike.values().filter(|alike| alike.len() > 1) {
@@ -587,11 +585,11 @@ impl Accumulator {
         at
     }
 
-    /// The part of this kind in a block. It is created if the block has none.
+    /// The last part of this kind in a block. Creates the part if the block has none.
     #[inline]
     fn part(&mut self, block: u32, kind: PartKind) -> &mut AnswerPart {
         let mut at = self.parts.len().saturating_sub(1);
-        // Nearly always it is the last part.
+        // Fast path: the part is nearly always the last one.
         if !self.parts.get(at).is_some_and(|part| part.block == block && part.kind() == kind) {
             at = self.other_part(block, kind);
         }
@@ -631,7 +629,7 @@ impl Accumulator {
             .ok_or_else(|| protocol(format!("arguments came for block {block}, which is no call")))
     }
 
-    /// A call whose arguments are about to change.
+    /// The call of a block before its arguments change. Resets what was derived from the old arguments.
     fn changing(&mut self, block: u32) -> Result<&mut PartCall, Error> {
         if self.last_call(block).is_some_and(|(_, call)| call.ended) {
             self.cleared = CheckedCalls::default();
@@ -657,8 +655,8 @@ impl Accumulator {
         Ok(())
     }
 
-    /// Results refer to calls by id, so no two calls share an id and no id is empty. `same_id`
-    /// earlier calls of this answer have the given id.
+    /// An id for a call that no other call has. Results refer to calls by id, so ids must be unique and not empty.
+    /// `same_id` is the number of earlier calls of this answer with the given id.
     fn unique_id(&mut self, block: u32, given: &str, same_id: usize) -> String {
         let base = match (given, &self.id) {
             ("", Some(answer)) => format!("{answer}_{block}"),
@@ -672,8 +670,8 @@ impl Accumulator {
     }
 }
 
-/// The base with a free number greater than `after` appended. Usually all numbers up to some number
-/// are taken and the others are free, so the search doubles its step and then bisects.
+/// `base` with a free number greater than `after` appended. Usually all numbers up to some number are taken and all
+/// greater ones are free, so the search doubles its step and then bisects.
 fn numbered(base: &str, after: usize, is_free: impl Fn(&str) -> bool) -> String {
     let of = |number: usize| format!("{base}_{number}");
     let (mut taken, mut step) = (after, 1_usize);
@@ -696,13 +694,13 @@ fn numbered(base: &str, after: usize, is_free: impl Fn(&str) -> bool) -> String 
 }
 
 impl PartCall {
-    /// Whether it is a call whose arguments have not come: the arguments of the next call with its
-    /// id and name may belong to it.
+    /// Whether the arguments of this call have not arrived: the arguments of the next call with the same id and name
+    /// may belong to this call.
     fn is_placeholder(&self) -> bool {
         self.ended && !self.given.is_empty() && are_none(&self.arguments)
     }
 
-    /// Whether it has arguments for which an earlier call of its id may be a placeholder.
+    /// Whether this call has arguments that may belong to an earlier placeholder with the same id.
     fn can_fill(&self) -> bool {
         let arguments = self.arguments.trim();
         let is_object = self.print.flatten().is_some() && arguments.starts_with('{');
@@ -743,8 +741,8 @@ impl AnswerPart {
         Some(ToolCall::new(id, name, arguments).with_vendor(self.vendor.clone()))
     }
 
-    /// The block to keep, if there is anything to keep. Vendors refuse text that is only white
-    /// space, and thinking without text and signature is useless.
+    /// The block to keep; `None` if nothing is worth keeping. Vendors refuse text that is only white space, and
+    /// thinking without text and signature is useless.
     fn into_block(self) -> Option<Block> {
         let Self { block: _, said, citations, vendor } = self;
         match said {
@@ -754,7 +752,7 @@ impl AnswerPart {
                 None
             }
             PartData::Text(mut text) => {
-                // It is kept as long as the conversation, and needs no capacity for growth.
+                // The text is kept as long as the conversation, so unused capacity is freed.
                 text.shrink_to_fit();
                 let text = TextBlock::new(text).with_citations(citations).with_vendor(vendor);
                 Some(Block::Text(text))

@@ -1,4 +1,4 @@
-//! The schema that an answer has to fit, for a provider.
+//! The schema that an answer has to match, as a provider gets it.
 
 use std::{
     fmt,
@@ -9,15 +9,15 @@ use harness_schema::{NotStrict, StrictForm, ToolSchema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// How a model is told the schema of its answer, and held to it.
+/// How a model gets the schema of its answer, and how the schema is enforced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputMode {
-    /// By the vendor: the request contains the schema as the format of the answer.
+    /// The vendor enforces the schema: the request contains it as the format of the answer.
     Schema,
-    /// By a tool whose arguments are the answer.
+    /// The model calls a tool whose arguments are the answer.
     Tool,
-    /// By text after the user's message.
+    /// A text after the user's message contains the schema.
     Words,
 }
 
@@ -31,23 +31,23 @@ impl fmt::Display for OutputMode {
     }
 }
 
-/// What a request with a schema for its answer is for.
+/// The purpose of a request with a schema for its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestPurpose {
     /// The request continues a conversation, so the model may also do something else, such as call a tool.
     Conversation,
-    /// The request is for nothing but the answer.
+    /// The request asks only for the answer.
     Answer,
-    /// The request is for nothing but the answer, and an earlier request for it got no answer that fits.
+    /// The request asks only for the answer, after an earlier such request got no answer that matches the schema.
     AnswerAgain,
 }
 
-/// The schema that the answer to a [`Request`](super::Request) has to fit, and the message that
-/// asks for it.
+/// The schema that the answer to a [`Request`](super::Request) has to match, and the position of the message that it
+/// answers.
 ///
-/// A provider chooses how the model is told, and [reports](Self::told_by) its choice. For [a
-/// tool](OutputMode::Tool), it adds [`tool`](Self::tool) to the tools of the request and emits the
-/// call like any other: the agent takes its arguments as the text of the answer.
+/// The provider chooses how the model gets the schema, and [records](Self::told_by) the choice. With
+/// [`OutputMode::Tool`], the provider adds [`tool`](Self::tool) to the tools of the request, and emits the call like
+/// any other. The agent takes the arguments of this call as the text of the answer.
 #[derive(Debug)]
 pub struct OutputSchema {
     tool: ToolSchema,
@@ -57,8 +57,8 @@ pub struct OutputSchema {
 }
 
 impl OutputSchema {
-    /// Creates the schema of the answer to the message with this index. `schema` must be that of an object, and `name`
-    /// must differ from the names of the tools.
+    /// Creates the schema of the answer to the message with the index `message`. `schema` must describe an object, and
+    /// `name` must differ from the names of the tools.
     pub fn new(name: impl Into<String>, schema: Value, message: usize) -> Self {
         let description = "Gives the final answer. Call it once, by itself, when nothing is left to be done, and \
                            say nothing after it."
@@ -68,55 +68,55 @@ impl OutputSchema {
         Self { tool, message, about: RequestPurpose::Conversation, way: Mutex::new(None) }
     }
 
-    /// Sets what the request is for, if it is for nothing but this answer. Where it is not known that the vendor holds
-    /// its model to a schema, the model has to call the tool for the answer, at the latest if it is asked
-    /// [again](RequestPurpose::AnswerAgain).
+    /// Sets the purpose of a request that asks only for this answer. If it is not known that the vendor enforces
+    /// schemas, the provider forces the model to call the tool for the answer. It does so at the latest for
+    /// [`AnswerAgain`](RequestPurpose::AnswerAgain).
     #[doc(hidden)]
     pub fn forced(mut self, about: RequestPurpose) -> Self {
         self.about = about;
         self
     }
 
-    /// What the request with this schema is for.
+    /// The purpose of the request with this schema.
     pub fn about(&self) -> RequestPurpose {
         self.about
     }
 
-    /// A tool whose arguments are the answer: it has the given name and the schema of the answer.
+    /// A tool whose arguments are the answer. Its name is the given name, and its input schema is the schema of the
+    /// answer.
     pub fn tool(&self) -> &ToolSchema {
         &self.tool
     }
 
-    /// The JSON Schema of the answer, always that of an object.
+    /// The JSON Schema of the answer. It always describes an object.
     pub fn schema(&self) -> &Value {
         &self.tool.input_schema
     }
 
-    /// The index, among the messages of the request, of the user message that asks for the answer.
+    /// The index, among the messages of the request, of the user message to which the answer belongs.
     pub fn message(&self) -> usize {
         self.message
     }
 
-    /// The instruction with the schema, for a model that is told by text.
+    /// The instruction with the schema, for a model that gets the schema as text.
     pub fn in_words(&self) -> String {
         in_words(&self.tool.input_schema)
     }
 
-    /// Records how the model is told. A later call replaces an earlier one.
+    /// Records how the model gets the schema. A later call replaces the record.
     pub fn told_by(&self, way: OutputMode) {
         *self.way.lock().unwrap_or_else(PoisonError::into_inner) = Some(way);
     }
 
-    /// How the model was told, if a provider has recorded it.
+    /// How the model gets the schema; `None` if no provider has recorded it.
     pub fn way(&self) -> Option<OutputMode> {
         *self.way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The schema in the form to which the vendor can hold the model, if these tools are held to
-    /// their schemas, too.
+    /// The schema in the form that the vendor can enforce, if it also enforces the schemas of the tools `held`.
     ///
     /// # Errors
-    /// Fails if the form has no schema with this meaning.
+    /// Fails if this form cannot express the schema.
     pub fn strict(&self, form: StrictForm, held: &[ToolSchema]) -> Result<Value, NotStrict> {
         let all: Vec<ToolSchema> = held.iter().chain([&self.tool]).cloned().collect();
         let last = form.of_all(&all).pop();
@@ -124,7 +124,7 @@ impl OutputSchema {
     }
 }
 
-/// The instruction for the model where only text tells it the schema of its answer.
+/// The instruction for a model that gets the schema of its answer only as text.
 #[doc(hidden)]
 pub fn in_words(schema: &Value) -> String {
     format!(

@@ -1,54 +1,55 @@
-//! What the reasoning of a model is bound to, and what of it a program has changed meanwhile.
+//! What a model's reasoning is bound to, and additions to it during a conversation.
 
 use harness_schema::ToolSchema;
 
-/// What the reasoning of a provider's model is bound to. The newest models of Anthropic and OpenAI refuse or drop reasoning
-/// that is sent back behind other instructions, tools or messages than it was made behind.
+/// What the reasoning of a provider's model is bound to. The newest models of Anthropic and OpenAI refuse or drop
+/// reasoning that is sent back after other instructions, tools or messages than those it was generated after.
 ///
 /// Sources: <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/prefix-checks>,
 /// <https://developers.openai.com/api/docs/guides/keep-prefix-unchanged>.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReasoningBinding {
-    /// Whether it is bound at all. If not, the other members mean nothing.
+    /// Whether reasoning is bound at all. If not, the other members have no meaning.
     pub is_bound: bool,
-    /// Whether the provider can send [changes](super::PrefixAddition) of instructions and tools behind the messages so far.
+    /// Whether the provider can send [changed instructions and tools](super::PrefixAddition) after the messages so far.
     pub appends: bool,
-    /// Whether tools that a search has found are sent at the place of the search, so that they change nothing before it.
+    /// Whether tools that a search has found are sent at the position of the search, so that nothing before it changes.
     pub defers_tools: bool,
-    /// What a request has before its messages besides instructions and tools: whether the tools are held to their schemas,
-    /// and what asks for a typed answer. Equal texts mean equal requests. Empty for most requests.
+    /// Describes what a request has before its messages besides instructions and tools: whether the vendor enforces the
+    /// tools' schemas, and what requests a typed answer. Two requests are equal in this respect if their texts are
+    /// equal. Empty for most requests.
     pub form: String,
 }
 
 impl ReasoningBinding {
-    /// Reasoning is bound to what comes before it.
+    /// Creates a binding for reasoning that is bound to everything before it.
     pub fn bound() -> Self {
         Self { is_bound: true, ..Self::default() }
     }
 
-    /// With changes that can be sent behind the messages so far.
+    /// Sets whether changes can be sent after the messages so far.
     #[must_use]
     pub fn appending(mut self, appends: bool) -> Self {
         self.appends = appends;
         self
     }
 
-    /// With tools that a search has found at the place of the search.
+    /// Sets whether found tools are sent at the position of the search.
     #[must_use]
     pub fn deferring_tools(mut self, defers: bool) -> Self {
         self.defers_tools = defers;
         self
     }
 
-    /// With what else a request has before its messages.
+    /// Sets the description of what else a request has before its messages.
     #[must_use]
     pub fn with_form(mut self, form: String) -> Self {
         self.form = form;
         self
     }
 
-    /// What holds where one of two providers answers.
+    /// The binding that is safe if either of two providers may answer.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self.is_bound, other.is_bound) {
@@ -67,20 +68,20 @@ impl ReasoningBinding {
     }
 }
 
-/// Instructions and tools that are sent behind a message, because they came when the conversation was going on.
+/// Instructions and tools that are sent after a message, because they changed during the conversation.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PrefixAddition {
-    /// The id of the message.
+    /// The id of the message after which they are sent.
     pub after: String,
-    /// The instructions, in words that say that they replace earlier ones.
+    /// The instructions. Their text says that they replace earlier instructions.
     pub system: Option<String>,
-    /// The tools. One with the name of an earlier tool replaces it.
+    /// The tools. A tool replaces an earlier tool of the same name.
     pub tools: Vec<ToolSchema>,
 }
 
 impl PrefixAddition {
-    /// These instructions and tools, behind the message with this id.
+    /// Creates an addition after the message with the id `after`.
     pub fn new(after: String, system: Option<String>, tools: Vec<ToolSchema>) -> Self {
         Self { after, system, tools }
     }

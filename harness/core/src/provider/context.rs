@@ -1,4 +1,4 @@
-//! The composition of a request's tokens.
+//! Estimates how many tokens each part of a request has.
 
 use harness_schema::ToolSchema;
 use serde::{Deserialize, Serialize};
@@ -6,13 +6,12 @@ use serde::{Deserialize, Serialize};
 use super::Usage;
 use crate::message::{Block, Media, MediaKind, Message, Messages};
 
-/// The composition of a request's tokens.
+/// How many tokens each part of a request has.
 ///
-/// Vendors count only the whole request. The parts are estimated from the text: 4 characters of the
-/// Latin alphabet, 2 of neighbouring alphabets, or 1 of any other make a token. A picture counts
-/// 1,500, and another file one token for 16 bytes, or 1,500 if its data is not in the transcript.
-/// Once the vendor has counted the whole, the parts are scaled so that they add up to it, and
-/// `measured` is `true`.
+/// Vendors count only the whole request. The parts are estimated from the text: 4 characters of the Latin alphabet make
+/// a token, as do 2 characters of neighbouring alphabets, or 1 of any other. A picture counts as 1,500 tokens. Another
+/// file counts as one token for 16 bytes, or as 1,500 if its data is not in the transcript. Once the vendor has counted
+/// the whole request, the parts are scaled so that they add up to that count, and `measured` is `true`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContextTokens {
@@ -22,9 +21,9 @@ pub struct ContextTokens {
     pub tools: u64,
     /// The messages, with calls and results.
     pub history: u64,
-    /// Thinking that was kept and is sent again.
+    /// Earlier thinking that is sent again.
     pub reasoning: u64,
-    /// Whether the vendor has counted the whole.
+    /// Whether the parts are scaled to the vendor's count of the whole request.
     pub measured: bool,
 }
 
@@ -35,8 +34,8 @@ impl ContextTokens {
         system.saturating_add(*tools).saturating_add(*history).saturating_add(*reasoning)
     }
 
-    /// The parts scaled to the vendor's count, if there is one. Tokens that the vendor used to
-    /// summarize the conversation before it answered are not included.
+    /// Scales the parts to the vendor's count; without a count, returns them unchanged. Tokens with which the vendor
+    /// summarized the conversation before answering are not included.
     #[must_use]
     pub fn measured(self, usage: &Usage) -> Self {
         let (Some(input), estimated) = (usage.input, self.total()) else { return self };
@@ -50,13 +49,13 @@ impl ContextTokens {
         };
         let (system, tools) = (scaled(self.system), scaled(self.tools));
         let reasoning = scaled(self.reasoning);
-        // The rounding difference is added to the messages.
+        // The messages get the rounding difference, so that the parts add up to the whole.
         let history = whole.saturating_sub(system).saturating_sub(tools).saturating_sub(reasoning);
         Self { system, tools, history, reasoning, measured: true }
     }
 }
 
-/// Counts a growing conversation, reading each message once.
+/// Estimates the tokens of a growing conversation, reading each message once.
 #[derive(Clone, Copy, Debug, Default)]
 #[doc(hidden)]
 pub struct ContextMeter {
@@ -65,7 +64,7 @@ pub struct ContextMeter {
 }
 
 impl ContextMeter {
-    /// A meter for requests with this system prompt and these tools.
+    /// Creates a meter for requests with this system prompt and these tools.
     pub fn new(system: Option<&str>, tools: &[ToolSchema]) -> Self {
         let of_tool = |tool: &ToolSchema| {
             tokens(&tool.name) + tokens(&tool.description) + tokens(&tool.input_schema.to_string())
@@ -78,7 +77,7 @@ impl ContextMeter {
         Self { counted: 0, so_far }
     }
 
-    /// Adds this number of tokens for more tools.
+    /// Adds this number of tokens for further tools.
     pub fn with_tools(mut self, tokens: u64) -> Self {
         self.so_far.tools = self.so_far.tools.saturating_add(tokens);
         self
@@ -94,8 +93,8 @@ impl ContextMeter {
         self.so_far.system
     }
 
-    /// The estimate for a request with these messages, which begin with the messages counted
-    /// before. The thinking before `thinking_from` is not sent and not counted.
+    /// The estimate for a request with these messages. They must begin with the messages that were counted before.
+    /// Thinking in messages before the index `thinking_from` is not sent and not counted.
     pub fn count(&mut self, messages: &Messages, thinking_from: usize) -> ContextTokens {
         for (at, message) in messages.iter().enumerate().skip(self.counted) {
             let (said, thought) = of_message(message);
@@ -109,13 +108,13 @@ impl ContextMeter {
     }
 }
 
-/// A rough count of the tokens of a message without its thinking.
+/// A rough count of a message's tokens, without its thinking.
 #[doc(hidden)]
 pub fn tokens_of(message: &Message) -> u64 {
     of_message(message).0
 }
 
-/// A rough count of the tokens of a message, and of its thinking.
+/// A rough count of the tokens of a message without its thinking, and of its thinking.
 fn of_message(message: &Message) -> (u64, u64) {
     let (mut said, mut thought) = (0, 0);
     for block in message.blocks() {
@@ -145,8 +144,8 @@ fn of_message(message: &Message) -> (u64, u64) {
 /// An estimate for a picture of the usual size, in tokens.
 const PICTURE: u64 = 1500;
 
-/// Estimates the tokens of a file. A page of a PDF file has some tens of kilobytes and costs a few
-/// thousand tokens, as does a minute of compressed audio.
+/// Estimates the tokens of a file. One token for 16 bytes fits PDF files and compressed audio: a page, or a minute, has
+/// some tens of kilobytes and costs a few thousand tokens.
 fn of_media(kind: MediaKind, media: &Media) -> u64 {
     match (kind, media.text(), media.size()) {
         (MediaKind::Image, ..) | (_, None, None) => PICTURE,
@@ -157,13 +156,13 @@ fn of_media(kind: MediaKind, media: &Media) -> u64 {
 
 /// A rough count of a text's tokens.
 fn tokens(text: &str) -> u64 {
-    // In quarters of a token, a character of 1 byte counts 1, of 2 bytes 2, of 3 or 4 bytes 4: its
-    // number of bytes, plus 1 if it has three.
+    // Counts quarters of a token: a character of 1 byte counts 1, of 2 bytes 2, and of 3 or 4 bytes 4. So each counts
+    // its number of bytes, plus 1 for characters of 3 bytes.
     if text.is_ascii() {
         return u64::try_from(text.len()).unwrap_or(u64::MAX).div_ceil(4);
     }
     let is_three = |byte: &u8| u8::from(byte & 0xf0 == 0xe0);
-    // Counted in chunks small enough for a `u8`, which takes less than a tenth of the time.
+    // Counting in chunks small enough for a `u8` takes less than a tenth of the time.
     let of_chunk = |chunk: &[u8]| usize::from(chunk.iter().map(is_three).sum::<u8>());
     let of_three: usize = text.as_bytes().chunks(usize::from(u8::MAX)).map(of_chunk).sum();
     let quarters = u64::try_from(text.len().saturating_add(of_three)).unwrap_or(u64::MAX);

@@ -1,25 +1,23 @@
-//! Writes a text with JSON escapes, at the speed of memory. The positions of escaped characters are
-//! found once, and kept in steps of one byte each.
+//! Writes a text with JSON escapes nearly as fast as it could be copied. The positions of escaped characters are found
+//! once, and stored as steps of one byte each.
 
-/// A step always copies this many bytes, of which only the first ones may count.
+/// Each step copies this many bytes. Bytes after the step's own length are overwritten by the next step.
 const STEP: usize = 64;
 
-/// The step that copies this many bytes and escapes nothing. A lower step copies as many bytes as
-/// its value, and escapes the byte after them.
+/// The step that copies 63 bytes and escapes none. A smaller step copies as many bytes as its value, and then escapes
+/// one byte.
 const PLAIN: u8 = 63;
 
-/// The bit of a step for a byte that is escaped as six bytes, such as `\u0001`, and not as two.
+/// The bit of a step for a byte whose escape has six bytes, such as `\u0001`, and not two.
 const LONG: u8 = 0x80;
 
-/// A text has at most one step for this many of its bytes, so that the steps need little memory
-/// beside it.
+/// A text has at most one step per this many bytes, so that the steps need little memory compared to the text.
 const BYTES_PER_STEP: usize = 8;
 
-/// The room in the output that a step needs: it always writes an escape with the room of the
-/// longest one.
+/// The space in the output that a step needs: each step writes `STEP` bytes, and up to 8 bytes for an escape.
 const ROOM: usize = STEP + 8;
 
-/// The escaped form of each byte. The last element is its length.
+/// The escaped form of each byte. The last element of a form is its length.
 static FORMS: [[u8; 8]; 256] = forms();
 
 #[expect(
@@ -57,16 +55,16 @@ const fn forms() -> [[u8; 8]; 256] {
 pub(super) enum EscapeMode {
     /// Unchanged.
     AsIs,
-    /// By the steps that are kept.
+    /// By the steps of the text.
     Steps,
-    /// Byte by byte, because it would have too many steps.
+    /// Byte by byte, because the text would have too many steps.
     Bytes,
 }
 
-/// A word with the highest bit of each byte that must be escaped, and no other bit.
+/// Returns a word that has the highest bit set in each byte that must be escaped, and no other bit.
 fn marks(word: u64) -> u64 {
     const LOW: u64 = u64::from_le_bytes([0x7f; 8]);
-    // The sum does not carry into the next byte, so the highest bit is set if any lower bit was.
+    // The sum cannot carry into the next byte. So the highest bit of a byte is set if any of its lower bits was set.
     let is_none = |word: u64| !(((word & LOW) + LOW) | word | LOW);
     let is = |byte: u8| is_none(word ^ u64::from_le_bytes([byte; 8]));
     is_none(word & u64::from_le_bytes([0xe0; 8])) | is(b'"') | is(b'\\')
@@ -103,8 +101,7 @@ pub(super) fn put(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(text.get(done..).unwrap_or_default());
 }
 
-/// Decides how this text is written, and returns the number of bytes written then. The steps are
-/// appended to `steps`.
+/// Decides how this text is written, appends its steps to `steps`, and returns the length of the escaped text in bytes.
 pub(super) fn plan(text: &[u8], steps: &mut Vec<u8>) -> (EscapeMode, usize) {
     let before = steps.len();
     let most = text.len() / BYTES_PER_STEP;
@@ -122,7 +119,7 @@ pub(super) fn plan(text: &[u8], steps: &mut Vec<u8>) -> (EscapeMode, usize) {
             steps.push(PLAIN);
             run -= usize::from(PLAIN);
         }
-        // Less than 63.
+        // `run` is less than 63 here, so the conversion cannot fail.
         let run = u8::try_from(run).unwrap_or_default();
         steps.push(if length == 2 { run } else { run | LONG });
         if steps.len() - before > most {
@@ -133,7 +130,7 @@ pub(super) fn plan(text: &[u8], steps: &mut Vec<u8>) -> (EscapeMode, usize) {
     (way, size)
 }
 
-/// Copies as much of the text as fits. Returns the numbers of bytes read and written.
+/// Copies as much of the text as fits into `out`. Returns the numbers of bytes read and written.
 pub(super) fn as_is(text: &[u8], out: &mut [u8]) -> (usize, usize) {
     let count = text.len().min(out.len());
     if let (Some(out), Some(text)) = (out.get_mut(..count), text.get(..count)) {
@@ -142,8 +139,8 @@ pub(super) fn as_is(text: &[u8], out: &mut [u8]) -> (usize, usize) {
     (count, count)
 }
 
-/// Writes as much of the text by its steps as fits. Returns the numbers of bytes read and written,
-/// and of steps done.
+/// Writes as much of the text by its steps as fits into `out`. Returns the numbers of bytes read, bytes written and
+/// steps done.
 pub(super) fn by_steps(text: &[u8], steps: &[u8], out: &mut [u8]) -> (usize, usize, usize) {
     let (mut from, mut to, mut taken) = (0, 0, 0);
     for step in steps {
@@ -153,9 +150,9 @@ pub(super) fn by_steps(text: &[u8], steps: &[u8], out: &mut [u8]) -> (usize, usi
         if let Some(room) = room.first_chunk_mut::<STEP>() {
             *room = *copied;
         }
-        // The position of the next step depends on the steps alone, and there is no branch to
-        // predict, so the processor works at several steps at once. The bytes after a step that
-        // only copies are overwritten by the next step.
+        // The position of the next step depends only on the steps, and the loop has no branch to predict, so the
+        // processor can execute several steps at once. A step that only copies also writes bytes after its own length.
+        // The next step overwrites them.
         let count = usize::from(step & PLAIN);
         let form = copied.get(count).and_then(|byte| FORMS.get(usize::from(*byte)));
         if let (Some(room), Some(form)) = (room.get_mut(count..count + 8), form) {
@@ -170,21 +167,21 @@ pub(super) fn by_steps(text: &[u8], steps: &[u8], out: &mut [u8]) -> (usize, usi
         (text.get(from..).unwrap_or_default(), out.get_mut(to..).unwrap_or_default());
     let (read, wrote) = match steps.len() == taken {
         true => as_is(rest, room),
-        // Fewer bytes of the text are left than a step copies.
+        // The rest of the text is shorter than what a step copies.
         false if rest.len() < STEP => by_bytes(rest, room),
         false => (0, 0),
     };
     (from + read, to + wrote, taken)
 }
 
-/// Writes as much of the text byte by byte as fits. Returns the numbers of bytes read and written.
+/// Writes as much of the text byte by byte as fits into `out`. Returns the numbers of bytes read and written.
 pub(super) fn by_bytes(text: &[u8], out: &mut [u8]) -> (usize, usize) {
     let (mut from, mut to) = (0, 0);
     loop {
         let room = out.get_mut(to..).and_then(|out| out.first_chunk_mut::<16>());
         let Some(room) = room else { return (from, to) };
         let rest = text.get(from..).unwrap_or_default();
-        // Usually several characters in a row are not escaped.
+        // Fast path: usually several characters in a row need no escape.
         if let (Some(word), Some(room)) = (rest.first_chunk::<8>(), room.first_chunk_mut::<8>()) {
             *room = *word;
             let plain = (marks(u64::from_le_bytes(*word)).trailing_zeros() / 8) as usize;
@@ -208,7 +205,7 @@ pub(super) fn by_bytes(text: &[u8], out: &mut [u8]) -> (usize, usize) {
 mod tests {
     use super::*;
 
-    /// The text, written in pieces of this size.
+    /// The escaped text, written in pieces of this size.
     fn written(text: &str, piece: usize) -> String {
         let mut steps = Vec::new();
         let (way, size) = plan(text.as_bytes(), &mut steps);

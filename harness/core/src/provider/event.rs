@@ -8,8 +8,8 @@ use super::{StopReason, Usage};
 
 /// One event of a provider's answer.
 ///
-/// `block` is the index of a block of the message, from 0, in the vendor's order. Events with the
-/// same index belong to the same block. Indexes may be skipped.
+/// `block` is the index of a block of the message, from 0, in the vendor's order. Events with the same index belong to
+/// the same block. The indexes may have gaps.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum StreamEvent {
@@ -20,139 +20,139 @@ pub enum StreamEvent {
         /// The model that answers, as the vendor names it.
         model: Option<String>,
     },
-    /// More text.
+    /// A piece of text, to be appended to the block's text.
     TextDelta {
-        /// The block.
+        /// The index of the block.
         block: u32,
         /// The text, never empty.
         text: String,
     },
-    /// A source of this block's text. It follows the text.
+    /// A source of this block's text. The event follows the text.
     Citation {
-        /// The block of the text.
+        /// The index of the text's block.
         block: u32,
         /// The source, boxed because it is large and rare.
         citation: Box<Citation>,
     },
     /// A picture that the model generated.
     Image {
-        /// The block, which contains nothing else.
+        /// The index of the block, which contains nothing else.
         block: u32,
         /// The picture.
         image: Media,
     },
-    /// Audio that the model generated, complete. Its transcript arrives as text.
+    /// Audio that the model generated, complete in one event. Its transcript arrives as text.
     Audio {
-        /// The block, which contains nothing else.
+        /// The index of the block, which contains nothing else.
         block: u32,
         /// The audio.
         audio: Media,
     },
-    /// More thinking.
+    /// A piece of thinking, to be appended to the block's thinking.
     ReasoningDelta {
-        /// The block.
+        /// The index of the block.
         block: u32,
         /// The text, never empty.
         text: String,
     },
     /// A tool call begins.
     ToolCallStart {
-        /// The block.
+        /// The index of the block.
         block: u32,
-        /// The id from the vendor. It may be that of an earlier call, or empty if the vendor gives
-        /// none. The [`Accumulator`](super::Accumulator) decides whether the call is a repeat, and
-        /// makes the id that results refer to.
+        /// The id from the vendor. The id may be that of an earlier call, or empty if the vendor sends none. The
+        /// [`Accumulator`](super::Accumulator) detects repeated calls, and creates the id that results refer to.
         id: String,
-        /// The complete name; empty if the vendor never gave one.
+        /// The complete name; empty if the vendor never sent one.
         name: String,
     },
-    /// More of the JSON text of the arguments.
+    /// A piece of the arguments' JSON text, to be appended to the earlier pieces.
     ToolCallDelta {
-        /// The block.
+        /// The index of the block.
         block: u32,
         /// The text, never empty.
         json: String,
     },
     /// The complete JSON text of the arguments. It replaces all earlier deltas.
     ToolCallArguments {
-        /// The block.
+        /// The index of the block.
         block: u32,
         /// The complete text.
         json: String,
     },
-    /// The arguments of the call are complete. Unless the call only reads, it may run only once the
+    /// The arguments of the call are complete. A call that only reads may run now; any other call may run only once the
     /// answer is complete.
     ToolCallEnd {
-        /// The block.
+        /// The index of the block.
         block: u32,
     },
-    /// Data that the vendor wants back with this block. If no other event names the block, the data
-    /// is a block of its own.
+    /// Data that later requests must send back with this block. If no other event has this block index, the data is a
+    /// block of its own.
     Vendor {
-        /// The block.
+        /// The index of the block.
         block: u32,
-        /// The kind of the block. Thinking with a signature but without text is recognized by it.
+        /// The kind of the block. It is needed for thinking that has a signature but no text.
         part: VendorPart,
         /// The data. Later data for the same block replaces earlier data.
         data: VendorData,
     },
-    /// The token counts so far. Each event replaces the one before.
+    /// The token counts so far. The known counts of each event replace earlier counts.
     UsageSoFar(Usage),
-    /// A try failed, and another one follows after a wait. Nothing of the answer has been emitted
-    /// yet, or it has been discarded.
+    /// An attempt failed, and the next one follows after a wait. Either nothing of the answer has been emitted, or a
+    /// [`StreamEvent::Discarded`] event has withdrawn it.
     ///
-    /// The wait begins when the event is emitted. If a wrapping provider asks for the next event
-    /// later than the end of the wait, the next try is made then.
+    /// The wait begins when the event is emitted. If a wrapping provider polls for the next event only after the wait
+    /// is over, the next attempt starts then.
     Retrying {
-        /// The number of the next try in this call of the provider. The first try is 1.
+        /// The number of the next attempt in this call of the provider. The first attempt has the number 1.
         attempt: u32,
-        /// The maximum number of tries in this call.
+        /// The maximum number of attempts in this call.
         of: u32,
         /// The length of the wait.
         wait: Duration,
-        /// Set if the server refused the request because of overload or too many requests (such as
-        /// 429): how long it asks for no requests, or zero if it did not say.
+        /// Set if the server refused the request because of overload or too many requests (such as 429). The time for
+        /// which the server wants no requests, or zero if it did not say.
         refused: Option<Duration>,
-        /// The failure, in words.
+        /// The failure, as text for a person.
         cause: String,
     },
-    /// A provider has failed, and another one is asked.
+    /// A provider has failed, and the request goes to another one.
     FallingBack {
         /// The provider that failed.
         from: String,
-        /// The provider that is asked now.
+        /// The provider that gets the request next.
         to: String,
-        /// The failure, in words.
+        /// The failure, as text for a person.
         cause: String,
     },
-    /// The server has refused a member of the request by its name. The request was sent again without it (or with the
-    /// other name, for the limit of tokens), and so are later requests of this provider. It is none that the program has
-    /// asked for.
+    /// The server refused a member of the request by its name. The provider has sent the request again without this
+    /// member, and omits it from later requests. (A limit of tokens is sent under its other name instead.) The member
+    /// was not set by the program.
     ParameterDropped {
         /// The name of the member, such as `stream_options`.
         parameter: String,
-        /// The refusal, in words.
+        /// The server's refusal, as text for a person.
         cause: String,
     },
-    /// The server has refused the reasoning of earlier answers: it was made behind other instructions, tools or messages, or by
-    /// another model. The request was sent again without it.
+    /// The server refused the reasoning of earlier answers, because the reasoning was generated after other
+    /// instructions, tools or messages, or by another model. The provider has sent the request again without this
+    /// reasoning.
     ReasoningRefused {
-        /// The refusal, in words.
+        /// The server's refusal, as text for a person.
         cause: String,
     },
     /// The provider that answers, if several were possible.
     AnsweredBy {
         /// The provider's name.
         provider: String,
-        /// The model that it uses.
+        /// The model of this provider.
         model: String,
     },
-    /// The answer so far does not count: it broke off, and a new one begins.
+    /// The answer so far is void: it broke off, and a new answer begins.
     Discarded {
-        /// The failure, in words.
+        /// The failure, as text for a person.
         cause: String,
     },
-    /// The answer is complete. It is the last event.
+    /// The answer is complete. This is the last event.
     Completed {
         /// Why the model stopped.
         stop: StopReason,
@@ -171,14 +171,13 @@ pub enum VendorPart {
     Reasoning,
     /// A call.
     ToolCall,
-    /// A block that only this vendor understands.
+    /// The kind of block to which vendor data belongs.
     Opaque,
 }
 
 impl StreamEvent {
-    /// Whether a reader has learned anything of the answer from the event. Before the first such
-    /// event, the request can be repeated with the same or another provider without anyone
-    /// noticing.
+    /// Whether the event contains a part of the answer. Before the first such event, the request can be repeated at the
+    /// same or another provider, and the reader of the stream has seen nothing of the failed answer.
     #[doc(hidden)]
     pub fn is_said(&self) -> bool {
         match self {

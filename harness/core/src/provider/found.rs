@@ -6,32 +6,32 @@ use std::collections::HashSet;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub struct FoundTools {
-    /// The id of the call.
+    /// The id of the call that searched.
     pub call: String,
     pub tools: Vec<String>,
     /// The index of the transcript's message that contains the result of the call.
     pub place: usize,
 }
 
-/// The searches whose results are sent.
+/// The searches whose results are sent in a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ToolSearches<'a> {
     all: &'a [FoundTools],
-    /// The results in messages of the transcript before this index are not sent.
+    /// Results in messages before this index of the transcript are not sent.
     from: usize,
-    /// The name of the tool that searches, if the model is offered it.
+    /// The name of the search tool, if the model is offered it.
     search: Option<&'a str>,
-    /// The names of the tools that it can find.
+    /// The names of the tools that the search tool can find.
     searched: Option<&'a HashSet<String>>,
 }
 
 impl<'a> ToolSearches<'a> {
-    /// The searches `all` so far, the first of which belongs to the message at `from`.
+    /// Creates the list of the searches so far. Only results in messages from the index `from` on are sent.
     pub fn new(all: &'a [FoundTools], from: usize) -> Self {
         Self { all, from, ..Self::default() }
     }
 
-    /// With the name of the tool that searches, which the model is offered, and those of the tools that it can find.
+    /// Sets the name of the search tool, and the names of the tools that it can find.
     pub fn by_tool(
         mut self,
         search: Option<&'a str>,
@@ -41,12 +41,12 @@ impl<'a> ToolSearches<'a> {
         self
     }
 
-    /// Whether the model has to search for this tool. It may have found it.
+    /// Whether the model gets this tool only by a search. It may have found the tool already.
     pub fn is_searched(self, tool: &str) -> bool {
         self.searched.is_some_and(|names| names.contains(tool))
     }
 
-    /// The name of the tool that searches, if the model is offered it.
+    /// The name of the search tool, if the model is offered it.
     pub fn search(self) -> Option<&'a str> {
         self.search
     }
@@ -55,12 +55,12 @@ impl<'a> ToolSearches<'a> {
         self.all.iter().filter(move |found| found.place >= self.from)
     }
 
-    /// The tools that this call has found.
+    /// The tools that this call has found; `None` if its result is not sent.
     pub fn by(self, call: &str) -> Option<&'a [String]> {
         self.sent().find(|found| found.call == call).map(|found| found.tools.as_slice())
     }
 
-    /// Whether a result that is sent says that this tool was found.
+    /// Whether a result that is sent lists this tool as found.
     pub fn has(self, tool: &str) -> bool {
         self.sent().any(|found| found.tools.iter().any(|known| known == tool))
     }

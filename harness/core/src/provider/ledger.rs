@@ -1,5 +1,4 @@
-//! What failures have cost: a run, and one call of it. It only counts; the decisions are made in
-//! `policy`.
+//! Counts what failures have cost a run, and one call of it. The decisions about retries are made in `policy`.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -13,24 +12,24 @@ use super::Request;
 /// What failures have cost so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RetryCost {
-    /// The number of failed tries.
+    /// The number of failed attempts.
     pub attempts: u32,
-    /// The duration of the failed tries, and of the waits after them.
+    /// The duration of the failed attempts, and of the waits after them.
     pub time: Duration,
 }
 
 /// What failures have cost one run: one record for all its turns and all its providers.
 ///
-/// An agent makes one for each run and adds it to every [`Request`]. A clone is the same record.
+/// An agent creates one record for each run and adds it to every [`Request`]. A clone is the same record.
 #[derive(Clone, Debug, Default)]
 pub struct RetryAccounting(Arc<RetryRecord>);
 
 #[derive(Debug, Default)]
 struct RetryRecord {
     lost: Mutex<RetryCost>,
-    /// For a call that several providers may answer: the record of each of them.
+    /// For a call that several providers may answer: one record per provider, by index.
     members: Mutex<Vec<RetryAccounting>>,
-    /// How long the call has waited in queues, for all providers together.
+    /// How long the call has waited in queues, at all providers together.
     in_line: Arc<Mutex<Duration>>,
 }
 
@@ -40,15 +39,15 @@ impl RetryAccounting {
         *self.0.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds failed tries and lost time.
+    /// Adds failed attempts and lost time.
     pub fn add(&self, attempts: u32, time: Duration) {
         let mut lost = self.0.lost.lock().unwrap_or_else(PoisonError::into_inner);
         lost.attempts = lost.attempts.saturating_add(attempts);
         lost.time = lost.time.saturating_add(time);
     }
 
-    /// The record of the member with this index. It is always the same one, so that a call which
-    /// returns to a member continues its count.
+    /// The record of the provider with this index. It is the same record each time, so that a call which returns to a
+    /// provider continues its count.
     pub(super) fn member(&self, number: usize) -> Self {
         let mut members = self.0.members.lock().unwrap_or_else(PoisonError::into_inner);
         if members.len() <= number {
@@ -64,15 +63,15 @@ impl RetryAccounting {
         *self.0.in_line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds time in a queue. It does not count as lost to failures.
+    /// Adds time that the call has waited in a queue. This time does not count as lost to failures.
     pub(super) fn was_in_line(&self, time: Duration) {
         let mut in_line = self.0.in_line.lock().unwrap_or_else(PoisonError::into_inner);
         *in_line = in_line.saturating_add(time);
     }
 }
 
-/// One try, seen from the layer that makes it. What lower layers have already added to the run's
-/// record is not added again.
+/// One attempt, as seen by the layer that makes it. Costs that lower layers have already added to the run's record are
+/// not added again.
 pub(crate) struct AttemptRecord<'r> {
     request: &'r Request<'r>,
     before: RetryCost,
@@ -86,7 +85,7 @@ impl<'r> AttemptRecord<'r> {
         Self { request, before, in_line: request.call().in_line(), begun: Instant::now() }
     }
 
-    /// Records that the try failed, and returns its duration without the time in queues.
+    /// Records that the attempt failed, and returns its duration without the time in queues.
     pub(crate) fn failed(self) -> Duration {
         let Self { request, before, in_line, begun } = self;
         let in_line = request.call().in_line().saturating_sub(in_line);

@@ -12,11 +12,11 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnswerLimits {
-    /// One event of the stream. Default 16 MiB.
+    /// The maximum size of one event of the stream. Default 16 MiB.
     pub event: usize,
-    /// The arguments of one call. Default 4 MiB.
+    /// The maximum size of the arguments of one call. Default 4 MiB.
     pub arguments: usize,
-    /// Everything that is kept of one answer. Default 64 MiB. Independently of it, an answer has at
+    /// The maximum size of everything that is kept of one answer. Default 64 MiB. In addition, an answer can have at
     /// most 4,096 parts (blocks, items, calls).
     pub response: usize,
 }

@@ -1,5 +1,5 @@
-//! Providers: the trait, the request, the events of an answer, and the accumulator that builds the
-//! whole answer from them.
+//! Providers: the trait, the request, the events of an answer, and the accumulator that builds a whole answer from its
+//! events.
 
 mod accumulate;
 mod answer;
@@ -57,15 +57,15 @@ pub use self::{
 };
 use crate::{error::Error, secret::Secrets};
 
-/// The events of one answer, in order. An error is the last item.
+/// The events of one answer, in order. An error is the last item of the stream.
 pub type EventStream<'a> =
     std::pin::Pin<Box<dyn futures_core::Stream<Item = Result<StreamEvent, Error>> + Send + 'a>>;
 
 /// A source of answers: a vendor's service, a local server, or a script.
 ///
-/// Retries and fallbacks are providers that wrap other providers. A provider that retries requests
-/// marks them with [`Request::retried_outside`]. A provider that would retry by itself makes only
-/// one try of a marked request, so that retries do not multiply.
+/// Retries and fallbacks are providers that wrap other providers. A provider that retries requests marks them with
+/// [`Request::retried_outside`]. Any other provider makes only one attempt for a marked request, so that retries do not
+/// multiply.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a provider",
     label = "not a provider",
@@ -73,43 +73,40 @@ pub type EventStream<'a> =
     note = "`provider_from_env()?` takes the provider that the variable `PROVIDER` names"
 )]
 pub trait Provider: Send + Sync {
-    /// Its name in messages and records, such as `anthropic`.
+    /// The provider's name in messages and records, such as `anthropic`.
     fn name(&self) -> &str;
 
-    /// The model that it uses.
+    /// The model that the provider uses.
     fn model(&self) -> &str;
 
-    /// Sends the request and returns the events of the answer. Nothing happens before the stream is
-    /// polled. Dropping the stream closes the connection at once.
+    /// Sends the request and returns the events of the answer. Nothing is sent before the stream is polled. Dropping
+    /// the stream closes the connection at once.
     ///
-    /// A complete answer ends with [`StreamEvent::Completed`]; a stream that ends without it was
-    /// cut off. A failure is the last item.
+    /// A complete answer ends with [`StreamEvent::Completed`]. A stream that ends without this event was cut off. An
+    /// error is the last item of the stream.
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a>;
 
-    /// The secrets that it knows, such as its key. An agent removes them from tool results, error
-    /// texts and traces. A provider that wraps others must return their secrets. The default is
-    /// none.
+    /// The secrets of the provider, such as its key. An agent removes them from tool results, error texts and traces. A
+    /// provider that wraps others must return their secrets. Default: none.
     fn secrets(&self) -> &Secrets {
         Secrets::none()
     }
 
-    /// Whether it tells the model the schema of the [answer](Request::answer) itself. If not, which
-    /// is the default, the agent writes the schema after the user's message. A provider that wraps
-    /// others returns what they return.
+    /// Whether the provider itself sends the model the schema of the [answer](Request::answer). If not (the default),
+    /// the agent writes the schema after the user's message. A provider that wraps others returns their value.
     fn tells_answer_schema(&self) -> bool {
         false
     }
 
-    /// Whether its vendor can summarize a conversation when [asked to](Request::asks_for_summary).
-    /// The default is `false`, and then the agent does not ask. A provider that wraps others
-    /// returns what they return.
+    /// Whether the vendor can summarize a conversation by [`Request::asks_for_summary`]. If not (the default), the
+    /// agent sends no such request. A provider that wraps others returns their value.
     fn has_vendor_summaries(&self) -> bool {
         false
     }
 
-    /// What the reasoning of its model is bound to, for requests with these settings, this answer and these tools; the
-    /// messages of `request` may be missing. The default is that nothing is bound, and then reasoning is sent whatever has
-    /// changed before it. A provider that wraps others returns what they return.
+    /// What the reasoning of the model is bound to, for requests with these settings, this answer and these tools.
+    /// `request` may come without its messages. By default nothing is bound: reasoning is then sent whatever has
+    /// changed before it. A provider that wraps others returns their value.
     fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
         let _ = request;
         ReasoningBinding::default()

@@ -1,52 +1,51 @@
-//! Encoded messages without their long texts. The long texts are read from the messages while the
-//! request is sent.
+//! Encoded messages without their long texts. The long texts are read from the messages while a request is sent.
 
 use super::escape::{EscapeMode, as_is, by_bytes, by_steps, plan, put};
 use crate::message::{Block, MediaSource, Message, ToolContent};
 
-/// Texts of at least this many bytes are not copied into a plan. For each of them, the plan keeps
-/// about 40 bytes and its steps.
+/// Texts of at least this many bytes are not copied into an encoded part. For each of them, the part keeps about 40
+/// bytes and its steps.
 const LONG: usize = 128;
 
-/// Some encoded messages.
+/// Encoded messages, or a part of them. Long texts are only referenced.
 #[derive(Clone, Debug, Default)]
 pub struct EncodedPart {
     /// The bytes of everything but the long texts.
     ready: Vec<u8>,
     /// The long texts, in order.
     texts: Vec<LongText>,
-    /// How the characters of the texts are escaped.
+    /// The escape steps of all long texts, in order.
     steps: Vec<u8>,
-    /// The number of bytes of the texts when they are sent.
+    /// The total length in bytes of the long texts when they are sent.
     sent: usize,
 }
 
-/// A long text of a message.
+/// A reference to a long text of a message, or to a piece of one.
 #[derive(Clone, Debug)]
 struct LongText {
     message: Message,
     place: TextPosition,
-    /// Its start in the text at this place, and its length in bytes.
+    /// The start of the piece in the text at `place`, in bytes. `size` is its length in bytes.
     from: u32,
     size: u32,
-    /// The index of the ready byte before which it is inserted.
+    /// The text is inserted before the byte of `ready` with this index.
     before: u32,
-    /// The index of its first step.
+    /// The index of the text's first step.
     steps: u32,
     way: EscapeMode,
 }
 
-/// The place of a text in its message: the block, and the part of the block.
+/// The position of a text in its message: the index of the block, and the number of the part in this block.
 #[derive(Clone, Copy, Debug)]
 struct TextPosition {
     block: u32,
     part: u32,
 }
 
-/// The part number of a block's vendor data. Other part numbers are those of a result.
+/// The part number of a block's vendor data. Any other part number is the index of a part of a tool result.
 const VENDOR: u32 = u32::MAX;
 
-/// The text at a place.
+/// The text at a position.
 fn at(message: &Message, TextPosition { block, part }: TextPosition) -> Option<&str> {
     let block = message.blocks().get(usize::try_from(block).ok()?)?;
     let data = match block {
@@ -77,7 +76,7 @@ fn of_file(source: &MediaSource) -> Option<&str> {
     }
 }
 
-/// All places of a message.
+/// The positions of all texts of a message.
 fn places(message: &Message) -> impl Iterator<Item = TextPosition> + '_ {
     (0_u32..).zip(message.blocks()).flat_map(|(number, block)| {
         let parts = match block {
@@ -91,42 +90,42 @@ fn places(message: &Message) -> impl Iterator<Item = TextPosition> + '_ {
 }
 
 impl EncodedPart {
-    /// A part of these bytes.
+    /// Creates a part with these bytes.
     pub fn of(ready: Vec<u8>) -> Self {
         Self { ready, ..Self::default() }
     }
 
-    /// Whether it has no bytes.
+    /// Whether the part has no bytes.
     pub fn is_empty(&self) -> bool {
         self.ready.is_empty()
     }
 
-    /// Its bytes, if it has no long texts.
+    /// The bytes of the part; `None` if it has long texts.
     pub fn all_ready(&self) -> Option<&[u8]> {
         self.texts.is_empty().then_some(&self.ready)
     }
 
-    /// A copy without these bytes at the end, if it ends with them.
+    /// A copy without the bytes `end` at its end; `None` if the part does not end with them.
     pub fn without_end(&self, end: &[u8]) -> Option<Self> {
         let left = self.ready.strip_suffix(end)?.len();
-        // They must come after the last text.
+        // The removed bytes must come after the last long text.
         let is_behind = self.texts.last().is_none_or(|text| text.before as usize <= left);
         let mut part = is_behind.then(|| self.clone())?;
         part.ready.truncate(left);
         Some(part)
     }
 
-    /// Adds bytes to its end.
+    /// Appends bytes.
     pub fn extend(&mut self, bytes: &[u8]) {
         self.ready.extend_from_slice(bytes);
     }
 
-    /// The number of bytes when it is sent.
+    /// The length of the part in bytes when it is sent.
     pub fn size(&self) -> usize {
         self.ready.len() + self.sent
     }
 
-    /// The number of bytes of memory that it needs.
+    /// The memory that the part needs, in bytes.
     pub fn weight(&self) -> usize {
         self.ready.len() + self.steps.len() + self.texts.len() * size_of::<LongText>()
     }
@@ -139,7 +138,7 @@ impl EncodedPart {
     }
 }
 
-/// The lengths of a part's lists at one moment.
+/// A position in a part that is being written: the lengths of its lists.
 #[derive(Debug, Clone, Copy)]
 pub struct DraftMark {
     ready: usize,
@@ -148,12 +147,12 @@ pub struct DraftMark {
     sent: usize,
 }
 
-/// A part that is being written: ready bytes, and the long texts of the current message.
+/// A part that is being written, and the current message with the positions of its long texts.
 #[derive(Debug, Default)]
 pub struct BodyDraft {
     part: EncodedPart,
     message: Option<Message>,
-    /// The memory addresses where each long text of the message begins and ends, in order.
+    /// For each long text of the message: its start and end address in memory, and its position. Sorted by address.
     found: Vec<(usize, usize, TextPosition)>,
 }
 
@@ -163,18 +162,17 @@ impl BodyDraft {
         Self { part, ..Self::default() }
     }
 
-    /// What was written.
+    /// The part that was written.
     pub fn into_part(self) -> EncodedPart {
         self.part
     }
 
-    /// What was written so far.
+    /// The part as far as it is written.
     pub fn part(&self) -> &EncodedPart {
         &self.part
     }
 
-    /// Sets the message whose texts are written from now on. Its long texts are referenced, not
-    /// copied.
+    /// Sets the message whose texts are written next. Its long texts are referenced and not copied.
     pub fn begin(&mut self, message: &Message) {
         self.found.clear();
         if message.size() < LONG {
@@ -191,30 +189,31 @@ impl BodyDraft {
         self.message = Some(message.clone());
     }
 
-    /// The ready bytes. Only append to them.
+    /// The bytes that are not in long texts. Callers may only append.
     pub fn ready(&mut self) -> &mut Vec<u8> {
         &mut self.part.ready
     }
 
-    /// The number of ready bytes.
+    /// The number of bytes written so far, without those of long texts.
     #[expect(clippy::len_without_is_empty, reason = "it never is")]
     pub fn len(&self) -> usize {
         self.part.ready.len()
     }
 
-    /// The last ready byte.
+    /// The last byte written so far, without those of long texts.
     pub fn last(&self) -> Option<u8> {
         self.part.ready.last().copied()
     }
 
-    /// Adds a byte.
+    /// Appends a byte.
     pub fn push(&mut self, byte: u8) {
         self.part.ready.push(byte);
     }
 
-    /// References this text if it is a long text of the message, and returns whether it is.
+    /// If this text lies within a long text of the message, references it and returns `true`.
     ///
-    /// A text is recognized by its address, which nothing else can have while the message lives.
+    /// The text is recognized by its memory address. While the draft holds the message, no other text can have this
+    /// address.
     fn hold(&mut self, text: &str, is_escaped: bool) -> bool {
         if text.len() < LONG {
             return false;
@@ -243,7 +242,7 @@ impl BodyDraft {
         true
     }
 
-    /// Writes the inside of a JSON string, without the quotes.
+    /// Writes the content of a JSON string, without the quotes.
     pub fn put_letters(&mut self, text: &str) {
         if self.hold(text, true) {
             return;
@@ -265,7 +264,7 @@ impl BodyDraft {
 
     /// Writes text that is already JSON.
     pub fn put_json(&mut self, json: &str) {
-        // The first and the last byte stay ready, because later code looks at them.
+        // The first and the last byte are copied, because later code reads them.
         if self.message.is_some()
             && json.len() >= LONG + 2
             && let (Some(first), Some(last)) = (json.chars().next(), json.chars().next_back())
@@ -284,7 +283,7 @@ impl BodyDraft {
         self.part.ready.extend_from_slice(json.as_bytes());
     }
 
-    /// The place that is written now.
+    /// The current position.
     pub fn mark(&self) -> DraftMark {
         let EncodedPart { ready, texts, steps, sent } = &self.part;
         DraftMark { ready: ready.len(), texts: texts.len(), steps: steps.len(), sent: *sent }
@@ -301,7 +300,7 @@ impl BodyDraft {
         };
         part.sent = mark.sent;
         for text in &mut rest.texts {
-            // Both were written after the mark.
+            // Both indexes were recorded after the mark, so they are not smaller.
             text.before -= u32::try_from(mark.ready).unwrap_or_default();
             text.steps -= u32::try_from(mark.steps).unwrap_or_default();
         }
@@ -309,18 +308,18 @@ impl BodyDraft {
     }
 }
 
-/// How much of a part has been written.
+/// How much of a part has been written to the output.
 #[derive(Debug, Default)]
 pub struct PartCursor {
     ready: usize,
     text: usize,
-    /// How many bytes of the current text have been read, and how many steps done.
+    /// How many bytes of the current long text have been read; `steps` is the number of its steps that are done.
     read: usize,
     steps: usize,
 }
 
 impl PartCursor {
-    /// Writes as much as fits. Returns the number of bytes written, and whether the part is
+    /// Writes as much of the part as fits into `out`. Returns the number of bytes written, and whether the part is
     /// complete.
     pub fn write(&mut self, part: &EncodedPart, out: &mut [u8]) -> (usize, bool) {
         let mut done = 0;

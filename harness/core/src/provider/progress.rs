@@ -1,10 +1,10 @@
-//! Whether JSON that arrives in pieces is complete. Each byte is read once, and the text is parsed
-//! once, however often the question is asked.
+//! Finds out whether JSON that arrives in pieces is complete. Each byte is read once, and the text is parsed once,
+//! however often the caller checks.
 
 use serde::de::IgnoredAny;
 
-/// A value without brackets and quotes (a number, `true`) has no visible end. It is parsed at each
-/// question, if it is no longer than this.
+/// The maximum length in bytes of a value without brackets and quotes (a number, `true`) that is still checked. Such a
+/// value has no visible end, so each check parses it.
 const BARE: usize = 64;
 
 /// How far a growing JSON text has been read.
@@ -14,7 +14,7 @@ pub struct JsonProgress {
     read: usize,
     /// The first byte that is not white space.
     first: Option<u8>,
-    /// The number of bytes that are not white space. Inside quotes, only some are counted.
+    /// The number of bytes that are not white space. Inside of quotes, this is only a lower bound.
     solid: usize,
     /// The number of open brackets.
     depth: usize,
@@ -41,7 +41,7 @@ enum JsonState {
 }
 
 impl JsonProgress {
-    /// Reads the new part of a text that begins with everything that was read before.
+    /// Reads the new bytes of a text. The text must begin with everything that was read before.
     pub fn read(&mut self, text: &str) {
         while let Some(byte) = text.as_bytes().get(self.read).copied() {
             let is_space = matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
@@ -84,8 +84,7 @@ impl JsonProgress {
         }
     }
 
-    /// Handles a bracket or quote that closes at the current byte. If it ends the value, the value
-    /// is parsed now.
+    /// Handles a closing bracket or quote at the current byte. If it ends the value, the text is parsed.
     fn closed(&self, text: &str) -> JsonState {
         match self.depth {
             0 if is_json(text.get(..=self.read).unwrap_or_default()) => JsonState::Whole,
@@ -94,7 +93,7 @@ impl JsonProgress {
         }
     }
 
-    /// Whether everything that was read is one valid value. `text` is the text that was read.
+    /// Whether the bytes read so far are one valid JSON value. `text` must be the text that was read.
     pub fn is_whole(&self, text: &str) -> bool {
         match self.state {
             JsonState::Whole => true,
@@ -103,12 +102,12 @@ impl JsonProgress {
         }
     }
 
-    /// Whether everything that was read is an object without members.
+    /// Whether the bytes read so far are a JSON object without members.
     pub fn is_empty_object(&self) -> bool {
         self.state == JsonState::Whole && self.is_object() && self.solid == 2
     }
 
-    /// Whether the text begins as an object.
+    /// Whether the first byte of the text that is not white space is `{`.
     pub fn is_object(&self) -> bool {
         self.first == Some(b'{')
     }

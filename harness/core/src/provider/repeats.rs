@@ -1,5 +1,5 @@
-//! Whether two calls have the same arguments. Some servers send a call twice: once in pieces and
-//! once complete, or the same call at two block indexes.
+//! Finds out whether two calls have the same arguments. Some servers send a call twice: once in pieces and once
+//! complete, or at two block indexes.
 
 use std::collections::HashMap;
 
@@ -7,17 +7,17 @@ use serde_json::{Map, Value};
 
 use crate::message::{Arguments, Fingerprint, MAX_VALUES, count_values};
 
-/// Identifies arguments independently of their formatting.
+/// A fingerprint of arguments that does not depend on their formatting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ArgumentsPrint {
     hash: Fingerprint,
-    /// Whether the object is inside a JSON string. No tool accepts this, but a repeat may be
-    /// formatted so.
+    /// Whether the arguments are a JSON string that contains the object. No tool accepts such arguments, but a server
+    /// may format a repeated call so.
     is_wrapped: bool,
 }
 
 impl ArgumentsPrint {
-    /// The print of these arguments; `None` if they are not JSON or are incomplete.
+    /// The fingerprint of these arguments; `None` if they are incomplete or no JSON.
     pub(super) fn of(arguments: &str) -> Option<Self> {
         if let Ok(decoded) = Arguments::decode(arguments) {
             return Some(Self { hash: decoded.fingerprint("object"), is_wrapped: false });
@@ -37,51 +37,51 @@ impl ArgumentsPrint {
     }
 }
 
-/// A call that may repeat an earlier one, or be repeated.
+/// A call that may be a repeat of an earlier call, or may be repeated.
 pub(super) struct RepeatCandidate<'a> {
     pub(super) at: usize,
     pub(super) name: &'a str,
     pub(super) arguments: &'a str,
     pub(super) print: Option<ArgumentsPrint>,
-    /// Whether it may be a placeholder for arguments that follow, and whether it may be those
-    /// arguments.
+    /// Whether this call may be a placeholder whose arguments follow in a later call. `fills`: whether it may be that
+    /// later call.
     pub(super) stands: bool,
     pub(super) fills: bool,
 }
 
-/// The maximum number of calls that an incomplete call is compared with.
+/// The maximum number of earlier calls with which a call with incomplete arguments is compared.
 const COMPARED: usize = 16;
 
-/// For each of these calls, which all have the same id from the server, the last earlier call that
-/// it repeats. A call without a name can repeat a call with any name.
+/// For each of these calls: the index of the last earlier call that it repeats. All calls must have the same id from
+/// the server. A call without a name can repeat a call of any name.
 pub(super) fn repeated<'a>(
     calls: impl Iterator<Item = RepeatCandidate<'a>>,
 ) -> Vec<(usize, Option<usize>)> {
-    // Both maps contain each call twice: under its name and under no name.
+    // Both maps contain each call twice: under its name, and under `None` for calls without a name.
     let mut named: HashMap<Option<&str>, Vec<(usize, &str)>> = HashMap::new();
     let mut printed: HashMap<(Option<&str>, ArgumentsPrint), usize> = HashMap::new();
-    // The last call of each name without arguments, and the last one with arguments.
+    // `empty`: the last call of each name without arguments. `full`: the last call with arguments.
     let mut empty: HashMap<&str, usize> = HashMap::new();
     let mut full: HashMap<Option<&str>, usize> = HashMap::new();
     let mut found = Vec::new();
     for RepeatCandidate { at, name, arguments, print, stands, fills } in calls {
         let key = Some(name).filter(|name| !name.is_empty());
         let others = named.get(&key).map_or(&[][..], Vec::as_slice);
-        // A call that began again without any arguments is a part of every earlier call.
+        // A call that starts again and has no arguments is the beginning of every earlier call.
         let earlier = if arguments.trim().is_empty() {
             others.last().map(|(at, _)| *at)
         } else if let Some(print) = print {
             let spelled =
                 |is_wrapped| printed.get(&(key, ArgumentsPrint { is_wrapped, ..print })).copied();
-            // An object in a string repeats only another object in a string.
+            // An earlier object in a JSON string can be repeated only by another object in a string.
             spelled(false).max(spelled(true).filter(|_| print.is_wrapped))
         } else {
             let others = others.iter().rev().take(COMPARED);
             others.clone().find(|(_, other)| is_part(arguments, other)).map(|(at, _)| *at)
         };
-        // An earlier empty object was a placeholder for these arguments.
+        // An earlier call with an empty object was a placeholder for these arguments.
         let stood = if earlier.is_none() && fills { empty.remove(name) } else { None };
-        // An empty object after the arguments adds nothing.
+        // A call with an empty object after the call with the arguments adds nothing.
         let said = if stands { full.get(&key).copied() } else { None };
         let earlier = earlier.max(said).or(stood);
         if stands && earlier.is_none() {
@@ -102,7 +102,7 @@ pub(super) fn repeated<'a>(
     found
 }
 
-/// Whether incomplete arguments are the beginning of other arguments, ignoring white space.
+/// Whether incomplete arguments are the beginning of other arguments. White space is ignored.
 fn is_part(arguments: &str, of: &str) -> bool {
     let mut whole = of.chars().filter(|char| !char.is_whitespace());
     arguments.chars().filter(|char| !char.is_whitespace()).all(|char| whole.next() == Some(char))

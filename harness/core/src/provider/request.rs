@@ -14,43 +14,43 @@ use crate::{
     message::{Message, Messages, Transcript},
 };
 
-/// One request to a provider: one call. It borrows large data, so making one copies nothing.
+/// One request to a provider: one call. The request borrows large data, so creating one copies nothing.
 ///
-/// It can only be made from a transcript that may be sent.
+/// A request can only be created from a transcript in which every call has a result.
 ///
-/// It contains the failure counter of its call. A clone is the same call, also when it is sent
-/// again: failed tries of one count for the other. For another question, make another request.
+/// The request contains the failure counter of its call. A clone is the same call, also if it is sent again: failed
+/// attempts of one clone count for the other. For each further message to the model, create a new request.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     system: Option<&'a str>,
     messages: &'a Messages,
     tools: &'a [ToolSchema],
     forms: Option<&'a SchemaCache>,
-    /// The searches that found tools among these.
+    /// The searches that found some of `tools`.
     found: ToolSearches<'a>,
     settings: Option<&'a Settings>,
-    /// The answer may have this many tokens, even if `max_tokens` is lower.
+    /// The answer may have at least this many tokens, even if `max_tokens` is lower.
     least_tokens: Option<u32>,
-    /// How many tokens the window has left, and whether that also lowers the default of a wire. A higher `max_tokens` is
-    /// always lowered to that.
+    /// How many tokens are left in the model's window, and whether the default of a wire is also limited to this
+    /// number. A `max_tokens` that the settings contain is always limited to it.
     room: Option<(u32, bool)>,
-    /// The same after a refusal. It also lowers the default of a wire.
+    /// A reduced limit of tokens, after a refusal or for a summary. This limit also applies to the default of a wire.
     lowered: Option<u32>,
     answer: Option<&'a OutputSchema>,
     sent: Option<&'a EncodedPrefix>,
-    /// The thinking of messages before this index is not sent.
+    /// Thinking in messages before this index is not sent.
     thinking_from: usize,
-    /// The messages that one model gets in place of the others.
+    /// The messages that one model gets in place of `messages`.
     vendors: Option<VendorsView<'a>>,
-    /// `Some` if the messages are those of `vendors`: then it holds the first message of the whole
-    /// conversation.
+    /// The first message of the whole conversation. The outer `Option` is `Some` only if `messages` are those of
+    /// `vendors`.
     began: Option<Option<&'a Message>>,
     /// Whether the request asks for a summary of the messages instead of an answer.
     summarizes: bool,
     open_turn: usize,
-    /// What is sent behind earlier messages.
+    /// Instructions and tools that are sent after earlier messages.
     additions: &'a [PrefixAddition],
-    /// The tools among these that may not be called.
+    /// The names of those `tools` that the model may not call.
     hidden: &'a [String],
     stop: Option<&'a CancellationToken>,
     ledger: Option<RetryAccounting>,
@@ -60,7 +60,7 @@ pub struct Request<'a> {
     reconnects: Option<bool>,
 }
 
-/// A conversation with a summary that only the model that made it understands.
+/// A conversation with a vendor's own summary, which only the model that made it can read.
 #[derive(Clone, Copy, Debug)]
 #[doc(hidden)]
 pub struct VendorsView<'a> {
@@ -68,18 +68,18 @@ pub struct VendorsView<'a> {
     pub provider: &'a str,
     /// The model, as named in requests.
     pub model: &'a str,
-    /// The messages that are sent: the summary, and the messages since.
+    /// The messages that are sent: the summary, and the messages after it.
     pub messages: &'a Messages,
-    /// The user message that accompanies the summary.
+    /// The user message that repeats the summary as text.
     pub words: Option<&'a Message>,
-    /// The index of the first of these messages whose thinking is sent.
+    /// The index of the first of `messages` whose thinking is sent.
     pub thinking_from: usize,
     /// The index of the first message of the turn that was open when thinking was left out.
     pub open_turn: usize,
 }
 
 impl<'a> Request<'a> {
-    /// A request that continues this transcript.
+    /// Creates a request that continues this transcript.
     ///
     /// # Errors
     /// [`ErrorKind::Transcript`](crate::error::ErrorKind::Transcript) if a call has no result yet: see
@@ -127,7 +127,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Adds the cached schemas of these tools, which later requests use again.
+    /// Adds the cache of these tools' schemas, which later requests reuse.
     #[must_use]
     #[doc(hidden)]
     pub fn with_forms(mut self, forms: &'a SchemaCache) -> Self {
@@ -143,39 +143,38 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Adds settings for this request alone. Values that they leave open come from the provider's
-    /// settings.
+    /// Adds settings for this request alone. Values that the settings leave open come from the provider's settings.
     #[must_use]
     pub fn with_settings(mut self, settings: Option<&'a Settings>) -> Self {
         self.settings = settings;
         self
     }
 
-    /// Lets the answer have as many tokens as this, even if the provider allows fewer.
+    /// Allows the answer at least this many tokens, even if the provider's settings allow fewer.
     #[doc(hidden)]
     pub fn with_least_tokens(mut self, tokens: u32) -> Self {
         self.least_tokens = Some(tokens);
         self
     }
 
-    /// Lowers a `max_tokens` that is higher than this: more does not fit into the window of the agent's model. The default
-    /// of a wire is lowered only if `is_strict`: most servers take any default, and consecutive requests begin with the same
-    /// bytes if it stays.
+    /// Limits `max_tokens` to this number, because more tokens do not fit into the window of the agent's model. The
+    /// default of a wire is limited only if `is_strict`. Most servers accept any default, and with an unchanged default
+    /// consecutive requests begin with the same bytes.
     #[doc(hidden)]
     pub fn with_room(mut self, tokens: Option<u32>, is_strict: bool) -> Self {
         self.room = tokens.map(|tokens| (tokens, is_strict));
         self
     }
 
-    /// Lowers a `max_tokens` that is higher than this, and the default of a wire. It is for requests after a refusal, and for
-    /// summaries. Unlike the room, it holds for all members of a fallback.
+    /// Limits `max_tokens`, and the default of a wire, to this number. Used for requests after a refusal, and for
+    /// summaries. Unlike [`with_room`](Self::with_room), this limit applies to all members of a fallback.
     #[doc(hidden)]
     pub fn with_lowered_tokens(mut self, tokens: Option<u32>) -> Self {
         self.lowered = tokens;
         self
     }
 
-    /// Adds the schema of the answer, if the answer has to fit one.
+    /// Adds the schema that the answer has to match, if there is one.
     #[must_use]
     pub fn with_answer(mut self, answer: Option<&'a OutputSchema>) -> Self {
         self.answer = answer;
@@ -197,40 +196,39 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Leaves out the thinking of all messages before this index. Use it if earlier messages have
-    /// been replaced: vendors refuse thinking that does not follow the messages that it followed
-    /// originally.
+    /// Omits the thinking of all messages before this index. Use this after earlier messages have been replaced:
+    /// vendors refuse thinking unless it follows the same messages as when it was generated.
     #[must_use]
     pub fn with_thinking_from(mut self, message: usize) -> Self {
         (self.thinking_from, self.open_turn) = (message, message);
         self
     }
 
-    /// Sets the first message of the turn that was open when thinking was left out. Some models
-    /// refuse results without the thinking before their calls, but accept it after changed
-    /// messages.
+    /// Sets the first message of the turn that was open when thinking was left out. Some models refuse results without
+    /// the thinking before their calls, but accept this thinking after changed messages.
     #[must_use]
     pub fn with_open_turn(mut self, message: usize) -> Self {
         self.open_turn = message.min(self.thinking_from);
         self
     }
 
-    /// Adds instructions and tools that came when the conversation was going on. They are sent behind the messages that they
-    /// name, by providers that [can](super::ReasoningBinding::appends).
+    /// Adds instructions and tools that changed during the conversation. Providers that [support
+    /// this](super::ReasoningBinding::appends) send each of them after the message that it names.
     #[must_use]
     pub fn with_additions(mut self, additions: &'a [PrefixAddition]) -> Self {
         self.additions = additions;
         self
     }
 
-    /// Sets which of the tools the model may not call now. They are still sent, since the reasoning before is bound to them.
+    /// Sets which of the tools the model may not call now. They are still sent, because earlier reasoning is bound to
+    /// them.
     #[must_use]
     pub fn with_hidden_tools(mut self, names: &'a [String]) -> Self {
         self.hidden = names;
         self
     }
 
-    /// Asks for the vendor's own summary of the messages instead of an answer: see
+    /// Requests the vendor's own summary of the messages instead of an answer: see
     /// [`asks_for_summary`](Self::asks_for_summary).
     #[must_use]
     pub fn with_summary_wanted(mut self) -> Self {
@@ -238,7 +236,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Adds the messages for the model that made a summary.
+    /// Adds the messages for the model that made a summary of its own.
     #[must_use]
     #[doc(hidden)]
     pub fn with_vendors(mut self, view: Option<VendorsView<'a>>) -> Self {
@@ -246,9 +244,9 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The request for this model of this provider. If the model has made a summary of its own (see
-    /// the fact `context_compacted`), it gets the summary as the first message, then the text
-    /// beside it and all messages since. For all other models it is this request.
+    /// The request for this model of this provider. If the model has made a summary of its own (see the fact
+    /// `context_compacted`), its request begins with that summary, then has the summary's text and all later messages.
+    /// Any other model gets this request unchanged.
     pub fn for_model(&self, provider: &str, model: &str) -> Cow<'_, Self> {
         match &self.vendors {
             Some(view) if (view.provider, view.model) == (provider, model) => {
@@ -262,24 +260,23 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Whether [`for_model`](Self::for_model) has replaced the messages.
+    /// Whether [`for_model`](Self::for_model) has replaced the messages, so that they begin with a vendor's summary.
     pub fn has_summary_first(&self) -> bool {
         self.began.is_some()
     }
 
-    /// The first message of the conversation, even if it has been replaced in the messages.
+    /// The first message of the conversation, even if the request no longer contains it.
     pub fn first(&self) -> Option<&'a Message> {
         self.began.unwrap_or_else(|| self.messages.get(0))
     }
 
-    /// Whether this is the text beside a vendor's summary, which repeats words that the user has
-    /// said before.
+    /// Whether this is the user message that accompanies a vendor's summary. Its text only repeats earlier messages.
     pub fn is_beside_summary(&self, message: &Message) -> bool {
         let words = self.vendors.as_ref().and_then(|view| view.words);
         self.began.is_some() && words.is_some_and(|words| words.id() == message.id())
     }
 
-    /// Adds the token that stops the run, so that a provider can close its connection as soon as the token is
+    /// Adds the token that stops the run, so that the provider can close its connection as soon as the token is
     /// cancelled. The caller watches the token, too: the stream need not report the cancellation, and yields nothing
     /// after it.
     #[must_use]
@@ -289,30 +286,30 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Marks that the caller retries by itself: a provider that would also retry makes one try and
-    /// reports its failure. A provider that wraps another one and repeats requests marks each of
-    /// them, so that retries do not multiply.
+    /// Marks that the caller retries by itself. A provider that would also retry then makes one attempt and reports its
+    /// failure. A provider that wraps another one and repeats requests marks each request, so that retries do not
+    /// multiply.
     #[must_use]
     pub fn retried_outside(mut self) -> Self {
         self.retried_outside = true;
         self
     }
 
-    /// Sets whether a reused connection that breaks may be replaced silently. This overrides the
-    /// provider's own policy.
+    /// Sets whether a reused connection that breaks may be replaced without an event. This overrides the provider's own
+    /// policy.
     #[must_use]
     pub(crate) fn with_reconnects(mut self, reconnects: bool) -> Self {
         self.reconnects = Some(reconnects);
         self
     }
 
-    /// The same call for one of several providers, each of which counts its own tries.
+    /// The same call for the provider with this index, if several may answer. Each provider counts its own attempts.
     #[must_use]
     #[doc(hidden)]
     pub fn of_member(mut self, number: usize) -> Self {
         self.call = self.call.member(number);
         if number > 0 {
-            // The agent knows only the window of the first member.
+            // The agent knows the window of the first provider only.
             self.room = None;
         }
         self
@@ -323,7 +320,7 @@ impl<'a> Request<'a> {
         self.system
     }
 
-    /// The messages. Every call has its result.
+    /// The messages. Every call among them has its result.
     pub fn messages(&self) -> &'a Messages {
         self.messages
     }
@@ -338,28 +335,26 @@ impl<'a> Request<'a> {
         self.thinking_from
     }
 
-    /// Whether the vendor's own summary of the messages is wanted instead of an answer. Only a
-    /// provider that [has such summaries](super::Provider::has_vendor_summaries) is asked for one.
-    /// The answer has to contain one [vendor block](crate::message::Block::Vendor), which later requests
-    /// send in place of all messages of this request, and to stop as
-    /// [`Paused`](super::StopReason::Paused); text beside the block is the summary for a reader.
-    /// Any other answer counts as no summary, and its text says why.
+    /// Whether the request is for the vendor's own summary of the messages instead of an answer. Only a provider that
+    /// [has such summaries](super::Provider::has_vendor_summaries) gets such a request. The answer must contain one
+    /// [vendor block](crate::message::Block::Vendor) and stop as [`Paused`](super::StopReason::Paused). Later requests
+    /// send this block in place of all messages of this request. Text in addition to the block is the summary for a
+    /// reader. Any other answer counts as no summary, and its text is the reason.
     pub fn asks_for_summary(&self) -> bool {
         self.summarizes
     }
 
-    /// The index of the first message whose thinking is sent to a model that needs the thinking of
-    /// an open turn.
+    /// The index of the first message whose thinking is sent to a model that needs the thinking of an open turn.
     pub fn open_turn(&self) -> usize {
         self.open_turn
     }
 
-    /// The instructions and tools that are sent behind messages.
+    /// The instructions and tools that are sent after earlier messages.
     pub fn additions(&self) -> &'a [PrefixAddition] {
         self.additions
     }
 
-    /// The names of tools that are sent and that the model may not call now.
+    /// The names of tools that are sent but that the model may not call now.
     pub fn hidden_tools(&self) -> &'a [String] {
         self.hidden
     }
@@ -374,19 +369,19 @@ impl<'a> Request<'a> {
         self.settings
     }
 
-    /// The settings of the request over those of the provider, if the request has its own.
+    /// The settings of the request, completed by those of the provider; `None` if the request has no settings.
     pub fn settings_over(&self, base: &Settings) -> Option<Settings> {
         self.settings.map(|own| own.over(base))
     }
 
-    /// How many tokens the answer may have with these settings. `default` is what the wire sends if `max_tokens` is not
-    /// set.
+    /// The maximum number of tokens for the answer with these settings. `default` is what the wire sends if
+    /// `max_tokens` is not set.
     pub fn max_tokens(&self, settings: &Settings, default: Option<u32>) -> Option<u32> {
         let Settings { max_tokens: wished, .. } = settings;
         let least = self.least_tokens.unwrap_or(0);
         let room = self.room.filter(|(_, is_strict)| wished.is_some() || *is_strict);
         let most = room.map(|(tokens, _)| tokens).into_iter().chain(self.lowered).min();
-        // Vendors refuse a budget for thinking that is not smaller.
+        // Vendors refuse a `max_tokens` that is not greater than the budget for thinking.
         let most = most.map(|most| most.max(least).max(over_budget(settings)));
         match wished.or(default) {
             None => most,
@@ -397,7 +392,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The schema of the answer, if the answer has to fit one.
+    /// The schema that the answer has to match, if there is one.
     pub fn answer(&self) -> Option<&'a OutputSchema> {
         self.answer
     }
@@ -425,19 +420,18 @@ impl<'a> Request<'a> {
         self.ledger.as_ref()
     }
 
-    /// Whether the caller retries by itself, so that the provider makes only one try.
+    /// Whether the caller retries by itself, so that the provider makes only one attempt.
     pub fn is_retried_outside(&self) -> bool {
         self.retried_outside
     }
 
-    /// Whether a reused connection that breaks may be replaced silently. `None` if the provider's
-    /// own policy decides.
+    /// Whether a reused connection that breaks may be replaced without an event. `None`: the provider's own policy
+    /// decides.
     pub fn reconnects(&self) -> Option<bool> {
         self.reconnects
     }
 
-    /// What failures have cost this call, and the run. Without a run's record, the call is the
-    /// whole run.
+    /// What failures have cost this call, and the run. Without a record of the run, both are those of the call.
     #[doc(hidden)]
     pub fn lost(&self) -> (RetryCost, RetryCost) {
         let call = self.call.lost();
@@ -449,19 +443,18 @@ impl<'a> Request<'a> {
         &self.call
     }
 
-    /// Records time that this call has waited in the queue of a throttle. It does not count as lost
-    /// to failures.
+    /// Records time that this call has waited in the queue of a throttle. This time does not count as lost to failures.
     pub(crate) fn was_in_line(&self, time: Duration) {
         self.call.was_in_line(time);
     }
 
-    /// Records a failed try of this call and its duration.
+    /// Records a failed attempt of this call and its duration.
     #[doc(hidden)]
     pub fn failed(&self, took: Duration) {
         self.call.add(1, took);
     }
 
-    /// Records that this call has waited, as after a failed try.
+    /// Records that this call has waited before a retry.
     #[doc(hidden)]
     pub fn waited(&self, time: Duration) {
         self.call.add(0, time);
@@ -471,7 +464,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The least `max_tokens` beside the budget for thinking that the settings have, if they have one.
+/// The smallest `max_tokens` that the settings' budget for thinking allows; 0 without a budget.
 fn over_budget(settings: &Settings) -> u32 {
     let of_extra = settings.extra.get("thinking").and_then(|it| it.get("budget_tokens")?.as_u64());
     let of_extra = of_extra.map(|budget| u32::try_from(budget).unwrap_or(u32::MAX));

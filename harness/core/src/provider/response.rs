@@ -1,4 +1,4 @@
-//! A whole answer.
+//! A whole answer, its token counts, and why it stopped.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,22 +13,22 @@ pub enum StopReason {
     Complete,
     /// The model waits for the results of its calls.
     ToolCalls,
-    /// A length limit cut the answer off. A call in it may be incomplete and is never run.
+    /// A length limit cut the answer off. A call in this answer may be incomplete and is never run.
     Truncated,
-    /// The vendor paused a long turn. Sending the same conversation again continues it.
+    /// The vendor paused a long turn. Sending the same conversation again continues the turn.
     Paused,
-    /// The model or a filter refused to answer. No call in it is run.
+    /// The model or a filter refused to answer. No call in this answer is run.
     Refused,
-    /// The model waits until the program has executed an item of this type. The library cannot
-    /// execute it: it runs only functions. No call in the answer is run. The item stays in the
-    /// transcript, and the conversation can go on: later requests tell the vendor that the item was
-    /// not executed, or leave it out if the vendor has no answer for such items.
+    /// The model waits until the program has executed an item of this type. The library cannot execute such an item: it
+    /// runs only functions. No call in the answer is run. The item stays in the transcript, and the conversation can go
+    /// on: later requests report to the vendor that the item was not executed, or omit the item if the vendor defines
+    /// no such report.
     ///
-    /// `chat.resume()` lets the model continue without the item. `chat.send(..)` continues with the
-    /// user's next message, which may say what the program has done instead. The program cannot
-    /// hand in an output for the item. If it is to execute such items, remove the vendor's tool
-    /// from [`Settings::extra`](super::Settings::extra) and give the agent a function with
-    /// `#[tool]` that does the same: its calls are approved, ordered and answered like all others.
+    /// `chat.resume()` lets the model continue without the item. `chat.send(..)` continues with the user's next
+    /// message, which may say what the program has done instead. The program cannot supply an output for the item. To
+    /// execute such items, remove the vendor's tool from [`Settings::extra`](super::Settings::extra), and give the
+    /// agent a function with `#[tool]` that does the same. Its calls are approved, ordered and answered like all
+    /// others.
     Unsupported(WantedItem),
 }
 
@@ -61,15 +61,14 @@ pub struct Usage {
     /// The part of `output` that was thinking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<u64>,
-    /// The part of `input` that the vendor used to summarize the conversation before it answered.
-    /// It is billed, but the model did not see it when it answered.
+    /// The part of `input` that the vendor used to summarize the conversation before it answered. These tokens are
+    /// billed, but the model did not see them when it answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compaction: Option<u64>,
 }
 
 impl Usage {
-    /// Adds the tokens of another answer. Unknown counts are skipped, so the sum is a lower bound
-    /// if some are unknown.
+    /// Adds the tokens of another answer. Unknown counts are skipped, so with unknown counts the sum is a lower bound.
     pub fn add(&mut self, other: &Self) {
         fn sum(mine: &mut Option<u64>, other: Option<u64>) {
             if let Some(other) = other {
@@ -85,7 +84,7 @@ impl Usage {
         sum(&mut self.compaction, *compaction);
     }
 
-    /// Takes the counts that a later report gives. The others stay.
+    /// Takes over the counts that a later report contains. The other counts stay.
     pub fn update(&mut self, later: &Self) {
         let Self { input, cache_read, cache_write, output, reasoning, compaction } = later;
         self.input = update_count(self.input, *input);
@@ -96,7 +95,7 @@ impl Usage {
         self.compaction = update_count(self.compaction, *compaction);
     }
 
-    /// These counts minus those of a part.
+    /// These counts minus those of `part`.
     #[doc(hidden)]
     pub fn without(&self, part: &Self) -> Self {
         let rest = |whole: Option<u64>, part: Option<u64>| {
@@ -122,8 +121,8 @@ impl Usage {
     }
 }
 
-/// A count after a later report of it. Counts of one answer never fall to zero: some servers end
-/// with zeros in place of counts that they have given before.
+/// A count after a later report. A known count of an answer never becomes zero, because some servers end with zeros in
+/// place of counts that they sent before.
 pub fn update_count(known: Option<u64>, later: Option<u64>) -> Option<u64> {
     later.filter(|later| *later > 0 || known.is_none()).or(known)
 }
@@ -131,7 +130,7 @@ pub fn update_count(known: Option<u64>, later: Option<u64>) -> Option<u64> {
 /// A whole answer of a provider.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProviderResponse {
-    /// The model's message; `None` if it contains nothing to keep.
+    /// The model's message; `None` if the answer contains nothing to keep.
     pub message: Option<Message>,
     /// Why the model stopped.
     pub stop: StopReason,

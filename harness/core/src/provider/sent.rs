@@ -1,5 +1,4 @@
-//! The encoded messages of an earlier request, so that a long conversation is not encoded again for
-//! each request.
+//! The encoded messages of an earlier request. With them, a long conversation is not encoded again for each request.
 
 use std::{
     fmt,
@@ -13,59 +12,59 @@ use crate::message::Messages;
 /// this size.
 const MOST: usize = 32 * 1024 * 1024;
 
-/// The messages of one conversation as they were last sent, encoded for one wire. A conversation
-/// only grows, so the next request encodes only the new messages.
+/// The messages of one conversation as they were last sent, encoded for one wire. A conversation only grows, so the
+/// next request encodes only the new messages.
 ///
-/// For each message it keeps the encoded JSON without the texts of 128 bytes and more, and the positions of the characters
-/// that are escaped in these texts, in at most an eighth of their size. The texts themselves are read from the messages
-/// while a request is sent. A value that a tool has returned ([`ToolContent::Json`](crate::message::ToolContent::Json)) is
-/// kept as encoded text. Nothing is kept of a conversation whose kept part is larger than 32 MiB.
+/// For each message, the store keeps the encoded JSON without the texts of 128 bytes and more. For these texts, it
+/// keeps only the positions of the escaped characters, in at most an eighth of their size. The texts are read from the
+/// messages while a request is sent. A value that a tool returned
+/// ([`ToolContent::Json`](crate::message::ToolContent::Json)) is kept as encoded text. Nothing is kept of a
+/// conversation for which the store would need more than 32 MiB.
 ///
-/// It belongs to one conversation, and a provider finds it in the
-/// [`Request`](super::Request::with_sent). If it does not fit the request (another wire, another
-/// conversation), the messages are encoded again.
+/// Each conversation has its own store, and a provider gets it with the [`Request`](super::Request::with_sent). If the
+/// store does not match the request (another wire, another conversation), all messages are encoded again.
 #[derive(Default)]
 pub struct EncodedPrefix(Mutex<Option<EncodedMessages>>);
 
 /// Encoded messages.
 #[derive(Debug)]
 pub struct EncodedMessages {
-    /// The wire, and the settings with which it has encoded the messages. The bytes can be used only for the same
-    /// ones.
+    /// The wire, and the settings with which it encoded the messages. The bytes can be reused only for the same wire
+    /// and settings.
     pub form: String,
-    /// The encoded messages.
+    /// The messages that are encoded.
     pub messages: Messages,
     /// The bytes of the messages, in order.
     pub parts: Vec<Arc<EncodedPart>>,
-    /// A number of messages after which a part ends, and the number of parts up to there.
+    /// A number of messages after which a part ends, and the number of parts up to that point.
     pub end: Option<(usize, usize)>,
 }
 
 impl EncodedPrefix {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Frees what is held. The next request encodes all messages again.
+    /// Frees the stored messages. The next request encodes all messages again.
     pub fn forget(&self) {
         self.replace(None);
     }
 
-    /// The number of bytes held.
+    /// The memory that the stored messages need, in bytes.
     pub fn size(&self) -> usize {
         let written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         written.iter().flat_map(|written| &written.parts).map(|part| part.weight()).sum()
     }
 
-    /// Takes out what is encoded of these messages in this form. The caller puts the extended
-    /// version back with [`keep`](Self::keep).
+    /// Removes and returns the stored messages; `None` if they do not match these messages and this form. The caller
+    /// stores the extended version with [`keep`](Self::keep).
     pub fn take(&self, form: &str, messages: &Messages) -> Option<EncodedMessages> {
         let written = self.replace(None)?;
         (written.form == form && messages.has_prefix(&written.messages)).then_some(written)
     }
 
-    /// Keeps the messages for the next request, if they are not too large.
+    /// Stores encoded messages for the next request, unless they are too large.
     pub fn keep(&self, written: EncodedMessages) {
         let size: usize = written.parts.iter().map(|part| part.weight()).sum();
         self.replace(Some(written).filter(|_| size <= MOST));

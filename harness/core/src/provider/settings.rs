@@ -9,8 +9,8 @@ use crate::{
     secret::beginning,
 };
 
-/// How much the model thinks. Each wire translates it into its vendor's setting. The vendor refuses
-/// a level that the model does not have, and its error names the levels that it has.
+/// How much the model thinks. Each wire translates the level into its vendor's setting. The vendor refuses a level that
+/// the model does not have, and its error names the levels of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effort {
     /// No thinking, or the minimum of the model.
@@ -27,10 +27,10 @@ pub enum Effort {
     XHigh,
     /// The maximum of the model.
     Max,
-    /// Thinking of at most this number of tokens, which count as tokens of the answer. Claude's
-    /// models up to 4.5 have such a budget, of at least 1,024 tokens and less than
-    /// [`max_tokens`](Settings::max_tokens), and so has OpenRouter. For other models and servers,
-    /// the builder of the provider and each request fail.
+    /// Thinking of at most this number of tokens, which count as tokens of the answer. Only Claude's models up to 4.5
+    /// and OpenRouter have such a budget: at least 1,024 tokens for Claude, and less than
+    /// [`max_tokens`](Settings::max_tokens). For other models and servers, the builder of the provider fails, and so
+    /// does each request.
     Tokens(u32),
 }
 
@@ -66,8 +66,7 @@ pub enum ToolChoice {
     Auto,
     /// The model must call a tool.
     Required,
-    /// The model must not call a tool. The tools are still sent, so that the prompt cache stays
-    /// valid.
+    /// The model must not call a tool. The tools are still sent, so that the prompt cache stays valid.
     Forbidden,
     /// The model must call the tool with this name.
     Tool(String),
@@ -86,17 +85,16 @@ pub enum ToolChoice {
 /// <https://platform.openai.com/docs/guides/prompt-caching>.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PromptCache {
-    /// The cache is not used, as far as the vendor allows that.
+    /// The cache is not used, as far as the vendor allows this.
     Off,
-    /// For minutes: the cheapest choice for a conversation without long pauses.
+    /// The cache lives for minutes: the cheapest choice for a conversation without long pauses.
     #[default]
     Short,
-    /// For an hour or more: for conversations with long pauses, such as those that wait for a
-    /// person.
+    /// The cache lives for an hour or more: for conversations with long pauses, such as those that wait for a person.
     Long,
 }
 
-/// The settings of an answer. The vendor decides about those that are `None`.
+/// The settings of an answer. For a setting that is `None`, the vendor's default applies.
 ///
 /// ```
 /// use harness::provider::{Effort, Settings};
@@ -106,63 +104,60 @@ pub enum PromptCache {
 /// ```
 #[derive(Clone, Default, PartialEq)]
 pub struct Settings {
-    /// The maximum number of tokens of an answer, including thinking. An agent that knows the model's
-    /// [window](crate::context::Window) requests fewer if otherwise the answer does not fit into it.
+    /// The maximum number of tokens of an answer, including thinking. If the model's [window](crate::context::Window)
+    /// is known and has less room left, the agent requests fewer tokens.
     pub max_tokens: Option<u32>,
-    /// The sampling temperature. Newer models refuse it.
+    /// The sampling temperature. Newer models refuse this setting.
     pub temperature: Option<f64>,
-    /// The probability mass for nucleus sampling. Newer models refuse it.
+    /// The probability mass for nucleus sampling. Newer models refuse this setting.
     pub top_p: Option<f64>,
     /// Stop sequences: the answer ends at any of these texts.
     pub stop: Vec<String>,
     /// How much the model thinks.
     pub effort: Option<Effort>,
-    /// Whether requests contain the thinking of earlier turns. They do unless this is `false`. The
-    /// thinking of the current turn, since the user's last message, is always sent: vendors refuse
-    /// the results of calls without the thinking before the calls. If thinking is off at a model of
-    /// Anthropic, none is sent: the vendor refuses it then. A user message directly after
-    /// such results, as after a stopped run, begins no new turn. A server that needs all thinking
-    /// (`ThoughtReplay::Field`) always gets it.
+    /// Whether requests contain the thinking of earlier turns. Default `true`. The thinking of the current turn, since
+    /// the user's last message, is always sent: vendors refuse the results of calls without the thinking before these
+    /// calls. A user message directly after such results, as after a stopped run, begins no new turn. There are two
+    /// exceptions. If thinking is off for a model of Anthropic, no thinking is sent, because the vendor would refuse
+    /// it. A server that needs all thinking (`ThoughtReplay::Field`) always gets all of it.
     ///
-    /// `false` makes requests shorter, but the vendor's prompt cache misses from the first message
-    /// on whose thinking is left out.
+    /// `false` makes requests shorter. But the vendor's prompt cache then misses from the first message on whose
+    /// thinking is omitted.
     pub earlier_thinking: Option<bool>,
-    /// Whether the thinking of Claude's models comes with a text, which is the vendor's summary of it. From Opus 4.7 on, it
-    /// has none unless it is asked for, and from Opus 5.5 on, what the model says between calls is thinking, too: without
-    /// the text, a reader sees nothing for minutes. It is asked for unless this is `false`.
+    /// Whether the thinking of Claude's models comes with a text: the vendor's summary of the thinking. Default `true`.
+    /// Models from Opus 4.7 on send this text only on request. From Opus 5.5 on, what the model writes between calls is
+    /// thinking, too, so without the text a reader sees nothing for minutes.
     pub thinking_text: Option<bool>,
-    /// Whether it may, must or must not call a tool. Newer models refuse to be forced.
+    /// Whether the model may, must or must not call a tool. Newer models refuse to be forced.
     pub tool_choice: Option<ToolChoice>,
     /// Whether the model may make several calls in one answer.
     pub parallel_calls: Option<bool>,
-    /// Whether the vendor holds the model to the schemas of the tools (strict mode). A tool whose
-    /// schema has no [strict form](crate::tool::ToolSchema::strict) is sent without it, as are all
-    /// tools unless this is `true`. In both cases the library checks the arguments of each call.
+    /// Whether the vendor enforces the schemas of the tools (strict mode). Default `false`. A tool whose schema has no
+    /// [strict form](crate::tool::ToolSchema::strict) is sent without strict mode. In any case, the library checks the
+    /// arguments of each call.
     pub strict_tools: Option<bool>,
     /// How the vendor's prompt cache is used. Default: [`PromptCache::Short`].
     pub prompt_cache: Option<PromptCache>,
-    /// Groups requests that begin alike: OpenAI routes requests with the same key to the same
-    /// machines, whose cache contains earlier requests. Default: the id of the first message, so a
-    /// conversation and its forks share a key, and keep it after a restart. Servers that are not
-    /// known to accept a key get one only if it is set here. At most 64 characters; a longer key is
-    /// hashed. If a key is set here, the end of the system prompt is also marked for OpenAI's
-    /// models from `gpt-5.6` on, for conversations that begin alike.
+    /// Groups requests that begin alike: OpenAI routes requests with the same key to the same machines, whose cache
+    /// contains earlier requests. Default: the id of the conversation's first message, so that a conversation and its
+    /// forks share a key, also after a restart. Servers that are not known to accept a key get one only if it is set
+    /// here. At most 64 characters; a longer key is hashed. If a key is set here, OpenAI's models from `gpt-5.6` on
+    /// also get a cache mark at the end of the system prompt, for conversations that begin alike.
     pub cache_key: Option<String>,
-    /// A name for the end user that does not identify them, for the vendor's abuse checks.
+    /// A name for the end user, for the vendor's abuse checks. Choose a name that does not identify the person.
     pub user: Option<String>,
     /// Additional members of the request's body, in the vendor's format.
     ///
-    /// If the request already has the member and both values are objects, they are merged: members
-    /// given here replace those of the request, `null` removes one, and members not named here stay
-    /// (`output_config` with a `format` keeps the effort). A member of such an object that is
-    /// `null` is not sent. An object with a different `type`, or any other value, replaces the
-    /// whole member; `null` removes it. `tools` are added to those of the request. `messages`,
-    /// `input` and `stream` cannot be replaced.
+    /// If the request already has the member and both values are objects, the objects are merged. Members given here
+    /// replace those of the request, `null` removes a member, and other members stay (`output_config` with a `format`
+    /// keeps the effort). An object with a different `type`, or any value that is no object, replaces the whole member;
+    /// `null` removes the whole member. A `null` inside of a new object is not sent. `tools` are added to those of the
+    /// request. `messages`, `input` and `stream` cannot be replaced.
     pub extra: Map<String, Value>,
 }
 
 impl Settings {
-    /// These settings; values that they leave open are taken from `base`.
+    /// These settings, completed by `base` where they leave values open.
     #[must_use]
     pub fn over(&self, base: &Self) -> Self {
         let Self {
@@ -207,9 +202,8 @@ impl Settings {
     }
 }
 
-/// Merges `over` into a value: objects member by member, everything else is replaced. An object
-/// with another `type` is a different thing and also replaces the value. A member of `over` that is
-/// `null` removes the member of the value.
+/// Merges `over` into a value. Objects are merged member by member, and a `null` in `over` removes the member. Any
+/// other value is replaced, and so is an object with another `type`, since it means something else.
 pub fn merge(value: &mut Value, over: &Value) {
     let (Value::Object(members), Value::Object(more)) = (&mut *value, over) else {
         value.clone_from(over);
@@ -229,8 +223,8 @@ pub fn merge(value: &mut Value, over: &Value) {
     }
 }
 
-/// Like [`merge`], for two values of [`Settings::extra`]. A `null` stays in the result, because it
-/// must also remove the member that the request writes by itself.
+/// Like [`merge`], but for two values of [`Settings::extra`]. A `null` stays in the result, because it must also remove
+/// the member that the request has by itself.
 fn merge_extra(value: &mut Value, over: &Value) {
     match (&mut *value, over) {
         (Value::Object(members), Value::Object(more)) if !is_another(members, more) => {
@@ -249,8 +243,7 @@ fn is_another(members: &Map<String, Value>, more: &Map<String, Value>) -> bool {
     more.get("type").is_some_and(|kind| members.get("type").is_some_and(|own| own != kind))
 }
 
-/// Shows only the names of `extra`: its values may contain the key of a server that the vendor is
-/// to call.
+/// Shows only the names of `extra`: its values may contain the key of a server that the vendor calls.
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {

@@ -1,6 +1,5 @@
-//! Makes a stream of events from an async block that emits them. Providers that wrap other
-//! providers are written with it. The events of another stream pass through without waking the
-//! block.
+//! Creates a stream of events from an async block that sends them. Providers that wrap other providers use it. The
+//! events of another stream can pass through without polling the block.
 
 use std::{
     fmt,
@@ -17,8 +16,8 @@ use crate::error::Error;
 
 type EventItem = Result<StreamEvent, Error>;
 
-/// The stream of the events that the block emits. The block runs only while the stream is polled,
-/// and continues after an event only when the next one is wanted.
+/// Returns the stream of the events that the block sends. The block runs only while the stream is polled. After it has
+/// sent an event, the block continues when the reader polls for the next one.
 pub fn stream_events<'a, F>(block: impl FnOnce(EventSender<'a>) -> F) -> EventStream<'a>
 where
     F: Future<Output = ()> + Send + 'a,
@@ -32,7 +31,7 @@ where
     })
 }
 
-/// Emits events.
+/// Sends events from the block to the stream.
 pub struct EventSender<'a>(Arc<Mutex<SenderState<'a>>>);
 
 impl fmt::Debug for EventSender<'_> {
@@ -41,23 +40,23 @@ impl fmt::Debug for EventSender<'_> {
     }
 }
 
-/// The data that the block and the stream exchange.
+/// The state that the block and the stream share.
 #[derive(Default)]
 struct SenderState<'a> {
     said: Option<EventItem>,
     /// A stream whose events are to pass through.
     passing: Option<EventStream<'a>>,
-    /// That stream, after the pass-through has ended.
+    /// The stream of `passing`, after its pass-through has ended.
     passed: Option<ForwardedStream<'a>>,
 }
 
-/// A stream whose events have passed through.
+/// A stream after its events have passed through.
 pub struct ForwardedStream<'a> {
     /// The rest of the stream.
     pub stream: EventStream<'a>,
-    /// Its last item, which was not handed out; `None` if the stream has ended.
+    /// The item that ended the pass-through and was not yielded; `None` if the stream has ended.
     pub item: Option<EventItem>,
-    /// Whether the last event that was handed out completed the answer.
+    /// Whether the last event that was yielded completed the answer.
     pub complete: bool,
 }
 
@@ -68,12 +67,12 @@ impl fmt::Debug for ForwardedStream<'_> {
 }
 
 impl<'a> EventSender<'a> {
-    /// Emits an event, and waits until the next one is wanted.
+    /// Sends an event, and waits until the reader polls for the next one.
     pub async fn send(&self, item: EventItem) {
         lock(&self.0).said = Some(item);
         let mut handed_out = false;
-        // Pending without a waker: the stream yields the event, and its caller polls it again for
-        // the next one.
+        // Returns pending without registering a waker. This is correct here: the stream yields the event, and its
+        // reader polls again for the next one.
         poll_fn(|_| match std::mem::replace(&mut handed_out, true) {
             true => Poll::Ready(()),
             false => Poll::Pending,
@@ -81,8 +80,8 @@ impl<'a> EventSender<'a> {
         .await;
     }
 
-    /// Passes a stream's events through, until it fails, ends, or emits an event that is not part
-    /// of the answer (a retry, a fallback, a discarded beginning).
+    /// Passes a stream's events through, until the stream fails, ends, or yields an event that is not part of the
+    /// answer (a retry, a fallback, a withdrawn answer).
     pub async fn pass_on(&self, stream: EventStream<'a>) -> ForwardedStream<'a> {
         lock(&self.0).passing = Some(stream);
         poll_fn(|_| match lock(&self.0).passed.take() {
@@ -92,7 +91,8 @@ impl<'a> EventSender<'a> {
         .await
     }
 
-    /// Passes all further events of a stream through. The block ends, so that its data is released.
+    /// Passes all further events of a stream through. The block should return after this call, so that its data is
+    /// freed.
     pub fn forward(&self, stream: EventStream<'a>) {
         lock(&self.0).passing = Some(stream);
     }
@@ -104,7 +104,7 @@ fn lock<'s, 'a>(shared: &'s Mutex<SenderState<'a>>) -> MutexGuard<'s, SenderStat
 
 struct SentEvents<'a> {
     passing: Option<EventStream<'a>>,
-    /// Whether the last event that was handed out completed the answer.
+    /// Whether the last event that was yielded completed the answer.
     complete: bool,
     block: Option<SenderBlock<'a>>,
 }
@@ -120,7 +120,8 @@ impl SentEvents<'_> {
         Poll::Ready(Some(item))
     }
 
-    /// Returns a stream to the block, with the item that the block is to handle.
+    /// Returns the passing stream to the block, with the item that the block has to handle. If the block has ended,
+    /// handles the item here and returns what the stream yields.
     fn hand_back(&mut self, item: Option<EventItem>) -> Option<Poll<Option<EventItem>>> {
         let stream = self.passing.take()?;
         match &self.block {
@@ -178,7 +179,7 @@ impl Stream for SentEvents<'_> {
     }
 }
 
-/// Whether an event is part of the answer, and not a report about retries or fallbacks.
+/// Whether an event is part of the answer. Events about retries, fallbacks and withdrawn answers are not.
 fn is_of_the_answer(event: &StreamEvent) -> bool {
     match event {
         StreamEvent::Retrying { .. }

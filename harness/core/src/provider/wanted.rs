@@ -1,11 +1,11 @@
-//! Items that the model waits for and the library cannot execute.
+//! Items that the model requests and that the library cannot execute.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The type of an item that the program is asked to execute and the library cannot execute, in the
-/// vendor's words, such as `local_shell_call` or `mcp_approval_request`.
+/// The type of an item that the model requests from the program and that the library cannot execute. It is the vendor's
+/// name of the type, such as `local_shell_call` or `mcp_approval_request`.
 ///
 /// ```
 /// use harness::provider::WantedItem;
@@ -18,11 +18,11 @@ pub struct WantedItem {
     bytes: [u8; LONGEST],
 }
 
-/// The maximum length of a name, in bytes. The known names are shorter, and longer ones are cut.
+/// The maximum length of a name, in bytes. All known names are shorter; a longer name is cut.
 const LONGEST: usize = 47;
 
 impl WantedItem {
-    /// An item of this type.
+    /// Creates an item of this type.
     pub fn new(name: &str) -> Self {
         let (mut bytes, mut length) = ([0; LONGEST], 0);
         for (to, byte) in bytes.iter_mut().zip(name.bytes().filter(u8::is_ascii_graphic)) {
@@ -32,7 +32,7 @@ impl WantedItem {
         Self { length, bytes }
     }
 
-    /// The type.
+    /// The vendor's name of the type.
     pub fn as_str(&self) -> &str {
         let bytes = self.bytes.get(..usize::from(self.length)).unwrap_or_default();
         std::str::from_utf8(bytes).unwrap_or_default()

@@ -1,24 +1,24 @@
-//! Cleans a text that arrives in pieces: it returns complete characters without secrets.
+//! Removes secrets from a text that arrives in pieces, and returns complete characters.
 
 use std::fmt;
 
 use super::{HIDDEN, Secrets};
 
-/// Accepts bytes in pieces of any size and returns text. Invalid UTF-8 becomes U+FFFD. Secrets are
-/// replaced, also where they extend over two pieces.
+/// Takes bytes in pieces of any size and returns text. Invalid UTF-8 becomes U+FFFD. Secrets are replaced even if they
+/// extend over several pieces.
 pub struct SecretFilter {
     secrets: Secrets,
-    /// The number of bytes that are searched at a time.
+    /// The minimum number of bytes that are searched at a time.
     searched: usize,
-    /// The number of bytes that are held back, because a secret may end after them: a little more
+    /// The number of bytes at the end that are held back, because they may be the beginning of a secret: slightly more
     /// than the longest secret.
     margin: usize,
     /// The incomplete character at the end of a piece.
     cut: Vec<u8>,
     /// The text that is not returned yet.
     pub held: String,
-    /// The number of bytes of `held` that were already replaced. They are kept to find secrets that
-    /// overlap them.
+    /// The number of bytes at the start of `held` whose replacement was already returned. They are kept to find secrets
+    /// that overlap with them.
     hidden: usize,
 }
 
@@ -29,14 +29,15 @@ impl fmt::Debug for SecretFilter {
 }
 
 impl SecretFilter {
-    /// A cleaner that searches pieces of at least this size.
+    /// A filter that searches at least `searched` bytes at a time.
     pub fn new(secrets: Secrets, searched: usize) -> Self {
-        // A cut text ends with a mark of three bytes.
+        // The mark for cut text has three bytes and may follow a secret.
         let margin = secrets.longest().saturating_add(4);
         Self { secrets, searched, margin, cut: Vec::new(), held: String::new(), hidden: 0 }
     }
 
-    /// Adds a piece. Returns the text that is certainly clean, if there is enough of it.
+    /// Adds a piece. Returns text that can no longer be part of a secret. The text is empty as long as too few bytes
+    /// are held.
     pub fn push(&mut self, piece: &[u8]) -> String {
         self.cut.extend_from_slice(piece);
         let mut whole = self.cut.len();
@@ -54,14 +55,15 @@ impl SecretFilter {
         }
     }
 
-    /// Returns the rest.
+    /// Ends the text and returns the rest of it without secrets.
     pub fn finish(mut self) -> String {
         let rest = std::mem::take(&mut self.cut);
         self.held.push_str(&String::from_utf8_lossy(&rest));
         self.clean(self.held.len())
     }
 
-    /// Returns the rest of a text that ends in the middle. The beginning of a secret at its end is replaced, too.
+    /// Ends a text that was cut off, and returns the rest of it without secrets. The beginning of a secret at the cut
+    /// is replaced, too.
     pub fn finish_cut(mut self) -> String {
         let rest = std::mem::take(&mut self.cut);
         self.held.push_str(super::CUT);
@@ -72,7 +74,7 @@ impl SecretFilter {
         clean + &String::from_utf8_lossy(&rest)
     }
 
-    /// Removes the text before `to` and returns it cleaned.
+    /// Removes the text before `to` from `held` and returns it without secrets.
     fn clean(&mut self, to: usize) -> String {
         let mut to = (0..=to).rev().find(|at| self.held.is_char_boundary(*at)).unwrap_or(0);
         let mut clean = String::with_capacity(to);
@@ -82,14 +84,15 @@ impl SecretFilter {
                 break;
             }
             let (start, end) = (range.start.max(from), range.end.min(to));
-            // A secret that overlaps or touches replaced bytes is covered by the same mark.
+            // A secret that overlaps or touches bytes that were already replaced needs no second mark.
             if range.start > self.hidden || self.hidden == 0 {
                 clean.push_str(self.held.get(from..start).unwrap_or_default());
                 clean.push_str(HIDDEN);
             }
             from = end.max(from);
             if range.end >= to && to < self.held.len() {
-                // The secret continues. Its rest will be found again and already has its mark.
+                // The secret extends beyond the text that is returned now. Keep enough bytes to find the secret's rest,
+                // whose mark is already written.
                 let kept = to.saturating_sub(self.margin).max(range.start);
                 let kept = (kept..=to).find(|at| self.held.is_char_boundary(*at)).unwrap_or(to);
                 hidden = to.saturating_sub(kept);
@@ -106,7 +109,7 @@ impl SecretFilter {
     }
 }
 
-/// Whether the bytes may be the beginning of a character.
+/// Whether the bytes are an incomplete UTF-8 character.
 fn is_unfinished(bytes: &[u8]) -> bool {
     let wanted = match bytes.first() {
         Some(0xC2..=0xDF) => 2,
@@ -123,7 +126,7 @@ mod tests {
 
     const SEARCHED: usize = 256 * 1024;
 
-    /// A text in pieces is cleaned like the same text in one piece.
+    /// Filtering a text in pieces must give the same result as filtering the whole text.
     #[test]
     fn secrets_are_found_where_pieces_meet() {
         let secrets = Secrets::default().with("sk-0123456789").with("9sk-").with("correct horse");
@@ -133,7 +136,7 @@ mod tests {
         for round in 0..30 {
             let mut text = String::new();
             while text.len() < 900_000 {
-                // Some texts consist almost only of secrets.
+                // Some of the texts consist almost entirely of secrets.
                 let most = if round % 3 == 0 { 1 } else { words.len() };
                 let word = words[random.usize(..most)];
                 text.push_str(&word.repeat(random.usize(1..200)));

@@ -1,9 +1,10 @@
-//! How a value is written inside JSON and URLs. Writers differ in the characters that they escape
-//! beyond the required ones, and a value must be found in all these forms.
+//! The spellings of a value inside JSON and URLs. Writers escape different optional characters, and
+//! a secret must be found in every spelling.
 
-/// The characters that JSON writers escape by number beyond the required ones, whether they also
-/// escape non-ASCII characters, and whether their hexadecimal digits are upper case: none,
-/// non-ASCII (Python, PHP), characters with a meaning in HTML (Go, Gson), and those of .NET.
+/// The escape rules of common JSON writers: the characters that are escaped by number in addition
+/// to the required ones, whether non-ASCII characters are escaped, and whether hexadecimal digits
+/// are upper case. In order: no optional escapes, non-ASCII only (Python, PHP), HTML characters
+/// (Go, Gson), and .NET.
 const NUMBERED: [(&str, bool, bool); 6] = [
     ("", false, false),
     ("", true, false),
@@ -13,10 +14,10 @@ const NUMBERED: [(&str, bool, bool); 6] = [
     ("+<>&'`\"", true, true),
 ];
 
-/// The characters besides letters and digits that a URL contains unencoded, and whether a space
-/// becomes `+`: the unreserved characters (RFC 3986), the same with slashes, form encoding,
-/// `encodeURIComponent` and `encodeURI`; and by WHATWG's URL standard in a query, in a query of a
-/// special scheme, in a path and in a password.
+/// The encoding rules of common URL writers: the characters that stay unencoded besides letters and
+/// digits, and whether a space becomes `+`. In order: RFC 3986's unreserved characters, the same
+/// with slashes, form encoding, `encodeURIComponent`, `encodeURI`; then by WHATWG's URL standard in
+/// a query, in a query of a special scheme, in a path and in a password.
 const PLAIN: [(&str, bool); 11] = [
     ("-_.~", false),
     ("-_.~/", false),
@@ -31,7 +32,8 @@ const PLAIN: [(&str, bool); 11] = [
     ("!$&'()*+,-./:;=?@[\\]^_`{|}~", false),
 ];
 
-/// A value unchanged, as JSON escapes it, and as URLs encode it. Most forms are equal.
+/// All spellings of a value: unchanged, escaped as JSON, and encoded as URLs do. Equal spellings
+/// are returned once.
 #[doc(hidden)]
 pub fn forms(value: &str) -> impl Iterator<Item = String> {
     let mut forms = vec![value.to_owned()];
@@ -40,11 +42,11 @@ pub fn forms(value: &str) -> impl Iterator<Item = String> {
     }
     for (escaped, all, capitals) in NUMBERED {
         let json = json(value, escaped, all, capitals);
-        // Some servers escape every slash.
+        // Some JSON writers escape every slash.
         forms.push(json.replace('/', "\\/"));
         forms.push(json);
     }
-    // JSON inside a JSON string.
+    // JSON inside a JSON string is escaped twice.
     let twice = json(&json(value, "", false, false), "", false, false);
     forms.extend([value.replace('/', "\\\\\\/"), twice.replace('/', "\\\\\\/"), twice]);
     for digits in [b"0123456789ABCDEF", b"0123456789abcdef"] {
@@ -56,8 +58,8 @@ pub fn forms(value: &str) -> impl Iterator<Item = String> {
     forms.into_iter()
 }
 
-/// A value inside a JSON string: with these characters escaped by number, with non-ASCII characters
-/// escaped if `all`, and with the required escapes.
+/// The value inside a JSON string. The characters in `escaped`, and if `all` is set also non-ASCII
+/// characters, are escaped by number, in addition to the required escapes.
 fn json(value: &str, escaped: &str, all: bool, capitals: bool) -> String {
     let mut json = String::with_capacity(value.len());
     for c in value.chars() {
@@ -76,7 +78,7 @@ fn json(value: &str, escaped: &str, all: bool, capitals: bool) -> String {
     json
 }
 
-/// A value with all bytes percent-encoded except letters, digits and these characters.
+/// The value with all bytes percent-encoded except letters, digits and the characters in `plain`.
 fn percent(value: &str, plain: &str, is_form: bool, digits: &[u8; 16]) -> String {
     let digit = |nibble: u8| digits.get(usize::from(nibble)).map_or('0', |digit| *digit as char);
     let mut encoded = String::with_capacity(value.len());

@@ -1,14 +1,14 @@
-//! Finds any of many words, and allows adding words between searches.
+//! Searches a text for many words at once, and allows adding words between searches.
 
 use std::{ops::Range, sync::Arc};
 
 use super::{WordSearch, united};
 
-/// Finds any of its words. Adding words does not rebuild the search for all of them: each word is
-/// moved to a larger search only a few times.
+/// Searches for many words at once. Adding words rebuilds only a part of the search: each word is
+/// moved to a larger part only a few times.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GrowingSearch {
-    /// Each part has more than twice as many words as the parts after it, so there are few parts.
+    /// Each part has more than twice as many words as the next part, so there are few parts.
     parts: Vec<Arc<SearchPart>>,
 }
 
@@ -19,7 +19,7 @@ struct SearchPart {
 }
 
 impl GrowingSearch {
-    /// Adds words, which are searched for from now on.
+    /// Adds words for all later searches.
     pub(crate) fn add(&mut self, mut words: Vec<Arc<str>>) {
         if words.is_empty() {
             return;
@@ -31,7 +31,8 @@ impl GrowingSearch {
         self.parts.push(Arc::new(SearchPart { words, search }));
     }
 
-    /// The ranges of words in this text, in order. Ranges that overlap or touch are merged.
+    /// The ranges of the text that contain words, in order. Ranges that overlap or touch are
+    /// merged.
     pub(crate) fn find(&self, text: &str) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         if let [part] = self.parts.as_slice() {

@@ -1,6 +1,5 @@
-//! Values that must not be shown, and the mark that replaces them. This module knows no keys
-//! itself: the provider and the program name the secret values. What a trace must guess is in
-//! `trace`.
+//! Secret values that must not be shown, and the mark that replaces them. The provider and the
+//! program supply the values; `trace` additionally recognizes secrets by their format.
 
 mod cleaner;
 mod forms;
@@ -30,20 +29,19 @@ pub use self::names::is_secret_name;
 /// The text that replaces a secret.
 pub const HIDDEN: &str = "[secret]";
 
-/// The minimum length of a value in bytes. Shorter values would be found inside ordinary words.
+/// The minimum length of a value in bytes. Shorter values would match parts of ordinary words.
 const LEAST: usize = 4;
 
-/// Values that must not be shown. In a text, each of them is replaced by `[secret]`.
+/// A set of secret values. In a text, `[secret]` replaces each of them.
 ///
-/// A provider names the secret values that it knows
-/// ([`Provider::secrets`](crate::provider::Provider::secrets)), and a program adds its own with
-/// `AgentBuilder::secret`. They are removed from the results
-/// and error texts of tools before a model reads them, from errors of providers, and from traces.
-/// Text written by a user or a model is not changed: the arguments of a call and the text of an
-/// answer stay as they are.
+/// A provider supplies its own secret values
+/// ([`Provider::secrets`](crate::provider::Provider::secrets)), and a program adds more with
+/// `AgentBuilder::secret`. Secrets are removed from the results and error texts of tools before a
+/// model reads them, from errors of providers, and from traces. Text that a user or a model wrote
+/// is not changed: the arguments of a call and the text of an answer stay as they are.
 ///
-/// A value is found in its original form, as JSON escapes it and as a URL encodes it. A value of
-/// fewer than four bytes is ignored, because it would be found inside ordinary words.
+/// A value is found in its original form, in JSON-escaped forms and in URL-encoded forms. Values of
+/// fewer than four bytes are ignored, because they would match parts of ordinary words.
 ///
 /// ```
 /// use harness::secret::Secrets;
@@ -58,18 +56,18 @@ pub struct Secrets(Option<Arc<KnownForms>>);
 
 #[derive(Clone, Default)]
 struct KnownForms {
-    /// All forms of each value.
+    /// All spellings of all values.
     forms: BTreeSet<Arc<str>>,
-    /// The searches for the forms that were known before the latest additions.
+    /// The search over all spellings except those in `fresh`.
     settled: GrowingSearch,
-    /// The latest additions, which are not searched for yet.
+    /// The most recently added spellings, which `settled` does not contain yet.
     fresh: Vec<Arc<str>>,
-    /// The searches for all forms, built at the first use.
+    /// The search over all spellings, built when it is first needed.
     searches: OnceLock<GrowingSearch>,
 }
 
 impl Secrets {
-    /// An empty set, for a provider that knows no secrets.
+    /// An empty set, for a provider without secrets.
     pub fn none() -> &'static Self {
         static NONE: Secrets = Secrets(None);
         &NONE
@@ -114,14 +112,14 @@ impl Secrets {
         self.0.is_none()
     }
 
-    /// The length of the longest form, in bytes.
+    /// The length of the longest spelling, in bytes.
     #[doc(hidden)]
     pub fn longest(&self) -> usize {
         let forms = self.0.iter().flat_map(|known| &known.forms);
         forms.map(|form| form.len()).max().unwrap_or_default()
     }
 
-    /// The text with every secret replaced by `[secret]`.
+    /// The text in which `[secret]` replaces every secret.
     pub fn hide<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let found = self.find(text);
         match found.is_empty() {
@@ -130,7 +128,8 @@ impl Secrets {
         }
     }
 
-    /// The ranges of secrets in this text, in order. Ranges that overlap or touch are merged.
+    /// The ranges of the text that contain secrets, in order. Ranges that overlap or touch are
+    /// merged.
     #[doc(hidden)]
     pub fn find(&self, text: &str) -> Vec<Range<usize>> {
         let Some(known) = &self.0 else { return Vec::new() };
@@ -143,7 +142,7 @@ impl Secrets {
     }
 }
 
-/// Shows only the number of forms.
+/// Shows only the number of spellings, because the values are secret.
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let forms = self.0.as_ref().map_or(0, |known| known.forms.len());
@@ -157,7 +156,8 @@ pub fn is_findable(value: &str) -> bool {
     value.trim().len() >= LEAST && !HIDDEN.contains(value.trim())
 }
 
-/// The text with these ranges, which are in order and do not touch, replaced by the mark.
+/// The text in which the mark replaces these ranges. The ranges must be in order and must not
+/// touch.
 #[doc(hidden)]
 pub fn without(text: &str, ranges: &[Range<usize>]) -> String {
     let mut left = String::with_capacity(text.len());
@@ -171,20 +171,22 @@ pub fn without(text: &str, ranges: &[Range<usize>]) -> String {
     left
 }
 
-/// Whether a value is distinctive enough to be searched for in unrelated texts. A value of fewer
-/// than eight bytes is not, and neither is one of fewer than sixteen bytes with only lower-case
-/// letters and punctuation: programs give words such as `ollama`, `lm-studio` or `not-needed` to
-/// servers without keys, and users are called `postgres`.
+/// Whether a value is distinctive enough to search for in unrelated texts. A value with fewer than
+/// eight bytes is not. Nor is a value with fewer than sixteen bytes that has only lower-case
+/// letters and the punctuation `-`, `_` and `.`: programs use words such as `ollama`, `lm-studio`
+/// or `not-needed` as keys for servers without authentication, and `postgres` is a common user
+/// name.
 pub fn is_telling(value: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'_' | b'.');
     value.len() >= 16 || (value.len() >= 8 && !value.bytes().all(is_plain))
 }
 
-/// The mark at the end of a cut text. The beginning of a secret directly before it is also
-/// replaced, because most of a key is as dangerous as the whole key.
+/// The mark at the end of a cut text. If the beginning of a secret stands directly before this
+/// mark, it is replaced too, because most of a key is as dangerous as the whole key.
 pub const CUT: &str = "…";
 
-/// The beginning of a foreign text, for an error that quotes it: at most `most` bytes.
+/// The beginning of a text from outside, at most `most` bytes, for an error message that quotes the
+/// text.
 pub fn beginning(text: &str, most: usize) -> Cow<'_, str> {
     if text.len() <= most {
         return Cow::Borrowed(text);

@@ -1,9 +1,10 @@
-//! The names that precede secret values: names of fields, headers, variables and query members.
+//! Recognizes secret values by the names before them: names of fields, headers, variables and query
+//! members.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-/// The default names of secret values.
+/// The default names of fields with secret values.
 const NAMES: [&str; 18] = [
     "key",
     "apikey",
@@ -25,11 +26,13 @@ const NAMES: [&str; 18] = [
     "ssn",
 ];
 
-/// Words that mark a secret even at the end of a longer word: `PGPASSWORD`, `clientsecret`.
+/// Words that mark a secret even as the end of a longer word, as in `PGPASSWORD` and
+/// `clientsecret`.
 const ENDS: [&str; 6] = ["password", "passwd", "passphrase", "secret", "apikey", "token"];
 
-/// Words that mark a secret wherever they are in the name of a header or a variable: `x-session-id`,
-/// `x-auth-user`. Such names are less uniform than those of fields.
+/// Words that mark a secret anywhere in the name of a header or a variable, as in `x-session-id`
+/// and `x-auth-user`. Such names are less uniform than names of fields, so the last word is not
+/// enough.
 const ANYWHERE: [&str; 26] = [
     "jwt",
     "pass",
@@ -59,20 +62,20 @@ const ANYWHERE: [&str; 26] = [
     "sig",
 ];
 
-/// Whether a header or a variable with this name has a secret value.
+/// Whether the value of a header or a variable with this name is secret.
 pub fn is_secret_name(name: &str) -> bool {
     static NAMES: LazyLock<SecretNames> = LazyLock::new(SecretNames::default);
     NAMES.has(name) || words(name).iter().any(|word| ANYWHERE.contains(&word.as_str()))
 }
 
-/// Names of secret values. Each applies to all names that end with it as a whole word: `key`
-/// applies to `api_key`, `X-Api-Key` and `apiKey`.
+/// A list of names of secret values. An entry matches every name that ends with it as a whole word:
+/// `key` matches `api_key`, `X-Api-Key` and `apiKey`.
 #[derive(Clone, Debug)]
 pub struct SecretNames {
     names: HashSet<String>,
     /// The length of the longest name.
     longest: usize,
-    /// Whether [`ENDS`] count at the end of a word.
+    /// Whether the words in [`ENDS`] also match as the end of a longer word.
     ends: bool,
 }
 
@@ -83,7 +86,7 @@ impl Default for SecretNames {
 }
 
 impl SecretNames {
-    /// Only these names.
+    /// A list of exactly these names.
     pub fn of(names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let mut these = Self { names: HashSet::new(), longest: 0, ends: false };
         for name in names {
@@ -92,17 +95,17 @@ impl SecretNames {
         these
     }
 
-    /// Adds a name.
+    /// Adds a name to the list.
     pub fn add(&mut self, name: &str) {
         let name = words(name).concat();
         self.longest = self.longest.max(name.len());
         self.names.insert(name);
     }
 
-    /// Whether this is the name of a secret value.
+    /// Whether a value with this name is secret.
     pub fn has(&self, name: &str) -> bool {
         let words = words(name);
-        // Only a suffix no longer than the longest name can match.
+        // A suffix that is longer than the longest entry cannot match.
         let mut end = String::new();
         for word in words.iter().rev() {
             if end.len() + word.len() > self.longest {
@@ -118,8 +121,8 @@ impl SecretNames {
     }
 }
 
-/// The words of a name, in lower case: they are equal for `userPassword`, `user-password` and
-/// `USER_PASSWORD`.
+/// The words of a name in lower case. `userPassword`, `user-password` and `USER_PASSWORD` have the
+/// same words.
 fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut after_lower = false;

@@ -1,9 +1,8 @@
-//! Finds any of many words in a text, in one pass (the automaton of Aho and Corasick).
+//! Searches a text for many words in one pass (the algorithm of Aho and Corasick).
 //!
-//! The crate `aho-corasick` would either list all matches at each position, of which there are many
-//! if words have common beginnings, or miss the end of a word that overlaps another one. This
-//! search needs less: for each position, the longest word that ends there, so that all words are
-//! covered.
+//! The crate `aho-corasick` is not suitable. It either lists all matches at each position, which are many if words have
+//! common beginnings, or it misses the end of a word that overlaps another word. This search only needs the longest
+//! word that ends at each position, because that covers all other words.
 
 use std::ops::Range;
 
@@ -13,32 +12,31 @@ use super::CUT;
 #[doc(hidden)]
 pub use self::work::work;
 
-/// The number of bytes of a word that are enough at the end of a cut text.
+/// The number of bytes of a word that count as a match directly before the mark of a cut text.
 const BEGINNING: usize = 6;
 
-/// Finds any of its words. The time is proportional to the length of the words plus the length of
-/// the text.
+/// Searches for many words. The time is proportional to the total length of the words plus the length of the text.
 #[derive(Clone, Debug)]
 pub(crate) struct WordSearch {
-    /// The trie's nodes in order of depth, so that the children of a node are adjacent. The first one is the root.
+    /// The nodes of the trie in order of depth, so that the children of a node are adjacent. The first node is the
+    /// root.
     nodes: Vec<WordNode>,
-    /// The children of the root by their bytes, because most of a text is looked up there. 0 means
-    /// none.
+    /// The root's child for each byte, or 0 if there is none. A table is used because most lookups start at the root.
     first: Box<[u32; 256]>,
-    /// The bytes of the root's children.
+    /// The bytes for which the root has children.
     few: Vec<u8>,
 }
 
-/// A beginning of words, represented by its last byte.
+/// A node of the trie: a common beginning of words, of which only the last byte is stored.
 #[derive(Clone, Copy, Debug)]
 struct WordNode {
     byte: u8,
-    /// The number of children. They begin at `child`, ordered by their bytes.
+    /// The number of children. The first child is at index `child`, and the children are ordered by their bytes.
     children: u16,
     child: u32,
-    /// The longest proper suffix of this beginning that is also a beginning of a word.
+    /// The index of the longest proper suffix of this beginning that is also in the trie.
     shorter: u32,
-    /// The length of the longest word that ends here; 0 if there is none.
+    /// The length of the longest word that ends at this node; 0 if there is none.
     word: u32,
     depth: u32,
 }
@@ -52,7 +50,7 @@ impl WordSearch {
         words.dedup();
         let root = WordNode { byte: 0, children: 0, child: 0, shorter: 0, word: 0, depth: 0 };
         let mut search = Self { nodes: vec![root], first: Box::new([0; 256]), few: Vec::new() };
-        // For each node, the range of words that begin with it, and its depth.
+        // For each node: the range of the words that begin with it, and its depth.
         let mut open = vec![(0..words.len(), 0_usize)];
         let mut at = 0;
         while let Some((of, depth)) = open.get(at).cloned() {
@@ -73,7 +71,8 @@ impl WordSearch {
         search
     }
 
-    /// Adds the children of a node, which is the beginning of these words.
+    /// Adds the children of node `at`, which is the common beginning of `words`. Calls `found` with the range of words
+    /// below each child.
     fn expand(
         &mut self,
         at: usize,
@@ -82,7 +81,7 @@ impl WordSearch {
         mut found: impl FnMut(Range<usize>),
     ) {
         let child = index(self.nodes.len());
-        // A word that ends here is sorted before the longer ones.
+        // A word that ends at this node is sorted before longer words.
         let mut from = usize::from(words.first().is_some_and(|word| word.len() == depth));
         let mut children = 0;
         while let Some(byte) = words.get(from).and_then(|word| word.get(depth)).copied() {
@@ -115,7 +114,7 @@ impl WordSearch {
         self.nodes.get(at).map_or(0, |node| node.shorter as usize)
     }
 
-    /// The node after one more byte.
+    /// The node after reading one more byte at node `at`.
     fn follow(&self, mut at: usize, byte: u8) -> usize {
         loop {
             #[cfg(test)]
@@ -131,8 +130,8 @@ impl WordSearch {
         }
     }
 
-    /// Adds the ranges of words in this text. Ranges that overlap or touch are merged, and they are
-    /// in order if `found` was empty.
+    /// Appends the ranges of the text that contain words. Ranges that overlap or touch are merged. The result is in
+    /// order if `found` was empty.
     pub(super) fn find(&self, text: &str, found: &mut Vec<Range<usize>>) {
         let bytes = text.as_bytes();
         let (mut node, mut at) = (0, 0);
@@ -159,7 +158,7 @@ impl WordSearch {
         }
     }
 
-    /// The distance to the next position where a word may begin.
+    /// The distance to the next position where a word may begin. `None` if no word can begin in `rest`.
     fn skip(&self, rest: &[u8]) -> Option<usize> {
         match *self.few {
             [] => None,
@@ -171,14 +170,14 @@ impl WordSearch {
     }
 }
 
-/// Whether the text was cut here.
+/// Whether the mark of a cut text stands at this position.
 fn is_cut(text: &[u8], at: usize) -> bool {
     let [first, ..] = CUT.as_bytes() else { return false };
     text.get(at) == Some(first)
         && text.get(at..).is_some_and(|rest| rest.starts_with(CUT.as_bytes()))
 }
 
-/// Adds a range that ends after all others.
+/// Appends a range that ends after all others, and merges it with ranges that it overlaps or touches.
 fn push(found: &mut Vec<Range<usize>>, mut range: Range<usize>) {
     while let Some(last) = found.pop_if(|last| last.end >= range.start) {
         range.start = range.start.min(last.start);
@@ -186,7 +185,7 @@ fn push(found: &mut Vec<Range<usize>>, mut range: Range<usize>) {
     found.push(range);
 }
 
-/// Sorts the ranges of several searches, and merges those that overlap or touch.
+/// Sorts the ranges of several searches, and merges ranges that overlap or touch.
 pub(crate) fn united(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut apart: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
@@ -199,12 +198,13 @@ pub(crate) fn united(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     apart
 }
 
-/// Words of 4 GiB do not occur; such a word would just not be found.
+/// Converts an index. Words of 4 GiB do not occur; such a word would only not be found.
 fn index(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// The amount of work done by this thread. A test compares it with that for twice as much text.
+/// Counts the search steps of this thread, so that a test can check that twice as much text takes about twice as many
+/// steps.
 #[cfg(test)]
 mod work {
     use std::cell::Cell;

@@ -1,25 +1,25 @@
-//! Collects all tools of a program, wherever they are declared. Only with the feature `collect`.
+//! Collects all tools of a program, wherever they are declared. Requires the feature `collect`.
 
 use super::{Tool, ToolDef};
 
-/// A tool that was declared somewhere in the program.
+/// A tool declaration found in the program.
 #[derive(Debug)]
 pub struct CollectedTool {
     /// The declaration of the tool.
     pub def: &'static ToolDef,
-    /// The module in which it is declared.
+    /// The module of the declaration.
     pub module: &'static str,
 }
 
 inventory::collect!(CollectedTool);
 
-/// Returns every function with `#[tool]` in the program, sorted by name, without the ready tools of the library.
-/// The list is sorted because the linker's order would change from build to build, and with it every prompt. List
-/// the ready tools by name: collecting never gives a model a shell. Feature `collect`.
+/// Returns every function with `#[tool]` in the program, sorted by name, without the ready tools of the library. The
+/// order is by name because the linker's order may change from build to build, and would change every prompt. To use
+/// ready tools, list them by name: collecting never gives a model a shell. Feature `collect`.
 ///
-/// A crate is linked only if the program names something of it; otherwise its tools are missing. Name it with `use
-/// my_tools as _;`. Methods are not collected, since they need the value that they belong to. Two tools with the
-/// same name are reported when a [`ToolRegistry`](super::ToolRegistry) is built from the list.
+/// The tools of a crate are missing if the program uses nothing of this crate, because the crate is then not linked. In
+/// that case, add `use my_tools as _;`. Methods are not collected, since they need a value. If two tools have the same
+/// name, building a [`ToolRegistry`](super::ToolRegistry) from the list fails.
 ///
 /// ```standalone_crate
 /// use harness::{ToolRegistry, collected_tools, tool};
@@ -43,7 +43,11 @@ pub fn collected_tools() -> Vec<Tool> {
     tools
 }
 
-/// Whether a tool is declared outside of this library.
+/// Whether a tool is declared outside of this library. The ready tools are in a package of their
+/// own, and a program has to name those that it gives to a model.
 fn foreign(found: &&CollectedTool) -> bool {
-    !found.module.starts_with(concat!(env!("CARGO_CRATE_NAME"), "::"))
+    let own = env!("CARGO_CRATE_NAME");
+    let toolbox = own.strip_suffix("core").map(|front| format!("{front}toolbox"));
+    let declared_in = found.module.split("::").next();
+    declared_in != Some(own) && declared_in != toolbox.as_deref()
 }

@@ -4,8 +4,8 @@ use std::sync::{Arc, Weak};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The limit of one tool: each running call holds a permit, so that at most `most` calls run at the same time. All clones
-/// of the tool share it.
+/// The limit of one tool: each running call holds a permit, so that at most `most` calls run at the same time. All
+/// clones of the tool share the limit.
 #[derive(Clone, Debug)]
 #[doc(hidden)]
 pub struct ConcurrencyLimit {
@@ -18,12 +18,12 @@ impl ConcurrencyLimit {
         Self { most, free: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))) }
     }
 
-    /// Whether there is no permit at all, so that no call could ever begin.
+    /// Whether the limit is 0, so that no call could ever run.
     pub(super) fn is_zero(&self) -> bool {
         self.most == 0
     }
 
-    /// Whether both are the limit of the same tool.
+    /// Whether both limits belong to the same tool.
     fn is_same(&self, others: &Self) -> bool {
         Arc::ptr_eq(&self.free, &others.free)
     }
@@ -33,7 +33,7 @@ impl ConcurrencyLimit {
         others.iter().any(|other| self.is_same(other))
     }
 
-    /// Takes a permit if one is free and no other call waits for it.
+    /// Takes a permit, if one is free and no other call waits in the queue.
     pub fn try_acquire(&self) -> Option<ConcurrencyPermit> {
         Arc::clone(&self.free).try_acquire_owned().ok().map(ConcurrencyPermit::of)
     }
@@ -45,7 +45,7 @@ impl ConcurrencyLimit {
     }
 }
 
-/// A permit that a call holds. It is free again when the last clone is dropped.
+/// A permit that a call holds. The permit is released when its last clone is dropped.
 #[derive(Clone, Debug)]
 #[doc(hidden)]
 pub struct ConcurrencyPermit(Arc<OwnedSemaphorePermit>);
@@ -56,18 +56,19 @@ impl ConcurrencyPermit {
     }
 }
 
-/// What the context of a call knows of the call's permit. It does not hold the permit, because a clone of the context
-/// that outlives the call would then keep other calls waiting.
+/// A weak reference from a call's context to the call's permit. A strong one would keep other calls waiting while a
+/// clone of the context outlives the call.
 #[derive(Clone, Debug)]
 pub(super) struct WeakPermit(Weak<OwnedSemaphorePermit>);
 
 impl WeakPermit {
-    /// The weak permit of a call with this permit; empty if it needs none, since it runs inside of a call that holds one.
+    /// The reference to this permit. Empty for a call that needs no permit, since it runs inside of a call that holds
+    /// one.
     pub(super) fn of(permit: Option<&ConcurrencyPermit>) -> Self {
         Self(permit.map(|permit| Arc::downgrade(&permit.0)).unwrap_or_default())
     }
 
-    /// The permit, for a thread that may outlive its call.
+    /// The permit, for a thread that may outlive its call; `None` if it is already released.
     pub(super) fn permit(&self) -> Option<ConcurrencyPermit> {
         self.0.upgrade().map(ConcurrencyPermit)
     }

@@ -1,4 +1,4 @@
-//! The context of a running tool: what the program that hosts the tool gives it.
+//! The context of a running tool call: its id, its stop token and deadline, its progress reports and the shared values.
 
 use std::{
     any::Any,
@@ -24,14 +24,14 @@ use crate::{
     unwind::{caught, dropped},
 };
 
-/// What a running tool is given: which call it serves, when it must stop, where to report progress, and the
+/// The context that a running tool gets: which call it serves, when it must stop, where to report progress, and the
 /// program's shared values. A clone is cheap and belongs to the same call.
 ///
-/// Two values are there without the program's doing: the rest of the run's limits, as
+/// Two values are available without any setup: the rest of the run's limits, as
 /// `State<`[`Budget`](crate::policy::Budget)`>`, and the conversation up to the call, as
-/// `State<`[`Transcript`](crate::message::Transcript)`>`. The transcript is given only to a tool that takes it as a
-/// parameter or declares by [`Tool::needs_state`](super::Tool::needs_state) that it asks for it. It ends with the
-/// answer that asks for the call, so calls of this tool do not start before that answer is complete.
+/// `State<`[`Transcript`](crate::message::Transcript)`>`. Only a tool that takes the transcript as a parameter, or that
+/// declares it with [`Tool::needs_state`](super::Tool::needs_state), gets the transcript. The transcript ends with the
+/// answer that contains the call, so calls of such a tool do not start before that answer is complete.
 ///
 /// ```
 /// use harness::{
@@ -72,40 +72,40 @@ pub struct ToolContext {
     deadline: Option<Instant>,
     progress: Progress,
     reviewed: Option<Arc<Reviewed>>,
-    /// What a person saw of the call and allowed.
+    /// The arguments that a person has seen and allowed; `None` if no person decided.
     bound: Option<Arc<Arguments>>,
-    /// Whether nobody has decided about the call, because it cannot run.
+    /// Whether the call was refused because of its arguments, so that its tool must not run.
     runs_nothing: bool,
     identity: Option<Arc<CallIdentity>>,
     answered: Option<Arc<Answered>>,
     values: SharedValues,
-    /// The run that the call belongs to, for the agents that the tool runs.
+    /// The run of the call. Agents that the tool runs use it.
     host: Option<Arc<dyn Any + Send + Sync>>,
-    /// The call's permit among the concurrent calls of its tool; `None` if nobody has decided on one.
+    /// The call's permit of its tool's concurrency limit. `None` if the caller has not set it.
     permit: Option<WeakPermit>,
-    /// The limits of which this call, or a call that encloses it, holds a permit.
+    /// The concurrency limits of which this call, or a call around it, holds a permit.
     inside_limits: Vec<ConcurrencyLimit>,
-    /// The number of this attempt of the call, counted from 1.
+    /// The number of this attempt of the call, starting at 1.
     attempt: u32,
     /// The time for which agents of the call have waited for a person.
     human_wait: HumanWait,
-    /// Where large results of the conversation are kept.
+    /// Where large results of the conversation are kept; `None` if they are cut.
     spills: Option<LargeResults>,
-    /// How many bytes of a result the model reads, if a conversation says so.
+    /// How many bytes of a result the model reads; `None` outside of a conversation.
     readable: Option<usize>,
-    /// The tools of the run that the call belongs to.
+    /// The tools of the call's run.
     tools: Arc<Vec<Tool>>,
 }
 
-/// What a tool can see of a tool of its agent: see [`ToolContext::tools`].
+/// What a tool can see of another tool of its agent: see [`ToolContext::tools`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ToolInfo<'a> {
-    /// The name by which the model calls it.
+    /// The name by which the model calls the tool.
     pub name: &'a str,
     /// The description that the model reads.
     pub description: &'a str,
-    /// What its calls do.
+    /// The side effects that the tool declares.
     pub side_effects: SideEffects,
 }
 
@@ -138,7 +138,7 @@ impl ToolContext {
         }
     }
 
-    /// The same context for another call, with progress reports of its own.
+    /// The same context for another call, with separate progress reports.
     #[must_use]
     #[doc(hidden)]
     pub fn for_call(&self, call: &ToolCall) -> Self {
@@ -163,14 +163,14 @@ impl ToolContext {
         }
     }
 
-    /// Adds a value that tools take as [`State<T>`]. It replaces another value of the same type.
+    /// Adds a value that tools take as [`State<T>`]. An earlier value of the same type is replaced.
     #[must_use]
     pub fn with<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.values.insert(Arc::new(value));
         self
     }
 
-    /// Adds these values. Each replaces another value of its type.
+    /// Adds these values. Each replaces an earlier value of the same type.
     pub fn with_values(mut self, values: &SharedValues) -> Self {
         self.values.extend(values);
         self
@@ -181,39 +181,40 @@ impl ToolContext {
         &self.values
     }
 
-    /// Sets the run that the call belongs to.
+    /// Sets the run of the call.
     #[doc(hidden)]
     pub fn with_host(mut self, host: Arc<dyn Any + Send + Sync>) -> Self {
         self.host = Some(host);
         self
     }
 
-    /// Sets where large results of the conversation are kept, if they are, and how many bytes of one the model reads.
+    /// Sets where large results of the conversation are kept (`None`: they are cut), and how many bytes of a result the
+    /// model reads.
     #[doc(hidden)]
     pub fn with_spills(mut self, (spills, readable): (Option<LargeResults>, usize)) -> Self {
         (self.spills, self.readable) = (spills, Some(readable));
         self
     }
 
-    /// How many bytes of a result the model reads, if a conversation says so.
+    /// How many bytes of a result the model reads; `None` outside of a conversation.
     pub(super) fn readable(&self) -> Option<usize> {
         self.readable
     }
 
-    /// Where large results of the conversation are kept, if they are kept.
+    /// Where large results of the conversation are kept; `None` if they are cut.
     pub(super) fn spills(&self) -> Option<&LargeResults> {
         self.spills.as_ref()
     }
 
-    /// Sets the tools of the run that the call belongs to.
+    /// Sets the tools of the call's run.
     pub fn with_tools(mut self, tools: &ToolRegistry) -> Self {
         self.tools = Arc::clone(tools.shared());
         self
     }
 
-    /// The tools that the agent has in this run, this one among them, in their order; none in a context that
-    /// [`new`](Self::new) made. They can be listed and not called: a call that the model has not made would pass by
-    /// the permissions and the record of the run.
+    /// All tools of the agent in this run, in their order, including this one. Empty in a context from
+    /// [`new`](Self::new). A tool can list the tools but not call them: such a call would bypass the permissions, and
+    /// the facts of the run would not contain it.
     ///
     /// ```
     /// use harness::{
@@ -257,33 +258,33 @@ impl ToolContext {
         self
     }
 
-    /// The number of this attempt of the call, counted from 1.
+    /// The number of this attempt of the call, starting at 1.
     #[doc(hidden)]
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
 
-    /// The time for which agents of the call have waited for a person. It does not count toward any time limit of
-    /// the call.
+    /// The time for which agents of the call have waited for a person. This time does not count toward any time limit
+    /// of the call.
     #[doc(hidden)]
     pub fn human_wait(&self) -> &HumanWait {
         &self.human_wait
     }
 
-    /// The run that the call belongs to, if it is known and of this type.
+    /// The run of the call; `None` if it is not set, or has another type than `H`.
     #[doc(hidden)]
     pub fn host<H: Send + Sync + 'static>(&self) -> Option<Arc<H>> {
         Arc::clone(self.host.as_ref()?).downcast().ok()
     }
 
-    /// Sets the permit that the call holds, or that it needs none.
+    /// Sets the permit that the call holds. `None`: the call needs no permit.
     #[doc(hidden)]
     pub fn with_permit(mut self, permit: Option<&ConcurrencyPermit>) -> Self {
         self.permit = Some(WeakPermit::of(permit));
         self
     }
 
-    /// Adds limits of which this call, or a call that encloses it, holds a permit before its tool runs.
+    /// Adds concurrency limits of which this call, or a call around it, holds a permit before its tool runs.
     #[doc(hidden)]
     pub fn inside_limits<'p>(
         mut self,
@@ -293,18 +294,18 @@ impl ToolContext {
         self
     }
 
-    /// The limits of which this call, or a call that encloses it, holds a permit.
+    /// The concurrency limits of which this call, or a call around it, holds a permit.
     #[doc(hidden)]
     pub fn held_limits(&self) -> &[ConcurrencyLimit] {
         &self.inside_limits
     }
 
-    /// The permit that the call holds.
+    /// The permit that the call holds; `None` if it holds none.
     pub(super) fn permit(&self) -> Option<ConcurrencyPermit> {
         self.permit.as_ref()?.permit()
     }
 
-    /// Sets the key by which a service recognizes a repeated call.
+    /// Sets the key by which a service detects a repeated call.
     #[must_use]
     pub fn with_idempotency_key(mut self, key: impl Into<String>) -> Self {
         self.idempotency_key = key.into().into();
@@ -318,20 +319,20 @@ impl ToolContext {
         self
     }
 
-    /// Sets the time at which the tool is stopped; `None` removes the limit.
+    /// Sets the deadline at which the tool is stopped; `None` removes the deadline.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Option<Instant>) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Sets the review that a person saw when the call was decided.
+    /// Sets the review that a person saw when deciding about the call.
     #[must_use]
     pub fn with_review(self, review: Option<Review>) -> Self {
         self.with_reviewed(review.map(Reviewed::seen).map(Arc::new))
     }
 
-    /// Sets the review on which the call was decided.
+    /// Sets the review that the call had when it was decided.
     #[must_use]
     #[doc(hidden)]
     pub fn with_reviewed(mut self, reviewed: Option<Arc<Reviewed>>) -> Self {
@@ -339,7 +340,7 @@ impl ToolContext {
         self
     }
 
-    /// Sets the arguments that a person saw and allowed, with which the tool runs.
+    /// Sets the arguments that a person has seen and allowed. The tool runs with exactly these.
     #[must_use]
     #[doc(hidden)]
     pub fn with_bound(mut self, arguments: Option<Arguments>) -> Self {
@@ -347,7 +348,7 @@ impl ToolContext {
         self
     }
 
-    /// Sets whether nobody has decided about the call, because it cannot run.
+    /// Sets whether the call was refused because of its arguments, so that its tool must not run.
     #[must_use]
     #[doc(hidden)]
     pub fn running_nothing(mut self, runs_nothing: bool) -> Self {
@@ -355,13 +356,13 @@ impl ToolContext {
         self
     }
 
-    /// Whether the call may only produce a result that says what is wrong with it.
+    /// Whether the tool must not run: the call gets only a result that lists the faults of its arguments.
     pub(super) fn is_only_refused(&self) -> bool {
         self.runs_nothing
     }
 
-    /// The arguments with which this tool runs in this call: exactly those that a person has allowed, or those that the model
-    /// wrote, with defaults.
+    /// The arguments with which this tool runs: exactly those that a person has allowed, or else those that the model
+    /// wrote, completed by the defaults.
     ///
     /// # Errors
     /// As [`ToolCall::decoded`].
@@ -372,7 +373,7 @@ impl ToolContext {
         }
     }
 
-    /// Sets a function that receives each progress report as it comes.
+    /// Sets a function that receives each progress report at once.
     #[must_use]
     pub fn with_watch(mut self, watch: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.progress.watch = Some(Arc::new(watch));
@@ -384,18 +385,18 @@ impl ToolContext {
         &self.call_id
     }
 
-    /// The call that the tool serves: its id, the tool's name and the arguments as the model wrote them. `None` in
-    /// a context that [`new`](Self::new) made, until [`with_call`](Self::with_call) sets it.
+    /// The call that the tool serves, with its id, the tool's name and the arguments as the model wrote them. `None` in
+    /// a context from [`new`](Self::new), unless [`with_call`](Self::with_call) has set the call.
     pub fn call(&self) -> Option<&ToolCall> {
         self.call.as_deref()
     }
 
-    /// The name by which the model called the tool; empty if the context has no call.
+    /// The name by which the model called the tool. Empty if the context has no call.
     pub fn name(&self) -> &str {
         self.call().map_or("", ToolCall::name)
     }
 
-    /// Sets the call that the tool serves, for a program that calls a tool itself. The call's id becomes the
+    /// Sets the call that the tool serves, for a program that calls a tool by itself. The call's id becomes the
     /// idempotency key.
     #[must_use]
     pub fn with_call(mut self, call: ToolCall) -> Self {
@@ -405,13 +406,13 @@ impl ToolContext {
         self
     }
 
-    /// A key that is the same for every attempt of this call, also after the program was started again, and
-    /// different for every other call. Give it to services that take an idempotency key.
+    /// A key that is the same for every attempt of this call, also after a restart of the program, and different for
+    /// every other call. Pass it to services that accept an idempotency key.
     pub fn idempotency_key(&self) -> &str {
         &self.idempotency_key
     }
 
-    /// Sets the secrets that are removed from the tool's reports.
+    /// Sets the secrets that are removed from the tool's progress reports.
     pub fn with_secrets(mut self, secrets: Secrets) -> Self {
         self.progress.secrets = secrets;
         self
@@ -421,7 +422,7 @@ impl ToolContext {
         &self.progress.secrets
     }
 
-    /// Sets which call of which conversation this is.
+    /// Sets the conversation, id and tool that identify this call.
     #[must_use]
     #[doc(hidden)]
     pub fn with_identity(mut self, identity: Option<CallIdentity>) -> Self {
@@ -429,14 +430,15 @@ impl ToolContext {
         self
     }
 
-    /// Sets the answer to the question that the tool asked before.
+    /// Sets the answer to the tool's earlier question.
     #[must_use]
     pub fn with_answered(mut self, answered: Option<Arc<Answered>>) -> Self {
         self.answered = answered;
         self
     }
 
-    /// The answer to the question that the tool asked by [`ToolError::asks`]; `None` if there is no answer.
+    /// The answer to the question that the tool asked with [`ToolError::asks`]; `None` if the tool has not asked, or
+    /// has no answer yet.
     pub fn answered(&self) -> Option<&Answered> {
         self.answered.as_deref()
     }
@@ -446,18 +448,18 @@ impl ToolContext {
         self.identity.as_deref()
     }
 
-    /// Whether the call was decided on a review.
+    /// Whether the call had a review when it was decided.
     pub(super) fn is_reviewed(&self) -> bool {
         self.reviewed.is_some()
     }
 
-    /// Compares a review that was made just now, such as of the file that the tool has opened, with the review on
-    /// which the call was decided. Nothing is compared if the call was not decided on a review, such as if the
-    /// program calls the tool itself.
+    /// Compares a review that the tool makes now, for example of a file that it has just opened, with the review on
+    /// which the call was decided. If the call was decided without a review (for example if the program calls the tool
+    /// itself), nothing is compared.
     ///
     /// # Errors
-    /// Fails if the call must not run: the new review refuses it, asks for a reason that the old one did not have,
-    /// names another folder, or shows something else than what a person saw.
+    /// Fails if the call must not run: the new review refuses the call, asks for a reason that the earlier review did
+    /// not have, names another folder, or has another preview than the one that a person saw.
     pub fn recheck(&self, now: &Review) -> Result<(), ToolError> {
         let then = self.reviewed.as_ref();
         let differs = then.and_then(|then| then.differs(&now.without_secrets(self.secrets())));
@@ -467,19 +469,19 @@ impl ToolContext {
         }
     }
 
-    /// Sets a function that returns the tool's output so far. It is called if the call is stopped, and the model is
-    /// then told what it returns. A call that runs to its end returns its result as usual.
+    /// Sets a function that returns the tool's output so far. It is called only if the call is stopped: the model then
+    /// reads the returned text. A call that completes returns its result as usual.
     pub fn on_stop(&self, output_so_far: impl Fn() -> String + Send + Sync + 'static) {
         let telling = PartialOutput(Some(Arc::new(output_so_far)));
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *output, telling);
-        // The replaced function is the program's own code, so it is dropped without the lock.
+        // Dropping the replaced function runs code of the program, so the lock is released first.
         drop(output);
         drop(before);
     }
 
-    /// The tool's output so far, if the tool has set a function for it by [`on_stop`](Self::on_stop). If that
-    /// function panics, the text says so.
+    /// The tool's output so far, from the function that the tool has set with [`on_stop`](Self::on_stop). If that
+    /// function panics, the text says so. `None` if no function is set, or the output is empty.
     pub fn output_so_far(&self) -> Option<String> {
         // The function runs without the lock, since it may use this context itself.
         let output = self.output.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -494,41 +496,41 @@ impl ToolContext {
         &self.cancellation
     }
 
-    /// The time at which the tool is stopped, if there is a limit.
+    /// The deadline at which the tool is stopped; `None` without a limit.
     #[doc(hidden)]
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// The time for which the tool may still run, if there is a limit.
+    /// The time until the deadline; `None` without a limit.
     pub fn time_left(&self) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Takes reports of the tool's progress.
+    /// The receiver of the tool's progress reports.
     pub fn progress(&self) -> &Progress {
         &self.progress
     }
 
-    /// The progress reports so far, in order; only the last 1,000 are kept.
+    /// The progress reports so far, in order. Only the last 1,000 are kept.
     pub fn progress_log(&self) -> Vec<String> {
         let log = self.progress.log.lock().unwrap_or_else(PoisonError::into_inner);
         log.iter().cloned().collect()
     }
 
-    /// The program's shared value of this type, if there is one.
+    /// The program's shared value of this type; `None` if there is none.
     pub fn state<T: Send + Sync + 'static>(&self) -> Option<State<T>> {
         self.values.get()
     }
 }
 
-/// The answer to a question that a tool asked by [`ToolError::asks`].
+/// The answer to a question that a tool asked with [`ToolError::asks`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Answered {
-    /// The token that the tool gave with its question.
+    /// The token that the tool set with its question.
     pub token: Value,
-    /// The answer.
+    /// The answer, as JSON.
     pub answer: Value,
 }
 
@@ -549,8 +551,7 @@ impl fmt::Debug for ToolContext {
     }
 }
 
-/// A function that returns the tool's output so far. It is the tool's own code, so it may also panic when it is
-/// dropped.
+/// A function that returns the tool's output so far. Dropping it runs code of the tool, which may panic.
 #[derive(Clone, Default)]
 struct PartialOutput(Option<Arc<OutputSoFar>>);
 
@@ -563,10 +564,10 @@ impl Drop for PartialOutput {
 /// Returns a tool's output so far.
 type OutputSoFar = dyn Fn() -> String + Send + Sync;
 
-/// Receives each progress report as it comes.
+/// A function that receives each progress report at once.
 type ProgressWatcher = dyn Fn(&str) + Send + Sync;
 
-/// The longest progress report, in bytes.
+/// The maximum length of a progress report, in bytes.
 const LONGEST_REPORT: usize = 4 * 1024;
 
 /// The number of progress reports that are kept of a call.
@@ -581,11 +582,11 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Reports how far the tool has come, in words for a person. Call it as often as you like: a watcher receives
-    /// at most ten reports of each call a second, and always the last one.
+    /// Reports the tool's progress, as text for a person. Reports may be frequent: a watcher receives at most ten
+    /// reports of each call per second, and always the last one.
     pub fn report(&self, message: impl Into<String>) {
         let message = message.into();
-        // Secrets are removed before the cut, since half a secret would not be recognized.
+        // Secrets are removed before the cut, because half a secret would not be found.
         let message = self.secrets.hide(&message);
         let message = match message.len() > LONGEST_REPORT {
             true => cut(&message, LONGEST_REPORT, ""),

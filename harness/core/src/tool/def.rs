@@ -1,5 +1,5 @@
-//! What `#[tool]` makes of a function: only constants, so that nothing runs at start-up and the whole declaration
-//! is known in `const` context.
+//! The declaration that `#[tool]` creates for a function. It consists of constants, so that nothing runs at start-up,
+//! and the declaration can be used in `const` context.
 
 use std::{fmt, time::Duration};
 
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::message::Arguments;
 
-/// The declaration that `#[tool]` makes of a function. For a function `calc` it is the constant `calc::TOOL`.
+/// The declaration that `#[tool]` creates for a function. For a function `calc`, it is the constant `calc::TOOL`.
 ///
 /// ```
 /// use harness::tool;
@@ -35,32 +35,32 @@ use crate::message::Arguments;
 /// assert_eq!(add(1, 2), 3);
 /// ```
 pub struct ToolDef {
-    /// The name by which the model calls it.
+    /// The name by which the model calls the tool.
     pub name: &'static str,
     /// The description that the model reads.
     pub description: &'static str,
-    /// The name that people read, if it is not [`name`](Self::name).
+    /// The name for people, if it differs from [`name`](Self::name).
     pub title: Option<&'static str>,
-    /// The effects that a call has on the world.
+    /// The side effects of a call.
     pub side_effects: SideEffects,
-    /// Whether a call may be repeated with the same arguments without further effect.
+    /// Whether repeating a call with the same arguments has no further effect.
     pub idempotent: bool,
-    /// The time limit of a call, if the tool declares one.
+    /// The time limit of a call; `None` if the tool declares none.
     pub time_limit: Option<Duration>,
-    /// The number of its calls that may run at the same time in the program, if it is limited.
+    /// How many calls of the tool may run at the same time in the program; `None` without a limit.
     pub at_once: Option<usize>,
     pub(super) review: Option<fn(&SharedReceiver, &Arguments) -> Review>,
     pub(super) reconcile: Option<fn(DeclaredCall) -> ReconcileFuture>,
     pub(super) params: &'static [ParamDef],
     pub(super) run: fn(DeclaredCall) -> ToolFuture,
     returns: Option<fn() -> Option<Value>>,
-    /// The cell in which the schema is kept once it is made.
+    /// Returns the cell that caches the schema.
     schema: fn() -> &'static SchemaCell,
 }
 
 impl ToolDef {
-    /// Takes what every function declares; [`Self::idempotent`], [`Self::within`] and the other methods add the
-    /// rest.
+    /// Creates a declaration with what every function declares. [`Self::idempotent`], [`Self::within`] and the other
+    /// methods add the rest.
     pub const fn new(
         name: &'static str,
         description: &'static str,
@@ -86,21 +86,21 @@ impl ToolDef {
         }
     }
 
-    /// Declares the name that people read.
+    /// Declares the name for people.
     #[must_use]
     pub const fn titled(mut self, title: &'static str) -> Self {
         self.title = Some(title);
         self
     }
 
-    /// Declares the function that makes the schema of the returned value.
+    /// Declares the function that creates the schema of the returned value.
     #[must_use]
     pub const fn returning(mut self, schema: fn() -> Option<Value>) -> Self {
         self.returns = Some(schema);
         self
     }
 
-    /// Declares that a call may be repeated with the same arguments without further effect.
+    /// Declares that repeating a call with the same arguments has no further effect.
     #[must_use]
     pub const fn idempotent(mut self) -> Self {
         self.idempotent = true;
@@ -114,20 +114,20 @@ impl ToolDef {
         self
     }
 
-    /// Declares the number of calls that may run at the same time, at least one.
+    /// Declares how many calls may run at the same time: at least one.
     #[must_use]
     pub const fn at_once(mut self, most: usize) -> Self {
         self.at_once = Some(most);
         self
     }
 
-    /// How many calls of the function run at the same time. All tools that are made of the function share the limit.
+    /// The concurrency limit of the function. All tools that are created from the function share it.
     pub(super) fn concurrency_limit(&'static self) -> Option<&'static ConcurrencyLimit> {
         let most = self.at_once?;
         Some((self.schema)().concurrency.get_or_init(|| ConcurrencyLimit::new(most)))
     }
 
-    /// Declares the function that reviews each call and says whether a person should look at it.
+    /// Declares the function that reviews each call before it is decided.
     #[must_use]
     pub const fn reviewed(mut self, review: fn(&SharedReceiver, &Arguments) -> Review) -> Self {
         self.review = Some(review);
@@ -141,17 +141,18 @@ impl ToolDef {
         self
     }
 
-    /// Makes the tool. This costs one small allocation.
+    /// Creates the tool. This costs one small allocation.
     pub fn tool(&'static self) -> Tool {
         Tool::declared(self, None)
     }
 
-    /// The name, description and schema that the model is given; made at the first call and kept.
+    /// The name, description and schema that the model gets. Created at the first call of this method, and then cached.
     pub fn schema(&'static self) -> &'static ToolSchema {
         &self.made().schema
     }
 
-    /// The schema of the returned value, if its type has one; made at the first call and kept.
+    /// The schema of the returned value; `None` if its type has none. Created at the first call of this method, and
+    /// then cached.
     pub fn output_schema(&'static self) -> Option<&'static Value> {
         let make = || self.returns.and_then(|schema| schema());
         (self.schema)().output.get_or_init(make).as_ref()
@@ -175,7 +176,7 @@ impl ToolDef {
         self.made().checker.as_ref().map_err(|err| ToolError::new(unusable(self.name, err)))
     }
 
-    /// Makes the tool of a method, bound to its value.
+    /// Creates the tool of a method, bound to the method's value.
     pub fn bind(&'static self, this: &SharedReceiver) -> Tool {
         Tool::declared(self, this.receiver())
     }
@@ -197,8 +198,8 @@ impl ToolDef {
         }
     }
 
-    /// A fault of the declaration that only the types at run time can show. It is looked for at the first call and
-    /// kept.
+    /// A fault of the declaration that can be found only at run time, from the types. Searched for at the first call of
+    /// this method, and then cached.
     pub(super) fn problem(&'static self) -> Option<&'static str> {
         (self.schema)().problem.get_or_init(|| self.find_problem()).as_deref()
     }
@@ -251,14 +252,14 @@ impl ToolDef {
                      {wrong}"
                 ))
             };
-            // A person who is asked about a call sees the default, and the call runs with what was seen.
+            // A default must fit: a person who decides about a call sees it, and the call runs with it.
             let default = param.default.and_then(|default| misfit("default", default()));
             default.or_else(|| param.examples.iter().find_map(|example| misfit("example", example())))
         })
     }
 
-    /// The arguments as the schema describes them, or all their faults, one line each: faults against the schema,
-    /// and what only the types refuse of the arguments that fit it.
+    /// Checks the arguments against the schema. Returns them as the schema describes them, or all their faults, one
+    /// line each. The faults include those that only the parameter types can find.
     pub(super) fn read(
         &'static self,
         mut arguments: Map<String, Value>,
@@ -286,7 +287,7 @@ impl ToolDef {
                 faults.push(misfit.0.below(param.name));
             }
         }
-        // In the order of the parameters; faults of other arguments come last.
+        // Sort by the order of the parameters. Faults of other arguments come last.
         let place = |fault: &ValueFault| {
             named.iter().position(|name| fault.is_of(name)).unwrap_or(named.len())
         };
@@ -294,7 +295,7 @@ impl ToolDef {
         Err(ToolError::BadArguments(faults.iter().map(ValueFault::line).collect()))
     }
 
-    /// Checks these arguments and returns all their faults; nothing is run.
+    /// Checks these arguments and returns all their faults. The tool does not run.
     pub(super) fn check(&'static self, arguments: Map<String, Value>) -> Result<(), ToolError> {
         let arguments = self.read(arguments)?;
         let checker = self.checker().ok();
@@ -330,7 +331,7 @@ const fn same(one: &[u8], other: &[u8]) -> bool {
     }
 }
 
-/// Panics while compiling, with the name in the message.
+/// Panics at compile time, with the name in the message.
 #[expect(clippy::panic, reason = "it only ever runs in a constant, where a panic is an error")]
 #[track_caller]
 const fn panic_twice(name: &str) -> ! {

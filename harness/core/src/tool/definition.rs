@@ -1,4 +1,4 @@
-//! The definition of a tool: a hash by which a decision about a call knows whether the tool is still the same.
+//! A hash of a tool's definition. It shows whether the tool has changed since a call was decided.
 
 use serde_json::{Map, Value, json};
 
@@ -8,23 +8,22 @@ use crate::{
     message::{Arguments, ToolCall},
 };
 
-/// Keywords of a schema that only describe. A change of them, such as another doc comment, does not make another tool.
+/// Keywords of a schema that only describe. Changes of them, such as a new doc comment, do not change the definition.
 const DESCRIBING: [&str; 5] = ["title", "description", "examples", "$comment", "deprecated"];
 
-/// Keywords whose value is an object: its keys are names that the program has chosen, and its values are schemas.
+/// Keywords whose value is an object that has schemas as values. The keys of the object are names and no keywords.
 const NAMING: [&str; 5] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
 impl Tool {
-    /// Sets the hash of a description that comes from outside of the program. What a person allows holds only for the
-    /// tool as it is described now.
+    /// Sets a hash of the description of a tool that is described outside of the program, for example by a server. An
+    /// approval is then valid only as long as the description stays the same.
     pub fn defined_as(mut self, definition: &str) -> Self {
         self.definition = Some(definition.into());
         self
     }
 
-    /// Sets the title that comes from outside of the program, if it is one line of visible text. Any other title is
-    /// ignored.
+    /// Sets a title that comes from outside of the program. A title that is not one line of visible text is ignored.
     pub fn titled(self, title: Option<String>) -> Self {
         match title.filter(|title| super::title::is_plain(title)) {
             Some(title) => self.with_title(title),
@@ -32,9 +31,9 @@ impl Tool {
         }
     }
 
-    /// A hash of what the tool is: its name, what it declares, who runs its calls, and its schema. Doc comments count only
-    /// if the tool is described from outside of the program. The defaults of its own arguments do not count, since a
-    /// decision binds their values.
+    /// A hash of the tool's definition: its name, what it declares, who runs its calls, and its schema. Descriptions
+    /// count only if the tool is described outside of the program. The defaults of top-level arguments do not count,
+    /// because a decision about a call records their values.
     #[doc(hidden)]
     pub fn definition(&self) -> String {
         let mut schema = self.input_schema().clone();
@@ -53,7 +52,7 @@ impl Tool {
         Arguments::from(described).fingerprint(self.name()).to_string()
     }
 
-    /// The size of the compiled patterns in the schema of its arguments, in KiB.
+    /// The size of the compiled patterns in the schema of the arguments, in KiB.
     pub fn pattern_size(&self) -> usize {
         match &self.body {
             ToolBody::Declared { .. } => 0,
@@ -70,7 +69,7 @@ impl Tool {
         }
     }
 
-    /// The arguments that the model wrote, with the defaults of those that it left out.
+    /// The arguments that the model wrote, completed by the defaults of the missing ones.
     ///
     /// # Errors
     /// As [`ToolCall::decoded`].
@@ -81,7 +80,7 @@ impl Tool {
         Ok(arguments)
     }
 
-    /// Fills in the defaults of those arguments that are left out or `null`, and returns these defaults.
+    /// Fills in the defaults of arguments that are missing or `null`. Returns the defaults that were filled in.
     #[doc(hidden)]
     pub fn fill_defaults(&self, arguments: &mut Arguments) -> Arguments {
         if !self.has_defaults() {
@@ -104,7 +103,7 @@ impl Tool {
     }
 }
 
-/// Removes what only describes from a schema, at every depth.
+/// Removes the keywords that only describe from a schema, at every depth.
 fn remove_docs(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
@@ -114,7 +113,7 @@ fn remove_docs(schema: &mut Value) {
                     Value::Object(named) if NAMING.contains(&word.as_str()) => {
                         named.values_mut().for_each(remove_docs);
                     }
-                    // These hold values and no schemas.
+                    // The values of these keywords are plain values and no schemas.
                     _ if ["enum", "const", "default"].contains(&word.as_str()) => {}
                     value => remove_docs(value),
                 }
@@ -154,10 +153,10 @@ mod tests {
         ] {
             assert_ne!(definition(of(other.clone())), plain, "{other}");
         }
-        // A parameter may have the name of such a word.
+        // A parameter may have the same name as a keyword.
         let named = |kind| json!({"type": "object", "properties": {"description": {"type": kind}}});
         assert_ne!(definition(named("string")), definition(named("integer")));
-        // The defaults of members of an argument are not filled in, so they count.
+        // Defaults of nested members are not filled in, so they are a part of the definition.
         let inner = |default| of(json!({"properties": {"all": {"default": default}}}));
         assert_ne!(definition(inner(true)), definition(inner(false)));
     }

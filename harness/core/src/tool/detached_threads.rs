@@ -1,5 +1,5 @@
-//! The threads of synchronous tools that outlive the stop of their calls. A thread cannot be stopped, so it is
-//! listed until its function returns. Meanwhile the call is not reported as ended, and no equal call begins.
+//! Threads of synchronous tools that still run after their calls were stopped. A thread cannot be stopped, so it stays
+//! listed until its function returns. Until then, the call is not reported as ended, and no equal call starts.
 
 use std::{
     mem,
@@ -19,22 +19,22 @@ use crate::{
     unwind::{Panicked, caught},
 };
 
-/// The highest number of ends that are listed, since some conversations may never go on.
+/// The maximum number of ended threads that stay listed. Needed because some conversations are never continued.
 const KEPT_ENDS: usize = 10_000;
 
-/// How many bytes of results are kept of all ends together.
+/// The maximum size of the results of all listed threads together, in bytes.
 const KEPT: usize = 64 << 20;
 
-/// A part of a result that has more bytes than this is cut.
+/// A part of a result that is longer than this is cut. In bytes.
 const LARGEST: usize = 16 << 20;
 
-/// The bytes of text that are left of a part that is cut: less than what a model reads of a result.
+/// The length in bytes to which such a part is cut: less than what a model reads of a result.
 const KEPT_TEXT: usize = 700;
 
-/// The note in such a part.
+/// The note in a part that was cut.
 const LOST: &str = "; the whole was not kept, since the call ended late and its result is too large to wait in memory";
 
-/// Which call a tool serves, and in which conversation.
+/// Identifies a call and the conversation to which it belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub struct CallIdentity {
@@ -42,13 +42,13 @@ pub struct CallIdentity {
     pub call: Arc<str>,
     pub tool: Arc<str>,
     pub effects: SideEffects,
-    /// A hash of the name and the arguments of the call.
+    /// A hash of the tool's name and the arguments.
     pub fingerprint: Fingerprint,
-    /// A hash of what the call would do: see [`Tool::sameness`](super::Tool::sameness).
+    /// A hash of the call's effect, by which equal calls are found: see [`Tool::sameness`](super::Tool::sameness).
     pub sameness: Fingerprint,
 }
 
-/// A call that was stopped and whose function still runs on a thread of its own.
+/// A call that was stopped while its function still runs on its thread.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StillRunning {
@@ -58,14 +58,14 @@ pub struct StillRunning {
     pub call: String,
     /// The name of the tool.
     pub tool: String,
-    /// What the tool declares. One that only reads changes nothing any more, but its thread keeps the program from
-    /// ending.
+    /// The side effects that the tool declares. A tool that only reads changes nothing any more, but its thread still
+    /// keeps the program from ending.
     pub effects: SideEffects,
-    /// When the function began.
+    /// The start time of the function.
     pub since: Instant,
 }
 
-/// How a call ended after it had been stopped.
+/// How a stopped call ended later.
 #[derive(Clone, Debug)]
 #[doc(hidden)]
 pub struct LateEnd {
@@ -74,7 +74,7 @@ pub struct LateEnd {
     pub identity: CallIdentity,
     pub outcome: CallOutcome,
     pub content: Vec<ToolContent>,
-    /// A file whose text is the content.
+    /// A file whose text is the result, in place of `content`.
     pub file: Option<PathBuf>,
 }
 
@@ -86,7 +86,7 @@ impl LateEnd {
         })
     }
 
-    /// The bytes of its result.
+    /// The size of the result's texts, in bytes.
     fn size(&self) -> usize {
         self.texts().map(str::len).sum()
     }
@@ -96,13 +96,13 @@ impl LateEnd {
     }
 }
 
-/// Returns all calls of this process that were stopped and whose functions still run, in all conversations. Ask for
-/// them before the program ends.
+/// Returns all stopped calls of this process whose functions still run, in all conversations. Check them before the
+/// program ends.
 ///
-/// A synchronous tool cannot be stopped from outside. It learns of a stop through
-/// [`ToolContext::cancellation`](super::ToolContext::cancellation) and should return then. A tokio runtime that is
-/// dropped, as at the end of `main`, waits for such functions, also for those that only read
-/// ([`StillRunning::effects`] tells them apart).
+/// A synchronous tool cannot be stopped from outside: it should check
+/// [`ToolContext::cancellation`](super::ToolContext::cancellation) and return early. A tokio runtime that is dropped,
+/// as at the end of `main`, waits for all such functions. This includes those that only read; [`StillRunning::effects`]
+/// tells them apart.
 pub fn still_running() -> Vec<StillRunning> {
     left()
         .iter()
@@ -123,13 +123,13 @@ pub fn still_running_in(conversation: &str) -> Vec<StillRunning> {
         .collect()
 }
 
-/// Whether the function of this call still runs although the call was stopped.
+/// Whether this call was stopped and its function still runs.
 #[doc(hidden)]
 pub fn is_still_running(call: &CallIdentity) -> bool {
     left().iter().any(|thread| thread.identity == *call && thread.is_running())
 }
 
-/// The id of a stopped call of this conversation that equals this one and still runs.
+/// The id of a stopped call of this conversation that is equal to this one and whose function still runs.
 #[doc(hidden)]
 pub fn equal_still_running(
     conversation: &str,
@@ -149,8 +149,8 @@ pub fn equal_still_running(
     equal.map(|thread| thread.identity.call.to_string())
 }
 
-/// The calls of this conversation that have ended since they were stopped and for which `wants` returns true. They
-/// stay listed, since several chats may go on from one transcript and each has to be told.
+/// The stopped calls of this conversation that have ended later, and for which `wants` returns true. They stay listed,
+/// because several chats may continue from one transcript, and each of them needs a report.
 #[doc(hidden)]
 pub fn ended_in(conversation: &str, wants: impl Fn(u64, &CallIdentity) -> bool) -> Vec<LateEnd> {
     let of_it = |thread: &&Arc<ToolThread>| *thread.identity.conversation == *conversation;
@@ -162,40 +162,40 @@ pub fn ended_in(conversation: &str, wants: impl Fn(u64, &CallIdentity) -> bool) 
     left().iter().filter(of_it).filter(wanted).filter_map(end).collect()
 }
 
-/// The threads whose calls were stopped before they ended.
+/// The threads whose calls were stopped before the functions ended.
 static LEFT: Mutex<Vec<Arc<ToolThread>>> = Mutex::new(Vec::new());
 
-/// The number of functions that have been started on threads of their own.
+/// The number of functions that were started on their own threads so far.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
 fn left() -> MutexGuard<'static, Vec<Arc<ToolThread>>> {
     LEFT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A function on a thread of its own.
+/// A tool's function on its own thread.
 #[derive(Debug)]
 pub(super) struct ToolThread {
     number: u64,
     identity: CallIdentity,
     since: Instant,
-    /// The secrets that are removed from what is told of its end.
+    /// The secrets that are removed from the result.
     secrets: Secrets,
-    /// Whether a conversation was told of its end.
+    /// Whether a conversation has recorded the late end.
     is_reported: AtomicBool,
     state: Mutex<ThreadState>,
 }
 
 #[derive(Debug)]
 enum ThreadState {
-    /// The function has not begun.
+    /// The function has not started.
     Waiting,
     /// The function runs, and its call waits for it.
     Running,
-    /// The function runs, and its call was stopped.
+    /// The function runs, but its call was stopped.
     Left,
-    /// The function has ended after its call had been stopped.
+    /// The function has ended after its call was stopped.
     Ended(LateEnd),
-    /// The function has ended and needs no further report.
+    /// The function has ended, and no late end has to be reported.
     Done,
 }
 
@@ -207,8 +207,8 @@ impl ToolThread {
         Arc::new(Self { number, identity, since, secrets, is_reported, state })
     }
 
-    /// Called when the function begins. Returns false if the call was stopped before, so that the function must not
-    /// run.
+    /// Called when the function is about to start. Returns false if the call was already stopped: the function must not
+    /// run then.
     pub(super) fn begin(&self) -> bool {
         let mut state = self.state();
         let begins = matches!(*state, ThreadState::Waiting);
@@ -218,7 +218,7 @@ impl ToolThread {
         begins
     }
 
-    /// Called when the function has returned or has panicked.
+    /// Called when the function has returned or panicked.
     pub(super) fn ended(&self, end: &Result<Result<ToolOutput, ToolError>, Panicked>) {
         let mut state = self.state();
         *state = match mem::replace(&mut *state, ThreadState::Done) {
@@ -236,9 +236,9 @@ impl ToolThread {
         }
     }
 
-    /// Called when the call is over. If the function still runs, it is listed from now on.
+    /// Called when the call is over. If the function still runs, its thread is listed from now on.
     pub(super) fn left(self: &Arc<Self>) {
-        // The list is locked before the state, as everywhere.
+        // Lock order: the list before the state.
         let mut list = left();
         let mut state = self.state();
         *state = match *state {
@@ -253,7 +253,7 @@ impl ToolThread {
 
     fn end(&self, end: &Result<Result<ToolOutput, ToolError>, Panicked>) -> LateEnd {
         let (number, identity) = (self.number, self.identity.clone());
-        // Displaying an error runs the program's own code, which may panic.
+        // Displaying an error runs code of the program, which may panic.
         let (outcome, content) = caught(|| self.content(end)).unwrap_or_else(|panicked| {
             (CallOutcome::InDoubt, vec![format!("displaying its error {panicked}").into()])
         });
@@ -289,7 +289,7 @@ impl ToolThread {
                 }
                 (None, None) => return None,
             };
-            // Secrets are removed before the cut, since half a secret would not be recognized.
+            // Secrets are removed before the cut, because half a secret would not be found.
             let text = self.secrets.hide(&text);
             Some(match text.len() > LARGEST {
                 true => cut(&text, KEPT_TEXT, LOST).into(),
@@ -299,7 +299,7 @@ impl ToolThread {
         (outcome, kept.collect())
     }
 
-    /// Whether it matters to a conversation how the function ends. The late end of one that only reads does not.
+    /// Whether a late end of the function has to be reported. If the tool only reads, it need not be.
     fn matters(&self) -> bool {
         !self.identity.effects.is_read_only()
     }
@@ -324,7 +324,7 @@ impl ToolThread {
     }
 }
 
-/// Notes that a conversation was told of this end. Its result may give way to those of others.
+/// Records that a conversation has recorded this late end. Its result may then be dropped to make room for others.
 #[doc(hidden)]
 pub fn mark_reported(number: u64) {
     let list = left();
@@ -332,8 +332,8 @@ pub fn mark_reported(number: u64) {
     thread.into_iter().for_each(|thread| thread.is_reported.store(true, Ordering::Relaxed));
 }
 
-/// Makes room for the newest end. Results give way that a conversation was told of, and if these are not enough, the new
-/// one is cut. The oldest ends beyond `KEPT_ENDS` are dropped.
+/// Makes room for the newest late end. Results that were already recorded are dropped first. If that is not enough, the
+/// newest result is cut. The oldest ends beyond `KEPT_ENDS` are dropped.
 fn make_room(newest: u64) {
     let mut list = left();
     let sizes = list.iter().filter_map(|thread| match &*thread.state() {

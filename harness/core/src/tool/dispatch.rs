@@ -1,5 +1,4 @@
-//! Answers a call, whatever the model wrote: a mistake, an error, a panic and a time-out each become a result that
-//! the model can read.
+//! Runs a call and always produces a result for the model: also for a wrong call, an error, a panic and a timeout.
 
 use std::time::Duration;
 
@@ -21,24 +20,22 @@ use crate::{
     unwind::{Panicked, Shielded, caught, dropped},
 };
 
-/// The time that a tool has to stop after it was told to.
+/// How long a tool that was told to stop may still take to return.
 pub const GRACE: Duration = Duration::from_millis(100);
 
-/// The number of bytes of broken arguments that are quoted around the fault.
+/// The number of bytes that are quoted around the fault in broken arguments.
 const QUOTED: usize = 2000;
 
-/// The number of tool names that an error for an unknown tool lists.
+/// The maximum number of tool names in the error for an unknown tool.
 const LISTED: usize = 50;
 
 impl ToolRegistry {
-    /// Runs a call to its end and returns its result. It never fails: an unknown name is answered with the existing
-    /// names, arguments that do not fit with all their faults, an error with its text, a panic with the fact that
-    /// the tool panicked, and a time-out with what may have happened. The result holds none of the library's known
-    /// secrets (see [`Secrets`](crate::secret::Secrets)), and texts over the limit are cut in the middle, errors
-    /// too.
+    /// Runs a call to its end and returns its result. This method never fails. For an unknown tool, the result lists
+    /// the existing names; for arguments that do not fit, all their faults; for an error, its text. For a panic it says
+    /// that the tool panicked, and for a timeout what may have happened. Known secrets are removed from the result (see
+    /// [`Secrets`](crate::secret::Secrets)). Texts over the limit, also those of errors, are cut in the middle.
     ///
-    /// A call that fails with [`ToolError::transient`] is retried if the tool's declaration allows it to be
-    /// repeated.
+    /// A call that fails with [`ToolError::transient`] is retried, if the tool declares that its calls may be repeated.
     ///
     /// Dropping the future stops the tool.
     pub async fn dispatch(&self, call: &ToolCall, context: &ToolContext) -> ToolResult {
@@ -51,7 +48,8 @@ impl ToolRegistry {
         }
     }
 
-    /// Like [`dispatch`](Self::dispatch), for callers that can wait for the answer to a tool's question.
+    /// Like [`dispatch`](Self::dispatch), but a question of the tool is returned to the caller, who can wait for its
+    /// answer.
     pub async fn dispatch_call(&self, call: &ToolCall, context: &ToolContext) -> DispatchOutcome {
         match self.run(call, context).await {
             Ok(result) => DispatchOutcome::Result(result),
@@ -69,7 +67,7 @@ impl ToolRegistry {
         }
     }
 
-    /// Finds out whether a call happened that had started in a process which is gone.
+    /// Finds out whether a call happened that was started in an earlier process.
     #[doc(hidden)]
     pub async fn reconcile(&self, call: &ToolCall, context: &ToolContext) -> ReconcileOutcome {
         let arguments = |why: String| ReconcileOutcome::Unknown((ReconcileFault::Arguments, why));
@@ -114,7 +112,7 @@ impl ToolRegistry {
         let Some(tool) = self.get(call.name()) else {
             return Ok(self.failed(call, self.unknown(call.name()), context).await);
         };
-        // What was reviewed and decided on had its defaults, too.
+        // The arguments include the defaults, as they did in the review and the decision.
         let decoded = match context.arguments_of(call, tool) {
             Ok(decoded) => decoded,
             Err(err) => {
@@ -124,8 +122,8 @@ impl ToolRegistry {
         if context.is_only_refused() {
             return Ok(self.checked_only(tool, call, &decoded, context).await);
         }
-        // A run takes the permit before it reports that the call begins. A tool may pass its own context on to
-        // another tool, which has a limit of its own.
+        // In a run, the call already has its permit here, because the run takes it before recording the start. A permit
+        // is needed here only if a program, or another tool with its own context, calls this tool.
         let (_permit, seated) =
             match tool.concurrency_limit().filter(|limit| !limit.is_among(context.held_limits())) {
                 None => (None, None),
@@ -159,7 +157,7 @@ impl ToolRegistry {
         let mut decoded = Some(decoded);
         let mut attempt = 1;
         loop {
-            // A second attempt decodes the arguments anew, since it is rare.
+            // A further attempt decodes the arguments again. Keeping a copy for this rare case would cost each call.
             let arguments = match decoded.take() {
                 Some(decoded) => decoded,
                 None => context.arguments_of(call, tool).unwrap_or_default(),
@@ -194,8 +192,8 @@ impl ToolRegistry {
         }
     }
 
-    /// The result of a call about which nobody has decided, since its arguments did not fit. What they are checked against
-    /// may have changed meanwhile, and the call does not run even then.
+    /// The result of a call whose arguments did not fit when the call was to be decided, so that no decision exists.
+    /// The tool does not run even if the arguments fit now, because the tool has changed since.
     async fn checked_only(
         &self,
         tool: &Tool,
@@ -217,8 +215,8 @@ impl ToolRegistry {
         self.failed(call, text, context).await
     }
 
-    /// The outcome and the text of an error. Displaying and dropping an error runs the program's own code, which
-    /// may panic.
+    /// The outcome and the text of an error. Displaying and dropping an error runs code of the program, which may
+    /// panic.
     fn words(&self, tool: &Tool, err: ToolError) -> (CallOutcome, Vec<ToolContent>) {
         let doubtful = err.is_in_doubt();
         let text = caught(|| err.text_for_model(self.secrets()));
@@ -236,15 +234,15 @@ impl ToolRegistry {
         self.readable(call.id(), CallOutcome::Failed, vec![text.into()], context).await
     }
 
-    /// Whether a call names a tool and its arguments fit, so that the call could run.
+    /// Whether the tool of a call exists and accepts its arguments, so that the call could run.
     pub fn accepts(&self, call: &ToolCall) -> bool {
         let Some(tool) = self.get(call.name()) else { return false };
         let fits = |arguments: Arguments| caught(|| tool.check(&arguments).is_ok());
         call.decoded().is_ok_and(|arguments| fits(arguments).unwrap_or(false))
     }
 
-    /// Whether a call has no arguments although its tool takes some. They may still come, since some servers send
-    /// an empty object first.
+    /// Whether a call has no arguments although its tool takes some. The arguments may still arrive, because some
+    /// servers send an empty object first.
     #[doc(hidden)]
     pub fn may_be_filled(&self, call: &ToolCall) -> bool {
         const OTHERS: [&str; 5] = ["$ref", "allOf", "anyOf", "oneOf", "patternProperties"];
@@ -263,7 +261,7 @@ impl ToolRegistry {
     }
 
     async fn attempt(&self, tool: &Tool, context: ToolContext, arguments: Value) -> AttemptOutcome {
-        // A tool on a thread of its own learns of its end only by this token.
+        // Cancelling this token is the only way to tell a tool on its own thread that its call has ended.
         let stop = context.cancellation().child_token();
         let stop_at_the_end = stop.clone().drop_guard();
         let begun = Instant::now();
@@ -284,12 +282,13 @@ impl ToolRegistry {
             Some(Ok(Err(err))) => AttemptOutcome::Ended(Err(err)),
             Some(Err(panicked)) => AttemptOutcome::Panicked(panicked),
             None => {
-                // The limit that was set: the clock has gone on since then, and a person may have been waited for.
+                // Computed from the deadline and not from the clock, which also includes the time in which a person was
+                // asked.
                 let after = deadline.unwrap_or(begun).saturating_duration_since(begun);
                 drop(stop_at_the_end);
-                // Text that the tool returns when it stops by itself says more than its output so far.
+                // The text that a tool returns when it stops says more than its output so far.
                 let said = match timeout(GRACE, &mut run).await {
-                    // The tool has ended during the grace period.
+                    // The tool has completed during the grace period.
                     Ok(Ok(Ok(output))) => return AttemptOutcome::Ended(Ok(output)),
                     Ok(Ok(Err(err))) => {
                         let said = caught(|| err.to_string()).ok();
@@ -303,7 +302,7 @@ impl ToolRegistry {
         }
     }
 
-    /// The text about arguments that cannot be read, with the part around the fault.
+    /// The error text for arguments that cannot be decoded. It quotes the part around the fault.
     fn broken(&self, arguments: &str, err: &Error) -> String {
         let place = match serde_json::from_str::<IgnoredAny>(arguments) {
             Ok(_) => 0,
@@ -339,7 +338,7 @@ impl ToolRegistry {
         }
     }
 
-    /// The names of the tools that the model knows without a search, limited to [`LISTED`].
+    /// The names of the tools that the model gets without a search: at most [`LISTED`] of them.
     fn listed(&self) -> String {
         let told = || self.tools().iter().map(Tool::name).filter(|name| !self.is_searched(name));
         let names: Vec<&str> = told().take(LISTED).collect();
@@ -355,23 +354,23 @@ impl ToolRegistry {
     }
 }
 
-/// How a call ends.
+/// How a call ended for its caller.
 #[derive(Debug)]
 pub enum DispatchOutcome {
     /// The call has ended.
     Result(ToolResult),
-    /// The call waits, since its tool has asked a question.
+    /// The call waits, because its tool has asked a question.
     Waits {
-        /// The question, in words for a person.
+        /// The question, as text for a person.
         question: String,
-        /// The token that the tool wants back with the answer.
+        /// The token that the tool gets back with the answer.
         token: Value,
-        /// The JSON Schema of the answer.
+        /// The JSON Schema of the answer; `None` if the tool set none.
         form: Option<Value>,
     },
 }
 
-/// What is known about a call that had started in a process which is gone.
+/// What is known about a call that was started in an earlier process.
 #[doc(hidden)]
 #[derive(Debug)]
 pub enum ReconcileOutcome {
@@ -379,11 +378,12 @@ pub enum ReconcileOutcome {
     Happened(ToolResult),
     /// The call did not happen.
     NotHappened,
-    /// It is not known, since the tool failed to find it out.
+    /// It is unknown whether the call happened, because the tool could not find out.
     Unknown(ReconcileFailure),
 }
 
-/// Waits for a future until the deadline, if there is one.
+/// Waits for a future until the deadline; `None` if the deadline came first. Without a deadline, waits until the future
+/// ends.
 async fn within<F: Future>(deadline: Option<Instant>, future: F) -> Option<F::Output> {
     match deadline {
         Some(deadline) => timeout_at(deadline, future).await.ok(),
@@ -395,11 +395,11 @@ async fn within<F: Future>(deadline: Option<Instant>, future: F) -> Option<F::Ou
 enum AttemptOutcome {
     Ended(Result<ToolOutput, ToolError>),
     Panicked(Panicked),
-    /// The attempt took longer than this; with the tool's output so far.
+    /// The attempt exceeded this time. Contains the tool's output so far.
     TimedOut(Duration, Option<String>),
 }
 
-/// Lets the tool review the call once more if the call was decided on a review, and compares the two reviews.
+/// If the call was decided on a review, lets the tool review the call again and compares the two reviews.
 async fn recheck(
     tool: &Tool,
     context: &ToolContext,
@@ -414,32 +414,32 @@ async fn recheck(
     }
 }
 
-/// The result of a call that was stopped while it waited for a permit among the calls of its tool.
+/// The result of a call that was stopped while it waited for a permit of its tool's concurrency limit.
 fn not_begun(call: &ToolCall) -> ToolResult {
     let text =
         "The call was stopped while it waited for others of its tool to end. It did not run.";
     ToolResult::new(call.id(), CallOutcome::NotStarted, [text.into()])
 }
 
-/// What the model is told about a call that may have had some of its effects.
+/// The text for the model about a call that may have had some of its effects.
 const CHECK: &str = "It may have partly run: check what it did before you repeat it.";
 
-/// The outcome of a call that may have had some of its effects. A tool that only reads has failed.
+/// The outcome of a call that may have had some of its effects. If the tool only reads, the call has failed.
 fn in_doubt(tool: &Tool, what: String) -> (CallOutcome, Vec<ToolContent>) {
     if tool.side_effects().is_read_only() {
         return (CallOutcome::Failed, vec![what.into()]);
     }
-    // The result of another program may have it already.
+    // A result that comes from another program of this library may already contain the text.
     if what.contains(CHECK) {
         return (CallOutcome::InDoubt, vec![what.into()]);
     }
-    // The warning follows the first line, so that what is below it, such as an output, stays as it is.
+    // The warning follows the first line, so that the text below, such as an output, stays unchanged.
     let (first, rest) = what.split_at(what.find('\n').unwrap_or(what.len()));
     let text = format!("{first}. {CHECK}{rest}");
     (CallOutcome::InDoubt, vec![text.into()])
 }
 
-/// The outcome of a call that took too long, with the tool's output so far.
+/// The outcome of a call that exceeded its time limit, with the tool's output so far.
 fn timed_out(
     tool: &Tool,
     context: &ToolContext,
@@ -455,7 +455,7 @@ fn timed_out(
         (CallOutcome::InDoubt, CHECK)
     };
     let was = if runs_on { "was told to stop" } else { "was stopped" };
-    // To a millisecond: what is left of a limit after a first try has many digits.
+    // Rounded to a millisecond: the rest of a limit after a first attempt has many digits.
     let after = match u64::try_from((after.as_micros() + 500) / 1000) {
         Ok(millis) if millis > 0 => Duration::from_millis(millis),
         Ok(_) | Err(_) => after,
@@ -465,7 +465,7 @@ fn timed_out(
     (outcome, std::iter::once(ToolContent::Text(text)).chain(said).collect())
 }
 
-/// What the model is told about a call whose function cannot be stopped.
+/// The text for the model about a call whose function cannot be stopped.
 #[doc(hidden)]
 pub const RUNS_ON: &str = "It has not ended: it may still be running, and what it does may \
                                   still happen. Do not repeat it; you will be told when it has ended.";

@@ -1,4 +1,4 @@
-//! Why a call of a tool failed: a text for the model, and a cause for the host.
+//! Why a tool call failed: a text for the model, and a cause for the program.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use super::expand::returned::CAUSES;
 use super::truncate::cut;
 use crate::secret::Secrets;
 
-/// The highest number of faults of one call that the model is told.
+/// The maximum number of faults of one call in the text for the model.
 const LINES: usize = 50;
 
-/// The highest number of bytes of one fault that the model is told, since a fault quotes what the model wrote.
+/// The maximum length of one fault in the text for the model, in bytes. A fault quotes what the model wrote.
 const LINE: usize = 1000;
 
-/// Why a call of a tool failed. The model reads the text and can correct the call.
+/// Why a tool call failed. The model reads the text and can correct its call.
 ///
 /// ```
 /// use harness::ToolError;
@@ -26,21 +26,21 @@ const LINE: usize = 1000;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ToolError {
-    /// The arguments do not fit: one line each, beginning with the argument's name in backticks.
+    /// The arguments do not fit. Each string is one fault, and begins with the argument's name in backticks.
     BadArguments(Vec<String>),
     /// The tool ran and failed.
     Failed(ToolFailure),
-    /// The tool cannot go on before its question is answered: see [`ToolError::asks`].
+    /// The tool needs an answer to its question before it can continue: see [`ToolError::asks`].
     Asks(Box<Asks>),
 }
 
-/// A question that a tool asks before it goes on.
+/// A question that a tool asks before it continues.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Asks {
-    /// The question, in words for a person.
+    /// The question, as text for a person.
     pub question: String,
-    /// The value that the tool wants back with the answer.
+    /// A value that the tool gets back with the answer.
     pub token: Value,
     /// The JSON Schema of the answer, if the tool has set one.
     pub form: Option<Value>,
@@ -52,15 +52,15 @@ impl ToolError {
         Self::Failed(for_model.into().into())
     }
 
-    /// Creates a failure that may pass by itself, such as a broken connection. The call is retried if the tool's
-    /// declaration allows it to be repeated.
+    /// Creates a transient failure, such as a broken connection. The call is retried, if the tool declares that its
+    /// calls may be repeated.
     pub fn transient(for_model: impl Into<String>) -> Self {
         Self::Failed(ToolFailure { transient: true, ..for_model.into().into() })
     }
 
-    /// Creates a failure for a call of which it is unknown whether it happened, such as a request that was sent and
-    /// got no answer. The text should say what is known. The model is also told that the call may have partly run
-    /// and that it should check before it repeats the call. For a tool that only reads, the call has simply failed.
+    /// Creates a failure of a call for which it is unknown whether it happened, such as a request that was sent but not
+    /// answered. State in the text what is known. The library adds that the call may have partly run, and that the
+    /// model should check this before it repeats the call. If the tool only reads, the call counts as failed.
     ///
     /// ```
     /// use harness::ToolError;
@@ -72,12 +72,12 @@ impl ToolError {
         Self::Failed(ToolFailure { in_doubt: true, ..for_model.into().into() })
     }
 
-    /// Creates a question that somebody outside of the run has to answer before the tool can go on. The call waits,
-    /// and the run ends as `Outcome::Waiting`. When the question is answered, perhaps
-    /// days later and in another process, the tool is called again with the same arguments, and
-    /// [`ToolContext::answered`](super::ToolContext::answered) gives it the answer and the token.
+    /// Creates a question that has to be answered outside of the run before the tool can continue. The call waits, and
+    /// the run ends as `Outcome::Waiting`. The answer may come days later, in another process. The tool is then called
+    /// again with the same arguments, and gets the answer and the token from
+    /// [`ToolContext::answered`](super::ToolContext::answered).
     ///
-    /// Ask before you change anything, since the call starts again from its beginning.
+    /// Ask before the tool changes anything, because the call starts again from its beginning.
     ///
     /// ```
     /// use harness::{ToolContext, ToolError, tool};
@@ -102,9 +102,9 @@ impl ToolError {
     }
 
     /// Sets the form of the answer to the tool's question: a JSON Schema of an object whose properties are strings,
-    /// numbers, booleans and choices. `OpenCall` passes it to the program that asks the
-    /// person. A service of the Model Context Protocol passes it to its client and takes no answer that does not
-    /// fit. An error that asks nothing stays as it is.
+    /// numbers, booleans and choices. `OpenCall` passes the form to the program, which asks the person. A service of
+    /// the Model Context Protocol passes the form to its client, and rejects an answer that does not fit. An error
+    /// without a question stays unchanged.
     ///
     /// ```
     /// use harness::ToolError;
@@ -126,10 +126,11 @@ impl ToolError {
         self
     }
 
-    /// The same failure, marked as transient or in doubt if an error in the chain of sources is.
+    /// This failure, marked as transient or in doubt if the first [`ToolError`] among `err` and its sources is so
+    /// marked.
     pub(super) fn like(mut self, err: &(dyn std::error::Error + 'static)) -> Self {
         let mut below = Some(err);
-        // An error may return itself as its source.
+        // The number of steps is limited, because an error may return itself as its source.
         for _ in 0..CAUSES {
             let Some(err) = below else { break };
             if let (Some(tool), Self::Failed(failure)) = (err.downcast_ref::<Self>(), &mut self) {
@@ -150,7 +151,7 @@ impl ToolError {
         }
     }
 
-    /// Whether the failure may pass by itself.
+    /// Whether the failure is transient.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::BadArguments(_) | Self::Asks(_) => false,
@@ -158,9 +159,8 @@ impl ToolError {
         }
     }
 
-    /// The text that the model is told. If the arguments have faults, only the first faults are listed, a long one is
-    /// cut in the middle, and secrets are removed. Other text is returned as it is, because it is cleaned together
-    /// with the result.
+    /// The text for the model. Of faulty arguments, only the first faults are listed, long ones are cut in the middle,
+    /// and secrets are removed. Any other text is returned unchanged, because it is cleaned together with the result.
     pub(super) fn text_for_model(&self, secrets: &Secrets) -> String {
         let lines = match self {
             Self::BadArguments(lines) => lines,
@@ -178,8 +178,8 @@ impl ToolError {
         Self::BadArguments(told).to_string()
     }
 
-    /// Adds the cause, which the host sees and the model does not. Only a [`Failed`](Self::Failed) error has a
-    /// cause; others stay as they are.
+    /// Adds the cause, which the program can read but the model does not see. Only [`Failed`](Self::Failed) has a
+    /// cause; any other error stays unchanged.
     #[must_use]
     pub fn because(self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         match self {
@@ -219,7 +219,7 @@ impl std::error::Error for ToolError {
     }
 }
 
-/// A failure inside a tool.
+/// The failure of a tool that ran.
 #[derive(Debug)]
 pub struct ToolFailure {
     for_model: String,

@@ -1,5 +1,4 @@
-//! Measures the time in which a person is asked on behalf of an agent that a call runs. This time does not count
-//! toward the call's time limit.
+//! Measures how long agents that a call runs wait for a person. This time does not count toward the call's time limit.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -25,10 +24,10 @@ struct HumanWaitState {
 
 #[derive(Debug, Default)]
 struct WaitTimes {
-    /// The number of agents that wait now, and when the first of them began to wait.
+    /// The number of agents that wait now. `since`: when the first of them began to wait.
     asking: usize,
     since: Option<Instant>,
-    /// The waiting time before `since`.
+    /// The total waiting time before `since`.
     before: Duration,
 }
 
@@ -37,7 +36,7 @@ impl HumanWait {
         self.0.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts one more agent of the call as waiting for a person until the returned value is dropped.
+    /// Counts one more agent of the call as waiting, until the returned guard is dropped.
     pub fn begin(&self) -> HumanWaitGuard {
         let mut times = self.times();
         times.asking = times.asking.saturating_add(1);
@@ -45,7 +44,7 @@ impl HumanWait {
         HumanWaitGuard(self.clone())
     }
 
-    /// Waits until `deadline`, put off by the time in which a person is asked.
+    /// Waits until `deadline`, extended by the time in which agents wait for a person.
     pub(crate) async fn wait_until(&self, deadline: Instant) {
         loop {
             let answered = self.0.answered.notified();
@@ -57,7 +56,7 @@ impl HumanWait {
                 answered.await;
                 continue;
             }
-            // A deadline that the clock cannot represent never comes.
+            // A deadline that overflows the clock is never reached.
             let Some(until) = deadline.checked_add(before) else {
                 return std::future::pending().await;
             };
@@ -69,7 +68,7 @@ impl HumanWait {
     }
 }
 
-/// An agent of a call waits for a person until this is dropped.
+/// While this guard exists, one agent of the call counts as waiting for a person.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct HumanWaitGuard(HumanWait);

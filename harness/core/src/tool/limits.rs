@@ -1,4 +1,4 @@
-//! Limits of a call: its time, its attempts, and the size of its result.
+//! The setting that limits a call: its time, its attempts, and the size of its result.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::message::is_deeper;
 
-/// Limits of a call: its time, its attempts, and the size of its result. Every limit has a default.
+/// Limits a call: its time, its attempts, and the size of its result. Every limit has a default.
 ///
 /// ```
 /// use std::time::Duration;
@@ -24,7 +24,7 @@ pub struct ToolLimits {
     pub(super) value: usize,
 }
 
-/// The default for the bytes of text in one result.
+/// The default length of the text of one result, in bytes.
 const OUTPUT: usize = 64 * 1024;
 
 impl Default for ToolLimits {
@@ -40,16 +40,16 @@ impl Default for ToolLimits {
 }
 
 impl ToolLimits {
-    /// Sets the time limit of one attempt, unless the tool declares its own; 60 s unless set. A call that takes
-    /// longer is told to stop, and the model is told what may have happened.
+    /// Sets the time limit of one attempt; 60 s unless set. A limit that the tool declares has precedence. A call that
+    /// takes longer is stopped, and its result says what may have happened.
     #[must_use]
     pub fn time(mut self, time: Duration) -> Self {
         self.time = time;
         self
     }
 
-    /// Sets the number of attempts of a call; 3 unless set, and 1 means no retry. A call is retried only if the
-    /// tool failed with [`ToolError::transient`](super::ToolError::transient) and its declaration allows it to be
+    /// Sets the maximum number of attempts of a call; 3 unless set. With 1, no call is retried. A call is retried only
+    /// if the tool failed with [`ToolError::transient`](super::ToolError::transient) and declares that its calls may be
     /// repeated.
     #[must_use]
     pub fn tries(mut self, tries: u32) -> Self {
@@ -57,33 +57,33 @@ impl ToolLimits {
         self
     }
 
-    /// Sets the wait before the second attempt; 200 ms unless set. It is doubled before each further attempt.
+    /// Sets the wait before the second attempt; 200 ms unless set. The wait is doubled before each further attempt.
     #[must_use]
     pub fn backoff(mut self, backoff: Duration) -> Self {
         self.backoff = backoff;
         self
     }
 
-    /// Sets the bytes of text that a model reads of one result, whether it is an output or an error. Longer text is
-    /// cut in the middle, with a note of how much is missing; JSON is cut so that it stays JSON. Files do not
-    /// count, except for the text of documents.
+    /// Sets how many bytes of text a model reads of one result, whether it is an output or an error. Longer text is cut
+    /// in the middle, with a note about the missing length. JSON is cut so that it stays JSON. Files do not count,
+    /// except for the text of documents.
     ///
-    /// Unless set, it is 64 KiB, and less for a model with a small window: at most a quarter of the window, at four
-    /// bytes a token. If large results are kept whole, so that nothing is lost,
-    /// it is a sixteenth. It is at least 1 KiB.
+    /// The default is 64 KiB, and less for a model with a small window: at most a quarter of the window, counting four
+    /// bytes per token. If large results are kept whole, at most a sixteenth, because nothing is lost then. The default
+    /// is never less than 1 KiB.
     #[must_use]
     pub fn output(mut self, bytes: usize) -> Self {
         self.output = Some(bytes);
         self
     }
 
-    /// The bytes of text in one result.
+    /// The maximum length of the text of one result, in bytes.
     pub(super) fn output_bytes(&self) -> usize {
         self.output.unwrap_or(OUTPUT)
     }
 
-    /// The bytes of text in one result, for a model with a window of this many tokens. If large results are kept
-    /// whole, fewer bytes are enough.
+    /// The maximum length of the text of one result, in bytes, for a model with a window of this many tokens.
+    /// `is_kept`: whether large results are kept whole; fewer bytes are enough then.
     #[doc(hidden)]
     pub fn output_in(&self, window: Option<u64>, is_kept: bool) -> usize {
         let part = if is_kept { 4 } else { 1 };
@@ -92,10 +92,9 @@ impl ToolLimits {
         self.output.unwrap_or_else(|| window.map_or(OUTPUT, fitting))
     }
 
-    /// Sets the highest size, in bytes of JSON, of the value for the program
-    /// ([`ToolOutput::with_value`](super::ToolOutput::with_value)) in one result; 1 MiB unless set. The value is
-    /// kept with the conversation, so a larger one is left out, and the error of reading it says why. The call
-    /// still succeeds.
+    /// Sets the maximum size of the value for the program ([`ToolOutput::with_value`](super::ToolOutput::with_value))
+    /// in one result, in bytes of JSON; 1 MiB unless set. The conversation stores each value, so a larger one is
+    /// omitted, and reading it returns an error that says why. The call still succeeds.
     #[must_use]
     pub fn value(mut self, bytes: usize) -> Self {
         self.value = bytes;
@@ -103,8 +102,8 @@ impl ToolLimits {
     }
 }
 
-/// The maximum nesting depth of arguments. JSON that is parsed is never deeper. Without this limit, the caller of the
-/// tool would decide how much stack it takes to copy and check the arguments.
+/// The maximum nesting depth of arguments. Parsed JSON is never deeper. Arguments that a program passes may be: copying
+/// and checking them would then need an unlimited stack.
 const DEEPEST: usize = 128;
 
 /// Checks that arguments are not nested too deeply.

@@ -1,4 +1,4 @@
-//! Tools: what they declare, what they are given when they run, what they return, and the registry that calls them.
+//! Tools: their declarations, the context of a running call, results, and the registry that runs calls.
 
 #[cfg(feature = "collect")]
 #[doc(hidden)]

@@ -10,9 +10,9 @@ use crate::message::ToolContent;
 
 /// The output of a tool: any number of parts for the model, and optionally a value for the program.
 ///
-/// A type that is `Serialize` needs no `ToolOutput`: the model reads its JSON, and
-/// [`Results::of`](crate::message::Results::of) gives it to the program as a type. Add a separate value if the
-/// model should read something else, or less, than the program:
+/// A tool that returns a `Serialize` type needs no `ToolOutput`: the model reads the JSON, and the program gets the
+/// value with [`Results::of`](crate::message::Results::of). Add a separate value if the model should read something
+/// else, or less, than the program:
 ///
 /// ```
 /// use harness::{Agent, ToolError, ToolOutput, testing::{ScriptedProvider, reply}, tool, tools};
@@ -40,24 +40,23 @@ use crate::message::ToolContent;
 pub struct ToolOutput {
     content: Vec<ToolContent>,
     value: Option<Value>,
-    /// A file whose text is the content.
+    /// A file whose text is the content, in place of `content`.
     file: Option<PathBuf>,
 }
 
 impl ToolOutput {
-    /// An output without content: it says only that the tool is done.
+    /// An output without content: the result only says that the tool has finished.
     pub fn nothing() -> Self {
         Self::default()
     }
 
-    /// Takes the text of a file as the output, such as the output of a command. The library reads the file in
-    /// pieces when the tool has ended, so a large one is never whole in memory. If large results are kept
-    /// (`AgentBuilder::spills`), the file is copied there, and the model
-    /// reads its beginning and its end and asks for more by the tool `read_result`; otherwise the rest is cut.
-    /// Known secrets are removed as from any result, and so is the beginning of one at the end of the file, whose
-    /// writer may have been stopped; bytes that are not UTF-8 become U+FFFD. The program may delete
-    /// the file after the call has its result. If the path cannot be read or is not a file, the call fails and its
-    /// result says why.
+    /// Returns the text of a file as the output, such as the output of a command. The library reads the file in pieces
+    /// after the tool has ended, so a large file is never wholly in memory. If large results are kept
+    /// (`AgentBuilder::spills`), the file is copied, and the model reads its beginning and its end, and more with the
+    /// tool `read_result`. Otherwise the rest is cut. Known secrets are removed, as from any result. If the file ends
+    /// with the beginning of a secret, that is removed too, because the file's writer may have been stopped. Bytes that
+    /// are not UTF-8 become U+FFFD. The program may delete the file once the call has its result. If the path cannot be
+    /// read or is no file, the call fails, and its result says why.
     ///
     /// ```
     /// use harness::{ToolError, ToolOutput, tool};
@@ -72,12 +71,12 @@ impl ToolOutput {
         Self { file: Some(path.into()), ..Self::default() }
     }
 
-    /// Adds a value for the program, which no model reads. It is kept with the result, so it is there when the
-    /// conversation is opened again. Known secrets are removed from it as from the content, and a value that is
-    /// larger than [`ToolLimits::value`](super::ToolLimits::value) is left out.
+    /// Adds a value for the program, which no model reads. The value is stored with the result, so it is still
+    /// available after the conversation is opened again. Known secrets are removed from the value. A value that is
+    /// larger than [`ToolLimits::value`](super::ToolLimits::value) is omitted.
     ///
     /// # Errors
-    /// Fails if the value cannot be written as JSON, or if it holds a number that JSON does not have, such as NaN.
+    /// Fails if the value cannot be written as JSON, or if it contains a number that JSON does not have, such as NaN.
     pub fn with_value(mut self, value: &(impl Serialize + ?Sized)) -> Result<Self, ToolError> {
         let value = faithful_json(&value).map_err(|fault| {
             let words =
@@ -93,18 +92,18 @@ impl ToolOutput {
         &self.content
     }
 
-    /// The value for the program.
+    /// The value for the program, if the tool has added one.
     pub fn value(&self) -> Option<&Value> {
         self.value.as_ref()
     }
 
-    /// The parts for the model, in order, the value for the program, and the file in place of parts.
+    /// The file whose text is the content; `None` if the content is in parts.
     #[doc(hidden)]
     pub fn path(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 
-    /// The content, the structured value, and the file whose text is the result.
+    /// The parts for the model, the value for the program, and the file whose text is the content.
     pub fn into_parts(self) -> (Vec<ToolContent>, Option<Value>, Option<PathBuf>) {
         (self.content, self.value, self.file)
     }

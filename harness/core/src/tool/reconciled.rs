@@ -1,4 +1,4 @@
-//! Whether a call happened that had started in a process which is gone.
+//! The result of finding out whether a call happened that was started in an earlier process.
 
 use std::pin::Pin;
 
@@ -9,12 +9,12 @@ use super::{ToolError, ToolOutput};
 /// The future that finds out whether a call happened.
 pub type ReconcileFuture = Pin<Box<dyn Future<Output = Result<Reconciled, ToolError>> + Send>>;
 
-/// Whether a call happened that had started in a process which is gone: see [`#[tool(reconcile =
-/// ..)]`](macro@crate::tool). `T` is the type that the tool returns.
+/// Whether a call happened that was started in an earlier process: see [`#[tool(reconcile = ..)]`](macro@crate::tool).
+/// `T` is the return type of the tool.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Reconciled<T = ToolOutput> {
-    /// The call happened, and this is its result.
+    /// The call happened. Contains its result.
     Happened(T),
     /// Nothing of the call has happened, so it can run now.
     NotHappened,
@@ -31,10 +31,10 @@ pub enum ReconcileFault {
     Panicked,
     /// The tool took too long.
     TimedOut,
-    /// The arguments of the call do not fit the tool as it is now, so the tool was not asked.
+    /// The arguments of the call do not fit the current tool, so its function was not called.
     Arguments,
 }
 
-/// Why it is unknown whether a call happened although its tool was asked: the kind of the failure, and its text,
-/// from which secrets have not been removed.
+/// Why it is still unknown whether a call happened: the kind of the failure, and its text. Secrets have not been
+/// removed from the text.
 pub type ReconcileFailure = (ReconcileFault, String);

@@ -1,4 +1,4 @@
-//! All tools of an agent, by name.
+//! The registry of an agent's tools.
 
 use std::{
     collections::HashSet,
@@ -19,8 +19,8 @@ use crate::{
     secret::Secrets,
 };
 
-/// A list of tools: the value of `tools![..]`, of a toolset's `tools()`, and of everything else that yields
-/// [`Tool`]s. You need not implement it.
+/// A list of tools, such as `tools![..]`, or the `tools()` of a toolset. Do not implement this trait: every iterator of
+/// [`Tool`]s already has it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a list of tools",
     label = "not a list of tools",
@@ -39,7 +39,7 @@ impl<I: IntoIterator<Item = Tool>> ToolList for I {
     }
 }
 
-/// All tools of an agent, in the order in which they were added. No two have the same name.
+/// All tools of an agent, in the order in which they were added. Their names are unique.
 #[derive(Clone, Debug, Default)]
 pub struct ToolRegistry {
     tools: Arc<Vec<Tool>>,
@@ -47,11 +47,11 @@ pub struct ToolRegistry {
     forms: SchemaCache,
     limits: ToolLimits,
     secrets: Secrets,
-    /// The names of tools that exist and are not offered now.
+    /// The names of tools that exist but are not offered now.
     left_out: Vec<String>,
     /// Whether large results are kept, so that `read_result` is one of the tools.
     reads_results: bool,
-    /// The tools that the model has to search for, if there are any.
+    /// The tools that the model gets only by a search; `None` if there are none.
     searched: Option<Arc<ToolIndex>>,
 }
 
@@ -81,7 +81,7 @@ impl ToolRegistry {
         self
     }
 
-    /// Adds the tool that reads large results.
+    /// Adds the tool `read_result`, which reads large results.
     #[doc(hidden)]
     pub fn reading_results(mut self) -> Result<Self, Error> {
         self.add(read_result())?;
@@ -89,7 +89,7 @@ impl ToolRegistry {
         Ok(self)
     }
 
-    /// Adds the tool that searches for these tools. The model is not told of them before it has found them.
+    /// Adds the tool that searches for these tools. The model gets them only after a search has found them.
     #[doc(hidden)]
     pub fn searching(mut self, names: &HashSet<String>) -> Result<Self, Error> {
         let index = ToolIndex::of(self.tools.iter().filter(|tool| names.contains(tool.name())));
@@ -99,25 +99,25 @@ impl ToolRegistry {
         Ok(self)
     }
 
-    /// Whether the model has to search for this tool before it is told of it.
+    /// Whether the model gets this tool only after a search has found it.
     #[doc(hidden)]
     pub fn is_searched(&self, name: &str) -> bool {
         self.searched().is_some_and(|names| names.contains(name))
     }
 
-    /// The name of the tool by which the model finds others, if it has to search for some.
+    /// The name of the search tool; `None` if no tool has to be searched for.
     #[doc(hidden)]
     pub fn search(&self) -> Option<&'static str> {
         self.searched.as_ref().map(|_| TOOL_SEARCH)
     }
 
-    /// The names of the tools that the model has to search for, if there are some.
+    /// The names of the tools that the model gets only by a search; `None` if there are none.
     #[doc(hidden)]
     pub fn searched(&self) -> Option<&HashSet<String>> {
         self.searched.as_deref().map(ToolIndex::names)
     }
 
-    /// Whether the library has added this tool.
+    /// Whether the library itself has added this tool.
     #[doc(hidden)]
     pub fn is_built_in(&self, name: &str) -> bool {
         self.reads_results && name == READ_RESULT || self.searched.is_some() && name == TOOL_SEARCH
@@ -127,12 +127,12 @@ impl ToolRegistry {
     #[doc(hidden)]
     pub fn find(&self, arguments: Map<String, Value>) -> Vec<String> {
         let Some(index) = &self.searched else { return Vec::new() };
-        // The same arguments that the search itself gets.
+        // These are the arguments as the search tool gets them.
         let arguments = self.get(TOOL_SEARCH).and_then(|search| search.as_read(arguments));
         arguments.map(|arguments| index.find(&arguments)).unwrap_or_default()
     }
 
-    /// What is hidden in results and errors.
+    /// The secrets that are removed from results and errors.
     pub fn secrets(&self) -> &Secrets {
         &self.secrets
     }
@@ -143,7 +143,7 @@ impl ToolRegistry {
         Some(review.without_secrets(&self.secrets))
     }
 
-    /// Creates a registry of this tool alone, with the limits and the secrets of this one.
+    /// Creates a registry with only this tool, and with the limits and the secrets of `self`.
     ///
     /// # Errors
     /// As for [`add`](Self::add).
@@ -155,10 +155,10 @@ impl ToolRegistry {
         Ok(only)
     }
 
-    /// Creates a registry of only these of its tools, in the same order. The others are not offered.
+    /// Creates a registry with only these tools of `self`, in the same order. The other tools are not offered.
     ///
     /// # Errors
-    /// Fails with all names that none of its tools has, and if the search is named without a tool that it can find.
+    /// Fails with all unknown names. Also fails if the names include the search tool but no tool that it can find.
     #[doc(hidden)]
     pub fn only(&self, names: &[String]) -> Result<Self, Error> {
         let unknown = names.iter().filter(|name| self.get(name).is_none());
@@ -172,8 +172,8 @@ impl ToolRegistry {
                 ),
             ));
         }
-        // `read_result` stays whichever tools are offered, so that the model can read what was cut of results. The
-        // search is replaced by a search for these tools.
+        // `read_result` is always offered, so that the model can read the rest of cut results. The search tool is
+        // replaced by one for the offered tools.
         let searches = |tool: &&Tool| self.searched.is_some() && tool.name() == TOOL_SEARCH;
         let offered = |tool: &&Tool| {
             self.is_built_in(tool.name()) || names.iter().any(|name| name == tool.name())
@@ -200,12 +200,12 @@ impl ToolRegistry {
             reads_results: self.reads_results,
             searched: None,
         };
-        // A few are told at once, unless the search is wanted.
+        // A few tools need no search: the model gets them at once, unless the names include the search tool.
         let are_few = deferred.len() <= FEW_TOOLS && !wants_search;
         if are_few { Ok(only) } else { only.searching(&deferred) }
     }
 
-    /// The tool that was probably meant by an unknown name. Tools of agents that a tool runs are considered too.
+    /// The tool that was probably meant by an unknown name. The tools of agents that are tools are considered, too.
     pub(crate) fn misspelt(&self, name: &str) -> Option<&str> {
         let names = || self.tools.iter().flat_map(Tool::names);
         if names().any(|known| known == name) || self.is_left_out(name) {
@@ -214,7 +214,7 @@ impl ToolRegistry {
         misspelt(name, names())
     }
 
-    /// Whether a tool of this name exists and is not offered now.
+    /// Whether a tool of this name exists but is not offered now.
     pub(super) fn is_left_out(&self, name: &str) -> bool {
         self.left_out.iter().any(|left_out| left_out == name)
     }
@@ -227,9 +227,9 @@ impl ToolRegistry {
     /// Adds a tool.
     ///
     /// # Errors
-    /// Fails, and changes nothing, if there is a tool of this name already, or if a tool made by hand has a name
-    /// that vendors do not accept, a schema that does not describe an object, or a schema that cannot be checked
-    /// because it refers to another document or to itself without end.
+    /// Fails and changes nothing if a tool of this name already exists. A tool that was not created by `#[tool]` also
+    /// fails if vendors do not accept its name, if its schema does not describe an object, or if its schema cannot be
+    /// checked, because it refers to another document or endlessly to itself.
     pub fn add(&mut self, tool: Tool) -> Result<(), Error> {
         if let Some(other) = self.get(tool.name()) {
             return Err(Error::new(
@@ -247,17 +247,17 @@ impl ToolRegistry {
         if let Some(problem) = tool.problem() {
             return Err(Error::new(ErrorKind::Configuration, problem));
         }
-        // The schemas are made again when they are next asked for.
+        // The cached schemas are outdated.
         self.schemas.take();
         self.forms = SchemaCache::default();
         Arc::make_mut(&mut self.tools).push(tool);
         Ok(())
     }
 
-    /// Checks what could not be checked while compiling the functions with `#[tool]`: that a default that is not a
-    /// literal fits its parameter, that a range of constants is not empty, and that the maps inside a parameter's
-    /// type have keys that can be strings. Each tool is checked once in a program, which makes its schema. An agent
-    /// does this when it is built.
+    /// Checks what cannot be checked when functions with `#[tool]` are compiled: that each default that is no literal
+    /// fits its parameter, that no range of constants is empty, and that the keys of maps in parameter types can be
+    /// strings. Each tool is checked once in a program. The check also creates its schema. Building an agent calls this
+    /// method.
     ///
     /// # Errors
     /// Fails with the first fault.
@@ -268,8 +268,8 @@ impl ToolRegistry {
         }
     }
 
-    /// Checks that each value that a tool takes as [`State<T>`](super::State) is given to the agent or announced
-    /// for each run.
+    /// Checks that each value that a tool takes as [`State<T>`](super::State) is given to the agent, or announced for
+    /// each run.
     ///
     /// # Errors
     /// Fails with all missing values.
@@ -307,7 +307,7 @@ impl ToolRegistry {
         Err(Error::new(ErrorKind::Configuration, format!("{} {help}", missing.join(" "))))
     }
 
-    /// The tool of this name.
+    /// The tool of this name; `None` if there is none.
     pub fn get(&self, name: &str) -> Option<&Tool> {
         self.tools.iter().find(|tool| tool.name() == name)
     }
@@ -317,19 +317,19 @@ impl ToolRegistry {
         &self.tools
     }
 
-    /// All tools, to be shared with the contexts of calls.
+    /// All tools, shared with the contexts of calls.
     pub(super) fn shared(&self) -> &Arc<Vec<Tool>> {
         &self.tools
     }
 
-    /// The names, descriptions and schemas that the model is given from its first request on, in the same order,
-    /// without the tools that it has to [search](super::ToolSearch) for.
+    /// The names, descriptions and schemas that the model gets from its first request on, in the same order. Tools that
+    /// have to be [searched](super::ToolSearch) for are not included.
     pub fn schemas(&self) -> &[ToolSchema] {
         let told = || self.tools.iter().filter(|tool| !self.is_searched(tool.name()));
         self.schemas.get_or_init(|| told().map(|tool| tool.schema().clone()).collect())
     }
 
-    /// The encoded forms of these schemas, kept from one request to the next.
+    /// The encoded forms of the schemas, cached from one request to the next.
     #[doc(hidden)]
     pub fn forms(&self) -> &SchemaCache {
         &self.forms

@@ -1,5 +1,5 @@
-//! What a tool says about a call before the call is decided: whether a person should look at it, and what the
-//! person should see.
+//! Reviews: what a tool reports about a call before the call is decided, such as why a person should decide, and a
+//! preview.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -7,19 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{message::Arguments, secret::Secrets};
 
-/// What a tool says about one call before the call is decided.
+/// What a tool reports about one call before the call is decided.
 ///
-/// Give a tool a review if its declared side effects do not say enough about a call: a write may replace a file
-/// that other programs run, a request may go to an address that the model chose. The permissions then ask a person,
-/// who sees the reason and the preview.
+/// Give a tool a review if its declared side effects do not say enough about a call. For example, a write may replace a
+/// file that other programs run, or a request may go to an address that the model chose. With a review, the permissions
+/// ask a person, who sees the reason and the preview.
 ///
 /// The library calls the review twice, on a thread where it may block: before the call is decided, and again right
-/// before the call runs. The call does not run if the second review refuses it, asks for a reason that the first
-/// one did not have, names another folder, or has another preview than the one that a person was shown. So a review must
-/// change nothing, and must return the same as long as nothing has changed. A tool that opens a file or a
-/// connection should review it once more when it is open: see
-/// [`ToolContext::recheck`](super::ToolContext::recheck). A call of a tool with a review never starts before the
-/// model's answer is complete.
+/// before the call runs. The call does not run if the second review refuses it, asks for a reason that the first review
+/// did not have, names another folder, or has another preview than the one that a person saw. So a review must not
+/// change anything, and must return the same as long as nothing has changed. If the tool opens a file or a connection,
+/// it should review the open file or connection once more: see [`ToolContext::recheck`](super::ToolContext::recheck). A
+/// call of a tool with a review never starts before the model's answer is complete.
 ///
 /// ```
 /// use harness::{message::Arguments, tool, tool::{Review, Scope}};
@@ -41,54 +40,54 @@ use crate::{message::Arguments, secret::Secrets};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Review {
-    /// Why a person should be asked, or `None`.
+    /// Why a person should decide; `None` if the review requires no decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks: Option<String>,
-    /// Why the call may not run at all, or `None`.
+    /// Why the call must not run; `None` if the review does not refuse it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refuses: Option<String>,
-    /// What the person should see beside the arguments.
+    /// What the person should see in addition to the arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<Preview>,
-    /// The scopes, beside exactly this call, for which a person may answer *always*.
+    /// The scopes for which a person may answer *always*, in addition to exactly this call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<Scope>,
-    /// The folder in which the call runs, if it is not the program's.
+    /// The folder in which the call runs; `None` if it is the program's folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
 }
 
 impl Review {
-    /// The review has nothing to say: the declared side effects and the permissions decide.
+    /// Creates a review without objections: the declared side effects and the permissions decide.
     pub fn pass() -> Self {
         Self::default()
     }
 
-    /// A person should be asked, for this reason.
+    /// Creates a review that lets a person decide, for this reason.
     pub fn ask(reason: impl Into<String>) -> Self {
         Self { asks: Some(reason.into()), ..Self::default() }
     }
 
-    /// The call may not run, for this reason, which the model reads.
+    /// Creates a review that refuses the call for this reason. The model reads the reason.
     pub fn refuse(reason: impl Into<String>) -> Self {
         Self { refuses: Some(reason.into()), ..Self::default() }
     }
 
-    /// Adds what a person should see beside the arguments.
+    /// Adds what the person should see in addition to the arguments.
     #[must_use]
     pub fn with_preview(mut self, preview: Preview) -> Self {
         self.preview = Some(preview);
         self
     }
 
-    /// Adds a wider meaning of *always*, which the person can choose.
+    /// Adds a scope for which the person can answer *always*.
     #[must_use]
     pub fn with_scope(mut self, scope: Scope) -> Self {
         self.scopes.push(scope);
         self
     }
 
-    /// The same review without known secrets, as it may be shown and stored.
+    /// The same review without known secrets, so that it can be shown and stored.
     pub(crate) fn without_secrets(&self, secrets: &Secrets) -> Self {
         if secrets.is_empty() {
             return self.clone();
@@ -115,14 +114,13 @@ impl Review {
     }
 }
 
-/// The review on which a call was decided. The review is made once more right before the call runs, and both are
-/// compared.
+/// The review on which a call was decided. Right before the call runs, this review is compared with a new one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Reviewed {
     /// The review.
     pub review: Review,
-    /// Whether a person has seen it.
+    /// Whether a person has seen the review.
     pub seen: bool,
 }
 
@@ -133,13 +131,13 @@ impl Reviewed {
         Self { review, seen: true }
     }
 
-    /// A review on which the permissions or an earlier answer decided.
+    /// A review on which the permissions or an earlier answer decided, so that no person saw it.
     #[doc(hidden)]
     pub fn unseen(review: Review) -> Self {
         Self { review, seen: false }
     }
 
-    /// Why a call that was decided on this review may not run if its review is `now`; `None` if it may.
+    /// Why a call that was decided on this review must not run if its new review is `now`; `None` if it may run.
     pub(super) fn differs(&self, now: &Review) -> Option<String> {
         if let Some(reason) = &now.refuses {
             return Some(reason.clone());
@@ -154,7 +152,7 @@ impl Reviewed {
     }
 }
 
-/// What a person sees beside the arguments.
+/// What a person sees in addition to the arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preview {
@@ -165,7 +163,7 @@ pub enum Preview {
 }
 
 impl Preview {
-    /// The text, whatever its kind.
+    /// The text of either kind.
     pub fn text(&self) -> &str {
         match self {
             Self::Text(text) | Self::Diff(text) => text,
@@ -173,7 +171,7 @@ impl Preview {
     }
 }
 
-/// The calls for which an answer of *always* holds: those whose reviews offer a scope with the same key.
+/// The calls for which an *always* is valid: those whose reviews offer a scope with the same key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Scope {
     key: String,
@@ -181,8 +179,8 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Creates a scope. `key` distinguishes the scopes of one tool, such as `host:docs.rs`; `shown` is what a
-    /// person reads, such as `every request to docs.rs`.
+    /// Creates a scope. `key` distinguishes the scopes of one tool, such as `host:docs.rs`. `shown` is the text for a
+    /// person, such as `every request to docs.rs`.
     pub fn new(key: impl Into<String>, shown: impl Into<String>) -> Self {
         Self { key: key.into(), shown: shown.into() }
     }
@@ -192,7 +190,7 @@ impl Scope {
         &self.key
     }
 
-    /// The text that a person reads.
+    /// The text for a person.
     pub fn shown(&self) -> &str {
         &self.shown
     }
@@ -204,7 +202,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// A function that `#[tool(review = ..)]` can name. `Value` is the value whose method is the tool.
+/// A function that `#[tool(review = ..)]` can name. `Value` is the type of the value whose method is the tool.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot review calls",
     label = "this is not a `fn(&Arguments) -> Review`",
@@ -216,11 +214,11 @@ pub trait ReviewFunction<Value: ?Sized, Takes> {
     fn review(self, value: &Value, arguments: &Arguments) -> Review;
 }
 
-/// Marks a review that takes the arguments only.
+/// Marks a review function that takes only the arguments.
 #[derive(Debug)]
 pub struct OfArguments;
 
-/// Marks a review that takes the value whose method is called, and the arguments.
+/// Marks a review function that takes the value whose method is called, and the arguments.
 #[derive(Debug)]
 pub struct OfValue;
 
@@ -236,7 +234,8 @@ impl<Value, F: FnOnce(&Value, &Arguments) -> Review> ReviewFunction<Value, OfVal
     }
 }
 
-/// Reviews a call. Only here does the macro need the bound on the function.
+/// Reviews a call. `#[tool]` calls this function, so that the compiler reports a wrong review function by its trait
+/// bound.
 pub fn review<Value, Takes>(
     review: impl ReviewFunction<Value, Takes>,
     value: &Value,
@@ -245,5 +244,5 @@ pub fn review<Value, Takes>(
     review.review(value, arguments)
 }
 
-/// The review of a tool that was made by hand.
+/// The review of a tool that was not created by `#[tool]`.
 pub(super) type HandmadeReview = Arc<dyn Fn(&Arguments) -> Review + Send + Sync>;

@@ -1,4 +1,4 @@
-//! Tool search: if an agent has many tools, the model is told only of those that it has searched for.
+//! Tool search: if an agent has many tools, the model gets only those that it has searched for.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -13,30 +13,29 @@ use crate::{
     message::in_line,
 };
 
-/// The name by which the model calls the search. While tools are searched for, no other tool may have this name.
+/// The name of the search tool. While tools have to be searched for, no other tool may have this name.
 #[doc(hidden)]
 pub const TOOL_SEARCH: &str = "tool_search";
 
-/// Up to this number of tools are told at once, however small the window is: to search for them would cost more
-/// than it saves.
+/// Up to this number of tools are sent at once, however small the window is: a search would cost more tokens than it
+/// saves.
 #[doc(hidden)]
 pub const FEW_TOOLS: usize = 10;
 
-/// The number of tools that a search returns, unless the model sets another limit.
+/// The number of tools that a search returns, unless the model sets a limit.
 const FOUND: usize = 5;
 
 /// The highest limit that the model may set.
 const MOST: usize = 20;
 
-/// The number of bytes of a description that are indexed. The rest is ignored, so that a server cannot gain hits by
-/// writing more.
+/// The number of indexed bytes of a description. The rest is ignored, so that a server cannot gain matches with a
+/// longer description.
 const SEARCHED: usize = 2_000;
 
 /// The number of bytes of a description that are shown to the model.
 const SHOWN: usize = 300;
 
-/// Decides when the model has to search for tools before it is told of them. Give it to
-/// `AgentBuilder::tool_search`.
+/// Decides when the model has to search for tools. Set it with `AgentBuilder::tool_search`.
 ///
 /// ```
 /// use harness::{Agent, testing::{ScriptedProvider, reply}, tool, tool::ToolSearch, tools};
@@ -66,33 +65,34 @@ impl Default for ToolSearch {
 }
 
 impl ToolSearch {
-    /// Tools are searched for if all tools together need more than ten percent of the model's window and more than
-    /// ten of them would have to be searched for. The program's own tools are then still told from the first request on,
-    /// unless they alone need more than 2.5 percent of the window. The same holds for tools that are more than a request
-    /// [may have](crate::models::Model::request_tools), whatever they need.
+    /// Creates the default. The model has to search for tools if all tools together need more than ten percent of its
+    /// window, and more than ten of them would be left to search for. The program's own tools are still sent from the
+    /// first request on, unless they alone need more than 2.5 percent of the window. A search is also needed for tools
+    /// beyond the [maximum of a request](crate::models::Model::request_tools), whatever their size.
     pub fn new() -> Self {
         Self { share: Some(10), always: Vec::new() }
     }
 
-    /// The model is always told of all tools at once, however many they are. A vendor refuses a request with too many.
+    /// All tools are sent in every request. A vendor refuses a request with too many tools.
     pub fn off() -> Self {
         Self { share: None, always: Vec::new() }
     }
 
-    /// Sets the share of the model's window, in percent from 0 to 95, above which tools are searched for. With 0
-    /// tools are always searched for, however few they are: three hundred small tools can be below the default of 10.
+    /// Sets the share of the model's window, in percent from 0 to 95, above which tools have to be searched for. With
+    /// 0, they always have to be searched for. This is useful because hundreds of small tools may still need less than
+    /// the default of 10 percent.
     pub fn share(mut self, percent: u8) -> Self {
         self.share = Some(percent);
         self
     }
 
-    /// Names tools that the model is told of from its first request on, even if others have to be searched for.
+    /// Names tools that are sent from the first request on, even if others have to be searched for.
     pub fn always(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.always.extend(names.into_iter().map(Into::into));
         self
     }
 
-    /// The share of the window, in percent, above which tools are searched for; `None` if they never are.
+    /// The share of the window, in percent, above which tools have to be searched for; `None` if they never are.
     #[doc(hidden)]
     pub fn percent(&self) -> Option<u8> {
         self.share
@@ -103,6 +103,8 @@ impl ToolSearch {
         self.always.iter().any(|always| always == name)
     }
 
+    /// Checks the share and the names.
+    ///
     /// # Errors
     /// Fails if the share is above 95 percent, or if `always` names a tool that the agent does not have.
     #[doc(hidden)]
@@ -125,9 +127,9 @@ impl ToolSearch {
 pub(crate) struct ToolIndex {
     tools: Vec<IndexedTool>,
     names: HashSet<String>,
-    /// In how many tools each word occurs.
+    /// The number of tools in which each word occurs.
     spread: HashMap<String, f64>,
-    /// The mean length of a tool, as the weighted number of its words.
+    /// The mean length of a tool: the weighted number of its words.
     length: f64,
 }
 
@@ -194,7 +196,7 @@ impl ToolIndex {
         self.best(arguments).into_iter().map(|tool| tool.name.clone()).collect()
     }
 
-    /// Ranks by Okapi BM25, where a word in the name counts three times. Tools with equal scores keep their order.
+    /// Ranks the tools by Okapi BM25. A word in a name counts three times. Tools with equal scores keep their order.
     fn best(&self, arguments: &Map<String, Value>) -> Vec<&IndexedTool> {
         let query = arguments.get("query").and_then(Value::as_str).unwrap_or_default();
         let most = arguments.get("limit").and_then(Value::as_u64);
@@ -203,7 +205,7 @@ impl ToolIndex {
         let words: HashSet<String> = words_of(query).collect();
         let mut scored: Vec<(f64, &IndexedTool)> = Vec::new();
         for tool in &self.tools {
-            // A query that contains a tool's exact name asks for this tool.
+            // A query that contains the exact name of a tool always finds this tool.
             let mut score = if named.contains(&*tool.name) { 1e6 } else { 0.0 };
             for word in &words {
                 let (Some(here), Some(spread)) = (tool.words.get(word), self.spread.get(word))
@@ -222,7 +224,7 @@ impl ToolIndex {
         scored.into_iter().take(most).map(|(_, tool)| tool).collect()
     }
 
-    /// The text that the model reads as the result of a search.
+    /// The result of a search, as text for the model.
     fn result_text(&self, arguments: &Map<String, Value>) -> String {
         let best = self.best(arguments);
         if best.is_empty() {
@@ -256,8 +258,8 @@ fn beginning(text: &str, most: usize) -> &str {
     text.get(..end.unwrap_or(0)).unwrap_or_default()
 }
 
-/// The words of a text, in lower case and without an `s` at their end. `readFile`, `read_file` and `read-file` each
-/// have two.
+/// The words of a text, in lower case and without a final `s`. Each of `readFile`, `read_file` and `read-file` has two
+/// words.
 fn words_of(text: &str) -> impl Iterator<Item = String> + '_ {
     let mut before = ' ';
     let mut parted = String::new();
@@ -275,7 +277,7 @@ fn words_of(text: &str) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// The tool by which the model searches this index.
+/// Creates the search tool for this index.
 pub(super) fn tool_search(index: Arc<ToolIndex>) -> Tool {
     let description = format!(
         "Finds tools: {} more than those that you see can be called once you have found them. Search before you say \

@@ -1,17 +1,17 @@
-//! Cuts a JSON value so that it stays valid JSON: long texts lose their middle, and lists and objects lose members.
+//! Cuts a JSON value so that it stays valid JSON: long strings lose their middle, and arrays and objects lose members.
 
 use serde_json::{Map, Value};
 
 use super::truncate::cut;
 
-/// A text is not cut to fewer bytes than this: the note about the cut would be longer than what is left.
+/// The minimum length of a cut string, in bytes. A shorter one would be shorter than the note about the cut.
 const LEAST: usize = 64;
 
-/// The bytes that a note about a cut takes.
+/// The approximate length of a note about a cut, in bytes.
 const NOTE: usize = 64;
 
-/// The value cut to about `room` bytes. Notes about the cuts are put into its texts, into its lists as texts, and
-/// into its objects as a member.
+/// Cuts the value to about `room` bytes. Notes mark the cuts: inside of a string, as a string in an array, or as a
+/// member of an object.
 pub(super) fn shrunk(value: Value, room: usize) -> Value {
     if size(&value) <= room {
         return value;
@@ -28,7 +28,7 @@ fn size(value: &Value) -> usize {
     value.to_string().len()
 }
 
-/// The first and the last items that there is room for.
+/// Keeps the first and the last items that fit.
 fn list(values: Vec<Value>, room: usize) -> Value {
     let count = values.len();
     let sizes: Vec<usize> = values.iter().map(|value| size(value).saturating_add(1)).collect();
@@ -46,7 +46,7 @@ fn list(values: Vec<Value>, room: usize) -> Value {
         if at < first || at >= count.saturating_sub(last) {
             kept.push(value);
         } else if at == first {
-            // The first item that does not fit is cut if there is room to show a part of it.
+            // The first item that does not fit is cut, if there is room for a part of it.
             let left = room.saturating_sub(used);
             let value = (left >= LEAST).then(|| shrunk(value, left.saturating_sub(NOTE)));
             if let Some(value) = value.filter(|value| size(value) <= left.saturating_add(NOTE)) {
@@ -61,7 +61,7 @@ fn list(values: Vec<Value>, room: usize) -> Value {
     Value::Array(kept)
 }
 
-/// All members, each cut to its share of the room; only the first ones if there are too many.
+/// Cuts each member to its share of the room. If there are too many members, only the first ones are kept.
 fn object(members: Map<String, Value>, room: usize) -> Value {
     let count = members.len();
     let sizes: Vec<usize> = members
@@ -79,7 +79,7 @@ fn object(members: Map<String, Value>, room: usize) -> Value {
             false => shrunk(value, share.saturating_sub(of_name)),
         };
         let takes = size(&value).saturating_add(of_name);
-        // A text or a list that was cut may be longer than its share.
+        // A cut string or array may still be longer than its share.
         let Some(rest) = left.checked_sub(takes) else { continue };
         left = rest;
         kept.insert(name, value);

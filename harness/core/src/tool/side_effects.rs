@@ -1,13 +1,14 @@
-//! The side effects that a tool declares and by which the run decides.
+//! The side effects that a tool declares. The library decides by them whether a call needs an approval or may be
+//! repeated.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Declares the side effects once, so that none can be missing in [`SideEffect::ALL`].
+/// Declares the side effects in one place, so that [`SideEffect::ALL`] is always complete.
 macro_rules! side_effects {
     ($($(#[doc = $about:literal])* $effect:ident = $word:literal,)*) => {
-        /// One thing that a tool may do to the world.
+        /// One kind of effect that a tool may have on the world.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum SideEffect {
             $($(#[doc = $about])* $effect,)*
@@ -17,7 +18,7 @@ macro_rules! side_effects {
             /// Every side effect, in the order of the declaration.
             pub const ALL: [Self; [$($word),*].len()] = [$(Self::$effect),*];
 
-            /// The word in `side_effects = ".."`.
+            /// The name of the effect in `side_effects = ".."`.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$effect => $word,)*
@@ -28,13 +29,13 @@ macro_rules! side_effects {
 }
 
 side_effects! {
-    /// It looks at something outside of itself: a file, a clock, a database.
+    /// The tool reads something outside of itself: a file, a clock, a database.
     Read = "read",
-    /// It changes something that can be changed back: a file, a row.
+    /// The tool changes something in a way that can be undone: a file, a row.
     Write = "write",
-    /// It talks to another machine.
+    /// The tool communicates with another machine.
     Network = "network",
-    /// It does what cannot be taken back: it pays, sends, deletes, or runs any command.
+    /// The tool does something that cannot be undone: it pays, sends, deletes, or runs any command.
     Mutate = "mutate",
 }
 
@@ -44,7 +45,7 @@ impl SideEffect {
     }
 }
 
-/// All side effects that a tool declares; an empty set means that it has none. Known in `const` context.
+/// The set of all side effects that a tool declares. Empty if the tool has none. Can be used in `const` context.
 ///
 /// ```
 /// use harness::{SideEffect, SideEffects};
@@ -62,7 +63,7 @@ impl SideEffects {
     /// No side effect: the result depends on the arguments alone.
     pub const NONE: Self = Self(0);
 
-    /// The set of these side effects.
+    /// Creates the set of these side effects.
     pub const fn of(effects: &[SideEffect]) -> Self {
         let mut bits = 0;
         let mut rest = effects;
@@ -73,42 +74,42 @@ impl SideEffects {
         Self(bits)
     }
 
-    /// All side effects, which are assumed of a tool that is not known.
+    /// All side effects. Assumed for a tool about which nothing is known.
     pub const ALL: Self = Self::of(&SideEffect::ALL);
 
-    /// Whether the set holds this side effect.
+    /// Whether the set contains this side effect.
     pub const fn has(self, effect: SideEffect) -> bool {
         self.0 & effect.bit() != 0
     }
 
-    /// Whether the set holds nothing but some of these. Code that decides by side effects lists the harmless ones,
-    /// so that a side effect which is added later counts as harmful everywhere.
+    /// Whether the set contains no side effects other than these. Code that decides by side effects must list the
+    /// harmless ones, so that a side effect which is added later counts as harmful everywhere.
     #[doc(hidden)]
     pub const fn is_within(self, effects: &[SideEffect]) -> bool {
         self.0 & !Self::of(effects).0 == 0
     }
 
-    /// Whether the set holds all of these.
+    /// Whether the set contains all of these.
     pub const fn has_all(self, others: Self) -> bool {
         others.0 & !self.0 == 0
     }
 
-    /// The side effects of both sets.
+    /// The union of both sets.
     #[must_use]
     pub const fn union(self, others: Self) -> Self {
         Self(self.0 | others.0)
     }
 
-    /// Whether a call changes nothing, here or elsewhere: the tool declares nothing, or reading, or reading over
-    /// the network. The network alone does not count, because a request may change something at the other end.
+    /// Whether a call changes nothing, here or elsewhere: the tool declares nothing, `read`, or `read` and `network`.
+    /// `network` alone is not read-only, because a request may change something on the other machine.
     pub const fn is_read_only(self) -> bool {
         let reads_over_network =
             self.is_within(&[SideEffect::Read, SideEffect::Network]) && self.has(SideEffect::Read);
         self.is_within(&[SideEffect::Read]) || reads_over_network
     }
 
-    /// Whether a call may be repeated without asking anybody: calls that only read on this machine, and calls that
-    /// are declared idempotent and can be undone.
+    /// Whether a call may be repeated without an approval. This holds for calls that only read on this machine, and for
+    /// idempotent calls whose effects can be undone.
     #[doc(hidden)]
     pub const fn may_repeat(self, idempotent: bool) -> bool {
         let can_be_taken_back =
@@ -121,7 +122,7 @@ impl SideEffects {
         self.is_read_only() || self.is_within(&[SideEffect::Read, SideEffect::Write])
     }
 
-    /// The declared side effects, in the order of the declaration of [`SideEffect`].
+    /// The side effects of the set, in the order of [`SideEffect::ALL`].
     pub fn iter(self) -> impl Iterator<Item = SideEffect> {
         SideEffect::ALL.into_iter().filter(move |effect| self.has(*effect))
     }
@@ -178,7 +179,7 @@ impl TryFrom<Vec<String>> for SideEffects {
 mod tests {
     use super::{SideEffect, SideEffects};
 
-    /// Stands for a side effect that a later version declares and that no decision knows.
+    /// Stands for a side effect that a later version declares.
     const UNKNOWN: u8 = 1 << SideEffect::ALL.len();
 
     #[test]

@@ -1,5 +1,5 @@
-//! Values that the program shares with its tools: the parameter type `State<T>`, the types of the values that a
-//! tool needs, and where the values are kept.
+//! Values that a program shares with its tools: the parameter type `State<T>`, the types that a tool needs, and the
+//! container of the values.
 
 use std::{
     any::{Any, TypeId, type_name},
@@ -9,11 +9,10 @@ use std::{
     sync::Arc,
 };
 
-/// A value that the program shares with its tools, given to a tool that takes it as a parameter.
+/// A value that the program shares with its tools. A tool takes it as a parameter.
 ///
-/// Give the value to the agent with `AgentBuilder::state`, or to one run with
-/// `Run::state`. Building an agent fails if a tool takes a value that is
-/// neither given nor announced for each run.
+/// Give the value to the agent with `AgentBuilder::state`, or to one run with `Run::state`. Building an agent fails if
+/// a tool takes a value that is neither given nor announced for each run.
 ///
 /// ```
 /// use harness::{Agent, State, testing::{ScriptedProvider, reply}, tool, tools};
@@ -53,13 +52,13 @@ impl<T: ?Sized> fmt::Debug for State<T> {
     }
 }
 
-/// The type of a value that a tool needs. It is made in `const` context, so its id and its name are functions that
-/// are called later.
+/// The type of a value that a tool needs. Created in `const` context, where ids and names of types are not available,
+/// so it contains functions that return them.
 #[derive(Clone, Copy, Debug)]
 pub struct StateType {
     id: fn() -> TypeId,
     name: fn() -> &'static str,
-    /// The id of the type `Arc<T>`, which is another type and easily given by mistake.
+    /// The id of `Arc<T>`: a different type that is easily given by mistake.
     shared: fn() -> TypeId,
 }
 
@@ -90,12 +89,12 @@ impl StateType {
 pub struct SharedValues(Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
 
 impl SharedValues {
-    /// Adds a value. It replaces another value of its type.
+    /// Adds a value. It replaces an earlier value of the same type.
     pub fn insert<T: Send + Sync + 'static>(&mut self, value: Arc<T>) {
         Arc::make_mut(&mut self.0).insert(TypeId::of::<T>(), value);
     }
 
-    /// Adds all values of `others`. Each replaces another value of its type.
+    /// Adds all values of `others`. Each replaces an earlier value of the same type.
     pub(super) fn extend(&mut self, others: &Self) {
         if self.0.is_empty() {
             self.clone_from(others);
@@ -110,14 +109,14 @@ impl SharedValues {
         value.downcast().ok().map(State)
     }
 
-    /// Takes the value of this type from `others`, unless there is one already.
+    /// Copies the value of this type from `others`, unless `self` already has one.
     pub fn take_over(&mut self, id: TypeId, others: &Self) {
         if let Some(value) = others.0.get(&id).filter(|_| !self.has(id)) {
             Arc::make_mut(&mut self.0).insert(id, Arc::clone(value));
         }
     }
 
-    /// Whether there is a value of this type.
+    /// Whether a value of this type exists.
     pub fn has(&self, id: TypeId) -> bool {
         self.0.contains_key(&id)
     }

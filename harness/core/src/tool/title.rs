@@ -1,13 +1,13 @@
-//! Checks the title that people read before they allow a call, and the output schema of a tool.
+//! Checks the title and the output schema of a tool. People read the title before they allow a call.
 
 use serde_json::Value;
 
 use crate::message::is_unseen;
 
-/// The highest number of characters in a title, so that it fits on a line.
+/// The maximum number of characters in a title, so that it fits on one line.
 const MOST: usize = 100;
 
-/// The fault of the title or of the output schema of the tool with this name, if there is one.
+/// The fault of the title or of the output schema of the tool `name`; `None` if both are correct.
 pub(super) fn fault(name: &str, title: Option<&str>, schema: Option<&Value>) -> Option<String> {
     if title.is_some_and(|title| !is_plain(title)) {
         return Some(format!(
@@ -25,7 +25,7 @@ pub(super) fn fault(name: &str, title: Option<&str>, schema: Option<&Value>) -> 
 
 /// Whether a title is one line of visible text.
 pub(super) fn is_plain(title: &str) -> bool {
-    // A joiner alone is not visible either.
+    // A title that consists only of joiners and variation selectors is not visible either.
     let is_seen = |letter: char| {
         !letter.is_whitespace()
             && !matches!(letter, '\u{200c}'..='\u{200d}' | '\u{fe0e}'..='\u{fe0f}')

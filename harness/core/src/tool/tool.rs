@@ -1,5 +1,5 @@
-//! A tool: the name, description and schema that the model is given, what the tool declares, and the code that
-//! runs.
+//! A tool: the name, description and schema that the model gets, what the tool declares, and the code that runs its
+//! calls.
 
 use std::{
     any::{Any, TypeId},
@@ -38,10 +38,10 @@ type ReconcileFn = dyn Fn(ToolContext, Map<String, Value>) -> ReconcileFuture + 
 
 type RunFn = dyn Fn(ToolContext, Map<String, Value>) -> ToolFuture + Send + Sync;
 
-/// A tool: the name, description and schema that the model is given, what the tool declares, and the code that
-/// runs. A clone copies one pointer.
+/// A tool: the name, description and schema that the model gets, what the tool declares, and the code that runs its
+/// calls. A clone is cheap.
 ///
-/// `#[tool]` makes a tool of a function. Make one by hand for what a macro cannot express:
+/// `#[tool]` creates a tool from a function. For what the macro cannot express, create a tool with [`new`](Self::new):
 ///
 /// ```
 /// use harness::{SideEffects, Tool, ToolContext};
@@ -70,15 +70,15 @@ pub struct Tool {
     title: Option<Cow<'static, str>>,
     output_schema: Option<Arc<Value>>,
     reconcile: Option<Arc<ReconcileFn>>,
-    /// Whether the program itself gives the results of the calls.
+    /// Whether the program supplies the results of the calls.
     external: bool,
-    /// The types of the shared values that it needs, beside those that `#[tool]` has found.
+    /// The types of the shared values that the tool needs, in addition to the parameters that `#[tool]` has found.
     needs: Vec<StateType>,
-    /// The agent that its calls run, if there is one.
+    /// The agent that the calls run; `None` if they run no agent.
     agent: Option<InnerAgent>,
-    /// The limit of how many calls run at the same time, if they were set on this value.
+    /// The concurrency limit that was set on this value; `None` if none was set.
     concurrency: Option<ConcurrencyLimit>,
-    /// The hash of a description that comes from outside of the program.
+    /// The hash of a description that comes from outside of the program, for example from a server.
     pub(super) definition: Option<Arc<str>>,
 }
 
@@ -86,15 +86,15 @@ pub struct Tool {
 #[derive(Clone)]
 struct InnerAgent {
     agent: Arc<dyn Any + Send + Sync>,
-    /// The names of its tools, and of the tools of all agents below it.
+    /// The names of the agent's tools, and of the tools of all agents below this agent.
     tools: Arc<[String]>,
 }
 
 #[derive(Clone)]
 pub(super) enum ToolBody {
-    /// Made by `#[tool]`; a method also has its receiver.
+    /// Created by `#[tool]`. A method also has its receiver: the value whose method is called.
     Declared { def: &'static ToolDef, receiver: Option<MethodReceiver> },
-    /// Made by hand.
+    /// Created by [`Tool::new`].
     Made(Arc<HandmadeTool>),
 }
 
@@ -104,12 +104,12 @@ pub(super) struct HandmadeTool {
     run: Arc<RunFn>,
     /// Whether an argument has a default.
     pub(super) has_defaults: bool,
-    /// Made when it is first needed.
+    /// Created at the first use.
     checker: OnceLock<Result<SchemaChecker, UnusableSchema>>,
 }
 
 impl HandmadeTool {
-    /// The arguments as the schema describes them.
+    /// Checks the arguments against the schema, and returns them as the schema describes them.
     fn read(&self, arguments: Map<String, Value>) -> Result<Map<String, Value>, ToolError> {
         let checker = self.checker().map_err(ToolError::new)?;
         let mut read = checker.read(Value::Object(arguments)).map_err(|(_, faults)| {
@@ -129,23 +129,23 @@ impl HandmadeTool {
     }
 }
 
-/// The message for a tool whose schema cannot be used to check calls.
+/// The error text for a tool whose schema cannot be used to check calls.
 pub(super) fn unusable(name: &str, err: &UnusableSchema) -> String {
     format!("the schema of the tool `{name}` cannot be used: {err}")
 }
 
 impl Tool {
-    /// Creates a tool by hand. `input_schema` is a JSON Schema of an object. `run` receives arguments that fit the
-    /// whole schema at every depth; see [`ToolSchema`] for the keywords that are checked. If the schema lists
-    /// arguments and says nothing about others, others are refused; `"additionalProperties": true` allows them. An
-    /// optional argument that is `null` is removed.
+    /// Creates a tool without `#[tool]`. `input_schema` is a JSON Schema of an object. `run` receives arguments that
+    /// match the whole schema at every depth; see [`ToolSchema`] for the keywords that are checked. If the schema lists
+    /// arguments and does not set `additionalProperties`, other arguments are refused; `"additionalProperties": true`
+    /// allows them. An optional argument that is `null` is removed.
     ///
-    /// `run` returns text as `Ok("..".into())`, a value as `Ok(ToolContent::Json(value).into())`, and an error as
-    /// `Err(ToolError::new(".."))`, each from a future in a box: see [the example](macro@crate::tool#a-tool-by-hand).
+    /// `run` returns a future in a box. Its result is `Ok("..".into())` for text, `Ok(ToolContent::Json(value).into())`
+    /// for a value, and `Err(ToolError::new(".."))` for an error: see [the example](macro@crate::tool#a-tool-by-hand).
     ///
-    /// This function cannot fail. A name that vendors do not accept (they accept `^[a-zA-Z0-9_-]{1,64}$`), a schema
-    /// that does not describe an object, and a schema that cannot be checked because it refers to another document
-    /// are reported when a [`ToolRegistry`](super::ToolRegistry) is built with the tool.
+    /// This function cannot fail. Building a [`ToolRegistry`](super::ToolRegistry) with the tool reports its faults: a
+    /// name that vendors do not accept (they accept `^[a-zA-Z0-9_-]{1,64}$`), a schema that does not describe an
+    /// object, and a schema that cannot be checked because it refers to another document.
     pub fn new(
         name: impl Into<Cow<'static, str>>,
         description: impl Into<Cow<'static, str>>,
@@ -170,12 +170,11 @@ impl Tool {
         Self::of(body, false, None)
     }
 
-    /// Creates a tool whose calls the program answers itself, such as a form that a person fills in or a job that
-    /// runs elsewhere. A call that is allowed waits, and the run ends as
-    /// `Outcome::Waiting`. Give the result with `Chat::settle` or
-    /// an `Inbox`, and go on with `Chat::resume`. A call whose arguments do
-    /// not fit does not wait: the model is told what is wrong with it. Of a call that a person has allowed,
-    /// `OpenCall::allowed` has the arguments that the person saw.
+    /// Creates a tool for which the program supplies the results, such as a form that a person fills in, or a job that
+    /// runs elsewhere. An allowed call waits, and the run ends as `Outcome::Waiting`. Supply the result with
+    /// `Chat::settle` or an `Inbox`, and continue with `Chat::resume`. A call whose arguments do not fit does not wait:
+    /// the model reads the faults. For a call that a person has allowed, `OpenCall::allowed` contains the arguments
+    /// that the person saw.
     ///
     /// ```
     /// use harness::{Agent, Outcome, SideEffect, SideEffects, Tool, testing::{ScriptedProvider, reply}};
@@ -245,7 +244,7 @@ impl Tool {
         Self::of(body, idempotent, time_limit)
     }
 
-    /// Declares that a call may be repeated with the same arguments without further effect. A tool that declares
+    /// Declares that repeating a call with the same arguments has no further effect. A tool that declares
     /// [`SideEffect::Mutate`](super::SideEffect::Mutate) is not repeated even then.
     #[must_use]
     pub fn idempotent(mut self) -> Self {
@@ -253,24 +252,25 @@ impl Tool {
         self
     }
 
-    /// Sets the time limit of a call, in place of the tool's own limit and of the agent's.
+    /// Sets the time limit of a call. It replaces the limit that the tool declares, and that of the agent.
     #[must_use]
     pub fn with_time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = Some(limit);
         self
     }
 
-    /// Sets how many calls of the tool run at the same time in this program, over all chats and agents that have
-    /// this value or a clone of it. For a function with [`#[tool(at_once = ..)]`](macro@crate::tool) the declared
-    /// limit holds for all tools that are made of the function; this limit replaces it for this value.
+    /// Sets how many calls of the tool may run at the same time in this program, in all chats and agents that have this
+    /// value or a clone of it. For a function with [`#[tool(at_once = ..)]`](macro@crate::tool), the declared limit
+    /// applies to all tools that are created from the function. The limit set here replaces the declared limit for this
+    /// value.
     ///
-    /// A call that finds no free place waits in its run before it begins, first come,
-    /// first served. While it waits, no fact is written and its time limit does not run; if the run is stopped, the
-    /// call is reported as not begun. A thread that cannot be stopped keeps its place until it ends. If a call runs
-    /// an agent, a call of the same tool inside of that agent shares the place of the outer call. Two tools with
-    /// limits whose agents call each other's tool can wait for each other: a time limit of the run ends that.
+    /// A call beyond the limit waits in a queue before it starts, first come, first served. While the call waits, no
+    /// fact is written and its time limit does not run. If the run is stopped meanwhile, the call is reported as not
+    /// started. A thread that cannot be stopped counts until it ends. If a call runs an agent, calls of the same tool
+    /// inside of that agent do not count again. Two tools with limits can block each other if their agents call each
+    /// other's tool; a time limit of the run ends such a deadlock.
     ///
-    /// Zero is refused when a registry or an agent is built with the tool.
+    /// Building a registry or an agent with the tool fails if the limit is zero.
     ///
     /// ```
     /// use harness::{
@@ -297,7 +297,7 @@ impl Tool {
         self
     }
 
-    /// The limit of how many calls run at the same time, if there is a limit.
+    /// The concurrency limit of the tool; `None` if it has none.
     pub fn concurrency_limit(&self) -> Option<&ConcurrencyLimit> {
         match &self.body {
             ToolBody::Declared { def, .. } => {
@@ -307,8 +307,8 @@ impl Tool {
         }
     }
 
-    /// Sets the title that people read, such as in a question for approval: one line of up to 100 characters, none
-    /// of them invisible. It replaces a title that was declared by `#[tool(title = "..")]`. No model reads it.
+    /// Sets the title for people, for example in an approval request: one line of up to 100 characters, none of them
+    /// invisible. It replaces a title that `#[tool(title = "..")]` declares. No model reads the title.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<Cow<'static, str>>) -> Self {
         self.title = Some(title.into());
@@ -322,9 +322,9 @@ impl Tool {
         self
     }
 
-    /// Declares that the tool asks [`ToolContext::state`] for a value of this type. Building an agent with the tool
-    /// then fails unless the value is given to the agent or announced for each run. For a
-    /// [`State<T>`](super::State) parameter of a function with `#[tool]` this is declared automatically.
+    /// Declares that the tool reads a value of this type with [`ToolContext::state`]. Building an agent with the tool
+    /// then fails unless the value is given to the agent, or announced for each run. A [`State<T>`](super::State)
+    /// parameter of a function with `#[tool]` declares this automatically.
     ///
     /// ```
     /// use harness::{Agent, SideEffects, Tool, testing::{ScriptedProvider, reply}};
@@ -347,7 +347,7 @@ impl Tool {
         self
     }
 
-    /// Declares that calls run this agent, which has these tools and needs these values.
+    /// Declares that the calls run this agent, which has these tools and needs these shared values.
     pub fn of_agent(
         mut self,
         agent: Arc<dyn Any + Send + Sync>,
@@ -361,7 +361,7 @@ impl Tool {
         self
     }
 
-    /// The agent that its calls run, if there is one and it has this type.
+    /// The agent that the calls run; `None` if they run no agent, or one of another type than `A`.
     pub fn agent<A: 'static>(&self) -> Option<&A> {
         self.agent.as_ref()?.agent.downcast_ref()
     }
@@ -372,13 +372,13 @@ impl Tool {
         std::iter::once(self.name()).chain(below.map(String::as_str))
     }
 
-    /// Whether its calls run an agent. Each of these calls is a conversation of its own.
+    /// Whether the calls run an agent. Each such call is a conversation of its own.
     pub fn is_agent(&self) -> bool {
         self.agent.is_some()
     }
 
-    /// Sets a function that reviews each call and says whether a person should look at it: see [`Review`]. It
-    /// replaces a review that was declared by `#[tool(review = ..)]`.
+    /// Sets a function that reviews each call before it is decided: see [`Review`]. It replaces a review that
+    /// `#[tool(review = ..)]` declares.
     #[must_use]
     pub fn with_review(
         mut self,
@@ -388,13 +388,14 @@ impl Tool {
         self
     }
 
-    /// Sets a function that finds out whether a call happened that had started in a process which is gone, from the
-    /// call's arguments and its [idempotency key](ToolContext::idempotency_key). A call that happened gets its
-    /// result, one that did not happen runs, and one about which the function fails is in doubt, as without the
-    /// function. The function must change nothing. It replaces one that was declared by [`#[tool(reconcile =
-    /// ..)]`](macro@crate::tool). An [idempotent](Self::idempotent) tool is called again instead of asked. The
-    /// reason of a failure is told to the model with the result, and to a
-    /// [trace](crate::trace::Happened::ReconcileFailed).
+    /// Sets a function that finds out whether a call happened that was started in an earlier process. The function gets
+    /// the call's arguments and its [idempotency key](ToolContext::idempotency_key), and must not change anything. It
+    /// replaces a function that [`#[tool(reconcile = ..)]`](macro@crate::tool) declares.
+    ///
+    /// If the call happened, it gets the result that the function returns. If it did not happen, it runs. If the
+    /// function fails, the call stays in doubt, as it would without the function. The reason is in the result that the
+    /// model reads, and in the [trace](crate::trace::Happened::ReconcileFailed). Calls of an
+    /// [idempotent](Self::idempotent) tool are repeated without calling the function.
     ///
     /// ```
     /// use harness::{SideEffect, SideEffects, Tool, tool::Reconciled};
@@ -423,7 +424,7 @@ impl Tool {
         self
     }
 
-    /// Whether the tool can find out whether a call happened.
+    /// Whether the tool has a function that finds out whether a call happened.
     pub fn can_reconcile(&self) -> bool {
         let declared = match &self.body {
             ToolBody::Declared { def, .. } => def.reconcile.is_some(),
@@ -435,7 +436,7 @@ impl Tool {
     /// Starts to find out whether a call happened.
     ///
     /// # Errors
-    /// Fails with the tool, and if the arguments do not fit it.
+    /// Fails if the tool has no function for this, if the function panics, or if the arguments do not fit.
     pub fn find_out(
         &self,
         context: ToolContext,
@@ -458,7 +459,7 @@ impl Tool {
         }
     }
 
-    /// Whether the program itself gives the results of the calls: see [`external`](Self::external).
+    /// Whether the program supplies the results of the calls: see [`external`](Self::external).
     pub fn is_external(&self) -> bool {
         self.external
     }
@@ -472,8 +473,8 @@ impl Tool {
         self.review.is_some() || declared
     }
 
-    /// The tool's review of a call with these arguments; `None` if the tool has no review. A review may block. A
-    /// review that panics refuses the call.
+    /// The tool's review of a call with these arguments; `None` if the tool has no review. A review may block the
+    /// thread. A review that panics refuses the call.
     pub fn review(&self, arguments: &Arguments) -> Option<Review> {
         let said = match (&self.review, &self.body) {
             (Some(review), _) => caught(|| review(arguments)),
@@ -488,8 +489,7 @@ impl Tool {
         }))
     }
 
-    /// A hash of what a call would do: it is the same whether an argument is left out, is `null`, or is the
-    /// default.
+    /// A hash of a call's effect. An argument that is missing, `null` or equal to its default does not change the hash.
     pub fn sameness(&self, arguments: Arguments) -> Fingerprint {
         let schema = self.input_schema().get("properties");
         let default = |name: &str| schema?.get(name)?.get("default");
@@ -501,8 +501,8 @@ impl Tool {
         Arguments::from(members).fingerprint(self.name())
     }
 
-    /// Makes the review of a call, on a thread for blocking work if there is a runtime. Dropping the future cancels
-    /// a review that has not begun.
+    /// Reviews a call, on a thread for blocking work if a runtime exists. Dropping the future cancels a review that has
+    /// not started.
     pub async fn review_off_loop(&self, arguments: &Arguments) -> Option<Review> {
         if !self.has_review() {
             return None;
@@ -515,7 +515,7 @@ impl Tool {
         })
     }
 
-    /// The name by which the model calls it.
+    /// The name by which the model calls the tool.
     pub fn name(&self) -> &str {
         match &self.body {
             ToolBody::Declared { def, .. } => def.name,
@@ -531,7 +531,7 @@ impl Tool {
         }
     }
 
-    /// The title that people read, if one was set.
+    /// The title for people; `None` if none was set.
     pub fn title(&self) -> Option<&str> {
         let declared = match &self.body {
             ToolBody::Declared { def, .. } => def.title,
@@ -540,10 +540,10 @@ impl Tool {
         self.title.as_deref().or(declared)
     }
 
-    /// The JSON Schema of the tool's output, if it is known: of a function with `#[tool]` that returns a type with
-    /// `#[derive(schemars::JsonSchema)]`, or of a tool for which it was [set](Self::with_output_schema). It is sent
-    /// wherever a protocol has a place for it. The models' protocols have none, and the output is not checked
-    /// against it.
+    /// The JSON Schema of the tool's output, if it is known. A function with `#[tool]` has one if its return type has
+    /// `#[derive(schemars::JsonSchema)]`; any tool has one if it was [set](Self::with_output_schema). The schema is
+    /// sent where a protocol has a place for it. The models' protocols have none. The output is not checked against the
+    /// schema.
     ///
     /// ```
     /// use harness::{tool, tools};
@@ -572,12 +572,12 @@ impl Tool {
         self.output_schema.as_deref().or(declared)
     }
 
-    /// The JSON Schema of its arguments.
+    /// The JSON Schema of the tool's arguments.
     pub fn input_schema(&self) -> &Value {
         &self.schema().input_schema
     }
 
-    /// The name, description and schema that the model is given.
+    /// The name, description and schema that the model gets.
     pub fn schema(&self) -> &ToolSchema {
         match &self.body {
             ToolBody::Declared { def, .. } => def.schema(),
@@ -593,17 +593,17 @@ impl Tool {
         }
     }
 
-    /// Whether a call may be repeated with the same arguments without further effect.
+    /// Whether repeating a call with the same arguments has no further effect.
     pub fn is_idempotent(&self) -> bool {
         self.idempotent
     }
 
-    /// The time limit of a call, if the tool has its own.
+    /// The time limit of a call; `None` if the tool declares none.
     pub fn time_limit(&self) -> Option<Duration> {
         self.time_limit
     }
 
-    /// The types of the shared values that it needs, with repetitions.
+    /// The types of the shared values that the tool needs, possibly with repetitions.
     pub(super) fn state_types(&self) -> impl Iterator<Item = StateType> {
         let declared: &[ParamDef] = match &self.body {
             ToolBody::Declared { def, .. } => def.params,
@@ -612,13 +612,13 @@ impl Tool {
         declared.iter().filter_map(|param| param.needs).chain(self.needs.iter().copied())
     }
 
-    /// Whether it needs a shared value of this type.
+    /// Whether the tool needs a shared value of this type.
     pub fn needs<T: 'static>(&self) -> bool {
         self.state_types().any(|needed| needed.id() == TypeId::of::<T>())
     }
 
-    /// The fault of a tool that was made by hand, if there is one. For a tool made by `#[tool]` most of this is
-    /// checked while compiling.
+    /// A fault of the tool; `None` if it has none. Of a tool created by `#[tool]`, only what can be set later is
+    /// checked here, because the compiler checks the rest.
     pub(super) fn problem(&self) -> Option<String> {
         if self.concurrency.as_ref().is_some_and(ConcurrencyLimit::is_zero) {
             return Some(format!(
@@ -651,7 +651,7 @@ impl Tool {
         })
     }
 
-    /// How to give a tool of this kind another name, for an error message.
+    /// How to give a tool of this kind another name. Part of an error text.
     pub(super) fn how_to_name(&self) -> &'static str {
         match &self.body {
             ToolBody::Declared { .. } => "with `#[tool(name = \"...\")]`",
@@ -666,16 +666,16 @@ impl Tool {
         self.definition.is_some()
     }
 
-    /// The fault of a tool made by `#[tool]` that could not be found while compiling.
+    /// A fault of a tool created by `#[tool]` that could not be found at compile time.
     pub(super) fn late_problem(&self) -> Option<&'static str> {
         let ToolBody::Declared { def, .. } = &self.body else { return None };
         def.problem()
     }
 
-    /// Checks the arguments and runs nothing.
+    /// Checks the arguments. The tool does not run.
     ///
     /// # Errors
-    /// Fails with all faults, one line each, beginning with the argument's name in backticks.
+    /// Fails with all faults, one per line. Each line begins with the argument's name in backticks.
     pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), Vec<String>> {
         check_depth(arguments)?;
         let checked = match &self.body {
@@ -688,14 +688,15 @@ impl Tool {
         })
     }
 
-    /// The arguments as a tool made by hand gets them, if they fit.
+    /// The arguments in the form in which the function of a tool from [`Tool::new`] gets them; `None` if they do not
+    /// fit.
     pub(crate) fn as_read(&self, arguments: Map<String, Value>) -> Option<Map<String, Value>> {
         let ToolBody::Made(made) = &self.body else { return None };
         made.read(arguments).ok()
     }
 
-    /// The parts of the schema that are sent to the model and not checked: a `pattern` that looks around, a keyword
-    /// whose value the standard does not allow. Empty if all of it is checked.
+    /// The parts of the schema that are sent to the model but not checked: a `pattern` with a look-around, or a keyword
+    /// with a value that the standard does not allow. Empty if the whole schema is checked.
     pub fn unchecked(&self) -> &[Unchecked] {
         let checker = match &self.body {
             ToolBody::Declared { def, .. } => def.checker().ok(),
@@ -704,11 +705,11 @@ impl Tool {
         checker.map(SchemaChecker::unchecked).unwrap_or_default()
     }
 
-    /// Calls the tool. Nothing happens before the future is polled; dropping the future stops the tool.
+    /// Calls the tool. The call starts when the future is polled first. Dropping the future stops the tool.
     ///
     /// # Errors
-    /// Fails if `arguments` is neither a JSON object nor `null`, if the arguments do not fit, if the tool fails, and if
-    /// it asks a question.
+    /// Fails if `arguments` is neither a JSON object nor `null`, if the arguments do not fit, if the tool fails, or if
+    /// the tool asks a question.
     pub async fn call(
         &self,
         context: &ToolContext,
@@ -738,7 +739,8 @@ impl Tool {
     }
 }
 
-/// The fault of a tool name that some provider would not accept; `#[tool]` reports it while compiling.
+/// The fault of a tool name that some provider would not accept; `None` if it is valid. `#[tool]` reports such a fault
+/// at compile time.
 pub(crate) fn fault_of_name(name: &str) -> Option<String> {
     let odd = name.chars().find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-'));
     let count = name.chars().count();

@@ -1,5 +1,5 @@
-//! Limits what a model reads of a call: known secrets are removed, and texts over the limit are cut, so that one
-//! `cat` cannot fill the context. Every result passes here, errors too.
+//! Limits what a model reads of a result: known secrets are removed, and texts over the limit are cut, so that one
+//! `cat` cannot fill the context. Every result passes through this module, also that of a failed call.
 
 use std::{borrow::Cow, path::Path};
 
@@ -15,18 +15,18 @@ use crate::{
     secret::Secrets,
 };
 
-/// The highest number of parts that one result keeps apart. If there are more, their texts are joined into one.
+/// The maximum number of separate parts in a result. If a result has more, their texts are joined into one.
 const PARTS: usize = 1000;
 
-/// The least number of bytes that a part is cut to. Below this, the notes about the cuts would be longer than what
-/// is left.
+/// The minimum length to which a part is cut, in bytes. If the shares of the parts would be smaller, the parts are
+/// joined, because the notes about the cuts would be longer than the text.
 const LEAST: usize = 256;
 
-/// The number of bytes that are quoted of a tool name that the model made up.
+/// The number of bytes that are quoted of a tool name that does not exist.
 const NAME: usize = 100;
 
 impl ToolRegistry {
-    /// The result of a call that succeeded, with its value for the program.
+    /// The result of a successful call, with its value for the program.
     pub(crate) async fn readable_output(
         &self,
         call_id: &str,
@@ -41,7 +41,7 @@ impl ToolRegistry {
         result.with_kept(value.map(|value| self.keepable(value)))
     }
 
-    /// The result of a call that succeeded with a file.
+    /// The result of a successful call whose output is a file.
     #[doc(hidden)]
     pub async fn readable_file(
         &self,
@@ -61,17 +61,18 @@ impl ToolRegistry {
         }
     }
 
-    /// The room for a result of this call.
+    /// How many bytes the model reads of the call's result, and where large results are kept.
     fn room<'c>(&self, context: &'c ToolContext) -> ResultLimit<'c> {
         match context.spills() {
-            // `read_result` returns a part of a result that is kept already.
+            // `read_result` returns a part of a result that is already kept.
             Some(spills) if context.name() == READ_RESULT => (spills.limit(), None),
             Some(spills) => (spills.limit(), Some(spills)),
             None => (context.readable().unwrap_or_else(|| self.limits().output_bytes()), None),
         }
     }
 
-    /// The result that a program or a person gives for a call: without known secrets, cut to the room, and kept whole there.
+    /// The result that a program or a person supplies for a call. Known secrets are removed, and a text over the limit
+    /// is cut; `room` says where its whole text is kept.
     #[doc(hidden)]
     pub async fn readable_said(&self, said: &ToolResult, room: ResultLimit<'_>) -> ToolResult {
         let (id, content) = (said.call_id(), said.content().to_vec());
@@ -82,13 +83,13 @@ impl ToolRegistry {
         }
     }
 
-    /// Whether a result with this content is neither cut nor kept elsewhere.
+    /// Whether a result with this content is neither cut nor stored as a large result.
     #[doc(hidden)]
     pub fn is_within(&self, content: &[ToolContent], (limit, _): ResultLimit<'_>) -> bool {
         is_within(content, limit)
     }
 
-    /// The value for the program as it may be kept: without known secrets, and within the limit.
+    /// The value for the program without known secrets, if it can be stored within the limit.
     fn keepable(&self, value: Value) -> ProgramValue {
         if is_too_deep(&value) {
             return ProgramValue::LeftOut("it is nested too deep".to_owned());
@@ -105,9 +106,8 @@ impl ToolRegistry {
         ))
     }
 
-    /// The result of a call as the model may read it: without known secrets, and with the longest texts cut in the
-    /// middle if the content is over the limit. If large results are kept, the whole text of each cut part is kept
-    /// there.
+    /// The result of a call as the model reads it: without known secrets. If the content is over the limit, the longest
+    /// texts are cut in the middle. If large results are kept, the whole text of each cut part is stored.
     #[doc(hidden)]
     pub async fn readable(
         &self,
@@ -119,7 +119,7 @@ impl ToolRegistry {
         self.readable_in(self.room(context), call_id, outcome, content).await
     }
 
-    /// The same for a call of which only the room is known.
+    /// Like [`readable`](Self::readable), for a caller that has the limit but no context of the call.
     #[doc(hidden)]
     pub async fn readable_in(
         &self,
@@ -148,7 +148,8 @@ impl ToolRegistry {
         ToolResult::new(call_id, outcome, kept).kept_as(names)
     }
 
-    /// Like [`readable`](Self::readable), for short texts of the program itself: what is cut is not kept.
+    /// Like [`readable`](Self::readable), for short texts of the program itself: the whole text of a cut part is not
+    /// stored.
     #[doc(hidden)]
     pub fn readable_now(
         &self,
@@ -159,7 +160,7 @@ impl ToolRegistry {
         self.readable_to(self.limits().output_bytes(), call_id, outcome, content)
     }
 
-    /// The same with another limit in bytes.
+    /// Like [`readable_now`](Self::readable_now), with another limit in bytes.
     #[doc(hidden)]
     pub fn readable_to(
         &self,
@@ -175,13 +176,14 @@ impl ToolRegistry {
         ToolResult::new(call_id, outcome, kept)
     }
 
-    /// The same for a text that becomes a part of a result, such as the reason why a call was denied.
+    /// Like [`readable_now`](Self::readable_now), for a text that becomes a part of a result, such as the reason of a
+    /// denial.
     #[doc(hidden)]
     pub fn readable_text(&self, text: &str) -> String {
         self.readable_part(text, 1)
     }
 
-    /// The same for one of `of` texts that share the limit.
+    /// Like [`readable_text`](Self::readable_text), for one of `of` texts that share the limit.
     #[doc(hidden)]
     pub fn readable_part(&self, text: &str, of: usize) -> String {
         let (text, limit) = (self.secrets().hide(text), self.limits().output_bytes() / of.max(1));
@@ -196,7 +198,7 @@ impl ToolRegistry {
     }
 }
 
-/// The number of bytes that a model reads of a result, and where the rest is kept.
+/// How many bytes a model reads of a result, and where large results are kept (`None`: they are only cut).
 pub(crate) type ResultLimit<'a> = (usize, Option<&'a LargeResults>);
 
 /// A part of a result.
@@ -209,11 +211,11 @@ enum ResultPart {
     },
 }
 
-/// The whole of a part that is cut.
+/// The whole content of a part that is cut.
 enum WholeContent {
-    /// A text, and the document that it belongs to, if any.
+    /// A text. If it is the text of a document, also that document.
     Text(String, Option<Media>),
-    /// A text that was JSON or holds JSON, which is cut as text. The note says so.
+    /// A text that was JSON or contains JSON, and is cut as text. The note says so.
     WasJson(String, &'static str),
     Json(Value),
 }
@@ -228,7 +230,7 @@ impl WholeContent {
 }
 
 impl ResultPart {
-    /// Adds what the cut leaves of this part. `whole` is a note that says where the whole text is kept.
+    /// Appends the cut form of this part to `kept`. `whole` is a note that says where the whole text is kept.
     fn shortened(self, whole: &str, kept: &mut Vec<ToolContent>) {
         let (cut_part, share) = match self {
             Self::Whole(part) => return kept.push(part),
@@ -258,12 +260,12 @@ impl ResultPart {
     }
 }
 
-/// Whether the content is within the limits and nothing must be cut.
+/// Whether the content is within the limits, so that nothing is cut.
 fn is_within(content: &[ToolContent], limit: usize) -> bool {
     content.len() <= PARTS && content.iter().map(size).sum::<usize>() <= limit
 }
 
-/// The content with each part marked as whole or as cut to its share of the limit.
+/// Marks each part as whole, or as cut to its share of the limit.
 fn capped(mut content: Vec<ToolContent>, limit: usize) -> Vec<ResultPart> {
     let mut has_json = false;
     if content.len() > PARTS {
@@ -306,13 +308,13 @@ fn capped(mut content: Vec<ToolContent>, limit: usize) -> Vec<ResultPart> {
     parts.collect()
 }
 
-/// Follows a JSON string that was cut.
+/// The note after a JSON string that was cut.
 const OF_A_STRING: &str = "[.. the text above is the content of a JSON string ..]";
 
-/// Follows joined parts that were cut.
+/// The note after joined parts that were cut.
 const JOINED: &str = "[.. the text above joins many parts, and some of them were JSON ..]";
 
-/// Joins all texts into one part; the files follow it. Also returns whether some of the parts were JSON.
+/// Joins all texts into one part, followed by the files. Also returns whether some of the texts were JSON.
 fn joined(content: Vec<ToolContent>) -> (Vec<ToolContent>, bool) {
     let (files, texts): (Vec<_>, Vec<_>) = content.into_iter().partition(is_file);
     let has_json = texts.iter().any(|part| matches!(part, ToolContent::Json(_)));
@@ -321,12 +323,12 @@ fn joined(content: Vec<ToolContent>) -> (Vec<ToolContent>, bool) {
     (text.into_iter().chain(files).collect(), has_json)
 }
 
-/// Whether a part is a file that is not text.
+/// Whether a part is a file without text.
 fn is_file(part: &ToolContent) -> bool {
     part.media().is_some_and(|(_, media)| media.text().is_none())
 }
 
-/// The bytes of a part that count toward the limit.
+/// The length of a part that counts toward the limit, in bytes.
 fn size(part: &ToolContent) -> usize {
     match part {
         ToolContent::Text(text) => text.len(),
@@ -337,7 +339,8 @@ fn size(part: &ToolContent) -> usize {
     }
 }
 
-/// A part without these secrets. A value keeps its shape, unless a secret spans more than one of its members.
+/// Removes these secrets from a part. A JSON value keeps its structure, unless a secret spans several of its members:
+/// then it becomes text.
 fn cleaned(part: ToolContent, secrets: &Secrets) -> ToolContent {
     match part {
         ToolContent::Text(text) => match secrets.hide(&text) {
@@ -369,8 +372,8 @@ fn cleaned(part: ToolContent, secrets: &Secrets) -> ToolContent {
     }
 }
 
-/// A file without these secrets in its texts. Its bytes are not searched. An address that holds a secret is of no
-/// use without it, so the model reads the cleaned address as text.
+/// Removes these secrets from the texts of a file. The bytes of the file are not searched. If the file's address
+/// contains a secret, the address is useless without it, so the part becomes a text with the cleaned address.
 fn file(media: Media, secrets: &Secrets, part: fn(Media) -> ToolContent) -> ToolContent {
     let clean = |text: &str| match secrets.hide(text) {
         Cow::Borrowed(_) => None,
@@ -405,7 +408,7 @@ fn clean_value(value: &mut Value, secrets: &Secrets) {
     }
 }
 
-/// A tool name that the model made up, short enough to be quoted.
+/// Shortens a tool name that does not exist, so that it can be quoted.
 pub(super) fn short_name(name: &str) -> Cow<'_, str> {
     if name.len() <= NAME {
         return Cow::Borrowed(name);
@@ -414,7 +417,7 @@ pub(super) fn short_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{} .. ({} bytes)", name.get(..end).unwrap_or_default(), name.len()))
 }
 
-/// The part of a text around `place`, for a reader who knows the text.
+/// The part of a text around the byte `place`, at most about `most` bytes.
 pub(super) fn around(text: &str, place: usize, most: usize) -> Cow<'_, str> {
     if text.len() <= most {
         return Cow::Borrowed(text);
@@ -429,8 +432,8 @@ pub(super) fn around(text: &str, place: usize, most: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{before}{part}{after} ({} bytes in all)", text.len()))
 }
 
-/// The largest share that each part may have so that all parts fit: small parts stay whole, and the large ones
-/// share the room that these leave.
+/// The largest size that each part may have so that all parts fit into `limit`. Smaller parts stay whole, and the
+/// larger ones share the remaining room equally.
 pub(super) fn fair_share(sizes: &[usize], limit: usize) -> usize {
     let mut sorted = sizes.to_vec();
     sorted.sort_unstable();
@@ -446,7 +449,7 @@ pub(super) fn fair_share(sizes: &[usize], limit: usize) -> usize {
     limit
 }
 
-/// The head and the tail of a text with a note between them. The note does not count toward `keep`.
+/// The beginning and the end of a text, with a note between them. The note does not count toward `keep`, in bytes.
 #[doc(hidden)]
 pub fn cut(text: &str, keep: usize, whole: &str) -> String {
     let half = (keep / 2).min(text.len() / 2);
@@ -457,8 +460,8 @@ pub fn cut(text: &str, keep: usize, whole: &str) -> String {
     gap(head, tail, text.len(), whole)
 }
 
-/// Joins the head and the tail of a text of `size` bytes with a note between them. `whole` says where the whole
-/// text is kept.
+/// Joins the head and the tail of a text of `size` bytes, with a note between them. `whole` says where the whole text
+/// is kept.
 pub(super) fn gap(head: &str, tail: &str, size: usize, whole: &str) -> String {
     let gone = size.saturating_sub(head.len()).saturating_sub(tail.len());
     format!("{head}\n[.. {gone} of {size}{CUT}{whole} ..]\n{tail}")

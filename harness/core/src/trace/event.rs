@@ -9,513 +9,512 @@ use crate::{
     tool::{ReconcileFault, SideEffects},
 };
 
-/// The number of the format.
+/// The version number of the trace format.
 pub const SCHEMA: u32 = 1;
 
-/// A call of a run.
+/// A call, and the run that contains it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CallOfRun {
-    /// The run.
+    /// The id of the run.
     pub run: String,
-    /// The call's id.
+    /// The id of the call.
     pub call: String,
 }
 
 /// One event and its time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceEvent {
-    /// The number of the format.
+    /// The version number of the trace format.
     pub v: u32,
-    /// The run of the event. Events of a conversation before a run begins, for example when it is
-    /// opened, read again or answered, have the run that follows, if there is one.
+    /// The id of the run. Events of a conversation between two runs, such as opening or an answer to a waiting call,
+    /// have the id of the following run, if there is one.
     pub run: String,
     /// Microseconds since the trace began, on a monotonic clock.
     pub at_us: u64,
-    /// What happened. As JSON, its name is the member `event`, and its fields are members beside it.
+    /// The event itself. In JSON, the member `event` has its name, and its fields are further members of the same
+    /// object.
     #[serde(flatten)]
     pub what: Happened,
 }
 
-/// What happened.
+/// The kinds of events.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Happened {
-    /// The user spoke, or the program resumed, and a run began.
+    /// A run began, with a message of the user or because the program resumed a stopped run.
     RunStarted {
-        /// The time of day: milliseconds since 1970, in UTC.
+        /// The time of day, in milliseconds since the Unix epoch.
         unix_ms: u64,
-        /// The name of the provider that is asked.
+        /// The name of the provider that gets the requests.
         provider: String,
-        /// The model that is asked.
+        /// The name of the requested model.
         model: String,
-        /// The names of the tools.
+        /// The names of the tools that the model has.
         tools: Vec<String>,
-        /// The conversation of the run: the id of its first message.
+        /// The id of the conversation, which is the id of its first message.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         conversation: Option<String>,
-        /// The name of the conversation in its journal, if it has one.
+        /// The name of the conversation in its journal. `None` without a journal.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         journaled: Option<String>,
-        /// The number of messages of the conversation before the run.
+        /// The number of messages before the run.
         #[serde(default, skip_serializing_if = "is_zero")]
         earlier: usize,
-        /// The message of the user, with a line for each file; left out if a run was resumed.
+        /// The text of the user's message, with a line for each file. `None` if a run was resumed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         said: Option<String>,
-        /// The call of another run that has started it.
+        /// The call that started this run, if another run contains it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         caller: Option<CallOfRun>,
     },
-    /// The model is asked.
+    /// A request is about to be sent to the model.
     TurnStarted {
-        /// Counts from 1 in each run.
+        /// The number of the turn, from 1 in each run.
         turn: u32,
     },
-    /// The first event of the answer came.
+    /// The first event of the model's answer arrived.
     AnswerBegan {
-        /// Counts from 1 in each run.
+        /// The number of the turn, from 1 in each run.
         turn: u32,
     },
-    /// A call waits to begin, because as many calls of its tool run as may run at once.
+    /// A call has to wait, because the maximum number of concurrent calls of its tool are running.
     CallQueued {
-        /// The call's id.
+        /// The id of the call.
         call: String,
-        /// The tool.
+        /// The name of the tool.
         tool: String,
     },
-    /// A call began.
+    /// A call started.
     CallStarted {
-        /// The call's id.
+        /// The id of the call.
         call: String,
-        /// The tool.
+        /// The name of the tool.
         tool: String,
-        /// Its arguments, as JSON text.
+        /// The arguments, as JSON text.
         arguments: String,
-        /// Whether it began while the model was still answering.
+        /// Whether the call started before the model's answer was complete.
         early: bool,
     },
-    /// A tool reported its progress, or is tried again.
+    /// A tool reported progress, or the library tries a call again.
     CallProgressed {
-        /// The call's id.
+        /// The id of the call.
         call: String,
-        /// Its words.
+        /// The text of the report.
         message: String,
     },
-    /// The answer is complete.
+    /// The model's answer is complete.
     ModelReplied {
-        /// Counts from 1 in each run.
+        /// The number of the turn, from 1 in each run.
         turn: u32,
-        /// The words.
+        /// The text of the answer.
         text: String,
-        /// The thinking, if it was shown.
+        /// The visible thinking of the model, if any.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reasoning: String,
-        /// The calls, in order.
+        /// The calls of the answer, in order.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         calls: Vec<TracedCall>,
         /// Why the model stopped.
         stop: StopReason,
-        /// Tokens of this turn.
+        /// The tokens of this turn.
         usage: Usage,
-        /// The parts of the tokens that were sent.
+        /// What the tokens of the request consist of.
         context: ContextTokens,
         /// The name of the provider that answered.
         provider: String,
-        /// The model that answered.
+        /// The name of the model that answered.
         model: String,
-        /// The vendor's id of the answer.
+        /// The vendor's id of the response.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         response: Option<String>,
-        /// How the model was given the schema of its answer, if there is one.
+        /// How the schema for the answer was sent to the model. `None` without a schema.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answer_way: Option<OutputMode>,
     },
-    /// It was decided whether a call may run.
+    /// A decision was made whether a call may run.
     CallDecided {
-        /// The call's id.
+        /// The id of the call.
         call: String,
-        /// The side effects that its tool declares, if it may run.
+        /// The declared side effects of the tool, if the call may run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         side_effects: Option<SideEffects>,
         /// The reason, if the call may not run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         denied: Option<String>,
-        /// Who decided about the call.
+        /// Who decided.
         #[serde(default)]
         by: Decider,
-        /// How long the call had waited for the decision, in milliseconds by the clocks of the processes
-        /// that wrote the two facts; left out if it did not wait.
+        /// How long the call waited for the decision, in milliseconds. The times come from the clocks of the processes
+        /// that wrote the two facts. `None` if the call did not wait.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waited_ms: Option<u64>,
-        /// Whether another process wrote the fact that this event is about, and this conversation has read it.
+        /// Whether another process wrote the fact of this event, and this process read the fact later.
         #[serde(default, skip_serializing_if = "is_false")]
         elsewhere: bool,
     },
-    /// A call waits until somebody outside of the run answers.
+    /// A call waits for an answer from outside of the run.
     CallWaits {
-        /// The call's id.
+        /// The id of the call.
         call: String,
-        /// The tool.
+        /// The name of the tool.
         tool: String,
-        /// What it waits for.
+        /// What the call waits for.
         awaited: WaitsFor,
-        /// The reason why a person is asked, or the question of the tool.
+        /// The reasons for the approval request, or the question of the tool.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         question: Option<String>,
-        /// Since when, in milliseconds since 1970 in UTC.
+        /// The beginning of the wait, in milliseconds since the Unix epoch.
         since_ms: u64,
-        /// Until when an answer counts, in milliseconds since 1970 in UTC.
+        /// The deadline for an answer, in milliseconds since the Unix epoch.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until_ms: Option<u64>,
     },
-    /// The question of a tool was answered: the tool is called again.
+    /// The question of a tool was answered, and the tool is called again.
     CallAnswered {
-        /// The call's id.
+        /// The id of the call.
         call: String,
-        /// The tool.
+        /// The name of the tool.
         tool: String,
         /// The answer, as JSON text.
         answer: String,
-        /// Who gave it.
+        /// The person who gave the answer, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         who: Option<String>,
-        /// When it was given, in milliseconds since 1970 in UTC.
+        /// The time of the answer, in milliseconds since the Unix epoch.
         at_ms: u64,
-        /// How long the call had waited for it, as of [`CallDecided`](Self::CallDecided).
+        /// How long the call waited for the answer: see [`CallDecided`](Self::CallDecided).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waited_ms: Option<u64>,
-        /// Whether another process wrote the fact that this event is about, and this conversation has read it.
+        /// Whether another process wrote the fact of this event, and this process read the fact later.
         #[serde(default, skip_serializing_if = "is_false")]
         elsewhere: bool,
     },
-    /// The program has given the outcome of a call that waited or was in doubt, or the time for it is
-    /// over.
+    /// The program set the outcome of a call that waited or was in doubt, or the deadline of the wait expired.
     CallSettled {
-        /// The call's id.
+        /// The id of the call.
         call: String,
-        /// The tool.
+        /// The name of the tool.
         tool: String,
-        /// The outcome; [`InDoubt`](CallOutcome::InDoubt) if nobody has given one in time.
+        /// The outcome; [`InDoubt`](CallOutcome::InDoubt) if the deadline expired.
         outcome: CallOutcome,
-        /// What the model reads of it.
+        /// The text of the result for the model.
         text: String,
-        /// The files of the result, such as `picture, image/png, 68 bytes`.
+        /// A line for each file of the result, such as `picture, image/png, 68 bytes`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         files: Vec<String>,
-        /// Who said it.
+        /// The person who set the outcome, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         who: Option<String>,
-        /// When it was said, in milliseconds since 1970 in UTC.
+        /// The time at which the outcome was set, in milliseconds since the Unix epoch.
         at_ms: u64,
-        /// What the call had waited for; left out if it was in doubt.
+        /// What the call had waited for. `None` if the call was in doubt.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         awaited: Option<WaitsFor>,
-        /// How long the call had waited for it, as of [`CallDecided`](Self::CallDecided).
+        /// How long the call waited for the outcome: see [`CallDecided`](Self::CallDecided).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waited_ms: Option<u64>,
-        /// Whether another process wrote the fact that this event is about, and this conversation has read it.
+        /// Whether another process wrote the fact of this event, and this process read the fact later.
         #[serde(default, skip_serializing_if = "is_false")]
         elsewhere: bool,
     },
-    /// A call was in doubt, and now it is known that nothing of it has happened, or a call did not begin when its start was
-    /// recorded: it is to run.
+    /// A call may run now, because it is known that it had no effect so far: a call in doubt turned out to have done
+    /// nothing, or a call whose start was recorded had not begun.
     CallCleared {
-        /// The call's id.
+        /// The id of the call.
         call: String,
-        /// The tool.
+        /// The name of the tool.
         tool: String,
     },
-    /// The decision about a call no longer holds: the call is decided again.
+    /// The decision about a call is no longer valid, and a new decision is needed.
     CallUndecided {
-        /// The call's id.
+        /// The id of the call.
         call: String,
-        /// The tool.
+        /// The name of the tool.
         tool: String,
     },
-    /// An *always* of a person was taken back.
+    /// A grant that a person gave by *always* was revoked.
     GrantRevoked {
-        /// The id of the call that the person was asked about.
+        /// The id of the call for which the person gave the grant.
         call: String,
-        /// Its scope, in the words that the person read.
+        /// The scope of the grant, in the words that the person read.
         scope: String,
     },
-    /// The function with which a tool finds out what became of a call has failed: the call is in doubt.
+    /// The tool's reconcile function, which finds out what a call did, failed. The call stays in doubt.
     ReconcileFailed {
-        /// The call's id.
+        /// The id of the call.
         call: String,
-        /// The tool.
+        /// The name of the tool.
         tool: String,
-        /// How it failed.
+        /// How the function failed.
         fault: ReconcileFault,
-        /// Its error.
+        /// The error that the reconcile function returned.
         error: String,
     },
-    /// The conversation was read again after a run whose end is unknown.
+    /// The conversation was opened again after a run whose end is unknown.
     Reopened {
-        /// The ids of the calls that had started and are in doubt.
+        /// The ids of the started calls that are in doubt.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         in_doubt: Vec<String>,
-        /// The ids of the calls that had started and run again.
+        /// The ids of the started calls that run again.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         runs_again: Vec<String>,
     },
-    /// The conversation began with the first facts of another one.
+    /// The conversation was created as a fork of another one.
     Forked {
-        /// The name of the other one.
+        /// The name of the other conversation.
         from: String,
-        /// How many facts they share.
+        /// The number of shared facts.
         facts: u64,
     },
-    /// This process tried to hold a conversation, or lost its hold because another process has
-    /// continued the conversation.
+    /// This process tried to hold a conversation, or lost its hold because another process appended to the
+    /// conversation.
     Hold {
         /// The name of the conversation.
         conversation: String,
-        /// The storage system, as of [`Journal::system`](crate::journal::Journal::system).
+        /// The storage system: see [`Journal::system`](crate::journal::Journal::system).
         journal: String,
         /// The outcome.
         outcome: HoldOutcome,
-        /// How long it took, in microseconds.
+        /// The duration of the attempt, in microseconds. `None` if the hold was lost.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         took_us: Option<u64>,
-        /// Why it is not held.
+        /// Why the conversation is not held.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
-    /// The library tried to write facts into the journal. The time includes reading facts that other
-    /// processes had written first, retries, and reading back.
+    /// The library tried to append facts to the journal. The duration includes retries, reading facts that other
+    /// processes wrote first, and reading the facts back.
     Appended {
         /// The name of the conversation.
         conversation: String,
-        /// The storage system, as of [`Journal::system`](crate::journal::Journal::system).
+        /// The storage system: see [`Journal::system`](crate::journal::Journal::system).
         journal: String,
-        /// How many facts.
+        /// The number of facts.
         facts: usize,
-        /// How many bytes of JSON text they have.
+        /// The size of the facts' JSON text, in bytes.
         bytes: usize,
         /// The outcome.
         outcome: AppendOutcome,
-        /// How long it took, in microseconds.
+        /// The duration, in microseconds.
         took_us: u64,
-        /// Why they were not written.
+        /// Why the facts were not written.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
-    /// The user said something during the run, and the run has received it.
+    /// The run received a message that the user sent while the run was going on.
     Steered {
-        /// What was said.
+        /// The text of the message.
         text: String,
     },
-    /// The answer of the model passed all checks of the program.
+    /// The model's answer passed all checks of the program.
     AnswerAccepted {},
-    /// A check rejected the answer of the model.
+    /// The model's answer failed a check.
     AnswerRejected {
-        /// The check.
+        /// The check that failed.
         by: AnswerCheck,
-        /// All faults.
+        /// All faults of the answer.
         faults: Vec<String>,
-        /// Whether the model is told and answers again.
+        /// Whether the model gets the faults and another attempt.
         again: bool,
     },
-    /// The model gets more tools from now on.
+    /// A search found tools, which all later requests contain.
     ToolsFound {
-        /// The id of the call that has searched for them.
+        /// The id of the call that searched.
         call: String,
-        /// Their names.
+        /// The names of the tools.
         tools: Vec<String>,
     },
-    /// Results and arguments of calls were cleared in what is sent.
+    /// Results and arguments of calls are replaced by shorter texts in later requests.
     ContextCleared {
-        /// How many results.
+        /// The number of replaced results.
         results: usize,
-        /// Of how many calls the arguments.
+        /// The number of calls whose arguments are replaced.
         #[serde(default, skip_serializing_if = "is_zero")]
         arguments: usize,
-        /// The estimated tokens of the next request before.
+        /// The estimated tokens of the next request without the change.
         before: u64,
-        /// The estimated tokens of the next request now.
+        /// The estimated tokens of the next request with the change.
         after: u64,
     },
-    /// A summary replaces the oldest part in what is sent.
+    /// A summary replaces the oldest messages in later requests.
     ContextCompacted {
-        /// The number of messages that it replaces.
+        /// The number of replaced messages.
         messages: u64,
-        /// The summary; if the vendor's own is sent, the one as text for other models.
+        /// The summary. If the vendor's own summary is sent, this is the text summary for other models.
         text: String,
         /// Whether the vendor's own summary is sent.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         vendor: bool,
-        /// The estimated tokens of the next request before.
+        /// The estimated tokens of the next request without the change.
         before: u64,
-        /// The estimated tokens of the next request now.
+        /// The estimated tokens of the next request with the change.
         after: u64,
-        /// Tokens that the summary has cost.
+        /// The tokens of the requests for the summary.
         usage: Usage,
         /// The model that made the summary.
         model: String,
     },
     /// A request for a summary failed.
     CompactionFailed {
-        /// Why.
+        /// Why the request failed.
         cause: String,
-        /// Tokens that it has cost.
+        /// The tokens of the failed request.
         usage: Usage,
     },
-    /// The vendor has refused a request that begins with its own summary.
+    /// The vendor refused a request that begins with its own summary.
     VendorSummaryRefused {
-        /// Why.
+        /// The reason for the refusal.
         cause: String,
     },
-    /// A request did not fit into the window of the model.
+    /// A request did not fit into the model's window.
     ContextOverflowed {
-        /// How many tokens the window has, if the vendor has said it.
+        /// The number of tokens of the window, if the vendor stated it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         window: Option<u64>,
-        /// How many the request had, if the vendor has said it.
+        /// The number of tokens of the request, if the vendor stated it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tokens: Option<u64>,
     },
-    /// The program pinned words, which are in each summary.
+    /// The program pinned a text, which every later summary contains.
     ContextPinned {
-        /// The words.
+        /// The pinned text.
         text: String,
     },
-    /// The instructions, the tools or their form have changed for a model that binds its reasoning to them.
+    /// The instructions, the tools or their format changed for a model that binds its reasoning to them.
     PrefixChanged {
-        /// What has changed.
+        /// What changed, as text.
         change: String,
-        /// Whether the change is sent behind the messages so far.
+        /// Whether the change is sent after the messages so far, rather than in front of them.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         appended: bool,
-        /// Of how many messages the reasoning is not sent any more.
+        /// The number of messages whose reasoning is no longer sent.
         left_out: u64,
-        /// The words of the vendor, if it has refused the reasoning.
+        /// The vendor's message, if the vendor refused the reasoning.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refusal: Option<String>,
     },
-    /// A call that was told to stop and continued has ended.
+    /// A call that was told to stop, and continued to run, has now ended.
     CallEnded {
-        /// The call's id.
+        /// The id of the call.
         call: String,
-        /// How it ended.
+        /// How the call ended.
         outcome: CallOutcome,
-        /// What the model reads of it.
+        /// The text of the result for the model.
         text: String,
     },
-    /// A call has its result.
+    /// A call got its result.
     CallFinished {
-        /// The call's id.
+        /// The id of the call.
         call: String,
-        /// The outcome.
+        /// The outcome of the call.
         outcome: CallOutcome,
-        /// What the model reads of it.
+        /// The text of the result for the model.
         text: String,
-        /// The files of the result, such as `picture, image/png, 68 bytes`.
+        /// A line for each file of the result, such as `picture, image/png, 68 bytes`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         files: Vec<String>,
-        /// How long it ran, in microseconds. A call that began early may have ended long before
-        /// this event.
+        /// How long the call ran, in microseconds. A call that started early may have ended long before this event.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ran_us: Option<u64>,
     },
-    /// A call that began early is not in the complete answer; its result is discarded.
+    /// A call that started early is missing in the complete answer, so its result is discarded.
     CallDropped {
-        /// The call's id.
+        /// The id of the call.
         call: String,
     },
-    /// The provider is asked again, after a wait.
+    /// A request failed and is sent again after a wait.
     Retried {
-        /// The number of the next attempt. It counts from 1 for each provider in each turn.
+        /// The number of the next attempt, from 1 for each provider in each turn.
         attempt: u32,
-        /// The highest number of attempts at this provider in this turn.
+        /// The maximum number of attempts at this provider in this turn.
         of: u32,
-        /// The wait, in microseconds.
+        /// The wait before the next attempt, in microseconds.
         wait_us: u64,
-        /// What failed.
+        /// Why the request failed.
         cause: String,
     },
-    /// A provider is down, and another one is asked.
+    /// A provider failed, and a fallback provider gets the request.
     FellBack {
-        /// The provider that is down.
+        /// The name of the provider that failed.
         from: String,
-        /// The name of the provider that is asked.
+        /// The name of the fallback provider.
         to: String,
-        /// What failed.
+        /// Why the provider failed.
         cause: String,
     },
-    /// The server has refused a member of the request, which is left out from now on.
+    /// The server refused a member of the request. Later requests leave the member out.
     ParameterDropped {
         /// The name of the member.
         parameter: String,
-        /// The refusal.
+        /// The server's refusal.
         cause: String,
     },
-    /// The answer broke off and begins again: its parts so far are discarded.
+    /// The answer broke off and is requested again; the parts received so far are discarded.
     Discarded {
-        /// What failed.
+        /// Why the answer broke off.
         cause: String,
     },
-    /// Four fifths of a limit are used.
+    /// Four fifths of a limit are used up.
     LimitNear {
-        /// Which limit.
+        /// The quantity that the limit restricts.
         limit: Limit,
-        /// How much.
+        /// How much is used up, as text.
         detail: String,
     },
     /// A limit cannot be fully enforced.
     LimitUnknown {
-        /// Which limit.
+        /// The quantity that the limit restricts.
         limit: Limit,
-        /// Why.
+        /// Why the limit cannot be enforced.
         detail: String,
     },
     /// The run was stopped.
     Interrupted {
-        /// What stopped it.
+        /// What stopped the run.
         cause: InterruptCause,
         /// The text of the incomplete answer.
         text: String,
-        /// Its complete calls.
+        /// The calls of the incomplete answer, as far as they were complete.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         calls: Vec<TracedCall>,
-        /// The tokens of that answer: a lower bound.
+        /// The tokens of the incomplete answer: a lower bound.
         usage: Usage,
     },
     /// The run is over.
     RunEnded {
-        /// How, in words.
+        /// How the run ended, as text.
         outcome: String,
-        /// Whether the model answered.
+        /// Whether the run ended with an answer of the model.
         answered: bool,
-        /// The number of complete answers.
+        /// The number of complete answers of the model.
         turns: u32,
-        /// The tokens of its own turns. Agents that its tools call have runs of their own.
+        /// The tokens of this run's own turns. The runs of agents inside this run's calls are counted separately.
         usage: Usage,
-        /// The cost of these turns, if it is known.
+        /// The cost of this run's own turns, if it is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost: Option<f64>,
     },
-    /// Lines before this one were not written, because the writer was too slow. Only a written trace
-    /// has this event; the trace in memory is complete.
+    /// Lines before this event were not written, because the writer was too slow. Only a trace in a file or writer has
+    /// this event; the trace in memory is complete.
     LinesLost {
-        /// How many.
+        /// The number of missing lines.
         lines: u64,
     },
-    /// An event that this version does not know.
+    /// An event that this version of the library does not know.
     #[serde(other)]
     Unknown,
 }
 
-/// A call of the model.
+/// A tool call in a model's answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TracedCall {
-    /// Its id.
+    /// The id of the call.
     pub call: String,
-    /// The tool.
+    /// The name of the tool.
     pub tool: String,
-    /// Its arguments, as JSON text.
+    /// The arguments, as JSON text.
     pub arguments: String,
 }
 
@@ -524,13 +523,13 @@ pub struct TracedCall {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum WaitsFor {
-    /// The decision whether the call may run.
+    /// A decision whether the call may run.
     Approval,
-    /// The result of the call, which the program gives.
+    /// The result of the call, which the program provides.
     Result,
     /// The answer to a question of the tool.
     Answer,
-    /// The agent that the call runs, which itself waits for one of these.
+    /// The agent inside the call, some of whose own calls wait.
     Agent,
 }
 
@@ -541,32 +540,31 @@ pub enum WaitsFor {
 pub enum AppendOutcome {
     /// The facts are in the journal.
     Written,
-    /// The outcome of the write was unknown, and the facts were found in the journal when it was read
-    /// back.
+    /// The outcome of the write was unknown, but the facts were found in the journal when it was read back.
     ReadBack,
-    /// Another process has continued the conversation: the facts are not written.
+    /// Another process appended to the conversation first, so the facts were not written.
     Conflict,
-    /// The journal failed: the next append finds out whether the facts are written.
+    /// The journal failed. The next append finds out whether the facts were written.
     Failed,
-    /// The run was stopped, its future was dropped, or its time was over. The next append finds out
-    /// whether the facts are written.
+    /// The run was stopped, its future was dropped, or its time limit expired. The next append finds out whether the
+    /// facts were written.
     Interrupted,
 }
 
-/// The outcome of holding a conversation.
+/// The outcome of an attempt to hold a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum HoldOutcome {
-    /// The conversation is held.
+    /// The conversation is held now.
     Taken,
-    /// It is held already, here or by a process that is alive.
+    /// The conversation is already held, by this process or another living process.
     Busy,
     /// The journal failed.
     Failed,
-    /// The future was dropped before it was held.
+    /// The future was dropped before the hold was complete.
     Interrupted,
-    /// Another process has continued it while it was held.
+    /// Another process appended to the conversation during the hold.
     Lost,
 }
 

@@ -1,14 +1,17 @@
-//! The values that a trace has hidden, so that later occurrences are hidden too.
+//! Remembers the values that a trace has hidden, so that later occurrences of the same values are
+//! hidden too.
 
 use std::{collections::HashSet, mem, ops::Range, sync::Arc};
 
 use crate::secret::{GrowingSearch, HIDDEN, forms};
 
-/// The length of the shortest value that is remembered: shorter ones would be found everywhere.
+/// The minimum length of a remembered value in bytes. Shorter values would match parts of ordinary
+/// words.
 const SHORT: usize = 6;
 
-/// The number of values that are remembered in one run, and of their bytes: a table with a column
-/// `key` may have any number. Later values are hidden only where they are recognized themselves.
+/// The maximum number of remembered values in one run, and the maximum of their total bytes. A
+/// table with a column `key` may contain any number of values. Values beyond the maximum are hidden
+/// only where they are recognized as secret.
 const MOST: (usize, usize) = (4096, 256 * 1024);
 
 /// The values that were hidden in one run.
@@ -16,13 +19,13 @@ const MOST: (usize, usize) = (4096, 256 * 1024);
 pub(super) struct HiddenValues {
     values: Arc<HashSet<Arc<str>>>,
     bytes: usize,
-    /// The values that are not in a search yet.
+    /// The values that `searches` does not contain yet.
     fresh: Vec<Arc<str>>,
     searches: GrowingSearch,
 }
 
 impl HiddenValues {
-    /// Remembers a value, unless it is too short or there is no room for it.
+    /// Remembers a value, unless the value is too short or the maximum is reached.
     pub(super) fn add(&mut self, value: &str) {
         let bytes = self.bytes.saturating_add(value.len());
         if value.len() < SHORT
@@ -39,7 +42,7 @@ impl HiddenValues {
         self.fresh.push(value);
     }
 
-    /// Adds the places of these values in a text.
+    /// Appends the ranges of the text that contain remembered values.
     pub(super) fn find(&mut self, text: &str, found: &mut Vec<Range<usize>>) {
         let fresh = mem::take(&mut self.fresh);
         self.searches.add(fresh.iter().flat_map(|word| forms(word)).map(Arc::from).collect());

@@ -1,4 +1,4 @@
-//! Traces a conversation in a journal: holds, appends, and calls that wait.
+//! Traces the journal of a conversation: holds, appends, and waiting calls.
 
 use std::sync::Arc;
 
@@ -13,21 +13,21 @@ use crate::{
     tool::{ReconcileFault, Scope},
 };
 
-/// The wait of a call that a fact begins or ends.
+/// The wait of a call, for the fact that begins or ends the wait.
 #[derive(Clone, Copy, Debug)]
 #[doc(hidden)]
 pub struct CallWaitTime {
     /// What the call waits for.
     pub awaited: WaitsFor,
-    /// When it began, in milliseconds since 1970 in UTC.
+    /// The beginning of the wait, in milliseconds since the Unix epoch.
     pub since: u64,
-    /// When it ended.
+    /// The end of the wait, in milliseconds since the Unix epoch.
     pub until: u64,
-    /// Whether another process wrote the fact that ends it.
+    /// Whether another process wrote the fact that ends the wait.
     pub elsewhere: bool,
 }
 
-/// How many milliseconds a call waited, and whether another process ended the wait.
+/// The duration of a wait in milliseconds, and whether another process ended the wait.
 pub(super) fn wait_duration(waited: Option<CallWaitTime>) -> (Option<u64>, bool) {
     match waited {
         Some(waited) => (Some(waited.until.saturating_sub(waited.since)), waited.elsewhere),
@@ -47,25 +47,25 @@ impl WaitsFor {
     }
 }
 
-/// An operation of a journal.
+/// The parameters of a journal operation.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct JournalOperation {
     pub conversation: String,
-    /// The storage system.
+    /// The name of the storage system.
     pub journal: String,
-    /// The number of facts and of their bytes, if the operation is an append.
+    /// For an append: the number of facts, and their size in bytes. `None` for a hold.
     pub facts: Option<(usize, usize)>,
 }
 
-/// An operation of a journal that has not ended yet, and the time at which it began.
+/// A journal operation that has not ended yet, with its start time.
 pub(super) struct PendingOperation {
     asked: JournalOperation,
     begun: Instant,
 }
 
 impl Tracer {
-    /// Records that an operation of a journal begins. It is traced when it has ended.
+    /// Begins a journal operation. The operation is traced when it ends.
     pub fn begin_operation(&mut self, asked: impl FnOnce() -> JournalOperation) {
         self.stopped();
         if !self.is_read() {
@@ -80,7 +80,7 @@ impl Tracer {
         self.operation = Some(PendingOperation { asked, begun: Instant::now() });
     }
 
-    /// Traces an append that has ended.
+    /// Traces the end of an append.
     pub fn appended(&mut self, outcome: AppendOutcome, error: Option<&Error>) {
         let Some(PendingOperation { asked, begun }) = self.operation.take() else { return };
         let JournalOperation { conversation, journal, facts } = asked;
@@ -97,7 +97,7 @@ impl Tracer {
         });
     }
 
-    /// Traces an attempt to hold a conversation that has ended.
+    /// Traces the end of an attempt to hold a conversation.
     pub fn held(&mut self, outcome: HoldOutcome, error: Option<&Error>) {
         let Some(PendingOperation { asked, begun }) = self.operation.take() else { return };
         let JournalOperation { conversation, journal, facts: _ } = asked;
@@ -106,7 +106,7 @@ impl Tracer {
         self.write(Happened::Hold { conversation, journal, outcome, took_us, error });
     }
 
-    /// Traces that another process has continued the conversation that was held.
+    /// Traces that the hold on a conversation was lost because another process appended to it.
     pub fn lost(&mut self, why: &str, held: impl FnOnce() -> JournalOperation) {
         if !self.is_read() {
             return;
@@ -119,7 +119,7 @@ impl Tracer {
         self.write(Happened::Hold { conversation, journal, outcome, took_us, error });
     }
 
-    /// Traces that the future of the current operation was dropped, if there is one.
+    /// Ends a pending operation, if there is one, and traces that its future was dropped.
     pub(super) fn stopped(&mut self) {
         match self.operation.as_ref().map(|operation| operation.asked.facts.is_some()) {
             None => {}
@@ -128,7 +128,7 @@ impl Tracer {
         }
     }
 
-    /// Traces that the conversation was read again while a run was going on.
+    /// Traces that the conversation was opened again after a run whose end is unknown.
     pub fn reopened<'a>(
         &mut self,
         in_doubt: impl Iterator<Item = &'a ToolCall>,
@@ -146,7 +146,7 @@ impl Tracer {
         self.keep(reopened);
     }
 
-    /// Traces that the conversation began with the first facts of another one.
+    /// Traces that the conversation was created as a fork of another one.
     pub fn forked(&mut self, from: &str, facts: u64) {
         if self.is_read() {
             let from = self.secrets.name(from);
@@ -154,7 +154,7 @@ impl Tracer {
         }
     }
 
-    /// Traces that a tool has failed to find out what became of a call.
+    /// Traces that a tool's reconcile function failed.
     pub fn reconcile_failed(&mut self, call: &ToolCall, fault: ReconcileFault, error: &str) {
         if !self.is_read() {
             return;
@@ -232,13 +232,13 @@ impl Tracer {
         }
     }
 
-    /// A call's id and its tool, without secrets.
+    /// The id and the tool of a call, without secrets.
     pub(super) fn call_and_tool(&self, call: &str) -> (String, String) {
         let tool = self.tools.get(call).map_or("", String::as_str);
         (self.secrets.name(call), self.secrets.name(tool))
     }
 
-    /// Who decided about a call, without secrets.
+    /// The decider of a call, without secrets.
     pub(super) fn decider(&mut self, by: &Decider, call: &str) -> Decider {
         match by {
             Decider::Person { who, at, always } => Decider::Person {
@@ -253,7 +253,8 @@ impl Tracer {
                     });
                     let reasons = reasons.collect();
                     let person = person.as_ref().map(|who| self.secrets.hide(who, None));
-                    // The arguments are in the event of the call itself.
+                    // The binding contains the arguments, which the event of the call has already
+                    // recorded.
                     let binding = Arc::default();
                     Box::new(Always::new(scope, tool, reasons, binding).for_person(person))
                 }),
@@ -282,7 +283,7 @@ impl Tracer {
     }
 }
 
-/// The reasons of a question, which is given as JSON.
+/// The reasons in an approval request, which is given as JSON.
 fn reasons(question: &Value) -> String {
     let reasons = question.get("reasons").and_then(Value::as_array);
     let texts = reasons.into_iter().flatten().filter_map(|reason| reason.get("text")?.as_str());

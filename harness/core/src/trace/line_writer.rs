@@ -1,5 +1,5 @@
-//! Writes the lines of a trace: at once into a regular file, which does not block, or by a thread into
-//! any other writer, so that no writer delays a run.
+//! Writes the lines of a trace without delaying a run. Regular files do not block, so their lines are written directly.
+//! All other writers get their lines from a thread.
 
 use std::{
     collections::VecDeque,
@@ -13,28 +13,28 @@ use std::{
 use super::{Happened, TraceEvent};
 use crate::unwind::{caught, dropped};
 
-/// The most bytes, and the most lines, that wait for a slow writer.
+/// The maximum total bytes and number of lines that wait for a slow writer.
 const WAITING: (usize, usize) = (8 * 1024 * 1024, 10_000);
 
 /// How long dropping a trace waits for its last lines to be written.
 const LAST: Duration = Duration::from_secs(1);
 
-/// A destination of lines. Dropping it ends it.
+/// A destination of trace lines. Dropping the value ends its thread.
 pub(super) enum LineWriter {
-    /// The operating system has each line when [`write`](Self::write) returns, so that a process that
-    /// is killed loses none.
+    /// A regular file. The operating system has each line when [`write`](Self::write) returns, so a killed process
+    /// loses no line.
     File(Mutex<DirectFile>),
     Queue(LineQueue),
 }
 
-/// A file, and the reason why it is no longer written.
+/// A file, and the error after which nothing more is written to it.
 pub(super) struct DirectFile {
     file: File,
     problem: Option<String>,
 }
 
 impl LineWriter {
-    /// Writes to a file at once if it cannot block, and by a thread if it can (a pipe, a terminal).
+    /// Writes directly to a regular file, and through a thread to a file that can block (a pipe, a terminal).
     pub(super) fn to_file(file: File) -> Self {
         match file.metadata().is_ok_and(|about| about.is_file()) {
             true => Self::File(Mutex::new(DirectFile { file, problem: None })),
@@ -42,14 +42,14 @@ impl LineWriter {
         }
     }
 
-    /// Writes by a thread.
+    /// Writes through a thread.
     pub(super) fn to_writer(writer: impl Write + Send + 'static) -> Self {
         Self::Queue(LineQueue::new(Box::new(writer)))
     }
 
-    /// Writes an event, or leaves it to the thread.
+    /// Writes an event to the file, or queues it for the thread.
     pub(super) fn write(&self, event: &TraceEvent) {
-        // An event has only texts and numbers, so it can always be written as JSON.
+        // Serialization cannot fail, because an event contains only texts and numbers.
         let Some(line) = line(event) else { return };
         match self {
             Self::File(direct) => {
@@ -62,7 +62,7 @@ impl LineWriter {
         }
     }
 
-    /// Waits until all lines are written, at most for this time, and returns whether they are.
+    /// Waits, at most for `within`, until all lines are written. Returns whether all lines are written.
     pub(super) fn flush(&self, within: Duration) -> bool {
         match self {
             Self::File(direct) => lock(direct).problem.is_none(),
@@ -70,7 +70,7 @@ impl LineWriter {
         }
     }
 
-    /// The reason why nothing is written any more.
+    /// The error after which nothing more is written, if there was one.
     pub(super) fn problem(&self) -> Option<String> {
         match self {
             Self::File(direct) => lock(direct).problem.clone(),
@@ -87,7 +87,7 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lines that wait for a writer, and the thread that writes them. The thread ends with it.
+/// The queue of lines for a writer. A thread writes the lines; it ends when this value is dropped.
 pub(super) struct LineQueue {
     shared: Arc<SharedQueue>,
 }
@@ -95,7 +95,7 @@ pub(super) struct LineQueue {
 #[derive(Default)]
 struct SharedQueue {
     state: Mutex<QueueState>,
-    /// A line was added, one was written, or it is over.
+    /// Signalled after each change of the queue: a line was added or written, or the queue was closed.
     changed: Condvar,
 }
 
@@ -103,11 +103,11 @@ struct SharedQueue {
 struct QueueState {
     lines: VecDeque<String>,
     bytes: usize,
-    /// The lines without room that are not reported yet.
+    /// The event about lines that did not fit into the queue, until it is queued itself.
     lost: Option<TraceEvent>,
-    /// Whether a line is being written.
+    /// Whether the thread is writing a line.
     busy: bool,
-    /// Whether no more lines are added.
+    /// Whether no more lines will be added.
     closed: bool,
     problem: Option<String>,
 }
@@ -148,7 +148,7 @@ impl QueueState {
         self.lines.push_back(line);
     }
 
-    /// Counts a line for which there is no room.
+    /// Counts a line that does not fit into the queue.
     fn lose(&mut self, event: &TraceEvent) {
         let TraceEvent { v, run, at_us, what: _ } = event;
         let before = match &self.lost {
@@ -159,7 +159,7 @@ impl QueueState {
         self.lost = Some(TraceEvent { v: *v, run: run.clone(), at_us: *at_us, what });
     }
 
-    /// Writes the number of missing lines at their place.
+    /// Queues the event about missing lines at the position of the missing lines.
     fn tell_of_lost(&mut self) {
         if let Some(line) = self.lost.take().as_ref().and_then(line) {
             self.add(line);
@@ -172,7 +172,7 @@ impl Drop for LineQueue {
         lock(&self.shared.state).closed = true;
         self.shared.changed.notify_all();
         if !self.shared.idle(LAST) {
-            // The writer blocks. Its thread ends when the writer returns.
+            // The writer blocks. The thread ends when the writer's call returns.
             let mut state = lock(&self.shared.state);
             state.lines.clear();
             state.lost = None;
@@ -181,7 +181,7 @@ impl Drop for LineQueue {
 }
 
 impl SharedQueue {
-    /// The work of the thread.
+    /// The main function of the thread.
     fn hand_over(&self, mut writer: Box<dyn Write + Send>) {
         while let Some(line) = self.next() {
             let written = caught(|| {
@@ -202,7 +202,7 @@ impl SharedQueue {
         dropped(writer);
     }
 
-    /// Waits for the next line; `None` if there are no more.
+    /// Waits for the next line. `None` if the queue is closed and empty, or the writer failed.
     fn next(&self) -> Option<String> {
         let mut state = lock(&self.state);
         loop {
@@ -225,7 +225,7 @@ impl SharedQueue {
         let mut state = lock(&self.state);
         state.busy = false;
         if problem.is_some() {
-            // Nothing is written after a failure, because a missing line in the middle would not be noticed.
+            // Nothing is written after a failure, because a gap in the middle of the trace would not be noticed.
             (state.lines, state.bytes, state.lost) = (VecDeque::new(), 0, None);
             state.problem = problem;
         }
@@ -233,7 +233,7 @@ impl SharedQueue {
         self.changed.notify_all();
     }
 
-    /// Waits until no line waits, at most for this time, and returns whether that is so.
+    /// Waits, at most for `within`, until the queue is empty and no line is being written. Returns whether this is so.
     fn idle(&self, within: Duration) -> bool {
         let until = Instant::now().checked_add(within);
         let mut state = lock(&self.state);

@@ -1,10 +1,8 @@
-//! The trace of a run: every turn, call, decision, wait and timing, in the order in which they
-//! happened. The library only writes it: a run without a trace behaves the same.
+//! The trace of a run: every turn, call, decision, wait and duration, in order. Tracing has no effect on a run.
 //!
-//! Every reply and every stopped run has its trace. With [`Trace::to_file`] it is also written as JSON
-//! lines during the run, one event on each line and each line at once, so that a process that is
-//! killed loses at most the last line. With [`Trace::to_writer`] a thread passes the lines to any
-//! other writer, and no run waits for it.
+//! Every reply and every stopped run contains its trace. With [`Trace::to_file`], the trace is also written during the
+//! run as JSON lines, one event per line, so that a killed process loses at most the last line. With
+//! [`Trace::to_writer`], a thread passes the lines to any other writer, and no run waits for that writer.
 //!
 //! ```
 //! use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -21,16 +19,16 @@
 //!
 //! # The format
 //!
-//! One JSON object on each line, in UTF-8. Every event has the members:
+//! One JSON object per line, in UTF-8. Every event has these members:
 //!
 //! | member | meaning |
 //! |---|---|
-//! | `v` | number of the format: [`SCHEMA`]. It grows when a member changes its meaning; new members and events do not change it |
-//! | `run` | the run; a file can have several. An event between two runs of a conversation has the later one |
-//! | `at_us` | microseconds since the trace began, on a clock that never goes back |
-//! | `event` | what happened: a variant of [`Happened`] in snake case, whose fields are the other members |
+//! | `v` | version number of the format: [`SCHEMA`]. It increases when a member changes its meaning |
+//! | `run` | id of the run. Events between two runs of a conversation have the id of the later run |
+//! | `at_us` | microseconds since the trace began, on a monotonic clock |
+//! | `event` | the kind of event: a variant of [`Happened`] in snake case, whose fields are the other members |
 //!
-//! Secrets are replaced by `[secret]` before anything is kept or written: see [`Redaction`].
+//! `[secret]` replaces secrets before an event is kept or written: see [`Redaction`].
 //!
 //! # Conversations in a journal
 //!
@@ -39,46 +37,43 @@
 //! | [fact](crate::journal::Fact) | event |
 //! |---|---|
 //! | `given`, `user_said`, `resumed` | `run_started`, with the number of messages before it |
-//! | `reopened` | `reopened`: which calls it puts in doubt, and which run again |
-//! | `forked` | `forked`: from which conversation, after how many facts |
+//! | `reopened` | `reopened`, with the calls that are in doubt and the calls that run again |
+//! | `forked` | `forked`, with the original conversation and the number of shared facts |
 //! | `model_replied`, `interrupted`, `call_finished`, `call_ended` | the same name |
-//! | `call_started` | `call_started`, when the call really begins, which may be before the fact |
-//! | `call_decided` | `call_decided`: by whom, and how long the call had waited if it did |
-//! | `call_waits` | `call_waits`: for what, and since when |
-//! | `call_answered`, `call_settled` | the same name: by whom, and how long the call had waited |
+//! | `call_started` | `call_started`, when the call actually starts, which may be before the fact |
+//! | `call_decided` | `call_decided`, with the decider and the duration of the wait, if there was one |
+//! | `call_waits` | `call_waits`, with the awaited answer and the beginning of the wait |
+//! | `call_answered`, `call_settled` | the same name, with the person and the duration of the wait |
 //! | `call_cleared`, `call_undecided`, `grant_revoked` | the same name |
 //!
-//! Three events have no fact: `hold` (a conversation is held, is busy, or was continued by another
-//! process), `appended` (each write into the journal, with its time and outcome) and
-//! `reconcile_failed` (a tool could not find out what became of a call).
+//! Three events have no fact: `hold` (a conversation is held, is busy, or was continued by another process), `appended`
+//! (each write to the journal, with its duration and outcome) and `reconcile_failed` (a tool could not find out what a
+//! call did).
 //!
-//! Events outside of a run are written at once, and are in the trace of the next run of the same
-//! `Chat`: opening and reopening it, and the effects of `decide`,
-//! `settle`, `save` and `revoke`.
-//! They stand before `run_started`, the first 256 of them; a file has all. An
-//! `Inbox` belongs to no chat, so each of its answers has a name of its own in
-//! the member `run`. A chat that reads such an answer writes it again, with `elsewhere`. If an answer of the chat could not be
-//! written and gives way to such an answer, the trace has both, in this order.
+//! Events between runs are written immediately and belong to the trace of the next run of the same `Chat`. Such events
+//! come from opening and reopening the chat, and from `decide`, `settle`, `save` and `revoke`. The trace in memory has
+//! the first 256 of them before `run_started`; a file has all. An `Inbox` belongs to no chat, so each of its answers
+//! has an id of its own in the member `run`. A chat that reads such an answer from the journal writes the event again,
+//! with `elsewhere`. If an answer of the chat could not be written because another answer was stored first, the trace
+//! has both events, in this order.
 //!
-//! The times between two facts (`waited_ms`) come from the clocks of the processes that wrote them;
-//! use them only for display. [The guide](crate::journal#what-is-observed) lists the spans and
-//! metrics.
+//! The times between two facts (`waited_ms`) come from the clocks of the processes that wrote the facts. Use them only
+//! for display. [The guide](crate::journal#what-is-observed) lists the spans and metrics.
 //!
 //! # OpenTelemetry
 //!
-//! With the feature `otel` a run also makes spans of `tracing`, by OpenTelemetry's conventions for
-//! generative AI: `invoke_agent`, below it `chat {model}` for each turn and `execute_tool {tool}` for
-//! each call, and below that the spans of the tools themselves. Names that the conventions do not have
-//! (retry, fallback, approval, interrupt, early start, limits, waits) begin with `harness.`. Holds and
-//! appends of a journal are spans by the conventions for database clients. Events outside of a run
-//! are on the program's current span. Histograms of duration, time to the first chunk, time per chunk
-//! and tokens, of the journal's operations and of the waits of calls go to the global meter provider.
-//! Tokens are only on `chat` spans, so that a sum over all spans counts them once. What the user, the
-//! model, a tool, a server or a person has said is left out unless `Trace::content_in_spans` is set.
+//! With the feature `otel`, a run also creates `tracing` spans that follow OpenTelemetry's conventions for generative
+//! AI: `invoke_agent`, inside it `chat {model}` for each turn and `execute_tool {tool}` for each call, and inside those
+//! the tools' own spans. Names outside of the conventions (retry, fallback, approval, interrupt, early start, limits,
+//! waits) begin with `harness.`. Holds and appends of a journal are spans that follow the conventions for database
+//! clients. Events between runs go to the program's current span. Histograms of duration, time to the first chunk, time
+//! per chunk, tokens, journal operations and waits of calls go to the global meter provider. Only `chat` spans have
+//! token counts, so that a sum over all spans counts each token once. Texts of the user, the model, tools, servers and
+//! persons are left out unless `Trace::content_in_spans` is set.
 //!
-//! A subscriber of the program with the layer of `tracing-opentelemetry` exports the spans; set the
-//! meter provider before the first run. Either of the two can be used alone. Without both, no clock is
-//! read and no data is prepared for them.
+//! The spans are exported if the program installs a subscriber with the layer of `tracing-opentelemetry`. The metrics
+//! are exported if the program sets the meter provider before the first run. Each works without the other. Without
+//! both, no clock is read and no data is prepared.
 
 mod event;
 mod hidden_values;

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::message::CallOutcome;
 
-/// The trace as one HTML page without other files: each run with its turns and calls on a time axis,
-/// so that turns and calls at the same time stand below each other, and then the run as text.
+/// Formats the trace as a single HTML page that needs no other files. Each run is shown as a time axis with one bar per
+/// turn and per call, and then as text.
 ///
 /// ```
 /// let page = harness::trace::page(&[]);
@@ -35,25 +35,25 @@ pub fn page(events: &[TraceEvent]) -> String {
     page
 }
 
-/// How many characters of a text are shown in the tooltip of a bar, and beside the bar.
+/// The maximum number of characters of a text in the tooltip of a bar (`HINT`) and beside the bar (`LABEL`).
 const HINT: usize = 1000;
 const LABEL: usize = 160;
 
 const NO_RESULT: &str = "has no result";
 
-/// The text in the tooltip of a bar. It is cut, because the page contains it for each bar.
+/// The text for the tooltip of a bar. Long texts are cut to limit the size of the page.
 fn hinted(text: &str) -> String {
     cut(text, HINT).map_or_else(|| text.to_owned(), |begin| format!("{begin} .."))
 }
 
-/// One row: a turn or a call.
+/// One bar on the time axis: a turn or a call. Times are in microseconds.
 struct TimelineBar {
     class: &'static str,
     label: String,
     hint: String,
     from: u64,
     to: u64,
-    /// The time of its first event after the beginning.
+    /// The time of the first event of the model's answer, for a turn.
     sign: Option<u64>,
 }
 
@@ -131,10 +131,10 @@ fn summary(events: &[&TraceEvent], whole: u64) -> String {
     told.join(" · ")
 }
 
-/// The turns and calls, in the order in which they began. One without an end lasts to the end of the run.
+/// The turns and calls, in the order in which they began. A bar without an end event extends to the end of the run.
 fn bars(events: &[&TraceEvent], ended: u64) -> Vec<TimelineBar> {
     let mut bars: Vec<TimelineBar> = Vec::new();
-    // Bars without an end so far: turns by their numbers, and calls by their ids.
+    // The bars without an end event so far: turns by number, calls by id.
     let mut turns: Vec<(usize, u32)> = Vec::new();
     let mut calls: HashMap<&str, usize> = HashMap::new();
     for event in events {
@@ -195,7 +195,7 @@ fn bars(events: &[&TraceEvent], ended: u64) -> Vec<TimelineBar> {
     bars
 }
 
-/// A round time step that divides the whole into 4 to 10 parts.
+/// A round time step that divides `whole` into about 4 to 10 parts.
 fn step(whole: u64) -> u64 {
     let mut step = 1_u64;
     loop {

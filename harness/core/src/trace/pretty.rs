@@ -1,4 +1,4 @@
-//! A trace as text.
+//! Formats a trace as text.
 
 use std::{collections::HashMap, fmt::Write as _, mem};
 
@@ -10,10 +10,10 @@ use crate::{
     message::CallOutcome,
 };
 
-/// How many characters of a text are shown.
+/// The maximum number of characters of a text that are shown.
 const SHOWN: usize = 160;
 
-/// The trace as text, in the order of the run:
+/// Formats the trace as text, in the order of the run:
 ///
 /// ```text
 /// user -> "Where are my orders?"
@@ -23,14 +23,14 @@ const SHOWN: usize = 160;
 /// model -> "I found two orders .."
 /// ```
 ///
-/// Long texts are cut. A call stands at the place of its result; if it began clearly before the end of
-/// the model's answer, the line says so.
+/// Long texts are cut. A call is shown at the position of its result. If the call started clearly before the end of the
+/// model's answer, the line shows how long before.
 pub fn pretty(events: &[TraceEvent]) -> String {
     print_events(events)
 }
 
-/// Prints events of a trace. It reads each event once, so its time is linear in their number, even
-/// for a damaged trace.
+/// Formats the events of a trace. Each event is read once, so the time is linear in the number of events, even for a
+/// damaged trace.
 pub(super) fn print_events<'a>(events: impl IntoIterator<Item = &'a TraceEvent>) -> String {
     let mut shown = String::new();
     let mut runs: HashMap<&str, PrintedCalls<'a>> = HashMap::new();
@@ -40,7 +40,7 @@ pub(super) fn print_events<'a>(events: impl IntoIterator<Item = &'a TraceEvent>)
         let before = shown.len();
         // Writing to a string cannot fail.
         let _ = line(&mut shown, event, calls);
-        // An empty line stands between two runs.
+        // Two runs are separated by an empty line.
         if shown.len() > before && !mem::replace(&mut calls.shown, true) && before > 0 {
             shown.insert(before, '\n');
         }
@@ -48,13 +48,13 @@ pub(super) fn print_events<'a>(events: impl IntoIterator<Item = &'a TraceEvent>)
     shown
 }
 
-/// The calls of one run so far. If an id is used again in a later turn, the last one counts.
+/// The calls of one run so far. If a later turn uses the same id again, the later call counts.
 #[derive(Default)]
 struct PrintedCalls<'a> {
     known: HashMap<&'a str, PrintedCall<'a>>,
-    /// The calls that have begun since the model's last answer.
+    /// The ids of the calls that started since the model's last answer.
     begun: Vec<&'a str>,
-    /// Whether anything of the run is shown.
+    /// Whether any line of the run was printed.
     shown: bool,
 }
 
@@ -62,11 +62,11 @@ struct PrintedCalls<'a> {
 struct PrintedCall<'a> {
     tool: &'a str,
     arguments: &'a str,
-    /// The two as they are shown, once they were.
+    /// The formatted tool and arguments, after their first use.
     shown: Option<String>,
-    /// The time at which it began, if the model was still answering.
+    /// The start time of the call, if the model's answer was not complete then.
     early: Option<u64>,
-    /// The time at which the model ended its answer after that.
+    /// The time at which that answer was complete.
     replied: Option<u64>,
 }
 
@@ -103,7 +103,7 @@ impl<'a> PrintedCalls<'a> {
         call
     }
 
-    /// The call as it is shown, with its arguments.
+    /// The call with its arguments, formatted.
     fn shown(&mut self, id: &'a str) -> &str {
         let call = self
             .known
@@ -113,7 +113,8 @@ impl<'a> PrintedCalls<'a> {
         shown.get_or_insert_with(|| format!("{}({})", short(tool), short(arguments)))
     }
 
-    /// The same. Of a call that the model made in another run, only the tool is known.
+    /// Like [`shown`](Self::shown). For a call from another run, only the tool is known, so the arguments are replaced
+    /// by `..`.
     fn shown_as(&mut self, id: &'a str, tool: &'a str) -> String {
         if self.known.contains_key(id) {
             self.shown(id).to_owned()
@@ -126,7 +127,8 @@ impl<'a> PrintedCalls<'a> {
         short(self.known.get(id).map_or(id, |call| call.tool))
     }
 
-    /// How long before the end of the answer the call began, if it was long enough to be shown.
+    /// How long before the end of the model's answer the call started, in microseconds. `None` if less than a
+    /// millisecond.
     fn lead(&self, id: &str) -> Option<u64> {
         let PrintedCall { early, replied, .. } = self.known.get(id)?;
         Some((*replied)?.saturating_sub((*early)?)).filter(|us| *us >= 1000)
@@ -358,14 +360,14 @@ fn line<'a>(
     }
 }
 
-/// The provider and model that answered, and the time.
+/// Who answered, and after which wait; empty for values that are not known.
 fn answered(who: Option<&str>, waited_ms: Option<u64>) -> String {
     let who = who.map(|who| format!(" by {}", short(who))).unwrap_or_default();
     let waited = waited_ms.map(|ms| format!(" after {}", time(ms.saturating_mul(1000))));
     format!("{who}{}", waited.unwrap_or_default())
 }
 
-/// The outcome of a call, unless it succeeded.
+/// A prefix for the outcome of a call; empty for success.
 fn became(outcome: CallOutcome) -> &'static str {
     match outcome {
         CallOutcome::Succeeded => "",
@@ -378,7 +380,7 @@ fn became(outcome: CallOutcome) -> &'static str {
     }
 }
 
-/// The text and the calls of the model.
+/// The text and the calls of a model's answer, on one line.
 fn spoken(text: &str, calls: &[TracedCall]) -> String {
     let names: Vec<&str> = calls.iter().map(|call| call.tool.as_str()).collect();
     let names = short(&names.join(", "));
@@ -390,7 +392,7 @@ fn spoken(text: &str, calls: &[TracedCall]) -> String {
     }
 }
 
-/// A time for a person.
+/// A duration in microseconds, formatted with a unit.
 pub(super) fn time(us: u64) -> String {
     match us {
         0..1_000 => format!("{us} µs"),
@@ -403,7 +405,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", short(text))
 }
 
-/// The text on one line, cut if it is long. JSON is written without spaces.
+/// The text on one line, cut to [`SHOWN`] characters. JSON is written without spaces.
 fn short(text: &str) -> String {
     let line = match serde_json::from_str::<Value>(text) {
         Ok(value @ (Value::Object(_) | Value::Array(_))) => value.to_string(),
@@ -415,7 +417,7 @@ fn short(text: &str) -> String {
     }
 }
 
-/// The first characters of a text, if it has more.
+/// The first `characters` characters of a text; `None` if the text is not longer.
 pub(super) fn cut(text: &str, characters: usize) -> Option<&str> {
     let (end, _) = text.char_indices().nth(characters)?;
     text.get(..end)

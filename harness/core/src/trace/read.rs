@@ -6,14 +6,12 @@ use crate::{
     secret::beginning,
 };
 
-/// Reads a trace that was written as JSON lines. Empty lines are left out, and so is a last line that
-/// was cut off because the process was killed.
+/// Parses a trace that was written as JSON lines. Empty lines are skipped. An incomplete last line, as a killed process
+/// leaves it, is skipped too.
 ///
 /// # Errors
-/// Fails with the number of the line if another line is not an event, or if the trace has a newer
-/// format.
-// The code that reads events is a sixth of this crate. `inline` compiles it only into programs that
-// read traces.
+/// Fails if any other line is not an event, or if the trace has a newer format. The error has the number of the line.
+// The code that parses events is a sixth of this crate. `inline` compiles the code only into programs that read traces.
 #[inline]
 pub fn read(lines: &str) -> Result<Vec<TraceEvent>, Error> {
     let mut events = Vec::new();
@@ -34,7 +32,7 @@ pub fn read(lines: &str) -> Result<Vec<TraceEvent>, Error> {
             Ok(event) => events.push(event),
             Err(_) if number == last && !whole => {}
             Err(err) => {
-                // The error quotes the unexpected value, which may be a long line.
+                // The error quotes the unexpected value, which may be a long line, so it is cut.
                 let err = err.to_string();
                 let message =
                     format!("line {number} of the trace is no event: {}", beginning(&err, 500));

@@ -1,5 +1,5 @@
-//! Hides secrets in a trace: those that the library knows, and those that are recognized by their
-//! name or their format.
+//! Hides secrets in a trace: secrets that the library was given, and secrets that are recognized by their name or their
+//! format.
 
 use std::{
     borrow::Cow,
@@ -16,30 +16,28 @@ use super::{
 };
 use crate::secret::{HIDDEN, SecretNames, Secrets, united, without};
 
-/// What a trace treats as secret, in addition to the secrets that the library knows (see
+/// What a trace treats as secret, in addition to the secrets that the library was given (see
 /// [`Secrets`](crate::secret::Secrets)).
 ///
-/// Three things are replaced by `[secret]`:
+/// `[secret]` replaces three kinds of values:
 ///
-/// - the value of a field whose name is on the list (`api_key`, `X-Auth-Token` and `userPassword` end
-///   with a word of it) or that was marked for a tool, in JSON and in text such as `password=..` or
-///   `--token ..`;
-/// - text with the format of a secret: the keys of well-known services, private keys, the user and
-///   password of an address, `curl -u ..`;
-/// - from then on in that run, every further occurrence of a replaced value, for the first few
-///   thousand values.
+/// - the value of a field whose name is on the list (`api_key`, `X-Auth-Token` and `userPassword` end with a listed
+///   word) or that is marked for a tool, in JSON and in text such as `password=..` or `--token ..`;
+/// - text with the format of a secret: keys of well-known services, private keys, user and password of a URL,
+///   `curl -u ..`;
+/// - later occurrences of a replaced value in the same run, for the first few thousand values.
 ///
-/// Only the trace is changed. A secret that the user wrote in plain text before a tool got it is not
-/// recognized; name it with `AgentBuilder::secret`.
+/// Only the trace is changed. A secret in plain text that the user wrote before any tool received it is not recognized;
+/// register such a secret with `AgentBuilder::secret`.
 #[derive(Clone, Debug, Default)]
 pub struct Redaction {
-    // Shared with every run.
+    // Shared by all runs.
     names: Arc<SecretNames>,
     marked: Arc<HashMap<String, HashSet<String>>>,
 }
 
 impl Redaction {
-    /// Replaces the list of names. A name matches all names that end with it as a word.
+    /// Replaces the list of names. A listed name matches every name that ends with it as a whole word.
     #[must_use]
     pub fn names(mut self, names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         self.names = Arc::new(SecretNames::of(names));
@@ -53,7 +51,7 @@ impl Redaction {
         self
     }
 
-    /// Marks a field of the arguments and results of one tool, at any depth.
+    /// Marks a field of one tool as secret, at any depth of the tool's arguments and results.
     #[must_use]
     pub fn field(mut self, tool: impl Into<String>, field: impl Into<String>) -> Self {
         let marked = Arc::make_mut(&mut self.marked);
@@ -62,7 +60,7 @@ impl Redaction {
     }
 }
 
-/// Hides secrets in the trace of one run.
+/// Hides secrets in the trace of one run, with the values that this run has already hidden.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Redactor {
     rules: Redaction,
@@ -76,21 +74,21 @@ impl Redactor {
         Self { rules, known, remembered: HiddenValues::default() }
     }
 
-    /// A name or an id for the trace: only known secrets are hidden.
+    /// A name or an id for the trace. Only the secrets that the library was given are hidden.
     pub(super) fn name(&self, name: &str) -> String {
         self.known.hide(name).into_owned()
     }
 
-    /// The text for the trace. `tool` is the tool whose arguments or result it is, if any.
+    /// The text for the trace, without secrets. `tool` is the tool whose arguments or result the text is, if any.
     pub(super) fn hide(&mut self, text: &str, tool: Option<&str>) -> String {
         let is_json = text.trim_start().starts_with(['{', '[']);
         let value = is_json.then(|| serde_json::from_str::<Value>(text));
         let Some(Ok(mut value)) = value else { return self.hide_text(text, tool, true) };
-        // An escaped letter (`\u0061`) would not be found by a search.
+        // A search of the JSON text would miss escaped letters (`\u0061`), so the decoded texts are searched.
         let escaped = text.contains("\\u");
         let hidden = match self.hide_value(&mut value, tool, escaped) {
             true => Cow::Owned(value.to_string()),
-            // Nothing was hidden, so the text stays as the model wrote it.
+            // Nothing was hidden, so the text keeps the model's spelling.
             false => Cow::Borrowed(text),
         };
         let mut found = Vec::new();
@@ -106,8 +104,8 @@ impl Redactor {
         marked.is_some_and(|fields| fields.contains(name)) || self.rules.names.has(name)
     }
 
-    /// Hides secrets in a value by the names of its members and in its texts; with `again` also values
-    /// that were hidden elsewhere.
+    /// Hides secrets in a JSON value, by the names of its members and in its texts. With `again`, values that were
+    /// hidden earlier are hidden too. Returns whether anything was hidden.
     fn hide_value(&mut self, value: &mut Value, tool: Option<&str>, again: bool) -> bool {
         let mut any = false;
         match value {
@@ -137,7 +135,7 @@ impl Redactor {
         any
     }
 
-    /// Remembers every part of a secret value, so that it is hidden elsewhere.
+    /// Remembers every part of a secret value, so that other occurrences are hidden.
     fn remember(&mut self, value: &Value) {
         match value {
             Value::String(text) => self.remembered.add(text),
@@ -164,17 +162,17 @@ impl Redactor {
         }
     }
 
-    /// Finds known secrets, and values that were hidden before.
+    /// Finds the secrets that the library was given, and values that were hidden earlier.
     fn find_again(&mut self, text: &str, found: &mut Vec<Range<usize>>) {
         found.append(&mut self.known.find(text));
         self.remembered.find(text, found);
     }
 
-    /// Finds values after a secret name, as in `password=..` and `Authorization: Bearer ..`.
+    /// Finds values after a secret name, such as `password=..` and `Authorization: Bearer ..`.
     ///
-    /// The text may be a whole answer, so it looks at the word before each sign and not at each word.
+    /// The text may be a whole answer, so only the word before each `:` or `=` is examined, not every word.
     fn find_named(&mut self, text: &str, tool: Option<&str>, found: &mut Vec<Range<usize>>) {
-        // The end of the last value, and the place from which the next sign is searched.
+        // `read` is the end of the last value found, `from` the position from which the search continues.
         let (mut read, mut from) = (0, 0);
         while let Some(sign) = text
             .as_bytes()
@@ -204,7 +202,7 @@ impl Redactor {
     }
 }
 
-/// The range of the value that follows a sign at this place.
+/// The range of the value after a `:` or `=` that ends at `from`.
 fn assigned(text: &str, from: usize, whole_line: bool) -> Option<Range<usize>> {
     let behind = text.get(from..)?;
     let mut value = behind.trim_start_matches(is_gap);
@@ -214,7 +212,7 @@ fn assigned(text: &str, from: usize, whole_line: bool) -> Option<Range<usize>> {
     let between = behind.get(..behind.len() - value.len())?;
     let ends =
         |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | ';' | '&' | '}' | '\\');
-    // A quoted value is secret up to its closing quote, which may have been cut off.
+    // A quoted value extends to its closing quote, or to the end of the text if the quote was cut off.
     let end = match between.chars().next_back() {
         Some(quote @ ('"' | '\'')) => value.find([quote, '\\']),
         _ if whole_line => value.find(['\n', '\r', '"', '\'', '\\']),
@@ -246,7 +244,7 @@ mod tests {
             (r#"{"userPassword":{"a":["b"]}}"#, r#"{"userPassword":"[secret]"}"#),
             (r#"[{"deep":[{"PIN":1234}]}]"#, r#"[{"deep":[{"PIN":"[secret]"}]}]"#),
             (r#"{"code":"1234"}"#, r#"{"code":"[secret]"}"#),
-            // Unchanged if there is nothing to hide.
+            // Nothing is secret here, so the text must stay unchanged.
             (r#"{ "max_tokens": 3, "monkey": 1e3 }"#, r#"{ "max_tokens": 3, "monkey": 1e3 }"#),
             ("password=hunter2&x=1", "password=[secret]&x=1"),
             ("Authorization: Bearer abc.def", "Authorization: Bearer [secret]"),
@@ -278,7 +276,7 @@ mod tests {
         let mut secrets = redactor(Redaction::default());
         secrets.hide(r#"{"password":"correct horse"}"#, None);
         assert_eq!(secrets.hide("It is correct horse.", None), "It is [secret].");
-        // A value that contains another one is hidden completely.
+        // A value that contains an earlier hidden value is hidden completely.
         secrets.hide(r#"{"password":"a correct horse"}"#, None);
         assert_eq!(secrets.hide("It is a correct horse.", None), "It is [secret].");
         assert_eq!(secrets.hide("horse", None), "horse");
@@ -294,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_text_that_looks_secret_everywhere_is_read_in_one_go() {
-        // Each of them took minutes when all that follows was read again at each place.
+        // Each of these texts took minutes when the search read the rest of the text again at each position.
         for piece in ["AKIA", "sk-", "eyJ.", "a:", "ab-", "aB"] {
             let text = format!("x{}==", piece.repeat(200_000 / piece.len()));
             assert_eq!(redactor(Redaction::default()).hide(&text, None), text);
@@ -362,7 +360,7 @@ mod tests {
         assert_eq!(secrets.name("call_tok/0001\"x"), "call_[secret]");
     }
 
-    /// Results with so many rows, each with a member `key` of its own.
+    /// `results` JSON results with `rows` rows each, every row with a different value in the member `key`.
     fn tables(results: usize, rows: usize) -> Vec<String> {
         let row =
             |result: usize, row: usize| format!(r#"{{"key":"key-{result}-{row}","n":{row}}}"#);
@@ -385,7 +383,7 @@ mod tests {
                 }
             })
         };
-        // In one result, in many, and beyond what is remembered.
+        // One result, several results, and more values than are remembered.
         for (small, large) in [((1, 500), (1, 1000)), ((4, 250), (8, 250)), ((40, 250), (80, 250))]
         {
             let (one, two) = (of(small.0, small.1), of(large.0, large.1));

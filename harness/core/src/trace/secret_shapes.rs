@@ -1,8 +1,8 @@
-//! Secrets that are recognized by their format: keys that begin like those of well-known services,
-//! passwords in addresses and on command lines, private keys.
+//! Finds secrets by their format: keys with the prefixes of well-known services, passwords in URLs
+//! and on command lines, private keys.
 //!
-//! The text may be a whole answer. It is read once for several formats, and each hit is examined
-//! once, however many there are.
+//! The text may be a whole answer. So one pass searches for several formats, and each hit is
+//! examined once.
 
 use std::{ops::Range, sync::LazyLock};
 
@@ -10,49 +10,52 @@ use memchr::memmem::{self, Finder};
 
 use crate::secret::SecretNames;
 
-/// The beginnings of known keys that end with a sign which is rare in words.
+/// Prefixes of keys that end with `-` or `_`, which are rare in words. One search for these two
+/// characters finds them all.
 const LOOKS: [&str; 9] =
     ["sk-", "sk_", "ghp_", "gho_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "hf_"];
 
-/// The beginnings of other keys.
+/// Prefixes of other keys.
 const WORDS: [&str; 2] = ["AKIA", "AIza"];
 
-/// The beginning of tokens with three parts and dots between them.
+/// The prefix of JSON web tokens, which have three parts separated by dots.
 const TOKEN: &str = "eyJ";
 
-/// The smallest length of a key or token, in bytes.
+/// The minimum length of a key or token, in bytes.
 const LEAST: usize = 20;
 
-/// Options whose value is `user:password`, and the programs that have them.
+/// Options with a value of the form `user:password`, and the programs that have these options.
 const USER: [&str; 3] = ["-u", "--user", "--proxy-user"];
 const FETCHES: [&str; 3] = ["curl", "wget", "http"];
 
-/// How much of a line is read before an option and after it, in bytes.
+/// How many bytes of the line before and after an option are searched for the name of a program.
 const NEAR: usize = 500;
 
-/// The lines around a private key.
+/// Parts of the lines before and after a private key.
 const BEGINS: &str = "-----BEGIN ";
 const PRIVATE_KEY: &str = "PRIVATE KEY";
 const ENDS: &str = "-----END";
 
-/// Searches for keys. It is built once, because building it costs more than searching an answer.
+/// The searches for the prefixes of keys. They are built once, because building them costs more
+/// than searching an answer.
 static FINDERS: LazyLock<Vec<Finder<'static>>> =
     LazyLock::new(|| WORDS.iter().chain([&TOKEN]).map(Finder::new).collect());
 
-/// A secret: the part that is hidden, and the part that is remembered.
+/// A secret in a text: the range to hide, and the value to remember.
 pub(super) struct SecretShape<'a> {
     pub(super) hidden: Range<usize>,
     pub(super) value: &'a str,
 }
 
-/// All secrets by their format, in no order, except those in [addresses](user).
+/// All secrets that are recognized by their format, in any order. Passwords in [URLs](user) are not
+/// included.
 pub(super) fn shapes<'a>(text: &'a str, names: &SecretNames) -> Vec<SecretShape<'a>> {
     let mut found = Vec::new();
     for finder in FINDERS.iter() {
         let starts = finder.find_iter(text.as_bytes());
         found.extend(starts.filter_map(|at| key(text, at)));
     }
-    // The end of the last private key.
+    // The end of the last private key that was found.
     let mut read = 0;
     for at in memchr::memchr2_iter(b'-', b'_', text.as_bytes()) {
         let upto = part(text, 0..at + 1);
@@ -79,13 +82,13 @@ fn part(text: &str, range: Range<usize>) -> &str {
     text.get(range).unwrap_or_default()
 }
 
-/// The word at this place.
+/// The word that begins at this position.
 fn word(text: &str, at: usize) -> &str {
     let rest = text.get(at..).unwrap_or_default();
     part(rest, 0..rest.find(|c| !in_word(c)).unwrap_or(rest.len()))
 }
 
-/// A word that begins like a key.
+/// The word at this position as a key, if it has the form of one.
 fn key(text: &str, at: usize) -> Option<SecretShape<'_>> {
     if part(text, 0..at).ends_with(in_word) {
         return None;
@@ -96,21 +99,22 @@ fn key(text: &str, at: usize) -> Option<SecretShape<'_>> {
     (is_key && value.len() >= LEAST).then_some(SecretShape { hidden, value })
 }
 
-/// The user and password of an address whose colon stands here: `https://user:password@`.
+/// The user and password of a URL such as `https://user:password@`. `colon` is the position of the
+/// colon after the scheme.
 pub(super) fn user(text: &str, colon: usize) -> Option<SecretShape<'_>> {
     let rest = text.get(colon..)?.strip_prefix("://")?;
     let ends = |c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '"' | '\'' | '<');
     let authority = part(rest, 0..rest.find(ends).unwrap_or(rest.len()));
     let (user, _) = authority.rsplit_once('@')?;
     let password = user.split_once(':').map(|(_, password)| password);
-    // `git@` is not a secret.
+    // A short user name without a password, such as `git@`, is not a secret.
     let is_secret = password.is_some_and(|password| !password.is_empty()) || user.len() >= LEAST;
     let hidden = colon + 3..colon + 3 + user.len();
     is_secret.then_some(SecretShape { hidden, value: password.unwrap_or(user) })
 }
 
-/// The value of an option that begins here: `--password value`, and `-u user:password` of a program
-/// that fetches an address.
+/// The value of an option that begins at this position: `--password value`, or `-u user:password`
+/// of a program that fetches URLs.
 fn option<'a>(text: &'a str, at: usize, names: &SecretNames) -> Option<SecretShape<'a>> {
     let name = word(text, at);
     let is_user = USER.contains(&name);
@@ -138,13 +142,13 @@ fn option<'a>(text: &'a str, at: usize, names: &SecretNames) -> Option<SecretSha
     let (user, password) = value.split_once(':')?;
     let is_secret = !password.is_empty()
         && user.chars().all(|c| in_word(c) || matches!(c, '@' | '\\'))
-        // These are the ids of a user and a group.
+        // A value of digits and a colon is a user id and a group id.
         && !value.bytes().all(|byte| byte.is_ascii_digit() || byte == b':')
         && fetches(text, at);
     is_secret.then_some(SecretShape { hidden, value: password })
 }
 
-/// Whether such a program is named near the option, on the same line.
+/// Whether the same line, near the option, names a program that fetches URLs.
 fn fetches(text: &str, at: usize) -> bool {
     let bytes = text.as_bytes();
     let before = bytes.get(at.saturating_sub(NEAR)..at).unwrap_or_default();
@@ -157,11 +161,11 @@ fn fetches(text: &str, at: usize) -> bool {
     FETCHES.iter().any(|program| names(before, program) || names(after, program))
 }
 
-/// The text between the first and the last line of a private key that begins here, and the place of
-/// its last line.
+/// The text between the first and the last line of a private key that begins at this position, and
+/// the position of the last line.
 fn private_key(text: &str, at: usize) -> Option<(SecretShape<'_>, usize)> {
     let begins = text.get(at..)?.strip_prefix(BEGINS)?;
-    // The kind of the key stands before it.
+    // The kind of key, such as `RSA `, precedes `PRIVATE KEY`.
     let kind = begins.bytes().take_while(|byte| byte.is_ascii_uppercase() || *byte == b' ').count();
     let kind = part(begins, 0..kind).strip_suffix(PRIVATE_KEY)?;
     let from = at + BEGINS.len() + kind.len() + PRIVATE_KEY.len() + 5;

@@ -1,11 +1,11 @@
-//! Replaces `otel` if that feature is off, and does nothing.
+//! Replaces the module `otel` if that feature is off. Nothing here has an effect.
 
 use std::future::Future;
 
 use super::{Happened, Redactor};
 use crate::tool::DispatchOutcome;
 
-/// The place of the reporter to OpenTelemetry.
+/// Stands in for the type that reports to OpenTelemetry.
 #[derive(Default)]
 pub(super) struct SilentSpans;
 
@@ -29,18 +29,18 @@ impl SilentSpans {
     }
 }
 
-/// The place of a span in which code runs.
+/// Stands in for a span in which code runs.
 #[derive(Clone, Copy, Debug)]
 pub struct SilentScope;
 
 impl SilentScope {
-    /// Runs the function.
+    /// Runs the function without a span.
     #[doc(hidden)]
     pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         work()
     }
 
-    /// Runs a call to its end.
+    /// Returns the future unchanged, without a span.
     #[doc(hidden)]
     pub fn call<F: Future<Output = DispatchOutcome>>(self, run: F) -> F {
         run

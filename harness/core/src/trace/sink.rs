@@ -10,11 +10,11 @@ use crate::{
     secret::Secrets,
 };
 
-/// The destination of the traces of an agent's runs, and the redaction of secrets. A clone writes to
-/// the same destination.
+/// The destination of the traces of an agent's runs, and the rules for redacting secrets. Clones write to the same
+/// destination.
 ///
-/// By default a trace is only kept in memory, with the reply. No run waits for a writer: a writer that
-/// blocks, fails or panics loses lines, and the run continues.
+/// By default, a trace is only kept in memory and returned with the reply. No run waits for a writer: if a writer
+/// blocks, fails or panics, lines are lost and the run continues.
 ///
 /// ```
 /// use harness::{Agent, testing::{ScriptedProvider, reply}, trace::{self, Redaction, Trace}};
@@ -58,24 +58,25 @@ impl Default for Trace {
 }
 
 impl Trace {
-    /// Keeps and writes nothing.
+    /// Turns tracing off: nothing is kept or written.
     pub fn off() -> Self {
         Self { on: false, ..Self::default() }
     }
 
-    /// Sets what is treated as secret in addition to the secrets that the library knows.
+    /// Sets what is treated as secret, in addition to the secrets that the library was given.
     #[must_use]
     pub fn redaction(mut self, redaction: Redaction) -> Self {
         self.redaction = redaction;
         self
     }
 
-    /// Also puts words into OpenTelemetry's spans, without secrets: text, arguments, results, the reasons
-    /// of denials, and the errors of servers, tools and journals, which can quote all of these. The
-    /// default is to leave them out: then a span has numbers, kinds, ids and names.
+    /// Also puts content into OpenTelemetry's spans, without secrets: text, arguments, results, reasons of denials, and
+    /// errors of servers, tools and journals, which may quote any of these. By default, spans contain only numbers,
+    /// kinds, ids and names.
     ///
-    /// Ids and names that a model or a server has given have at most 128 characters, or are `_OTHER`. A
-    /// tool that the model made up is `unknown_tool`, and the models of answers are told apart up to 100.
+    /// Ids and names from a model or a server are reported only if they are 1 to 128 printable ASCII characters without
+    /// spaces; others are replaced by `_OTHER`. A tool that does not exist is reported as `unknown_tool`. At most 100
+    /// different model names of responses are reported.
     #[cfg(feature = "otel")]
     #[must_use]
     pub fn content_in_spans(mut self, on: bool) -> Self {
@@ -91,7 +92,7 @@ impl Trace {
         spans
     }
 
-    /// Hides these secrets, too.
+    /// Also hides these secrets.
     #[doc(hidden)]
     pub fn knowing(mut self, secrets: &Secrets) -> Self {
         self.known = self.known.and(secrets);
@@ -102,14 +103,14 @@ impl Trace {
         Redactor::new(&self.redaction, &self.known)
     }
 
-    /// Also appends the trace to this file, as JSON lines. The operating system has each line before
-    /// the run continues, so that a process that is killed loses none. Other kinds of files, such as a
-    /// named pipe, are written as by [`to_writer`](Self::to_writer); use `to_writer` yourself for a file
-    /// on a network that may hang. On Unix, only the owner may read a file that is created here.
+    /// Also appends the trace to this file, as JSON lines. Each line is written before the run continues, so that a
+    /// killed process loses no line. Files that are not regular, such as named pipes, are written as with
+    /// [`to_writer`](Self::to_writer). For a file on a network that may hang, call `to_writer` yourself. On Unix, only
+    /// the owner may read a file that is created here.
     ///
     /// # Errors
-    /// Fails if the file cannot be opened for writing. If a line cannot be written later, the run
-    /// continues, no further line is written, and [`problem`](Self::problem) returns the reason.
+    /// Fails if the file cannot be opened for writing. If a later write fails, the run continues, no further line is
+    /// written, and [`problem`](Self::problem) returns the reason.
     pub fn to_file(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let mut options = OpenOptions::new();
@@ -125,22 +126,21 @@ impl Trace {
         Ok(self)
     }
 
-    /// Also writes the trace to this writer, as JSON lines. Each line is one call of `write_all` and one
-    /// of `flush`, on a thread of the trace, so the writer may block: up to 8 MiB of lines wait for it.
-    /// Lines for which there is no room are dropped, and an event
-    /// [`LinesLost`](super::Happened::LinesLost) has their number. A writer that fails or panics gets no
-    /// further line, and [`problem`](Self::problem) returns the reason.
+    /// Also writes the trace to this writer, as JSON lines. A thread calls `write_all` and `flush` for each line, so
+    /// the writer may block; up to 8 MiB of lines wait in memory. Lines beyond that are dropped, and an event
+    /// [`LinesLost`](super::Happened::LinesLost) states their number. A writer that fails or panics gets no further
+    /// line, and [`problem`](Self::problem) returns the reason.
     ///
-    /// Dropping the last clone of the trace waits up to one second for the last lines. Before that,
-    /// [`flush`](Self::flush) waits for them.
+    /// Dropping the last clone of the trace waits up to one second for the last lines. To wait longer, call
+    /// [`flush`](Self::flush) first.
     #[must_use]
     pub fn to_writer(mut self, writer: impl Write + Send + 'static) -> Self {
         self.lines = Some(Arc::new(LineWriter::to_writer(writer)));
         self
     }
 
-    /// Waits until all lines so far are written, at most for this time, and returns whether they are.
-    /// It blocks the thread meanwhile. With [`to_file`](Self::to_file) it returns at once.
+    /// Waits, at most for `within`, until all lines so far are written. Returns whether all lines are written. This
+    /// call blocks the thread. With [`to_file`](Self::to_file) on a regular file, it returns immediately.
     ///
     /// ```
     /// use std::time::Duration;
@@ -154,7 +154,7 @@ impl Trace {
         self.lines.as_ref().is_none_or(|lines| lines.flush(within))
     }
 
-    /// The reason why the trace is no longer written, if there is one.
+    /// The reason why the trace is no longer written. `None` if it is still written.
     pub fn problem(&self) -> Option<String> {
         self.lines.as_ref()?.problem()
     }
@@ -175,12 +175,12 @@ impl fmt::Debug for Trace {
     }
 }
 
-/// The trace of one run. Its `Display` shows the run as text. A clone is one pointer.
+/// The trace of one run. `Display` formats the run as text. Clones share the events.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunTrace(pub(super) Arc<Vec<TraceEvent>>);
 
 impl RunTrace {
-    /// The events, in order. It is empty if the trace is [off](Trace::off).
+    /// The events, in order. Empty if tracing is [off](Trace::off).
     pub fn events(&self) -> &[TraceEvent] {
         &self.0
     }

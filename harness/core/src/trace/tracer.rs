@@ -1,4 +1,4 @@
-//! Writes the trace of one run. The loop calls it for each event.
+//! Records the trace of one conversation's runs. The agent's loop calls the tracer for each event.
 
 use std::{
     collections::HashMap,
@@ -21,7 +21,7 @@ use crate::{
     unwind::{caught, dropped},
 };
 
-/// The provider and the tools of a run.
+/// The data about a run that its first event contains.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct RunParticipants<'a> {
@@ -32,40 +32,40 @@ pub struct RunParticipants<'a> {
     pub conversation: Option<&'a str>,
     /// The name of the conversation in its journal.
     pub journaled: Option<&'a str>,
-    /// How many messages it has so far.
+    /// The number of messages before the run.
     pub earlier: usize,
-    /// The run and the call that have started this one.
+    /// The id of the run that started this one, and the id of the call.
     pub caller: Option<(&'a str, &'a str)>,
 }
 
-/// Writes the trace of one run.
+/// Records the trace of a run.
 #[doc(hidden)]
 pub struct Tracer {
     trace: Trace,
     pub(super) secrets: Redactor,
-    /// The current run, or the next one if there were events since the last one. It is empty as long
-    /// as there are no events.
+    /// The id of the current run, or of the next run if there were events since the last run. Empty without such
+    /// events.
     run: String,
     events: Arc<Vec<TraceEvent>>,
-    /// Whether a run goes on.
+    /// Whether a run is in progress.
     runs: bool,
-    /// Whether it is known if anything receives the spans.
+    /// Whether `spans` is initialized, which happens at the first event of a run.
     awake: bool,
     turn: u32,
     context: ContextTokens,
     response: Option<String>,
     answer_way: Option<OutputMode>,
     spans: Spans,
-    /// Whether the receiver of the spans has panicked.
+    /// Whether the receiver of the spans panicked. It gets no more events of this run then.
     deaf: bool,
-    /// The durations of the calls whose results come next.
+    /// The durations of calls whose results are not traced yet, by call id.
     ran: HashMap<String, Duration>,
-    /// The tools of calls.
+    /// The names of the tools, by call id.
     pub(super) tools: HashMap<String, String>,
-    /// The current operation of the journal.
+    /// The pending journal operation.
     pub(super) operation: Option<PendingOperation>,
-    /// The event that the conversation was read again, until the resumed run begins: it belongs to the
-    /// span of that run.
+    /// The event of reopening the conversation. It is kept until the resumed run begins, because it belongs to the span
+    /// of that run.
     pub(super) reopened: Option<Happened>,
 }
 
@@ -97,7 +97,7 @@ impl Tracer {
         }
     }
 
-    /// Traces all events as a part of this run, which another driver continues.
+    /// Traces all following events as a part of this run, which another driver continues.
     pub fn within(&mut self, run: &str) {
         run.clone_into(&mut self.run);
     }
@@ -107,12 +107,12 @@ impl Tracer {
         &self.run
     }
 
-    /// Takes the trace of the run out, so that a waiting conversation keeps no copy of the texts.
+    /// Takes the events of the run out of the tracer, so that a waiting conversation does not keep a copy of the texts.
     pub fn run(&mut self) -> RunTrace {
         RunTrace(mem::take(&mut self.events))
     }
 
-    /// A run begins. Events since the last one are a part of it.
+    /// Begins a run. Events since the last run become a part of the new one.
     pub fn begin(&mut self, cast: RunParticipants<'_>, said: Option<&Message>) {
         self.stopped();
         (self.awake, self.deaf, self.runs) = (false, false, true);
@@ -152,8 +152,7 @@ impl Tracer {
         }
     }
 
-    /// Adds open calls, so that their tools and the secrets in their arguments are known for the next
-    /// events.
+    /// Registers open calls, so that later events can name their tools and hide the secrets of their arguments.
     pub fn add_open_calls<'a>(&mut self, open: impl IntoIterator<Item = &'a ToolCall>) {
         if !self.is_read() {
             return;
@@ -163,29 +162,30 @@ impl Tracer {
         }
     }
 
-    /// The model is asked.
+    /// A request is about to be sent to the model.
     pub fn turn(&mut self, turn: u32) {
         self.turn = turn;
         self.write(Happened::TurnStarted { turn });
     }
 
-    /// The first event of the answer came.
+    /// The first event of the model's answer arrived.
     pub fn answer_began(&mut self) {
         self.write(Happened::AnswerBegan { turn: self.turn });
     }
 
-    /// Whether anything receives the pieces of an answer.
+    /// Whether anything receives the chunks of an answer.
     pub fn is_listening(&self) -> bool {
         self.spans.is_listening()
     }
 
-    /// A piece of the answer arrived.
+    /// A chunk of the answer arrived.
     #[inline]
     pub fn chunk(&mut self) {
         self.spans.chunk();
     }
 
-    /// The parts of the tokens of the request for the next answer, and the id of that answer.
+    /// Sets data for the event of the next complete answer: what the tokens of the request consist of, the vendor's id
+    /// of the response, and how the schema was sent.
     pub fn answer(
         &mut self,
         context: ContextTokens,
@@ -200,7 +200,7 @@ impl Tracer {
         self.spans.chat()
     }
 
-    /// A call waits to begin.
+    /// A call waits for its start.
     pub fn queued(&mut self, call: &ToolCall) {
         if self.is_read() {
             let TracedCall { call, tool, .. } = self.traced(call);
@@ -208,7 +208,7 @@ impl Tracer {
         }
     }
 
-    /// A call begins.
+    /// A call starts. Returns the span in which the call has to run.
     pub fn call(&mut self, call: &ToolCall, early: bool) -> SpanScope {
         let id = call.id();
         if self.is_read() {
@@ -218,12 +218,12 @@ impl Tracer {
         self.spans.call(&self.secrets.name(id), &self.secrets)
     }
 
-    /// A call that began early is not in the complete answer.
+    /// A call that started early is missing in the complete answer.
     pub fn dropped(&mut self, call: &ToolCall) {
         self.write(Happened::CallDropped { call: self.secrets.name(call.id()) });
     }
 
-    /// A tool reports its progress.
+    /// A tool reported progress.
     pub fn progress(&mut self, call: &str, message: &str) {
         if !self.is_read() {
             return;
@@ -232,37 +232,37 @@ impl Tracer {
         self.write(Happened::CallProgressed { call: self.secrets.name(call), message });
     }
 
-    /// The duration of the call whose result comes next.
+    /// Sets the duration of a call for the event of its result.
     pub fn ran(&mut self, call: &ToolCall, elapsed: Duration) {
         self.ran.insert(call.id().to_owned(), elapsed);
     }
 
-    /// The provider is asked again.
+    /// A request is sent again after a wait.
     pub fn retry(&mut self, attempt: u32, of: u32, wait: Duration, cause: &str) {
         let (wait_us, cause) = (micros(wait), self.secrets.hide(cause, None));
         self.write(Happened::Retried { attempt, of, wait_us, cause });
     }
 
-    /// Another provider is asked.
+    /// A fallback provider gets the request.
     pub fn fall_back(&mut self, from: &str, to: &str, cause: &str) {
         let (from, to) = (self.secrets.name(from), self.secrets.name(to));
         let cause = self.secrets.hide(cause, None);
         self.write(Happened::FellBack { from, to, cause });
     }
 
-    /// The server has refused a member of the request.
+    /// The server refused a member of the request.
     pub fn parameter_dropped(&mut self, parameter: &str, cause: &str) {
         let (parameter, cause) = (self.secrets.name(parameter), self.secrets.hide(cause, None));
         self.write(Happened::ParameterDropped { parameter, cause });
     }
 
-    /// The answer begins again.
+    /// The answer broke off and is requested again.
     pub fn discarded(&mut self, cause: &str) {
         let cause = self.secrets.hide(cause, None);
         self.write(Happened::Discarded { cause });
     }
 
-    /// The program was warned.
+    /// A limit is nearly reached or cannot be enforced.
     pub fn warning(&mut self, warning: &LimitWarning) {
         let (LimitWarning::Near(reached) | LimitWarning::Unknown(reached)) = warning;
         let (limit, detail) = (reached.limit, self.secrets.hide(&reached.detail, None));
@@ -272,7 +272,7 @@ impl Tracer {
         });
     }
 
-    /// A fact was recorded. `waited` is the wait of its call that it ends or begins.
+    /// A fact was recorded. `waited` describes the wait of a call that this fact begins or ends.
     pub fn fact(&mut self, fact: &Fact, waited: Option<CallWaitTime>) {
         if !self.is_read() {
             return;
@@ -384,7 +384,7 @@ impl Tracer {
             Fact::ContextPinned { text } => {
                 Happened::ContextPinned { text: shortened(self.secrets.hide(text, None)) }
             }
-            // What a conversation begins with is no change.
+            // The first prefix of a conversation is not a change.
             Fact::PrefixSet { left_out: 0, appended: false, refusal: None, .. } => return,
             Fact::PrefixSet { appended, left_out, change, refusal, .. } => {
                 let mut hide = |words: &String| shortened(self.secrets.hide(words, None));
@@ -403,23 +403,23 @@ impl Tracer {
             },
             // `begin` writes `run_started` for these, with the provider and the number of messages before it.
             Fact::Given { .. } | Fact::UserSaid { .. } | Fact::Resumed { .. } => return,
-            // The event of each answer has how the model was given the schema.
+            // The event of each answer records how the schema was sent to the model.
             Fact::AnswerWanted { .. } => return,
-            // `reopened` has the calls, and `forked` the other conversation.
+            // The methods `reopened` and `forked` write these events.
             Fact::Reopened { .. } | Fact::Forked { .. } => return,
-            // `begin` writes the call that has started the run.
+            // `begin` records the call that started the run.
             Fact::CalledBy { .. } => return,
-            // It tells of results and messages that are traced themselves.
+            // The results and messages from these sources are traced themselves.
             Fact::SourcesRead { .. } => return,
-            // `call` traces it when the call really begins, which may be before the fact.
+            // The method `call` traces the call when it actually starts, which may be before the fact.
             Fact::CallStarted { .. } => return,
-            // The agent traces its run, and the end of the request is traced with what it has cost.
+            // An agent traces its own run. A request for a summary is traced at its end, with its cost.
             Fact::UnkeptAgentStarted { .. } | Fact::CompactionStarted { .. } => return,
         };
         self.write(what);
     }
 
-    /// The run is over.
+    /// Ends the run with this event.
     pub fn end(&mut self, ended: Happened) {
         self.stopped();
         self.write(ended);
@@ -438,7 +438,7 @@ impl Tracer {
         }
     }
 
-    /// The text of a result for the model, and its files.
+    /// The text of a result for the model, and a line for each of its files.
     pub(super) fn content(&mut self, result: &ToolResult) -> (String, Vec<String>) {
         let tool = self.tools.get(result.call_id()).map(String::as_str);
         let text = shortened(self.secrets.hide(&result.as_text(), tool));
@@ -473,8 +473,8 @@ impl Tracer {
         }
     }
 
-    /// Whether anything receives the events. If so, the next event has a run: the current one or the
-    /// next one.
+    /// Whether anything receives the events. If so, and there is no run id yet, a new one is made for this or the next
+    /// run.
     pub(super) fn is_read(&mut self) -> bool {
         if !self.awake {
             self.awake = true;
@@ -487,8 +487,8 @@ impl Tracer {
         is_read
     }
 
-    /// Passes an event to the receiver of the spans. A subscriber or exporter of the program may panic;
-    /// it then gets no more of this run.
+    /// Passes an event to the receiver of the spans. If a subscriber or exporter of the program panics, it gets no more
+    /// events of this run.
     pub(super) fn tell(&mut self, tell: impl FnOnce(&mut Spans)) {
         if !self.deaf && caught(|| tell(&mut self.spans)).is_err() {
             self.deaf = true;
@@ -501,7 +501,7 @@ impl Tracer {
         self.keep(what);
     }
 
-    /// Writes an event, and does not pass it to the receiver of the spans.
+    /// Writes an event without passing it to the receiver of the spans.
     pub(super) fn keep(&mut self, what: Happened) {
         if !self.trace.on {
             return;
@@ -536,12 +536,12 @@ pub(super) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// How many events before a run are kept for its trace. There may be any number, because a program may
-/// try to save a conversation for days.
+/// The maximum number of events between two runs that are kept in memory. A limit is needed, because a program may try
+/// to save a conversation for days.
 const BEFORE: usize = 256;
 
-/// How much of one result is in a trace. Results are cut at a lower limit before, unless the program has
-/// raised it; the conversation has all of it.
+/// The maximum size of one result in a trace, in bytes. Results are truncated at a lower limit before, unless the
+/// program raised that limit. The conversation keeps the full result.
 const RESULT: usize = 128 * 1024;
 
 /// The text of a message, and a line for each of its files.
@@ -553,7 +553,7 @@ fn with_files(message: &Message) -> String {
     text.into_iter().chain(files).collect::<Vec<_>>().join("\n")
 }
 
-/// The text, or its beginning and its end. Secrets were hidden before.
+/// Cuts the middle out of a text above the maximum size. Secrets are already hidden in the text.
 fn shortened(text: String) -> String {
     if text.len() > RESULT { cut(&text, RESULT, "") } else { text }
 }

@@ -1,5 +1,5 @@
-//! Requests to authorization servers: none is repeated, no redirect is followed, and the size of answers is
-//! limited.
+//! Sends requests to authorization servers: each request is sent once, no redirect is followed, and the size of
+//! responses is limited.
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr},
@@ -19,22 +19,22 @@ use harness_core::{
     http_client::{is_loopback, through_proxy},
 };
 
-/// The time limit for a request with its answer.
+/// The time limit for a request and its response.
 const REQUEST: Duration = Duration::from_secs(30);
 
-/// The longest answer, in bytes.
+/// The maximum size of a response, in bytes.
 const ANSWER: usize = 256 * 1024;
 
 /// The client for requests to authorization servers.
 #[derive(Clone)]
 pub(super) struct AuthHttpClient {
     client: Client,
-    /// Whether the server of the tools is on this machine or in its network: only then may the addresses that it
-    /// names be there.
+    /// Whether the MCP server is on this machine or in its network. Only then may the URLs that the server names be
+    /// there too.
     near: bool,
 }
 
-/// The answer to a request.
+/// A response of an authorization server.
 pub(super) struct AuthResponse {
     pub(super) status: u16,
     body: Vec<u8>,
@@ -54,12 +54,12 @@ impl AuthHttpClient {
     /// Creates the client. Nothing is sent yet.
     ///
     /// # Errors
-    /// Fails if the HTTP client cannot be set up, such as without root certificates.
+    /// Fails if the HTTP client cannot be set up, for example without root certificates.
     pub(super) fn new(near: bool) -> Result<Self, Error> {
         Ok(Self { client: client()?, near })
     }
 
-    /// An address that others have named, if requests to it are allowed.
+    /// Checks a URL from a server's response: requests to it must be allowed.
     pub(super) fn address(&self, what: &str, named: &str) -> Result<Url, AuthError> {
         usable(self.near, named).map_err(|why| {
             (ErrorKind::Protocol, format!("the address of {what} cannot be used: {why}"))
@@ -70,7 +70,7 @@ impl AuthHttpClient {
         self.ask(what, Method::GET, url, None, None).await
     }
 
-    /// Sends a body of this type, with the client's id and secret in a header if `basic` has them.
+    /// Sends `body`, which is a media type and a text. `basic` is a header with the client's id and secret.
     pub(super) async fn post(
         &self,
         what: &str,
@@ -149,7 +149,7 @@ fn usable(near: bool, named: &str) -> Result<Url, &'static str> {
     Ok(url)
 }
 
-/// Whether nobody on the way can read what is sent to this address.
+/// Whether requests to this URL are protected: by TLS, or because they stay on this machine.
 pub(super) fn is_safe(url: &Url) -> bool {
     match url.scheme() {
         "https" => url.has_host(),
@@ -162,7 +162,7 @@ fn host(url: &Url) -> &str {
     url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
 }
 
-/// Whether an address is on this machine or in its network, as far as the address shows it.
+/// Whether a URL points to this machine or its network, as far as the URL shows it.
 pub(super) fn is_near(url: &Url) -> bool {
     let near = |ip: Ipv4Addr| {
         let shared = ip.octets()[0] == 100 && ip.octets()[1] & 0xC0 == 64;
@@ -186,7 +186,7 @@ pub(super) fn is_near(url: &Url) -> bool {
         })
 }
 
-/// The IPv4 address in an IPv6 address: mapped, compatible, translated (RFC 6052, RFC 8215) or 6to4.
+/// The IPv4 address inside an IPv6 address: mapped, compatible, translated (RFC 6052, RFC 8215) or 6to4.
 fn inner(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     let of = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
     match ip.segments() {
@@ -198,7 +198,7 @@ fn inner(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// Parameters, encoded as a form.
+/// Encodes parameters as a form.
 pub(super) fn form(parameters: &[(&str, &str)]) -> String {
     let Ok(mut url) = Url::parse("http://h/") else { return String::new() };
     url.query_pairs_mut().extend_pairs(parameters);

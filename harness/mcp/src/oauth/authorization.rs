@@ -1,5 +1,5 @@
-//! The authorization of one connection: what was granted, what the server has refused, and what has to be done
-//! before the next request.
+//! The authorization of one connection: the grant, the server's last refusal, and the steps that are needed before the
+//! next request.
 
 use std::{
     collections::VecDeque,
@@ -30,10 +30,10 @@ use harness_core::{
     unwind::{Shielded, caught},
 };
 
-/// How often the server may refuse before a call is answered.
+/// The maximum number of refusals before a call is answered.
 const TRIES: u32 = 3;
 
-/// The number of earlier grants whose secrets are still hidden in errors.
+/// The number of earlier grants whose secrets are still removed from errors.
 const EARLIER: usize = 8;
 
 /// The authorization of one connection.
@@ -44,38 +44,38 @@ pub(in super::super) struct Authorization {
     server: Url,
     web: AuthHttpClient,
     state: Mutex<GrantState>,
-    /// Cancelled when the connection is closed: it ends the wait for a person.
+    /// Cancelled when the connection is closed. This ends the wait for a person.
     closed: CancellationToken,
 }
 
 #[derive(Default)]
 struct GrantState {
     grant: Option<Arc<TokenGrant>>,
-    /// Earlier grants, which may still be valid.
+    /// Earlier grants. They may still be valid, so their secrets are removed from errors.
     earlier: VecDeque<Arc<TokenGrant>>,
-    /// The last refusal since the current grant.
+    /// The server's last refusal of the current grant.
     refused: Option<Challenge>,
     /// Whether the store was read.
     looked: bool,
-    /// The number of refusals since a call was answered.
+    /// The number of refusals since a call was last answered.
     tries: u32,
     /// Whether the grant was renewed because of a refusal.
     renewed: bool,
-    /// Whether the person has refused, so that the person is not asked again.
+    /// Whether the person has refused. The person is then not asked again.
     denied: bool,
-    /// How often a person had refused when this connection was made. Until it has a grant, a refusal since then counts
-    /// for this connection too: connections that begin together ask the person once.
+    /// The number of refusals by persons when this connection was created. While the connection has no grant, a later
+    /// refusal also counts for it, so that connections which begin together ask the person once.
     noes: u64,
 }
 
-/// The grant for the next request, and whether it could be stored.
+/// The grant for the next request, and whether it was stored.
 type NextGrant = (TokenGrant, Result<(), AuthError>);
 
 impl Authorization {
     /// Creates the authorization. Nothing is sent yet.
     ///
     /// # Errors
-    /// Fails if a token would be readable on the way to the server, and if the settings contradict each other.
+    /// Fails if a token would be sent unprotected to the server, and if the settings contradict each other.
     pub(in super::super) fn new(auth: McpAuth, name: &str, server: &str) -> Result<Self, Error> {
         let wrong = |why| Error::new(ErrorKind::Configuration, why);
         let mut server =
@@ -115,7 +115,7 @@ impl Authorization {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The secrets that no error may show.
+    /// The secrets to remove from errors.
     pub(in super::super) fn secrets(&self) -> Secrets {
         let secrets = {
             let state = self.state();
@@ -128,7 +128,8 @@ impl Authorization {
         }
     }
 
-    /// The token for a request to this address, renewed if it is old.
+    /// The token for a request to this URL, renewed before if it is about to expire. `None` for another URL, or without
+    /// a grant.
     pub(in super::super) async fn token(&self, uri: &str) -> Option<String> {
         let mut asked = Url::parse(uri).ok()?;
         asked.set_fragment(None);
@@ -137,48 +138,47 @@ impl Authorization {
         }
         let old = self.state().grant.as_ref().is_some_and(|grant| grant.is_old());
         if old {
-            // If this fails, the server decides about the old token.
+            // If the renewal fails, the server decides about the old token.
             let _ = self.changed(false).await;
         }
         self.state().grant.as_ref().map(|grant| grant.token.clone())
     }
 
-    /// Notes that the server has refused a request with this token.
+    /// Records that the server has refused a request with this token.
     pub(in super::super) fn refused(&self, status: u16, header: &str, token: Option<&str>) {
         let challenge = Challenge::read(header);
         if status == 403 && !challenge.needs_scope() {
             return;
         }
         let mut state = self.state();
-        // A refusal of an older token says nothing about the current one.
+        // A refusal of an earlier token does not concern the current one.
         if state.grant.as_ref().map(|grant| grant.token.as_str()) == token {
             state.refused = Some(challenge);
         }
     }
 
-    /// Whether something has to be done before the next request.
+    /// Whether the server has refused the current token, so that a new one is needed before the next request.
     pub(in super::super) fn is_refused(&self) -> bool {
         self.state().refused.is_some()
     }
 
-    /// Notes that a call was answered.
+    /// Records that a call was answered, so that later refusals are counted from zero.
     pub(in super::super) fn answered(&self) {
         let mut state = self.state();
         state.tries = 0;
         state.renewed = false;
     }
 
-    /// Ends all waiting, for good. If a token is being requested, this waits for it, since the earlier grant may be
-    /// used up.
+    /// Cancels all waiting, for good. A running token request is awaited, because it may use up the earlier grant.
     pub(in super::super) async fn close(&self) {
         self.closed.cancel();
         self.auth.kept.settled().await;
     }
 
-    /// Does what has to be done before the next request.
+    /// Obtains or renews the token, if the next request needs that.
     ///
     /// # Errors
-    /// Fails if the server has refused and there is no token that it may accept.
+    /// Fails if the server has refused the token and no other can be obtained.
     pub(in super::super) async fn ready(&self) -> Result<(), AuthError> {
         let is_ready = {
             let state = self.state();
@@ -188,7 +188,7 @@ impl Authorization {
         if is_ready { Ok(()) } else { self.changed(true).await }
     }
 
-    /// Locks the state that connections share, and changes it.
+    /// Obtains or renews the token, under the lock that all connections to this server share.
     async fn changed(&self, may_ask: bool) -> Result<(), AuthError> {
         let closed = || (ErrorKind::Closed, "the connection was closed by the program".to_owned());
         let changing = async {
@@ -214,7 +214,7 @@ impl Authorization {
         }
     }
 
-    /// Whether a grant is for this server and this client.
+    /// Whether a grant is for this server and this client, and can still be used.
     fn is_usable(&self, grant: &TokenGrant) -> bool {
         grant.server == self.server.as_str()
             && grant.is_sendable()
@@ -228,8 +228,8 @@ impl Authorization {
                 .is_none_or(|issuer| discovery::is_issuer(issuer, &grant.issuer))
     }
 
-    /// Whether a grant for this resource is for this server: also one of before the server described itself, whose
-    /// query is no part of the name.
+    /// Whether a grant for this resource is for this server. This includes grants from before the server described
+    /// itself: their resource is the server's URL without the query.
     fn is_for_us(&self, resource: &str) -> bool {
         let mut bare = self.server.clone();
         bare.set_query(None);
@@ -237,7 +237,7 @@ impl Authorization {
         [&self.server, &bare].into_iter().any(|it| discovery::is_resource(resource, it, named))
     }
 
-    /// Requests a token. The request goes on to its end, even if nobody waits for it any more.
+    /// Requests a token. The request is completed even if the caller stops waiting.
     async fn ask(
         &self,
         held: &mut GrantLock,
@@ -254,7 +254,7 @@ impl Authorization {
         self.ask(held, grant::renew(self.web.clone(), known.clone())).await
     }
 
-    /// The grant for the next request, and whether it could be stored.
+    /// The grant for the next request, and whether it was stored.
     async fn next(
         &self,
         held: &mut GrantLock,
@@ -262,7 +262,7 @@ impl Authorization {
         may_ask: bool,
     ) -> Result<Option<NextGrant>, AuthError> {
         if let Some(known) = &mut known {
-            // The secret is the program's own setting.
+            // The client secret comes from the program's settings and is not stored.
             if let Some(secret) =
                 self.auth.secret.as_ref().filter(|_| known.client.redirect.is_none())
             {
@@ -277,7 +277,7 @@ impl Authorization {
         let is_other = known
             .as_ref()
             .is_some_and(|known| own.as_ref().is_none_or(|own| own.token != known.token));
-        // Another connection has got a new grant meanwhile.
+        // Another connection has obtained a new grant meanwhile.
         if is_other && let Some(other) = known.take_if(|it| !it.is_old()) {
             return Ok(Some((other, Ok(()))));
         }
@@ -291,11 +291,11 @@ impl Authorization {
                         return Ok(Some((other, Ok(()))));
                     }
                     self.may_try(held, &Challenge::default(), None)?;
-                    // The grant has ended, so it is not presented again.
+                    // The grant has ended, so it is not used for the new authorization.
                     return self.authorize(held, &Challenge::default(), None).await;
                 }
                 Ok(None) => return Ok(None),
-                // The token is still valid for a moment, and the authorization server may work again by then.
+                // The token is still valid, and the authorization server may work again before it expires.
                 Err(TokenError::Failed(_)) if !known.is_over() => {
                     return Ok(Some((known, Ok(()))));
                 }
@@ -309,7 +309,7 @@ impl Authorization {
         self.authorize(held, &refused, known).await
     }
 
-    /// The grant that another program has stored while this one was refused a renewal.
+    /// The grant that another program has stored while the renewal of this grant was refused.
     async fn changed_meanwhile(
         &self,
         held: &mut GrantLock,
@@ -327,7 +327,7 @@ impl Authorization {
         }))
     }
 
-    /// Whether another attempt may help.
+    /// Whether another attempt may succeed. Fails with the reason if not.
     fn may_try(
         &self,
         held: &GrantLock,
@@ -371,7 +371,7 @@ impl Authorization {
         Ok(())
     }
 
-    /// Looks up the authorization server again, and gets a token from it.
+    /// Looks up the authorization server again, and requests a token from it.
     async fn authorize(
         &self,
         held: &mut GrantLock,
@@ -381,7 +381,7 @@ impl Authorization {
         let (resource, issuer) = (self.auth.resource.as_deref(), self.auth.issuer.as_deref());
         let wanted = discovery::DiscoverySettings { resource, issuer };
         let found = discovery::find(&self.web, &self.server, refused, wanted).await?;
-        // The grant of one authorization server is not shown to another.
+        // A grant of one authorization server must not be sent to another.
         let known = known.filter(|known| known.issuer == found.metadata.issuer);
         if let Some(known) = known.as_ref().filter(|_| !refused.needs_scope()) {
             let first = !std::mem::replace(&mut self.state().renewed, true);
@@ -393,8 +393,8 @@ impl Authorization {
                 }
             }
         }
-        // If the person has to grant everything again, the program is registered again too, since the old
-        // registration may have ended.
+        // If the person has to grant everything again, the program also registers again, because the old registration
+        // may have expired.
         let known = known.filter(|_| refused.needs_scope());
         let scopes = self.scopes(refused, &found, known.as_ref());
         match self.auth.person {
@@ -417,7 +417,7 @@ impl Authorization {
         }
     }
 
-    /// The scopes that the token should have.
+    /// The scopes to request for the token.
     fn scopes(
         &self,
         refused: &Challenge,
@@ -438,7 +438,7 @@ impl Authorization {
                 grant::add(&mut scopes, scope);
             }
         }
-        // Without it many authorization servers give no renewal token.
+        // Without this scope, many authorization servers issue no refresh token.
         let offline = "offline_access";
         if found.metadata.scopes_supported.iter().any(|scope| scope == offline) {
             grant::add(&mut scopes, offline);
@@ -446,7 +446,7 @@ impl Authorization {
         scopes
     }
 
-    /// The client that the program has set.
+    /// The client id and secret that the program has set, if any.
     fn registered(&self, found: &AuthorizationServer) -> Option<OAuthClient> {
         let id = self.auth.client.clone()?;
         let secret = self.auth.secret.as_ref().map(|secret| secret.expose_secret().to_owned());
@@ -474,8 +474,7 @@ impl Authorization {
         })
     }
 
-    /// The client under which the program is known to the authorization server, and the port to which the page
-    /// redirects.
+    /// The client that represents the program at the authorization server, and the listener for the redirect.
     async fn introduced(
         &self,
         found: &AuthorizationServer,
@@ -485,7 +484,7 @@ impl Authorization {
             return Ok((client, RedirectListener::open(&self.auth.redirect).await?));
         }
         let metadata = &found.metadata;
-        // The same registration is used again if the port of its redirect address is free.
+        // The registration is used again if the port of its redirect URL is free.
         let known = known.map(|known| &known.client);
         if let Some(known) = known
             && let Some(redirect) = &known.redirect
@@ -513,7 +512,7 @@ impl Authorization {
         Ok((client, port))
     }
 
-    /// Shows the page to the person, and waits for the redirect.
+    /// Shows the authorization page to the person, and waits for the redirect.
     async fn ask_person(
         &self,
         held: &mut GrantLock,
@@ -611,7 +610,7 @@ fn missing(what: &str) -> AuthError {
     (ErrorKind::Protocol, format!("the authorization server has no {what}"))
 }
 
-/// A random text that cannot be guessed: 256 bits.
+/// A random text of 256 bits that cannot be guessed.
 fn random() -> Result<String, AuthError> {
     let mut bytes = [0; 32];
     SystemRandom::new()

@@ -1,9 +1,9 @@
-//! Parses the refusal of a server: `WWW-Authenticate`, RFC 6750 and RFC 9728.
+//! Parses the header `WWW-Authenticate` of a refusal (RFC 6750 and RFC 9728).
 
-/// The requirements of a server that refuses a request.
+/// The requirements in a server's refusal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Challenge {
-    /// The address at which the server names its authorization servers.
+    /// The URL at which the server lists its authorization servers.
     pub(super) metadata: Option<String>,
     /// The scopes that the token must have.
     pub(super) scopes: Vec<String>,
@@ -11,7 +11,7 @@ pub(super) struct Challenge {
 }
 
 impl Challenge {
-    /// Reads the challenge of the scheme `Bearer` from the values of all headers, one on each line.
+    /// Reads the challenge of the scheme `Bearer`. `headers` has the value of one header on each line.
     pub(super) fn read(headers: &str) -> Self {
         let mut read = Self::default();
         headers.lines().for_each(|header| read.add(header));
@@ -22,7 +22,7 @@ impl Challenge {
         let mut is_bearer = false;
         for part in parts(header) {
             let part = part.trim();
-            // A scheme precedes its first parameter.
+            // The scheme stands directly before its first parameter.
             let parameter = match part.split_once(|c: char| c.is_ascii_whitespace()) {
                 Some((scheme, rest))
                     if !scheme.contains('=') && !rest.trim_start().starts_with('=') =>
@@ -51,13 +51,13 @@ impl Challenge {
         }
     }
 
-    /// Whether the token is valid, but lacks a scope.
+    /// Whether the token is valid but lacks a scope.
     pub(super) fn needs_scope(&self) -> bool {
         self.error.as_deref() == Some("insufficient_scope")
     }
 }
 
-/// The parts between commas, except for commas in quotes.
+/// Splits a header at its commas, except at commas in quotes.
 fn parts(header: &str) -> Vec<&str> {
     let (mut parts, mut from, mut quoted, mut escaped) = (Vec::new(), 0, false, false);
     for (at, c) in header.char_indices() {

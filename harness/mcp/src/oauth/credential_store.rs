@@ -33,7 +33,7 @@ const STORE: Duration = Duration::from_secs(10);
 /// The future of a call of [`McpCredentialStore`].
 pub type McpCredentialsFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-/// What was granted for one server: tokens, and the registration that they belong to. Its whole text is a secret.
+/// The credentials for one server: tokens, and the registration to which they belong. The whole text is a secret.
 #[derive(Clone)]
 pub struct McpCredentials(SecretString);
 
@@ -50,13 +50,14 @@ impl McpCredentials {
         Self(SecretString::from(text.into()))
     }
 
-    /// The text to keep, in a place that only this program can read.
+    /// The text to store. Store it where only this program can read it.
     pub fn expose_text(&self) -> &str {
         self.0.expose_secret()
     }
 }
 
-/// A store for credentials, one entry for each server: a key ring, a file, a table. Each call may take ten seconds.
+/// A store for credentials, with one entry for each server: a key ring, a file, a table. Each call may take up to ten
+/// seconds.
 ///
 /// ```
 /// use std::{collections::HashMap, sync::Mutex};
@@ -84,7 +85,8 @@ impl McpCredentials {
 /// # let _ = auth;
 /// ```
 ///
-/// An error of a store is of [`ErrorKind::Journal`](harness_core::error::ErrorKind::Journal), with what has happened as its cause:
+/// Return errors of [`ErrorKind::Journal`](harness_core::error::ErrorKind::Journal), with the underlying error as the
+/// cause:
 ///
 /// ```
 /// use harness::{Error, ErrorKind, mcp::McpCredentials};
@@ -102,38 +104,39 @@ impl McpCredentials {
 /// # let _ = read;
 /// ```
 pub trait McpCredentialStore: Send + Sync {
-    /// Reads the grant for the server at this address.
+    /// Reads the credentials for the server at this URL; `None` if there are none.
     ///
     /// # Errors
-    /// Fails if it cannot be read. Then nothing is sent to the server.
+    /// Fails if the credentials cannot be read. No request is then sent to the server.
     fn load<'a>(&'a self, server: &'a str) -> McpCredentialsFuture<'a, Option<McpCredentials>>;
 
-    /// Keeps the grant for the server at this address, in place of the one before.
+    /// Stores the credentials for the server at this URL, in place of earlier ones.
     ///
     /// # Errors
-    /// Fails if it cannot be kept. This is reported once; the connection goes on with the grant.
+    /// Fails if the credentials cannot be stored. This is reported once, and the connection goes on with them in
+    /// memory.
     fn save<'a>(&'a self, server: &'a str, grant: McpCredentials) -> McpCredentialsFuture<'a, ()>;
 }
 
-/// The grant for one server. The holder of its lock may request a new one.
+/// The grant for one server, shared by all connections. Only the holder of the lock may request a new grant.
 #[derive(Clone, Default)]
 pub(super) struct GrantSlot {
     memory: Arc<tokio::sync::Mutex<CachedGrant>>,
-    /// How often a person has refused.
+    /// The number of refusals by persons.
     noes: Arc<AtomicU64>,
 }
 
-/// The lock on the grant of a server, which allows to request a new one.
+/// The lock on the grant of a server. Its holder may request a new grant.
 pub(super) struct GrantLock {
     /// `None` while a token is requested, and for good if the connection has ended meanwhile.
     memory: Option<OwnedMutexGuard<CachedGrant>>,
     slot: GrantSlot,
-    /// The number of refusals at the time when the wait for the lock began.
+    /// The number of refusals when the wait for the lock began.
     noes: u64,
 }
 
 impl GrantSlot {
-    /// How often a person has refused so far.
+    /// The number of refusals by persons so far.
     pub(super) fn noes(&self) -> u64 {
         self.noes.load(Ordering::Relaxed)
     }
@@ -147,33 +150,34 @@ impl GrantSlot {
 }
 
 impl GrantLock {
-    /// The last grant.
+    /// The last known grant.
     pub(super) fn grant(&self) -> Option<&TokenGrant> {
         self.memory.as_ref()?.grant.as_ref()
     }
 
-    /// Notes that a person has refused.
+    /// Records that a person has refused.
     pub(super) fn was_denied(&self) {
         self.slot.noes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether a person has refused while the lock was waited for: the same question is not asked again.
+    /// Whether a person has refused while this connection waited for the lock. The same question is then not asked
+    /// again.
     pub(super) fn is_denied(&self) -> bool {
         self.has_refused_since(self.noes)
     }
 
-    /// Whether a person has refused since the time when the number of refusals was `noes`.
+    /// Whether a person has refused since the number of refusals was `noes`.
     pub(super) fn has_refused_since(&self, noes: u64) -> bool {
         self.slot.noes() != noes
     }
 }
 
-/// The last grant, and the content of the program's store at that time.
+/// The last known grant, and the content of the program's store at that time.
 #[derive(Default)]
 pub(super) struct CachedGrant {
     grant: Option<TokenGrant>,
-    /// The text that was last read from the store or written there. If the store still has it, nobody else has
-    /// changed the grant, and the one in memory is not older.
+    /// The text last read from or written to the store. If the store still contains this text, no other process has
+    /// changed the grant, and the grant in memory is at least as new.
     stored: Option<SecretString>,
 }
 
@@ -182,13 +186,13 @@ pub(super) struct CachedGrant {
 pub(super) struct GrantCache {
     program: Option<Arc<dyn McpCredentialStore>>,
     slots: Mutex<HashMap<String, GrantSlot>>,
-    /// The requests for tokens that are running. They are stopped when this value is dropped.
+    /// The running token requests. Dropping this value stops them.
     asked: Mutex<JoinSet<()>>,
-    /// The number of these requests.
+    /// The number of running token requests.
     running: watch::Sender<usize>,
 }
 
-/// Counts a running request for a token as long as this value exists.
+/// Counts as a running token request until dropped.
 struct RunningTokenRequest(watch::Sender<usize>);
 
 impl RunningTokenRequest {
@@ -209,13 +213,13 @@ impl GrantCache {
         Self { program: Some(Arc::new(program)), ..Self::default() }
     }
 
-    /// The slot of a server.
+    /// The shared slot of a server, created if it is new.
     pub(super) fn slot(&self, server: &str) -> GrantSlot {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         slots.entry(server.to_owned()).or_default().clone()
     }
 
-    /// Reads the current grant from the store, since another process may have changed it.
+    /// Reads the current grant from the store, because another process may have changed it.
     pub(super) async fn load(&self, server: &str, held: &mut GrantLock) -> Result<(), AuthError> {
         let (Some(program), Some(memory)) = (&self.program, held.memory.as_mut()) else {
             return Ok(());
@@ -224,7 +228,7 @@ impl GrantCache {
         if let Some(kept) = ended("read", loading.map(Shielded::new)).await? {
             let known = memory.stored.as_ref().map(ExposeSecret::expose_secret);
             if known != Some(kept.expose_text()) {
-                // A text that cannot be parsed is from another version: it counts as no grant.
+                // A text that cannot be parsed comes from another version and counts as no grant.
                 memory.grant = serde_json::from_str(kept.expose_text()).ok();
                 memory.stored = Some(kept.0);
             }
@@ -232,8 +236,8 @@ impl GrantCache {
         Ok(())
     }
 
-    /// Requests a token and keeps it, even if nobody waits for it any more, since the request may use up the
-    /// earlier grant. Also returns whether the token could be stored.
+    /// Requests a token and stores it. Both are completed even if the caller stops waiting, because the request may use
+    /// up the earlier grant. Also returns whether the token was stored.
     pub(super) async fn ask(
         &self,
         server: &str,
@@ -271,13 +275,13 @@ impl GrantCache {
 }
 
 impl GrantCache {
-    /// Waits for all requests for tokens; each has its time limits.
+    /// Waits for all running token requests. Each has its own time limits.
     pub(super) async fn settled(&self) {
         let _ = self.running.subscribe().wait_for(|count| *count == 0).await;
     }
 }
 
-/// Writes a grant to the store. It is kept in memory in any case.
+/// Keeps a grant in memory, and writes it to the store.
 async fn save(
     program: Option<&dyn McpCredentialStore>,
     server: &str,
@@ -285,7 +289,7 @@ async fn save(
     grant: &TokenGrant,
 ) -> Result<(), AuthError> {
     let mut grant = grant.clone();
-    // The program's own secret is not stored.
+    // The client secret comes from the program's settings and is not stored.
     if grant.client.redirect.is_none() {
         grant.client.secret = None;
     }
@@ -300,7 +304,7 @@ async fn save(
     Ok(())
 }
 
-/// The result of a call of the program's store, if it returns one in time.
+/// The result of a call of the program's store. Fails if the call panics or exceeds the time limit.
 async fn ended<T>(
     what: &str,
     call: Result<Shielded<McpCredentialsFuture<'_, T>>, impl fmt::Display>,

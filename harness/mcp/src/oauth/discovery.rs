@@ -1,5 +1,5 @@
-//! Finds the authorization server of a server: RFC 9728 for the server, RFC 8414 and OpenID Connect Discovery for
-//! the authorization server.
+//! Finds the authorization server for an MCP server: RFC 9728 for the MCP server, RFC 8414 and OpenID Connect Discovery
+//! for the authorization server.
 
 use reqwest::Url;
 use serde::{Deserialize, Deserializer};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use super::{AuthError, auth_http_client::AuthHttpClient, challenge::Challenge};
 use harness_core::{error::ErrorKind, message::in_line, secret::beginning};
 
-/// The description that a server gives of itself (RFC 9728).
+/// The metadata that an MCP server publishes about itself (RFC 9728).
 #[derive(Deserialize)]
 struct ResourceMetadata {
     resource: String,
@@ -17,7 +17,7 @@ struct ResourceMetadata {
     scopes_supported: Vec<String>,
 }
 
-/// The description that an authorization server gives of itself (RFC 8414).
+/// The metadata that an authorization server publishes about itself (RFC 8414).
 #[derive(Deserialize)]
 pub(super) struct IssuerMetadata {
     pub(super) issuer: String,
@@ -36,28 +36,28 @@ pub(super) struct IssuerMetadata {
     pub(super) authorization_response_iss_parameter_supported: bool,
 }
 
-/// The value, or its default for `null`, which some servers write.
+/// Reads a value. `null`, which some servers send, becomes the default.
 fn given<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     Option::deserialize(from).map(Option::unwrap_or_default)
 }
 
-/// The authorization server of a server.
+/// The authorization server that was found for an MCP server.
 pub(super) struct AuthorizationServer {
-    /// The `resource` of the tokens: the tool server's name for itself (RFC 9728).
+    /// The `resource` of the tokens: the MCP server's name for itself (RFC 9728).
     pub(super) resource: String,
-    /// The scopes that the server says that it knows.
+    /// The scopes that the MCP server lists.
     pub(super) scopes: Vec<String>,
     pub(super) metadata: IssuerMetadata,
 }
 
-/// What the program has set for the authorization.
+/// The program's settings for the authorization.
 pub(super) struct DiscoverySettings<'a> {
-    /// The resource that tokens are made for.
+    /// The resource for which tokens are requested.
     pub(super) resource: Option<&'a str>,
     pub(super) issuer: Option<&'a str>,
 }
 
-/// Looks up the authorization server.
+/// Looks up the authorization server of the MCP server.
 pub(super) async fn find(
     web: &AuthHttpClient,
     server: &Url,
@@ -67,8 +67,8 @@ pub(super) async fn find(
     let DiscoverySettings { resource: named, issuer } = wanted;
     let (resource, scopes, servers) = match resource(web, server, challenge, named).await? {
         Some(found) => (found.resource, found.scopes_supported, found.authorization_servers),
-        // A server of 2025-03-26 is its own authorization server. Its query may be secret, and is no part of the
-        // name (RFC 8707, 2).
+        // A server of 2025-03-26 is its own authorization server. The query of its URL may be secret, and does not
+        // belong to its name (RFC 8707, 2).
         None => {
             let resource = at(server, server.path()).to_string();
             let resource = named.map_or(resource, str::to_owned);
@@ -121,8 +121,8 @@ async fn resource(
         else {
             continue;
         };
-        // RFC 9728, 3.3. Otherwise one server could request tokens that are valid for another, such as that of
-        // another tenant.
+        // RFC 9728, 3.3. Without this check, one server could request tokens that are valid for another, such as the
+        // server of another tenant.
         if !is_resource(&found.resource, server, wanted) {
             let named = in_line(&found.resource);
             let named = beginning(&named, 200);
@@ -172,7 +172,7 @@ async fn metadata(web: &AuthHttpClient, issuer: &str) -> Result<IssuerMetadata, 
     Err((ErrorKind::Protocol, "the authorization server does not describe itself".to_owned()))
 }
 
-/// The same host with another path.
+/// The URL with another path, and without query and fragment.
 fn at(url: &Url, path: &str) -> Url {
     let mut url = url.clone();
     url.set_path(path);
@@ -181,8 +181,7 @@ fn at(url: &Url, path: &str) -> Url {
     url
 }
 
-/// Whether two names are those of the same issuer. They must be equal, except that a host may be written with or
-/// without the `/` of its empty path.
+/// Whether two identifiers name the same issuer. They must be equal, but the final `/` of an empty path may be missing.
 pub(super) fn is_issuer(one: &str, other: &str) -> bool {
     let bare = |text: &str| -> String {
         let root = Url::parse(text).is_ok_and(|url| url.path() == "/" && url.query().is_none());
@@ -191,8 +190,8 @@ pub(super) fn is_issuer(one: &str, other: &str) -> bool {
     bare(one) == bare(other)
 }
 
-/// Whether tokens for the server may be made for this resource: the server itself, or the one that the program has
-/// named. A slash at the end makes no difference.
+/// Whether tokens for this server may be requested for `resource`: it must be the server itself, or the resource that
+/// the program has set. A final slash makes no difference.
 pub(super) fn is_resource(resource: &str, server: &Url, wanted: Option<&str>) -> bool {
     let bare = |url: &Url| {
         let mut url = url.clone();
@@ -205,7 +204,7 @@ pub(super) fn is_resource(resource: &str, server: &Url, wanted: Option<&str>) ->
     matches!((resource, wanted), (Some(one), Some(other)) if bare(&one) == bare(&other))
 }
 
-/// Whether the address of the server lies within this resource.
+/// Whether the server's URL lies within this resource.
 pub(super) fn is_of(resource: &str, server: &Url) -> bool {
     let Ok(resource) = Url::parse(resource) else { return false };
     let (wide, narrow) = (resource.path().trim_end_matches('/'), server.path());

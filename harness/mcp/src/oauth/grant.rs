@@ -1,5 +1,5 @@
-//! Grants, and the requests by which they are obtained: registration (RFC 7591), code, renewal and client
-//! credentials (OAuth 2.1, RFC 8707).
+//! Grants, and the requests that obtain them: registration (RFC 7591), code, renewal and client credentials (OAuth 2.1,
+//! RFC 8707).
 
 use std::{
     fmt::Write as _,
@@ -22,38 +22,38 @@ use harness_core::{
     secret::{Secrets, beginning},
 };
 
-/// The bytes of an authorization server's text that an error shows.
+/// The maximum length, in bytes, of an authorization server's text in an error.
 const SHOWN: usize = 300;
 
-/// How long before its end a token is renewed, in seconds, but never in the first three quarters of its time.
+/// How many seconds before its end a token is renewed, but never in the first three quarters of its lifetime.
 const EARLY: u64 = 30;
 
-/// The program, as an authorization server knows it.
+/// The client that represents the program at an authorization server.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct OAuthClient {
     pub(super) id: String,
     pub(super) secret: Option<String>,
-    /// How the client authenticates: a method of RFC 7591.
+    /// The authentication method of the client: a name of RFC 7591.
     pub(super) method: String,
-    /// The redirect address, if the program was registered with one.
+    /// The redirect URL, if the program was registered with one.
     pub(super) redirect: Option<String>,
 }
 
 /// A grant for one server.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct TokenGrant {
-    /// The address of the server. The token is sent to no other.
+    /// The URL of the MCP server. The token is sent to no other.
     pub(super) server: String,
     pub(super) resource: String,
     pub(super) issuer: String,
-    /// The address at which the token is renewed.
+    /// The URL at which the token is renewed.
     pub(super) token_endpoint: String,
     pub(super) client: OAuthClient,
     pub(super) token: String,
     pub(super) refresh: Option<String>,
-    /// The time from which the token has to be renewed, in seconds since 1970.
+    /// When the token is to be renewed, in seconds since 1970.
     until: Option<u64>,
-    /// The time at which the token ends. Earlier versions did not store it.
+    /// When the token expires, in seconds since 1970. Earlier versions did not store it.
     #[serde(default)]
     ends: Option<u64>,
     /// The scopes that were requested.
@@ -61,12 +61,12 @@ pub(super) struct TokenGrant {
 }
 
 impl TokenGrant {
-    /// Whether the token has to be renewed.
+    /// Whether the token is to be renewed.
     pub(super) fn is_old(&self) -> bool {
         self.until.is_some_and(|until| until <= now())
     }
 
-    /// Whether the token has ended.
+    /// Whether the token has expired.
     pub(super) fn is_over(&self) -> bool {
         self.ends.or(self.until).is_some_and(|ends| ends <= now())
     }
@@ -76,7 +76,7 @@ impl TokenGrant {
         is_sendable(&self.token)
     }
 
-    /// The secrets that no error may show.
+    /// The secrets to remove from errors.
     pub(super) fn secrets(&self) -> Secrets {
         let known = [Some(&self.token), self.refresh.as_ref(), self.client.secret.as_ref()];
         known.into_iter().flatten().fold(Secrets::default(), Secrets::with)
@@ -91,7 +91,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
 }
 
-/// The answer of a token endpoint.
+/// The response of a token endpoint.
 #[derive(Deserialize)]
 struct TokenResponse {
     access_token: String,
@@ -111,15 +111,15 @@ struct TokenRefusal {
     error_description: Option<String>,
 }
 
-/// Why there is no token.
+/// Why no token was issued.
 pub(super) enum TokenError {
-    /// The authorization server gives no token for what was presented, now or later.
+    /// The authorization server refuses this request, now and later.
     Refused(AuthError),
-    /// Another failure, which may pass.
+    /// A failure that may be temporary.
     Failed(AuthError),
 }
 
-/// Whether the same request may be answered with a token later.
+/// Whether the same request may succeed later.
 fn is_passing(status: u16, refused: Option<&TokenRefusal>) -> bool {
     let error = refused.map(|refused| refused.error.as_str());
     matches!(status, 407 | 408 | 425 | 429 | 500..)
@@ -134,7 +134,7 @@ impl From<TokenError> for AuthError {
     }
 }
 
-/// What a token is requested for.
+/// A request for a token, and the values of the grant that it will create.
 pub(super) struct TokenRequest {
     pub(super) server: String,
     pub(super) resource: String,
@@ -160,7 +160,7 @@ impl TokenRequest {
         match (client.method.as_str(), &client.secret) {
             ("client_secret_basic", Some(secret)) => {
                 let value = credentials(&client.id, secret).map_err(TokenError::Failed)?;
-                // Some servers repeat in their refusal what they have received.
+                // Some servers quote the received credentials in their refusal.
                 let shown = value.to_str().ok().and_then(|value| value.strip_prefix("Basic "));
                 secrets = shown.into_iter().fold(secrets, Secrets::with);
                 basic = Some(value);
@@ -174,7 +174,7 @@ impl TokenRequest {
         let body = ("application/x-www-form-urlencoded", form(&sent));
         let answer =
             web.post(what, &endpoint, body, basic).await.map_err(|fault| match fault.0 {
-                // It redirects, so it gives no tokens any more.
+                // The endpoint redirects, so it no longer issues tokens.
                 ErrorKind::Protocol => TokenError::Refused(fault),
                 _ => TokenError::Failed(fault),
             })?;
@@ -189,7 +189,7 @@ impl TokenRequest {
         }
         self.read(&answer).map_err(|why| {
             let why = (ErrorKind::Protocol, format!("{what} {why}"));
-            // Something other than the authorization server may have answered, such as a page of a network.
+            // If the response is no JSON object, another server may have answered, such as the login page of a network.
             match answer.json::<serde_json::Map<String, Value>>() {
                 Some(_) => TokenError::Refused(why),
                 None => TokenError::Failed(why),
@@ -207,12 +207,12 @@ impl TokenRequest {
         if !is_sendable(&token) {
             return Err("gives a token that cannot stand in a header".to_owned());
         }
-        // Some servers write the number as a text.
+        // Some servers send the number as text.
         let lives = granted.expires_in.and_then(|lives| match lives {
             Value::String(text) => text.parse().ok(),
             lives => lives.as_f64(),
         });
-        // A token that ends at once would be useless, so a smaller number must have another meaning.
+        // A shorter lifetime would be useless, so such a number is ignored.
         let lives = lives.filter(|it| *it >= 1.0);
         let until = lives.map(|seconds| {
             let seconds = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX).as_secs();
@@ -239,7 +239,7 @@ impl TokenRequest {
     }
 }
 
-/// Renews a grant, if it has a renewal token. The old renewal token may be used up afterwards.
+/// Renews a grant; `None` if it has no refresh token. The renewal may use up the refresh token.
 pub(super) async fn renew(
     web: AuthHttpClient,
     old: TokenGrant,
@@ -260,14 +260,14 @@ pub(super) async fn renew(
     Ok(Some(new))
 }
 
-/// Adds a scope unless it is there already.
+/// Adds a scope, unless the list already contains it.
 pub(super) fn add(scopes: &mut Vec<String>, scope: &str) {
     if !scopes.iter().any(|known| known == scope) {
         scopes.push(scope.to_owned());
     }
 }
 
-/// Registers the program.
+/// Registers the program as a client.
 pub(super) async fn register(
     web: &AuthHttpClient,
     endpoint: &str,
@@ -283,8 +283,8 @@ pub(super) async fn register(
         "redirect_uris": [redirect],
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
-        // A program on a person's machine cannot keep a secret; one is used only if the server knows no other
-        // method.
+        // A program on a person's machine cannot keep a secret, so a secret is used only if the server supports no
+        // other method.
         "token_endpoint_auth_method": wanted,
         "application_type": "native",
     });
@@ -314,7 +314,7 @@ pub(super) async fn register(
     })
 }
 
-/// The authentication method that the program uses, of those that the authorization server accepts.
+/// The authentication method to use, of those that the authorization server accepts.
 pub(super) fn method(metadata: &IssuerMetadata, without_secret: bool) -> &'static str {
     let known = &metadata.token_endpoint_auth_methods_supported;
     let takes = |method: &&str| known.iter().any(|known| known == method);
@@ -322,12 +322,11 @@ pub(super) fn method(metadata: &IssuerMetadata, without_secret: bool) -> &'stati
         true => ["none", "client_secret_basic", "client_secret_post"],
         false => ["client_secret_basic", "client_secret_post", "none"],
     };
-    // RFC 8414: without a list it is `client_secret_basic`.
+    // RFC 8414: without a list, the method is `client_secret_basic`.
     order.into_iter().find(takes).unwrap_or(order[0])
 }
 
-/// The header with which a client authenticates (RFC 6749, 2.3.1): the id and the secret are encoded before they are
-/// joined.
+/// The header for client authentication (RFC 6749, 2.3.1). Id and secret are each encoded before they are joined.
 fn credentials(id: &str, secret: &str) -> Result<HeaderValue, AuthError> {
     let encoded = |text: &str| form(&[("", text)]).trim_start_matches('=').to_owned();
     let joined = format!("{}:{}", encoded(id), encoded(secret));
@@ -339,7 +338,7 @@ fn credentials(id: &str, secret: &str) -> Result<HeaderValue, AuthError> {
     Ok(value)
 }
 
-/// The text of a refusal of an authorization server.
+/// The text of an authorization server's refusal, for errors.
 fn refusal_text(
     what: &str,
     status: u16,
@@ -355,7 +354,7 @@ fn refusal_text(
     }
 }
 
-/// The code of an error and its description, on one line, without secrets. A long text is cut.
+/// The error code and its description, on one line, with secrets removed and long texts cut.
 pub(super) fn words(error: &str, description: Option<&str>, secrets: &Secrets) -> String {
     let more = description.map(|more| format!(" ({more})")).unwrap_or_default();
     let words = format!("{error}{more}");
@@ -363,10 +362,10 @@ pub(super) fn words(error: &str, description: Option<&str>, secrets: &Secrets) -
     beginning(&in_line(&words), SHOWN).into_owned()
 }
 
-/// The address of an authorization page, if it does not contain parameters that the program itself has to set.
+/// Checks the URL of an authorization page: it must not contain parameters that the program sets.
 ///
 /// # Errors
-/// Fails if it contains one: a server that reads the address could use the first of two values.
+/// Fails if the URL contains such a parameter, because a server may use the first of two values.
 pub(super) fn silent(endpoint: Url) -> Result<Url, AuthError> {
     const OURS: [&str; 14] = [
         "response_type",
@@ -391,8 +390,7 @@ pub(super) fn silent(endpoint: Url) -> Result<Url, AuthError> {
     Ok(endpoint)
 }
 
-/// The address of the page on which a person agrees, with the characters encoded that a shell obeys, except for
-/// `&`.
+/// The URL of the page on which a person agrees. Characters with a meaning for shells are encoded, except `&`.
 pub(super) fn page(mut endpoint: Url, parameters: &[(&str, &str)]) -> String {
     endpoint.query_pairs_mut().extend_pairs(parameters);
     let mut page = String::new();

@@ -1,7 +1,7 @@
-//! OAuth for a server at an address: the settings of the program, and the store for grants.
+//! OAuth for a server at a URL: the settings of the program, and the store for grants.
 //!
-//! The rest of the framework never sees a token: it is added to a request below the protocol, and no request is
-//! sent again because of it.
+//! The rest of the framework never sees a token. The HTTP client adds the token below the protocol, and no request is
+//! sent again because of a token.
 
 mod auth_http_client;
 mod authorization;
@@ -20,17 +20,17 @@ use self::credential_store::GrantCache;
 pub use self::credential_store::{McpCredentialStore, McpCredentials, McpCredentialsFuture};
 use harness_core::error::{Error, ErrorKind};
 
-/// A failure on the way to a token, with its kind.
+/// A failure to obtain a token: its kind and its text.
 type AuthError = (ErrorKind, String);
 
 /// The page of an authorization server on which a person agrees.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct McpAuthorizationPage {
-    /// The name that the program gave to the server that the token is for.
+    /// The program's name for the MCP server that the token is for.
     pub server: String,
-    /// The address to open in the person's browser. It is valid once. It comes from others: give it to the browser
-    /// as one argument, and not through a shell.
+    /// The URL to open in the person's browser. It is valid once. The URL comes from another server, so pass it to the
+    /// browser as one argument, and not through a shell.
     pub url: String,
 }
 
@@ -38,24 +38,24 @@ type OnPage = dyn Fn(McpAuthorizationPage) -> Pin<Box<dyn Future<Output = Result
     + Send
     + Sync;
 
-/// The settings by which a program is authorized to use a server at an address, by OAuth 2.1 as the
+/// The settings with which a program obtains authorization for a server at a URL, with OAuth 2.1 as the
 /// [protocol](https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization) describes it. Needs the
 /// feature `mcp-oauth`.
 ///
-/// Nothing is done before the server asks for a token. Then the library looks up the authorization server, a person
-/// agrees on its page, and the page redirects to a port of this machine that is open while the person is waited
-/// for. The token is sent with each request to this server and to no other, and it is renewed before it ends.
+/// Nothing happens before the MCP server requires a token. Then the library looks up the authorization server, a person
+/// agrees on its page, and the page redirects to a port of this machine, which is open only during this wait. The token
+/// is sent with each request to this server and to no other, and is renewed before it expires.
 ///
-/// A call of a tool is sent at most once, whatever happens to the token: a call that the server refuses fails, and
-/// the program is authorized again before the next call.
+/// A call of a tool is sent at most once, whatever happens to the token. A call that the server refuses fails, and the
+/// program obtains a new token before the next call.
 ///
-/// Clones share their grants: connections that are given clones ask the person once, and renew once.
+/// Clones share their grants: connections with clones of one `McpAuth` ask the person once and renew once.
 ///
-/// Many servers accept a renewal token only once. So a request for a token goes on to its end, and its result is
-/// kept, even if the call that waited for it is dropped; [`McpServer::close`](super::McpServer::close) waits for
-/// it. It ends early only when this value and all its clones are dropped: keep one as long as the program runs.
+/// Many servers accept a refresh token only once. So a token request is completed and its result is stored even if the
+/// call that waited for it is dropped. [`McpServer::close`](super::McpServer::close) waits for the request. The request
+/// is stopped only when this value and all its clones are dropped: keep one of them as long as the program runs.
 ///
-/// If the person refuses, the connection does not ask again: connect to the server again for that.
+/// If the person refuses, the connection does not ask again. Connect to the server again to ask once more.
 ///
 /// ```no_run
 /// use harness::mcp::{McpAuth, McpServer};
@@ -89,7 +89,7 @@ pub struct McpAuth {
     kept: Arc<GrantCache>,
 }
 
-/// Without secrets.
+/// Omits secrets.
 impl fmt::Debug for McpAuth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("McpAuth")
@@ -110,8 +110,8 @@ impl Default for McpAuth {
 }
 
 impl McpAuth {
-    /// Creates the default settings: the program registers itself if that is possible, prints the page's address to
-    /// standard error, waits five minutes for the person, and keeps grants in memory.
+    /// Creates the default settings: the program registers itself if the authorization server supports that, prints the
+    /// URL of the page to standard error, waits five minutes for the person, and keeps grants in memory.
     pub fn new() -> Self {
         Self {
             name: "harness".to_owned(),
@@ -129,79 +129,80 @@ impl McpAuth {
         }
     }
 
-    /// Sets the program's name that the person reads, for servers with which the program registers itself.
+    /// Sets the name of the program that the person sees. Used where the program registers itself.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Sets the id of the program at the authorization server, if it was registered there beforehand.
+    /// Sets the program's client id at the authorization server, if the program was registered there beforehand.
     pub fn client(mut self, id: impl Into<String>) -> Self {
         self.client = Some(id.into());
         self
     }
 
-    /// Sets the secret that belongs to [`client`](Self::client). Set its authorization server with
-    /// [`issuer`](Self::issuer), too: the server of the tools names the authorization server, and could otherwise
-    /// name one that collects secrets.
+    /// Sets the secret for [`client`](Self::client). Also set the authorization server with [`issuer`](Self::issuer):
+    /// otherwise the MCP server names the authorization server, and could name one that collects secrets.
     pub fn secret(mut self, secret: impl Into<String>) -> Self {
         self.secret = Some(Arc::new(SecretString::from(secret.into())));
         self
     }
 
-    /// Sets the authorization server, by its issuer identifier. If the server of the tools names only others, the
-    /// authorization fails.
+    /// Sets the authorization server, by its issuer identifier. The authorization fails if the MCP server names only
+    /// others.
     pub fn issuer(mut self, issuer: impl Into<String>) -> Self {
         self.issuer = Some(issuer.into());
         self
     }
 
-    /// Sets the resource that tokens are made for, if it is more than the server itself: some servers name their whole
-    /// host. A token is then good for everything there, such as for other tenants, so set it only for a host that you
-    /// trust as a whole. Unless set, the server has to name its own address (RFC 9728, 3.3).
+    /// Sets the resource for which tokens are requested, if it is wider than the server itself: some servers name their
+    /// whole host. Such a token is valid for everything on that host, including other tenants, so set this only for a
+    /// host that you trust as a whole. Default: the server has to name its own URL (RFC 9728, 3.3).
     pub fn resource(mut self, url: impl Into<String>) -> Self {
         self.resource = Some(url.into());
         self
     }
 
-    /// Sets the address of a document that describes the program
-    /// ([Client ID Metadata Document](https://datatracker.ietf.org/doc/draft-ietf-oauth-client-id-metadata-document/)).
-    /// It replaces a registration if the authorization server supports it.
+    /// Sets the URL of a document that describes the program ([Client ID Metadata
+    /// Document](https://datatracker.ietf.org/doc/draft-ietf-oauth-client-id-metadata-document/)). The document
+    /// replaces a registration if the authorization server supports it.
     pub fn metadata(mut self, url: impl Into<String>) -> Self {
         self.metadata = Some(url.into());
         self
     }
 
-    /// Sets the scopes that the token should have. Unless set, they are those that the server asks for, or else
-    /// those that it says it knows. Scopes that the server asks for later are added, and the person is asked for them.
-    /// [Without a person](Self::without_person) only these scopes are requested: nobody would see what a server adds.
+    /// Sets the scopes to request. Default: the scopes in the MCP server's refusal, or else all scopes that it lists.
+    /// Scopes that the server requires later are added, and the person is asked for them. [Without a
+    /// person](Self::without_person) only these scopes are requested, because nobody would see which scopes a server
+    /// adds.
     pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.scopes = Some(scopes.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Sets the redirect address: `http://`, `127.0.0.1`, `[::1]` or `localhost`, and a path. Without a port a free
-    /// one is used. Unless set, it is `http://127.0.0.1/callback`.
+    /// Sets the redirect URL: `http://`, then `127.0.0.1`, `[::1]` or `localhost`, and a path. Without a port, a free
+    /// port is used. Default: `http://127.0.0.1/callback`.
     pub fn redirect(mut self, url: impl Into<String>) -> Self {
         self.redirect = url.into();
         self
     }
 
-    /// Requests the token in the program's own name, by its id and secret (`client_credentials`); no person is
-    /// asked. If the server wants more scopes than the program has set, calls fail and name them.
+    /// Requests the token for the program itself, with its id and secret (`client_credentials`), without asking a
+    /// person. If the MCP server requires more scopes than the program has set, calls fail, and the error names the
+    /// scopes.
     pub fn without_person(mut self) -> Self {
         self.person = false;
         self
     }
 
-    /// Sets how long the person may take; five minutes unless set.
+    /// Sets how long the person may take. Default: five minutes.
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Sets the function that opens the page for the person. An error of it ends the authorization. Unless set, the
-    /// address is printed to standard error.
+    /// Sets the function that opens the page for the person. If the function fails, the authorization fails. Default:
+    /// the URL is printed to standard error.
     pub fn on_page(
         mut self,
         open: impl Fn(McpAuthorizationPage) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>
@@ -213,7 +214,8 @@ impl McpAuth {
         self
     }
 
-    /// Sets the store for credentials. Unless set, they are kept in memory and end with this value and its clones.
+    /// Sets the store for credentials. Default: memory, so that they are lost when this value and all its clones are
+    /// dropped.
     pub fn credential_store(mut self, grants: impl McpCredentialStore + 'static) -> Self {
         self.kept = Arc::new(GrantCache::new(grants));
         self

@@ -1,5 +1,4 @@
-//! The port to which the page of an authorization server redirects. It is open while somebody waits for the
-//! redirect.
+//! The local port to which the page of an authorization server redirects. It is open only while a redirect is expected.
 
 use std::{
     collections::VecDeque,
@@ -22,39 +21,39 @@ use tokio::{
 use super::{AuthError, grant::words};
 use harness_core::{error::ErrorKind, http_client::is_loopback, secret::Secrets};
 
-/// The time that a browser may take for its request.
+/// The time limit for a browser's request.
 const REQUEST: Duration = Duration::from_secs(10);
 
-/// The longest request, in bytes.
+/// The maximum size of a request, in bytes.
 const HEAD: usize = 16 * 1024;
 
-/// How long the answer to the browser is written. The request counts in any case.
+/// The time limit for writing the response to the browser. The request counts even if this fails.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// The number of connections that are read at the same time. If there are more, the oldest is closed: other
-/// programs of this machine could otherwise keep the browser out.
+/// The maximum number of connections that are read at the same time. Above it, the oldest connection is closed:
+/// otherwise other programs on this machine could block the browser.
 const AT_ONCE: usize = 64;
 
-/// An open port of this machine, to which the browser is redirected.
+/// An open port of this machine for the redirect of the browser.
 pub(super) struct RedirectListener {
     listener: TcpListener,
-    /// Its address, as it is told to the authorization server.
+    /// The redirect URL that is sent to the authorization server.
     pub(super) redirect: Url,
 }
 
-/// The values that the redirect has to have.
+/// The values that the redirect must contain.
 pub(super) struct ExpectedRedirect<'a> {
     pub(super) state: &'a str,
     pub(super) issuer: &'a str,
-    /// Whether the authorization server promises to name itself.
+    /// Whether the authorization server promises to add its issuer to the redirect.
     pub(super) has_issuer: bool,
 }
 
-/// What a redirect says: a code, or why there is none. The inner error is the person's refusal.
+/// The content of a redirect: a code, or the error in its place. The inner error is the person's refusal.
 type RedirectResult = Result<Result<String, AuthError>, AuthError>;
 
 impl RedirectListener {
-    /// Opens the port of this address, or a free one if it has none.
+    /// Opens the port in this URL, or a free port if the URL has none.
     pub(super) async fn open(redirect: &str) -> Result<Self, AuthError> {
         let wrong =
             |why: &str| (ErrorKind::Configuration, format!("`redirect` cannot be used: {why}"));
@@ -67,7 +66,7 @@ impl RedirectListener {
         if url.query().is_some() || url.fragment().is_some() {
             return Err(wrong("it has a query or a fragment"));
         }
-        // The standard port of `http` is not shown in an address.
+        // A URL does not show the standard port of `http`, so 80 cannot be told from no port.
         let port = url.port().unwrap_or(0);
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
         let ip: IpAddr = host.parse().unwrap_or(Ipv4Addr::LOCALHOST.into());
@@ -79,8 +78,8 @@ impl RedirectListener {
         Ok(Self { listener, redirect: url })
     }
 
-    /// Waits for the person's browser, and returns the code. Requests without the right state are ignored. The inner
-    /// error is the person's refusal.
+    /// Waits for the person's browser, and returns the code. Requests with a wrong state are ignored. The inner error
+    /// is the person's refusal.
     pub(super) async fn wait(&self, expected: &ExpectedRedirect<'_>) -> RedirectResult {
         let (mut connected, mut readers) = (FuturesUnordered::new(), VecDeque::new());
         loop {
@@ -105,7 +104,7 @@ impl RedirectListener {
         }
     }
 
-    /// Reads one request, unless it is given up, and writes the text that the person sees.
+    /// Reads one request, unless the reader is aborted, and writes the page that the person sees.
     async fn answer(
         &self,
         mut stream: TcpStream,
@@ -116,7 +115,7 @@ impl RedirectListener {
         let head = timeout(REQUEST, reading).await.ok()?.ok()?;
         let back = self.read(head.lines().next().unwrap_or_default(), expected);
         let (status, words) = match &back {
-            // Whether there will be a token is not known yet.
+            // It is not known yet whether the code can be exchanged for a token.
             Some(Ok(Ok(_))) => {
                 ("200 OK", "The program has received the answer. You can close this page.")
             }
@@ -134,7 +133,7 @@ impl RedirectListener {
              referrer-policy: no-referrer\r\nconnection: close\r\n\r\n{words}",
             words.len()
         );
-        // The request counts even if the browser has gone away, or does not read.
+        // The request counts even if the browser has closed the connection or does not read.
         let _ = timeout(ANSWER, async {
             stream.write_all(answer.as_bytes()).await?;
             stream.shutdown().await
@@ -154,7 +153,7 @@ impl RedirectListener {
             found.map(|(_, value)| value.into_owned()).collect()
         };
         let of = |name: &str| all(name).pop();
-        // A request that has a parameter twice, or both a code and an error, is ignored.
+        // A request with a repeated parameter, or with both or neither of code and error, is ignored.
         let is_odd = ["state", "code", "error", "error_description", "iss"]
             .into_iter()
             .any(|name| all(name).len() > 1);
@@ -162,7 +161,7 @@ impl RedirectListener {
         {
             return None;
         }
-        // RFC 9207: the issuer must match exactly, and must be there if the server promises it.
+        // RFC 9207: the issuer must match exactly. It must be present if the server promises it.
         let wrong = match of("iss") {
             Some(issuer) if issuer != expected.issuer => Some(
                 "another authorization server has answered than was asked; its code was not used",
@@ -186,8 +185,8 @@ impl RedirectListener {
     }
 }
 
-/// Reads the whole head of a request: if a connection is closed before everything was read, the browser may lose
-/// the answer.
+/// Reads the whole head of a request, because a browser may lose the response if the connection is closed before
+/// everything was read.
 async fn read_head(stream: &mut TcpStream) -> String {
     let mut head = Vec::new();
     while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < HEAD {

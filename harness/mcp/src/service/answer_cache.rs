@@ -1,4 +1,4 @@
-//! The answers of sessions, which are kept for clients that have lost them on the way.
+//! Keeps the answers of sessions for clients that lost their connection before they received them.
 
 use std::{
     collections::VecDeque,
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::memory;
 
-/// How many bytes of memory all kept answers have together, at most and about.
+/// The approximate limit of memory for all kept answers together, in bytes.
 const BYTES: usize = 64 << 20;
 
 /// The newest answers of all sessions of a service.
@@ -29,7 +29,7 @@ struct CachedAnswer {
     session: SessionId,
     /// The number of the stream on which the client waited.
     stream: u64,
-    /// The id of the event that it was, if it was one.
+    /// The id of the event in which the answer was sent; `None` if it was not sent as an event.
     event: Option<String>,
     at: Instant,
     size: usize,
@@ -37,12 +37,12 @@ struct CachedAnswer {
 }
 
 impl AnswerCache {
-    /// Keeps each for this time.
+    /// Keeps each answer for this time.
     pub(super) fn new(time: Duration) -> Self {
         Self { time, ..Self::default() }
     }
 
-    /// Those that are not too old.
+    /// Removes expired answers, and locks the rest.
     fn lock(&self) -> MutexGuard<'_, VecDeque<CachedAnswer>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         while kept.front().is_some_and(|oldest| oldest.at.elapsed() >= self.time) {
@@ -72,7 +72,7 @@ impl AnswerCache {
         }
     }
 
-    /// This message is sent on this stream.
+    /// Records the event in which an answer was sent on this stream.
     pub(super) fn set_event(&self, session: &SessionId, stream: u64, message: &ServerSseMessage) {
         let is_answer = message.message.as_deref().is_some_and(|message| {
             matches!(message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_))
@@ -87,7 +87,8 @@ impl AnswerCache {
         }
     }
 
-    /// What comes on this stream after this event: `None` if it has no answer yet, or if that is not kept any more.
+    /// The events that follow this event on the stream; `None` if there is no answer yet, or if the answer is no longer
+    /// kept.
     pub(super) fn after(
         &self,
         session: &SessionId,
@@ -104,7 +105,7 @@ impl AnswerCache {
         Some(vec![answer])
     }
 
-    /// A session has ended.
+    /// Removes the answers of a session that has ended.
     pub(super) fn forget(&self, session: &SessionId) {
         self.lock().retain(|it| it.session != *session);
     }
@@ -117,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    /// Few bytes of JSON can be many of memory: a zero of a list has two and forty.
+    /// Few bytes of JSON can need much memory: a zero in a list has two bytes of text.
     #[test]
     fn answers_are_kept_by_their_memory() {
         let answer = |zeros: usize| {
@@ -130,7 +131,7 @@ mod tests {
             answers.keep(&session, stream, &answer(zeros));
         }
         let is_kept = |stream| answers.after(&session, stream, "0").is_some();
-        // The last one is too large, and the one before needs the place of the first.
+        // The last answer is too large for the cache. Each earlier answer still fits.
         assert_eq!([0, 1, 2, 3].map(is_kept), [true, true, true, false]);
         answers.keep(&session, 4, &answer(BYTES / 96 / 2));
         assert_eq!([0, 1, 2, 4].map(is_kept), [false, false, true, true]);

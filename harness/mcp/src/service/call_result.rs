@@ -1,4 +1,4 @@
-//! The result of a call in the form of the protocol.
+//! Converts the result of a call into the protocol's format.
 
 use rmcp::model::{
     CallToolResponse, CallToolResult, ContentBlock, MetaObject, Resource, ResourceContents,
@@ -12,12 +12,12 @@ use harness_core::{
     tool::Tool,
 };
 
-/// The result of a call that has not run, or not to its end.
+/// The result of a call that has not run, or has not run to its end.
 pub(super) fn failed(why: String) -> CallToolResponse {
     CallToolResult::error(vec![ContentBlock::text(why)]).into()
 }
 
-/// The result of a call that was stopped, for a client that may come back, and has not ended.
+/// The result of a stopped call that has not ended, for a client that may come back.
 pub(super) fn stopped(tool: &Tool) -> CallToolResponse {
     let why = "The client has cancelled the call, or was away for too long, so the call was told to stop.";
     let truth = match tool.side_effects().is_read_only() {
@@ -30,14 +30,14 @@ pub(super) fn stopped(tool: &Tool) -> CallToolResponse {
     if tool.side_effects().is_read_only() { answer.into() } else { in_doubt(answer) }
 }
 
-/// Marks a result by [`OUTCOME`].
+/// Marks a result with [`OUTCOME`] as in doubt.
 fn in_doubt(mut answer: CallToolResult) -> CallToolResponse {
     let outcome = [(OUTCOME.to_owned(), IN_DOUBT.into())].into_iter().collect();
     answer.meta = Some(MetaObject(outcome));
     answer.into()
 }
 
-/// The result of a call that has ended, of at most `most` bytes.
+/// The result of a call that has ended. Results above `most` bytes are replaced by a text.
 pub(super) fn answer(tool: &Tool, result: &ToolResult, most: usize) -> CallToolResponse {
     let content = result.content();
     let structure = structure(tool, result);
@@ -62,7 +62,7 @@ pub(super) fn answer(tool: &Tool, result: &ToolResult, most: usize) -> CallToolR
         let answer = CallToolResult::error(blocks);
         return if may_have_run { in_doubt(answer) } else { answer.into() };
     }
-    // Clients refuse a success without the declared structure.
+    // Clients refuse a successful result without the structured content that the tool declares.
     if structure.is_none() && tool_descriptions::structure(tool).is_some() {
         let why = "The tool ran to its end. What it hands over does not have the structure that it declares: ";
         let why = format!("{why}it is larger than this server's limit, or other content.");
@@ -74,8 +74,8 @@ pub(super) fn answer(tool: &Tool, result: &ToolResult, most: usize) -> CallToolR
     answer.into()
 }
 
-/// The value that the output schema describes, if there is one: the tool's value for the program, or else its only
-/// JSON part.
+/// The value for the declared output schema: the tool's value, or else its only JSON part. `None` without such a
+/// schema.
 fn structure<'r>(tool: &Tool, result: &'r ToolResult) -> Option<&'r Value> {
     tool_descriptions::structure(tool)?;
     match (result.value(), result.content()) {
@@ -86,7 +86,7 @@ fn structure<'r>(tool: &Tool, result: &'r ToolResult) -> Option<&'r Value> {
     }
 }
 
-/// The approximate number of bytes of a part.
+/// The approximate size of a part in bytes.
 fn size(part: &ToolContent) -> usize {
     let of =
         |media: &Media| media.base64().or(media.text()).map_or(0, str::len).saturating_add(100);
@@ -111,7 +111,7 @@ fn block(call: &str, at: usize, part: &ToolContent) -> ContentBlock {
             file(media, part, |data, mime| ContentBlock::audio(data, mime))
         }
         ToolContent::Document(media) => {
-            // A resource needs a URI; a document may have none.
+            // A resource needs a URI, but a document may have none.
             let uri = media.uri().map_or_else(|| format!("harness:{call}/{at}"), str::to_owned);
             let contents = match (media.text(), media.base64()) {
                 (Some(text), _) => ResourceContents::text(text, uri),
@@ -136,7 +136,7 @@ fn block(call: &str, at: usize, part: &ToolContent) -> ContentBlock {
     }
 }
 
-/// A file with its bytes, or its address.
+/// A file with its bytes, or a link to it.
 fn file(
     media: &Media,
     part: &ToolContent,
@@ -148,7 +148,7 @@ fn file(
     }
 }
 
-/// A file without its bytes: its address, or a text that says what it is.
+/// A file without its bytes: a link, or else a text that describes the file.
 fn elsewhere(media: &Media, part: &ToolContent) -> ContentBlock {
     match media.url() {
         Some(url) => ContentBlock::resource_link(Resource::new(url, media.name().unwrap_or(url))),

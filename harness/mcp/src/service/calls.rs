@@ -1,4 +1,4 @@
-//! A call of a client: its tool runs at most once for each request.
+//! Runs the calls of clients: each request runs its tool at most once.
 
 use std::{
     future::Future,
@@ -28,10 +28,10 @@ use harness_core::{
     tool::{Answered, DispatchOutcome, GRACE, Tool, ToolContext},
 };
 
-/// How often a tool may ask in one call.
+/// The maximum number of questions that a tool may ask in one call.
 const ROUNDS: usize = 8;
 
-/// A request that was parsed.
+/// A parsed request for a call.
 struct CallRequest {
     name: String,
     arguments: Value,
@@ -68,8 +68,8 @@ impl<H> ServiceState<H> {
             }
             id = Some(asked.call);
         }
-        // Request ids repeat from session to session, and services recognize a call by its key, so the id is
-        // random.
+        // Tools use this id as the idempotency key of the call. Request ids repeat from session to session, so a random
+        // id is used.
         let id = id.unwrap_or_else(|| format!("mcp_{:032x}", fastrand::u128(..)));
         for _ in 0..ROUNDS {
             let begins = AtomicBool::new(false);
@@ -113,7 +113,7 @@ impl<H> ServiceState<H> {
         Ok(failed(format!("the tool has asked {ROUNDS} times and asks again, so it was stopped")))
     }
 
-    /// Tells the client what its second call has to answer.
+    /// Ends the call with a question. The client answers it in a second call.
     fn require(
         &self,
         asked: &ToolQuestion,
@@ -126,7 +126,7 @@ impl<H> ServiceState<H> {
         }
     }
 
-    /// Runs the tool and passes on its progress. `begins` is set right before the tool may run.
+    /// Runs the tool and passes on its progress. `begins` is set directly before the tool may run.
     async fn run(
         &self,
         tool: &Tool,
@@ -165,9 +165,9 @@ impl<H> ServiceState<H> {
         dispatched
     }
 
-    /// Waits for the future. If the client cancels the call, it waits a moment longer, so that the tool can end by
-    /// itself. A call whose client has been away for too long is cancelled, since a client without a session, or
-    /// one that does not come back, would otherwise keep its place.
+    /// Waits for the future. If the client cancels the call, the wait goes on for a moment, so that the tool can end by
+    /// itself. A call is cancelled if its client is away for too long: otherwise a client without a session, or one
+    /// that does not come back, would keep its slot.
     async fn until_cancelled<F: Future>(
         &self,
         context: &RequestContext<RoleServer>,
@@ -194,10 +194,10 @@ impl<H> ServiceState<H> {
     }
 }
 
-/// The reason for which the tool's own review refuses the call, if it does.
+/// The reason why the tool's own review refuses the call; `None` if it does not.
 async fn refused(tool: &Tool, call: &ToolCall) -> Option<String> {
     let arguments = call.decoded().ok()?;
-    // Only a call that can run is reviewed.
+    // Only a call with valid arguments is reviewed.
     if !tool.has_review() || tool.check(&arguments.clone().into_map()).is_err() {
         return None;
     }
@@ -205,14 +205,14 @@ async fn refused(tool: &Tool, call: &ToolCall) -> Option<String> {
     Some(format!("the call did not run: {refuses}"))
 }
 
-/// Whether the client can let a person fill in a form.
+/// Whether the client can show a form to a person.
 fn can_elicit(context: &RequestContext<RoleServer>) -> bool {
     let able = context.client_capabilities().and_then(|able| able.elicitation);
-    // An empty capability means forms, as it did before there was another mode.
+    // An empty capability means forms, because earlier versions had no other mode.
     able.is_some_and(|able| able.form.is_some() || able.url.is_none())
 }
 
-/// Whether the client makes a second call with the answers, instead of answering in a session.
+/// Whether the client answers questions in a second call, instead of in a session.
 pub(super) fn is_new(context: &RequestContext<RoleServer>) -> bool {
     let new = ProtocolVersion::V_2026_07_28;
     context.protocol_version().is_some_and(|version| version.as_str() >= new.as_str())

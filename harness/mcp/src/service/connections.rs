@@ -1,5 +1,5 @@
-//! The connections of a service that listens by itself: which of them gives way when there are too many, and when clients do not
-//! read their answers.
+//! Limits the connections of a service with its own listener, and decides which connection is closed if there are too
+//! many or if clients do not read their answers.
 
 use std::{
     collections::BTreeMap,
@@ -17,13 +17,13 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// The bytes of answers that wait until clients read them, on all connections together.
+/// The maximum size of answers, in bytes, that wait for clients to read them, on all connections together.
 const UNREAD: usize = 64 << 20;
 
-/// How long a connection takes nothing of what is written to it, until it is given up.
+/// How long a write to a client may make no progress before the connection is closed.
 const STUCK: Duration = Duration::from_secs(30);
 
-/// All connections of a service, and how many there may be.
+/// All connections of a service, and the limit of their number.
 #[derive(Clone)]
 pub(super) struct ConnectionLimit {
     places: Arc<Semaphore>,
@@ -32,11 +32,11 @@ pub(super) struct ConnectionLimit {
 
 #[derive(Default)]
 struct ConnectionQueues {
-    /// The number of the newest entry below.
+    /// The number of the newest entry in the maps.
     last: u64,
-    /// The connections without a whole request, from the one that has been so for the longest time.
+    /// The connections without a complete request, beginning with the one that has waited longest.
     idle: BTreeMap<u64, CancellationToken>,
-    /// The parts of answers that clients have not read, from the oldest, with their sizes.
+    /// The parts of answers that clients have not read, beginning with the oldest, each with its size in bytes.
     unread: BTreeMap<u64, (usize, CancellationToken)>,
 }
 
@@ -56,8 +56,8 @@ impl ConnectionLimit {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a connection. If there are too many, the one gives way that has been without a whole request for the longest
-    /// time; if all have one, this waits.
+    /// Adds a connection. If there are too many, the connection that has waited longest for a complete request is
+    /// closed. If all connections have a request, this waits for a free slot.
     pub(super) async fn enter(&self) -> Option<HttpConnection> {
         let place = match Arc::clone(&self.places).try_acquire_owned() {
             Ok(place) => place,
@@ -86,7 +86,7 @@ pub(super) struct HttpConnection {
     idle: Arc<Mutex<IdleConnection>>,
 }
 
-/// The entry of a connection while it has no whole request. It ends with the connection.
+/// The entry of a connection while it has no complete request. Dropped with the connection.
 struct IdleConnection {
     number: u64,
     all: ConnectionLimit,
@@ -101,12 +101,12 @@ impl Drop for IdleConnection {
 }
 
 impl HttpConnection {
-    /// Waits until it has to give way to others.
+    /// Waits until this connection has to be closed in favour of others.
     pub(super) async fn wait_for_eviction(&self) {
         self.ends.cancelled().await;
     }
 
-    /// It has no whole request from now on.
+    /// Marks the connection as one without a complete request.
     fn mark_idle(&self) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.all.lock();
@@ -115,7 +115,7 @@ impl HttpConnection {
         state.idle.insert(idle.number, idle.ends.clone());
     }
 
-    /// It has a whole request. What is returned is kept until the answer is sent.
+    /// Marks the connection as one with a complete request. Keep the returned value until the answer was sent.
     pub(super) fn begin_request(&self) -> UnreadResponse {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         self.all.lock().idle.remove(&idle.number);
@@ -130,7 +130,7 @@ pub(super) struct UnreadResponse {
 }
 
 impl UnreadResponse {
-    /// A part is given to the connection. If clients leave too much unread, the connections give way that have the oldest parts.
+    /// Counts a part of the answer as unread. Above the limit, the connections with the oldest unread parts are closed.
     pub(super) fn add_part(&mut self, bytes: usize) {
         let mut state = self.connection.all.lock();
         let number = state.next();
@@ -146,7 +146,7 @@ impl UnreadResponse {
         }
     }
 
-    /// The last part was sent.
+    /// Counts the last part as sent.
     pub(super) fn sent(&mut self) {
         if let Some(part) = self.part.take() {
             self.connection.all.lock().unread.remove(&part);
@@ -161,7 +161,7 @@ impl Drop for UnreadResponse {
     }
 }
 
-/// A socket that fails if the client takes nothing of what is written for a while.
+/// A socket whose writes fail if the client reads nothing for [`STUCK`].
 pub(super) struct TimedSocket<S> {
     socket: S,
     stuck: Option<Pin<Box<Sleep>>>,
@@ -242,7 +242,7 @@ mod tests {
             open.push(all.enter().await.expect("a place"));
         }
         let busy = open[0].begin_request();
-        // The second is idle for a shorter time than the third.
+        // The second connection has been idle for a shorter time than the third.
         drop(open[1].begin_request());
         let entering = all.enter();
         tokio::pin!(entering);
@@ -263,7 +263,7 @@ mod tests {
             let mut part = connection.begin_request();
             part.add_part(UNREAD / 4);
             unread.push((connection, part));
-            // The first one reads.
+            // The first client reads.
             if let Some((_, first)) = unread.first_mut() {
                 first.sent();
                 first.add_part(0);

@@ -40,62 +40,65 @@ use super::{
 };
 use harness_core::error::Error;
 
-/// The number of requests that [`McpService::serve_http`] serves at the same time, without those that only listen.
+/// The maximum number of concurrent requests of [`McpService::serve_http`], without those that only listen.
 const REQUESTS: usize = 256;
 
-/// The number of requests that only listen to what the server has to say.
+/// The maximum number of requests that only listen to the service's messages.
 const LISTENING: usize = 512;
 
-/// The number of messages that are taken beside them because they may end requests: the end of a session, notifications, and
-/// answers of the client.
+/// The maximum number of messages that are accepted beyond these limits because they may end requests: the end of a
+/// session, notifications, and responses of the client.
 const ENDING: usize = 16;
 
-/// The number of connections. Those without a place for their request are answered that there is none.
+/// The maximum number of connections. A request without a free slot gets an error response.
 const CONNECTIONS: usize = REQUESTS + LISTENING + 64;
 
-/// The time that a client may take to send the head of a request.
+/// The time limit for receiving the head of a request.
 const HEAD: Duration = Duration::from_secs(10);
 
-/// The time that a client may take to send the body of a request. Without it, clients that never finish a body
-/// would hold all connections for ever.
+/// The time limit for receiving the body of a request. Without it, clients that never complete a body would hold all
+/// connections for ever.
 const BODY: Duration = Duration::from_secs(30);
 
-/// The memory of all bodies that are being read, in KiB, without the first [`SMALL`] bytes of each.
+/// The memory for all bodies that are being read, in KiB. The first [`SMALL`] bytes of each body do not count.
 const READING: usize = 128 * 1024;
 
-/// The bytes of a body that need no share of [`READING`], so that small requests are read while clients hold large ones back.
+/// The number of bytes of a body that need no share of [`READING`]. So small requests are read even while clients hold
+/// back large ones.
 const SMALL: usize = 64 * 1024;
 
-/// The memory of all requests that are parsed and have not ended, in KiB.
+/// The memory for all parsed requests that have not ended, in KiB.
 const PARSED: usize = 256 * 1024;
 
-/// How often the text of a request is in memory: the body, and strings that are copied when they are parsed, checked and handed over.
+/// How many copies of a request's text are in memory: the body, and strings that are copied when they are parsed,
+/// checked and passed on.
 const COPIES: usize = 4;
 
-/// The memory that a value of a request needs while it is parsed, in bytes. The protocol's types copy a value several times.
+/// The memory that one value of a request needs while it is parsed, in bytes. The types of the SDK copy a value several
+/// times.
 const VALUE: usize = 300;
 
-/// The most memory that a request which begins a session may need, in bytes, estimated like that of other requests. It
-/// has a limit of its own, because a session keeps the client's description of itself until it ends.
+/// The maximum memory of a request that starts a session, in bytes, estimated like that of other requests. Its limit is
+/// separate, because a session keeps the client's description of itself until the session ends.
 const BEGINNING: usize = 256 * 1024;
 
-/// The buffer of a connection, in bytes, for the head of a request and for small messages.
+/// The size of a connection's buffer, in bytes: enough for the head of a request and for small messages.
 const BUFFER: usize = 64 * 1024;
 
-/// The answer with its body.
+/// An HTTP response with its body.
 type HttpAnswer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
-/// A service over streamable HTTP, for a program's own server: a [`tower_service::Service`] over requests of the
-/// crate `http` with any body. TLS, authorisation and the path are left to the program.
+/// An MCP service over streamable HTTP, for a program's own HTTP server: a [`tower_service::Service`] over requests of
+/// the crate `http` with any body. The program provides TLS, authorisation and the path.
 ///
 /// With axum, `Router::new().route_service("/mcp", service.http()?)`; with hyper,
 /// `hyper_util::service::TowerToHyperService::new(service.http()?)`.
 ///
-/// A clone serves the same sessions. All of them end, and their calls are stopped, when the last clone is dropped.
+/// Clones serve the same sessions. When the last clone is dropped, all sessions end and their calls are stopped.
 pub struct McpHttp<H> {
     inner: StreamableHttpService<Arc<ServiceHandler<H>>, ServiceSessions>,
     sessions: Arc<ServiceSessions>,
-    /// The longest body of a request, in bytes.
+    /// The maximum size of a request's body, in bytes.
     request: usize,
     reading: Arc<Semaphore>,
     parsed: Arc<Semaphore>,
@@ -125,14 +128,14 @@ impl<H: ServerHandler> McpService<H> {
     /// Creates the service for a program's own HTTP server.
     ///
     /// # Errors
-    /// Fails if a tool is not valid or two have the same name, if a tool needs a value that is not given, or if a
+    /// Fails if a tool is not valid, if two tools have the same name, if a value that a tool needs is missing, or if a
     /// setting is not valid.
     pub fn http(self) -> Result<McpHttp<H>, Error> {
         let end = CancellationToken::new();
         let config = StreamableHttpServerConfig::default()
             .with_allowed_hosts(self.hosts.clone())
             .with_allowed_origins(self.origins.clone())
-            // Without it an empty list would let all origins in.
+            // Without this call, an empty list would allow all origins.
             .enforce_origin_validation()
             .with_max_request_body_bytes(self.request)
             .with_cancellation_token(end.clone());
@@ -150,17 +153,17 @@ impl<H: ServerHandler> McpService<H> {
         })
     }
 
-    /// Serves clients over HTTP at the path `/mcp` of this listener, until the future is dropped. Use it only for
-    /// clients on this machine, on an address such as `127.0.0.1:8080`: there is no TLS and no authentication.
+    /// Serves clients over HTTP at the path `/mcp` of this listener, until the future is dropped. There is no TLS and
+    /// no authentication, so use it only for clients on this machine, on an address such as `127.0.0.1:8080`.
     ///
-    /// It serves 256 requests at the same time, and 512 more that only listen: the event stream of a session, and
-    /// `subscriptions/listen`. The answer to others is status 503, except that a client can always end a session or cancel a
-    /// call. If there are more connections than this needs, the one gives way that has been without a whole request for the
-    /// longest time. A client that does not read its answer for 30 seconds is disconnected, and earlier if answers of more
-    /// than 64 MiB wait for clients to read them.
+    /// The service handles 256 requests at the same time, and 512 more that only listen: the event stream of a session,
+    /// and `subscriptions/listen`. Further requests get status 503, but a client can always end a session or cancel a
+    /// call. If there are too many connections, the connection that has waited longest for a complete request is
+    /// closed. A client that reads nothing of its answer for 30 seconds is disconnected, or earlier if more than 64 MiB
+    /// of answers are unread.
     ///
     /// # Errors
-    /// Fails as [`http`](Self::http) does. A connection that cannot be accepted does not end the service.
+    /// Fails for the same reasons as [`http`](Self::http). If a connection cannot be accepted, the service continues.
     pub async fn serve_http(self, listener: TcpListener) -> Result<(), Error> {
         let (places, http) = (RequestSlots::new(REQUESTS, LISTENING, ENDING), self.http()?);
         let connections = ConnectionLimit::new(CONNECTIONS);
@@ -168,13 +171,13 @@ impl<H: ServerHandler> McpService<H> {
         loop {
             while tasks.try_join_next().is_some() {}
             let Ok((socket, _)) = listener.accept().await else {
-                // One cause is that no file descriptor is free, until a connection is closed.
+                // One cause is that all file descriptors are in use, which passes when a connection is closed.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
             let Some(connection) = connections.enter().await else { return Ok(()) };
-            // Without this, a small answer can wait 40 ms for the client's acknowledgement of the one before. A failure costs
-            // that time alone.
+            // Without this option, a small answer can wait 40 ms for the client's acknowledgement of the previous one.
+            // Nothing else is lost if it fails.
             let _ = socket.set_nodelay(true);
             let routed = RoutedService {
                 http: http.clone(),
@@ -187,7 +190,7 @@ impl<H: ServerHandler> McpService<H> {
                 let mut server = hyper::server::conn::http1::Builder::new();
                 server.timer(hyper_util::rt::TokioTimer::new()).header_read_timeout(HEAD);
                 server.max_buf_size(BUFFER);
-                // It fails only for its own client.
+                // An error concerns only this client.
                 let serving = server.serve_connection(io, service);
                 tokio::select! {
                     _ = serving => {}
@@ -226,7 +229,7 @@ where
 }
 
 impl<H: ServerHandler> McpHttp<H> {
-    /// Reads a body, or says why it was not read.
+    /// Reads a body, or returns the response that says why it was not read.
     async fn read<B>(&self, body: B) -> Result<Bytes, Box<HttpAnswer>>
     where
         B: Body + Send + 'static,
@@ -289,12 +292,12 @@ impl<H: ServerHandler> McpHttp<H> {
             let why = "the request that begins a session is too large";
             return text_answer(StatusCode::PAYLOAD_TOO_LARGE, why);
         }
-        // Whatever is left of the request has this share: it is dropped with the head.
+        // The share is stored in the request, so the memory is released when the last part of the request is dropped.
         match share_of(&self.parsed, (memory / 1024).min(PARSED)) {
             Some(share) => head.extensions.insert(Arc::new(share)),
             None => return busy("large requests"),
         };
-        // Whatever the type says that the body is, since others may read it differently.
+        // The body is checked whatever its media type says, because others may read it differently.
         if let Some(refused) = ambiguous(&body) {
             return unreadable(Some(refused));
         }
@@ -312,7 +315,7 @@ impl<H: ServerHandler> McpHttp<H> {
     }
 }
 
-/// A share of the memory of all requests, in KiB, if there is as much.
+/// Takes a share of the memory for all requests, in KiB; `None` if there is not enough.
 fn share_of(memory: &Arc<Semaphore>, size: usize) -> Option<OwnedSemaphorePermit> {
     let size = u32::try_from(size).unwrap_or(u32::MAX);
     Arc::clone(memory).try_acquire_many_owned(size).ok()
@@ -322,7 +325,7 @@ fn boxed_text_answer(status: StatusCode, why: &'static str) -> Box<HttpAnswer> {
     Box::new(text_answer(status, why))
 }
 
-/// The answer to a request that is not served because of others.
+/// The response to a request for which no slot or memory is free.
 fn busy(what: &str) -> HttpAnswer {
     let why = format!("too many {what} are served; try again later");
     let mut answer = Response::new(Full::new(Bytes::from(why)).boxed_unsync());
@@ -331,7 +334,7 @@ fn busy(what: &str) -> HttpAnswer {
     answer
 }
 
-/// Whether the request names at most one host, so that the host that is checked is the host that is meant.
+/// Whether the request names at most one host. With two, the checked host could differ from the one that is used.
 ///
 /// Source: RFC 9112, section 3.2.
 fn has_one_host(head: &Parts) -> bool {
@@ -344,22 +347,22 @@ fn has_one_host(head: &Parts) -> bool {
     another.is_none() && !differs
 }
 
-/// Whether the request asks for the rest of a stream on which nothing comes any more. The SDK answers it with an empty
-/// stream, and the client would ask again.
+/// Whether the request asks for the rest of a stream that has ended. The SDK would answer with an empty stream, and the
+/// client would ask again.
 fn is_over(headers: &HeaderMap, sessions: &ServiceSessions) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let asked = text("mcp-session-id").zip(text("last-event-id"));
     asked.is_some_and(|(session, event)| sessions.is_over(session, event))
 }
 
-/// Whether the request says that its body is JSON.
+/// Whether the body is declared to be JSON.
 fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.and_then(|kind| kind.split(';').next());
     kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
-/// The answer to a body that is not a message. Its status is 400
+/// The response to a body that is no message, with status 400
 /// (<https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server>).
 fn misread(body: &[u8]) -> HttpAnswer {
     unreadable(refused(body))
@@ -373,7 +376,7 @@ fn unreadable(refused: Option<Box<JsonRpcError>>) -> HttpAnswer {
     answer
 }
 
-/// The places of requests that are served at the same time.
+/// The slots for concurrent requests.
 #[derive(Clone)]
 struct RequestSlots {
     requests: Arc<Semaphore>,
@@ -388,8 +391,8 @@ impl RequestSlots {
         Self { requests, listening, ending: places(ending) }
     }
 
-    /// The place of a request, if one is free. A stream that only listens can stay open for days, and must not take the
-    /// place of a call.
+    /// Takes the slot for a request, if one is free. Listening has slots of its own: such a stream can stay open for
+    /// days, and must not take the slot of a call.
     fn of(&self, head: &Parts) -> Option<OwnedSemaphorePermit> {
         let method = head.headers.get("mcp-method");
         let listens = head.method == Method::GET
@@ -398,8 +401,8 @@ impl RequestSlots {
         Arc::clone(places).try_acquire_owned().ok()
     }
 
-    /// The place of a request that has no other, if it may end one that has a place: it ends a session, or its body is a
-    /// message that wants no answer.
+    /// Takes a reserved slot for a request that found no other, if the request may free one: it ends a session, or its
+    /// body is a message that needs no answer.
     fn of_ending(&self, method: &Method, body: &[u8]) -> Option<OwnedSemaphorePermit> {
         let ends = match *method {
             Method::DELETE => true,
@@ -410,7 +413,7 @@ impl RequestSlots {
     }
 }
 
-/// Whether a body is a notification, or an answer to a request of the service.
+/// Whether a body is a notification, or a response to a request of the service.
 fn needs_no_answer(body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Members {
@@ -428,7 +431,7 @@ fn needs_no_answer(body: &[u8]) -> bool {
     }
 }
 
-/// Whether a body is the request that begins a session.
+/// Whether a body is the request that starts a session.
 fn is_initialize(body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Members<'b> {
@@ -438,7 +441,7 @@ fn is_initialize(body: &[u8]) -> bool {
     serde_json::from_slice::<Members<'_>>(body).is_ok_and(|it| it.method == "initialize")
 }
 
-/// A body that holds its place until it is sent.
+/// A response body that keeps its slot until it was sent.
 struct SlottedBody {
     body: UnsyncBoxBody<Bytes, Infallible>,
     unread: UnreadResponse,
@@ -453,7 +456,7 @@ impl Body for SlottedBody {
         mut self: Pin<&mut Self>,
         context: &mut task::Context<'_>,
     ) -> task::Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        // Another part is wanted when the one before was sent, or nearly so.
+        // The connection polls for the next part when the previous part was sent, or nearly so.
         self.unread.sent();
         let frame = Pin::new(&mut self.body).poll_frame(context);
         if let task::Poll::Ready(Some(Ok(frame))) = &frame {
@@ -507,7 +510,7 @@ where
         let routed = self.clone();
         Box::pin(async move {
             let (head, body) = request.into_parts();
-            // A connection that is closed with an unread body can lose the answer.
+            // The body is read first: if a connection is closed with an unread body, the client can lose the response.
             let body = match routed.http.read(body).await {
                 Ok(body) => body,
                 Err(refused) => return Ok(*refused),
@@ -535,7 +538,7 @@ mod tests {
     use super::*;
     use harness_macros::tools;
 
-    /// A body whose rest never comes.
+    /// A body that never continues.
     struct Stalled;
 
     impl Body for Stalled {
@@ -567,7 +570,7 @@ mod tests {
             .header("accept", "application/json, text/event-stream")
     }
 
-    /// A body that is sent in part.
+    /// A body that is sent only in part.
     struct Half(Option<Bytes>);
 
     impl Body for Half {
@@ -658,7 +661,7 @@ mod tests {
         drop(call);
         assert_eq!(status(post()).await, 400);
         drop(stream);
-        // The answer keeps the place until it is sent.
+        // The response keeps the slot until it was sent.
         let answer = service.call(post()).await.unwrap();
         assert!(places.of(&head(post())).is_none());
         drop(answer);
@@ -696,7 +699,7 @@ mod tests {
         assert_eq!(status(two).await, 400);
         let meant = post("127.0.0.1").uri("http://evil.example/mcp").body(body()).unwrap();
         assert_eq!(status(meant).await, 400);
-        // It is refused because of its body.
+        // Here the request is refused because of its body.
         let one = post("127.0.0.1").uri("http://127.0.0.1/mcp").body(body()).unwrap();
         assert_eq!(status(one).await, 400);
     }

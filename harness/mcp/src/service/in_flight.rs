@@ -1,4 +1,4 @@
-//! The unanswered requests of one session: an id names only one of them.
+//! The unanswered requests of one session. The ids of two such requests must differ.
 
 use std::{
     collections::HashMap,
@@ -26,20 +26,21 @@ use super::answer_cache::AnswerCache;
 #[derive(Clone, Default)]
 pub(super) struct InFlight {
     open: Arc<Mutex<HashMap<RequestId, FlightState>>>,
-    /// The name of the session, and where its answers are kept for clients that come back.
+    /// The id of the session, and the cache of answers for clients that come back.
     answers: Option<(SessionId, AnswerCache)>,
 }
 
-/// A cancelled request has no answer. Its id is free as soon as nothing of it runs.
+/// The state of a request. A cancelled request gets no answer, and its id can be used again as soon as no part of it
+/// runs.
 #[derive(Clone, Copy, Default)]
 struct FlightState {
     cancelled: bool,
     ended: bool,
-    /// The stream on which the client waits for the answer.
+    /// The number of the stream on which the client waits for the answer.
     stream: Option<u64>,
 }
 
-/// Kept in a request for as long as something of it runs.
+/// Attached to a request while any part of it runs.
 #[derive(Clone)]
 struct FlightMark(Arc<MarkedRequest>);
 
@@ -66,19 +67,19 @@ impl InFlight {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Of a session whose answers are kept.
+    /// The requests of a session whose answers are cached.
     pub(super) fn of(session: SessionId, answers: AnswerCache) -> Self {
         Self { answers: Some((session, answers)), ..Self::default() }
     }
 
-    /// The client waits for the answer to this request on this stream.
+    /// Records on which stream the client waits for the answer to this request.
     pub(super) fn answered_on(&self, id: &RequestId, stream: u64) {
         if let Some(state) = self.lock().get_mut(id) {
             state.stream = Some(stream);
         }
     }
 
-    /// The request has this answer.
+    /// Records the answer to a request.
     fn end_request(&self, id: &RequestId, answer: &ServerJsonRpcMessage) {
         let mut open = self.lock();
         let stream = open.get(id).and_then(|state| state.stream);
@@ -88,7 +89,7 @@ impl InFlight {
         open.remove(id);
     }
 
-    /// Whether a request has no answer yet for which the client waits on this stream.
+    /// Whether a client waits on this stream for an answer that has not come.
     pub(super) fn is_open(&self, stream: u64) -> bool {
         self.lock().values().any(|state| state.stream == Some(stream))
     }
@@ -97,9 +98,9 @@ impl InFlight {
         self.lock().is_empty()
     }
 
-    /// Enters a request, or says why it does not run. A client must not use an id twice in a session
-    /// (<https://modelcontextprotocol.io/specification/2025-11-25/basic#requests>). If it does so while the first
-    /// request is unanswered, the two answers could not be told apart.
+    /// Enters a request, or returns why it must not run. A client must not use an id twice in a session
+    /// (<https://modelcontextprotocol.io/specification/2025-11-25/basic#requests>). If the first request with the id is
+    /// still unanswered, the client could not tell the two answers apart.
     pub(super) fn enter(
         &self,
         request: &mut JsonRpcRequest<ClientRequest>,
@@ -134,11 +135,11 @@ impl InFlight {
     }
 }
 
-/// A transport on which an id names only one request.
+/// A transport that refuses a request whose id belongs to an unanswered request.
 pub(super) struct UniqueIdTransport<T> {
     inner: T,
     open: InFlight,
-    /// The answer to a refused request. It is kept here, since reading may be cancelled at any time.
+    /// The pending answer to a refused request. It is stored here, because `receive` may be cancelled at any time.
     refusal: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
@@ -179,7 +180,7 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for UniqueIdTransport<T> {
                     if let Err(why) = self.open.enter(request) {
                         let refused = JsonRpcMessage::error(why, Some(request.id.clone()));
                         let sending = self.inner.send(refused);
-                        // It fails only if the client has gone, which the next read reports.
+                        // Sending fails only if the client is gone, and the next read reports that.
                         self.refusal = Some(Box::pin(async { drop(sending.await) }));
                         continue;
                     }

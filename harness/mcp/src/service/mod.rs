@@ -1,4 +1,4 @@
-//! Serves the program's tools to others.
+//! Serves the program's tools to MCP clients.
 
 mod answer_cache;
 mod call_result;

@@ -1,4 +1,4 @@
-//! Messages over pipes: one per line.
+//! Sends and receives messages over pipes, one message on each line.
 
 use std::{future::Future, io, pin::Pin, sync::Arc};
 
@@ -15,16 +15,17 @@ use tokio::{
 
 use harness_core::message::{MAX_VALUES, count_values, is_strict};
 
-/// A client at the other end of two pipes. A line that is not a message is answered with an error.
+/// The connection to a client over two pipes. A line that is no message gets an error as its answer.
 pub(super) struct PipeTransport<R, W> {
     read: BufReader<R>,
     line: Vec<u8>,
-    /// The longest line, in bytes.
+    /// The maximum length of a line, in bytes.
     most: usize,
-    /// Whether the line is longer than that: the rest of it is not kept.
+    /// Whether the current line is longer. Its rest is not stored.
     is_long: bool,
     write: Arc<Mutex<Option<W>>>,
-    /// The answer to a line that was not a message. It is kept here, since reading may be cancelled at any time.
+    /// The pending answer to a line that was no message. It is stored here, because `receive` may be cancelled at any
+    /// time.
     refusal: Option<Pin<Box<dyn Future<Output = io::Result<()>> + Send>>>,
 }
 
@@ -39,8 +40,8 @@ where
         Self { read, line: Vec::new(), most, is_long: false, write, refusal: None }
     }
 
-    /// Reads to the end of a line, and goes on in the middle of a line if reading was cancelled there. `None` if
-    /// the pipe has ended: a line without its end is incomplete.
+    /// Reads to the end of a line. A cancelled read is continued where it stopped. `None` if the pipe has ended,
+    /// because a line without its end is incomplete.
     async fn fill(&mut self) -> Option<()> {
         loop {
             // A read error ends the input.
@@ -62,7 +63,7 @@ where
         }
     }
 
-    /// The message of the line that was read, or the error answer to it. An empty line holds no message.
+    /// The message in the line that was read, or the error that answers it; `None` for an empty line.
     fn message(&mut self) -> Result<Option<ClientJsonRpcMessage>, Box<JsonRpcError>> {
         let line = std::mem::take(&mut self.line);
         if std::mem::take(&mut self.is_long) {
@@ -131,7 +132,7 @@ where
     }
 }
 
-/// The number of values in a message, or the error answer if there are too many to parse it.
+/// The number of values in a message, or the error that answers a message with too many.
 pub(super) fn too_many(bytes: &[u8]) -> Result<usize, Box<JsonRpcError>> {
     let values = count_values(bytes);
     if values <= MAX_VALUES {
@@ -143,13 +144,13 @@ pub(super) fn too_many(bytes: &[u8]) -> Result<usize, Box<JsonRpcError>> {
     Err(Box::new(JsonRpcError::new(None, ErrorData::invalid_request(why, None))))
 }
 
-/// The error answer to a request that some JSON readers would refuse or read differently. An agent refuses such arguments,
-/// too.
+/// The error that answers a request which some JSON parsers would refuse or read differently. Agents refuse such
+/// arguments too.
 pub(super) fn ambiguous(bytes: &[u8]) -> Option<Box<JsonRpcError>> {
     if std::str::from_utf8(bytes).is_ok_and(is_strict) {
         return None;
     }
-    // A text that is not JSON is refused as such.
+    // A text that is no JSON gets its error elsewhere.
     let said: Value = serde_json::from_slice(bytes).ok()?;
     said.get("method")?;
     let id = serde_json::from_value(said.get("id")?.clone()).ok()?;
@@ -158,8 +159,8 @@ pub(super) fn ambiguous(bytes: &[u8]) -> Option<Box<JsonRpcError>> {
     Some(Box::new(JsonRpcError::new(Some(id), ErrorData::invalid_request(why, None))))
 }
 
-/// The error answer to bytes that are not a message. A notification has no answer. The id is included if it can be
-/// read
+/// The error that answers bytes which are no message; `None` for a notification, which gets no answer. The error has
+/// the id of the message, if the id can be read
 /// (<https://modelcontextprotocol.io/specification/2025-11-25/schema#jsonrpcerrorresponse>).
 pub(super) fn refused(bytes: &[u8]) -> Option<Box<JsonRpcError>> {
     let said: Value = match serde_json::from_slice(bytes) {

@@ -12,24 +12,24 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// The least time between two reports: a report that comes earlier is replaced by the next one.
+/// The minimum time between two reports. A report that comes earlier is replaced by the next one.
 const PACE: Duration = Duration::from_millis(20);
 
-/// How long the result of a call waits for its last report to be sent.
+/// How long the result of a call waits for the last report to be sent.
 const LAST: Duration = Duration::from_secs(1);
 
-/// The reports of one call on their way to its client. Only the last one is kept, and no tool waits for a client
-/// that does not read.
+/// Sends the progress reports of one call to its client. Only the newest report is kept, so that no tool waits for a
+/// client that does not read.
 pub(super) struct CallProgress {
     latest: watch::Receiver<(u32, String)>,
     peer: Peer<RoleServer>,
     token: ProgressToken,
-    /// The number of reports when the last one was sent.
+    /// The number of reports that had come when a report was last sent.
     sent: u32,
 }
 
 impl CallProgress {
-    /// Creates the reports, and the function that receives them.
+    /// Creates the sender, and the function to which the tool reports.
     pub(super) fn new(
         peer: Peer<RoleServer>,
         token: ProgressToken,
@@ -44,7 +44,7 @@ impl CallProgress {
         (Self { latest, peer, token, sent: 0 }, take)
     }
 
-    /// Passes reports on for as long as it is polled.
+    /// Sends reports while it is polled.
     pub(super) async fn pass_on(&mut self) -> Infallible {
         while self.latest.changed().await.is_ok() {
             self.send().await;
@@ -53,7 +53,7 @@ impl CallProgress {
         std::future::pending().await
     }
 
-    /// Passes the last report on. If the client does not accept it in time, it is dropped.
+    /// Sends the last report. If the client does not accept it in time, it is dropped.
     pub(super) async fn finish(mut self) {
         let _ = timeout(LAST, self.send()).await;
     }
@@ -63,10 +63,10 @@ impl CallProgress {
         if count == self.sent {
             return;
         }
-        // It is counted before it is sent, so that the client gets no report twice.
+        // The report is counted before it is sent, so that it is not sent twice.
         self.sent = count;
         let report = ProgressNotificationParam::new(self.token.clone(), f64::from(count));
-        // It fails only if the client has gone.
+        // Sending fails only if the client is gone.
         let _ = self.peer.notify_progress(report.with_message(message)).await;
     }
 }

@@ -1,4 +1,4 @@
-//! The service as a handler of the protocol's requests.
+//! Handles the protocol's requests for a service.
 #![expect(deprecated, reason = "clients of older versions of the protocol still ask for these")]
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
@@ -23,7 +23,8 @@ use tokio::sync::Semaphore;
 use super::{calls::is_new, tool_questions::StateSeal};
 use harness_core::tool::{SharedValues, ToolRegistry};
 
-/// A service of tools only, unless a program adds a handler by [`beside`](super::McpService::beside).
+/// The handler of a service that only has tools. A program adds another handler with
+/// [`beside`](super::McpService::beside).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct NoHandler;
@@ -35,7 +36,7 @@ impl ServerHandler for NoHandler {
     }
 }
 
-/// A service that has started. All sessions share it.
+/// A started service. All sessions share it.
 pub(super) struct ServiceHandler<H>(pub(super) Arc<ServiceState<H>>);
 
 impl<H> Clone for ServiceHandler<H> {
@@ -47,15 +48,15 @@ impl<H> Clone for ServiceHandler<H> {
 /// The state that all sessions share.
 pub(super) struct ServiceState<H> {
     pub(super) registry: ToolRegistry,
-    /// The registry's tools in its order, as they are described to clients.
+    /// The tools in the registry's order, in the form in which clients get them.
     pub(super) tools: Vec<Tool>,
     pub(super) values: SharedValues,
-    /// The places of concurrent calls.
+    /// Limits the number of concurrent calls.
     pub(super) calls: Semaphore,
     pub(super) at_once: usize,
-    /// The longest result, in bytes.
+    /// The maximum size of a result, in bytes.
     pub(super) result: usize,
-    /// How long a person may take to answer in a session.
+    /// How long a person may take to answer a question in a session.
     pub(super) asking: Duration,
     /// How long a call goes on without its client.
     pub(super) resuming: Duration,
@@ -65,17 +66,16 @@ pub(super) struct ServiceState<H> {
 }
 
 impl<H: ServerHandler> ServiceState<H> {
-    /// Whether the handler beside the tools has tools of its own.
+    /// Whether the handler of the program has tools of its own.
     fn has_others(&self) -> bool {
         self.beside.get_info().capabilities.tools.is_some()
     }
 }
 
 impl<H> ServiceState<H> {
-    /// The answer to a request of the protocol with wrong parameters, which is parsed as a request of an unknown
-    /// method.
+    /// The answer to a request with wrong parameters. The SDK parses such a request as one with an unknown method.
     ///
-    /// The answer about wrong arguments of a tool is a result, because the model reads only results
+    /// If the arguments of a tool are wrong, the answer is a result and no error, because the model reads only results
     /// (<https://modelcontextprotocol.io/specification/2025-11-25/server/tools#error-handling>).
     fn misread(
         &self,
@@ -107,7 +107,7 @@ impl<H> ServiceState<H> {
     }
 }
 
-/// The answer to a call whose arguments are not an object.
+/// The answer to a call whose arguments are no object.
 fn no_arguments(tool: &harness_core::tool::Tool, is_new: bool) -> Result<CustomResult, ErrorData> {
     let mut why = "the call did not run: `arguments` must be an object".to_owned();
     for fault in tool.check(&serde_json::Map::new()).err().unwrap_or_default() {
@@ -116,14 +116,14 @@ fn no_arguments(tool: &harness_core::tool::Tool, is_new: bool) -> Result<CustomR
     }
     let mut answer = serde_json::to_value(CallToolResult::error(vec![ContentBlock::text(why)]))
         .map_err(|err| ErrorData::internal_error(err.to_string(), None))?;
-    // Older versions of the protocol have only one kind of result.
+    // Older versions of the protocol have only one type of result, and no name for it.
     if let Some(answer) = answer.as_object_mut().filter(|_| !is_new) {
         answer.remove("resultType");
     }
     Ok(CustomResult::new(answer))
 }
 
-/// Passes these requests to the handler beside the tools.
+/// Passes these requests to the program's handler.
 macro_rules! others {
     ($($method:ident($request:ty) -> $answer:ty;)*) => {$(
         async fn $method(
@@ -136,7 +136,7 @@ macro_rules! others {
     )*};
 }
 
-/// Passes these notifications to the handler beside the tools.
+/// Passes these notifications to the program's handler.
 macro_rules! other_notifications {
     ($($method:ident($notification:ty);)*) => {$(
         async fn $method(

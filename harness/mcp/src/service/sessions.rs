@@ -1,4 +1,4 @@
-//! Sessions over HTTP.
+//! The sessions of a service over HTTP.
 
 use std::{
     collections::HashMap,
@@ -30,8 +30,8 @@ use super::{
     in_flight::{InFlight, UniqueIdTransport},
 };
 
-/// The number of sessions that are open at the same time. Each ends five minutes after its last request. A session
-/// without a running call ends earlier if its place is needed for another.
+/// The maximum number of open sessions. A session ends five minutes after its last request. A session without a running
+/// call ends earlier if a new session needs its slot.
 const SESSIONS: usize = 1024;
 
 /// The sessions of a service.
@@ -51,10 +51,10 @@ struct SessionTable {
 
 #[derive(Debug, Default)]
 struct SessionEntry {
-    /// The number of its last request.
+    /// The number of the session's last request.
     last: u64,
     flight: InFlight,
-    /// The senders of open streams, by the number of the stream.
+    /// For each open stream, by number: the counter of the client's streams.
     ways: HashMap<u64, Weak<watch::Sender<usize>>>,
 }
 
@@ -63,7 +63,7 @@ struct SessionEntry {
 pub(super) enum SessionError {
     /// No session has this id.
     Unknown,
-    /// All sessions have running calls.
+    /// The maximum number of sessions is reached, and all have running calls.
     Full,
     Local(LocalSessionManagerError),
 }
@@ -86,7 +86,7 @@ impl<E: Into<LocalSessionManagerError>> From<E> for SessionError {
     }
 }
 
-/// The way to the client of a request. It counts the streams to the client.
+/// The streams on which the client of a request listens. Only their number is counted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClientStreams(Arc<watch::Sender<usize>>);
 
@@ -96,11 +96,11 @@ impl ClientStreams {
         OpenStream(self.clone())
     }
 
-    /// Waits until the client has been away for `time`.
+    /// Waits until the client has had no stream for `time`.
     pub(super) async fn lost(&self, time: Duration) {
         let mut streams = self.0.subscribe();
         loop {
-            // The sender is held here, so this does not fail.
+            // `wait_for` fails only without a sender, and this value holds the sender.
             let _ = streams.wait_for(|streams| *streams == 0).await;
             let back = streams.wait_for(|streams| *streams > 0);
             if tokio::time::timeout(time, back).await.is_err() {
@@ -110,7 +110,7 @@ impl ClientStreams {
     }
 }
 
-/// One stream to the client.
+/// One open stream to the client.
 struct OpenStream(ClientStreams);
 
 impl Drop for OpenStream {
@@ -119,10 +119,10 @@ impl Drop for OpenStream {
     }
 }
 
-/// The messages that are sent to a client.
+/// A stream of messages to a client.
 struct MessageStream {
     messages: Pin<Box<dyn Stream<Item = ServerSseMessage> + Send + Sync>>,
-    /// Set for the stream of a request.
+    /// `None` if the stream does not belong to a request.
     _attended: Option<OpenStream>,
 }
 
@@ -147,7 +147,7 @@ impl Stream for MessageStream {
 }
 
 impl ServiceSessions {
-    /// A client may come back for an answer in this time.
+    /// Keeps answers for this time, for clients that come back.
     pub(super) fn new(resuming: Duration) -> Self {
         Self { answers: AnswerCache::new(resuming), ..Self::default() }
     }
@@ -156,7 +156,7 @@ impl ServiceSessions {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The session that has been without a request for the longest time, if its place is needed for another.
+    /// The session without a running call whose last request is oldest; `None` if a slot is free.
     fn oldest(&self) -> Result<Option<SessionId>, SessionError> {
         let open = self.lock();
         if open.sessions.len() < SESSIONS {
@@ -167,11 +167,11 @@ impl ServiceSessions {
         oldest.map(|(id, _)| Some(id.clone())).ok_or(SessionError::Full)
     }
 
-    /// Whether nothing comes any more on the stream with this event: its request has ended, and its answer is not kept.
+    /// Whether nothing more comes on the stream with this event: its request has ended, and its answer is not kept.
     pub(super) fn is_over(&self, id: &str, event: &str) -> bool {
         let Some(stream) = stream_of(event) else { return false };
         let id = SessionId::from(id);
-        // A request is open until its answer is kept.
+        // A request counts as open until its answer is kept.
         let is_open = match self.lock().sessions.get(&id) {
             Some(session) => session.flight.is_open(stream),
             None => return false,
@@ -184,7 +184,7 @@ impl ServiceSessions {
     }
 }
 
-/// The number of the request's stream to which the event with this id belongs: ids there have the form `EVENT/STREAM`.
+/// The number of the stream to which the event belongs. Event ids have the form `EVENT/STREAM`.
 fn stream_of(event: &str) -> Option<u64> {
     event.split_once('/').and_then(|(_, number)| number.parse().ok())
 }
@@ -296,7 +296,7 @@ impl SessionManager for ServiceSessions {
         let way = number.and_then(|number: u64| {
             self.lock().sessions.get(id).and_then(|session| session.ways.get(&number)?.upgrade())
         });
-        // The SDK has nothing any more of a request that has its answer.
+        // For an answered request, the SDK has nothing left to send.
         if let Some(kept) = number.and_then(|number| self.answers.after(id, number, &last_event)) {
             return Ok(MessageStream::new(stream::iter(kept), None));
         }

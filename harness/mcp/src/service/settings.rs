@@ -16,23 +16,23 @@ use harness_core::{
     tool::{SharedValues, Tool, ToolLimits, ToolList, ToolRegistry},
 };
 
-/// The default number of calls that run at the same time.
+/// The default maximum number of concurrent calls.
 const AT_ONCE: usize = 32;
 
-/// The default limit of one request, in bytes.
+/// The default maximum size of a request, in bytes.
 const REQUEST: usize = 4 << 20;
 
-/// The default limit of one result, in bytes.
+/// The default maximum size of a result, in bytes.
 const RESULT: usize = 16 << 20;
 
-/// The default time for which a person may take to answer while a call waits.
+/// The default time limit for a person's answer while a call waits.
 const ASKING: Duration = Duration::from_secs(5 * 60);
 
-/// The default time for which a call goes on without its client. A client that has lost its connection comes back
-/// some seconds after that.
+/// How long a call goes on without its client by default. A client that has lost its connection comes back some seconds
+/// later.
 const RESUMING: Duration = Duration::from_secs(30);
 
-/// Serves tools of the program to others over the Model Context Protocol: over standard input and output, over
+/// Serves the program's tools to MCP clients over the Model Context Protocol: over standard input and output, over
 /// streamable HTTP, or over any pair of pipes. Feature `mcp-server`. To use the tools of a server, see `McpServer`
 /// (feature `mcp`).
 ///
@@ -51,8 +51,8 @@ const RESUMING: Duration = Duration::from_secs(30);
 /// # }
 /// ```
 ///
-/// The limits hold for all clients of the service together. A clone is a service of its own and shares nothing with
-/// it.
+/// The limits apply to all clients of the service together. A clone is a separate service and shares nothing with the
+/// original.
 #[derive(Clone)]
 pub struct McpService<H = NoHandler> {
     tools: Vec<Tool>,
@@ -73,7 +73,7 @@ pub struct McpService<H = NoHandler> {
 }
 
 impl McpService {
-    /// Creates a service of these tools. Faults of the tools are reported when it starts.
+    /// Creates a service of these tools. Faults of the tools are reported when the service starts.
     pub fn new(tools: impl ToolList) -> Self {
         Self {
             tools: tools.into_tools().collect(),
@@ -95,10 +95,10 @@ impl McpService {
         }
     }
 
-    /// Serves the tools beside a handler of the program that handles the rest of the protocol, such as prompts and
-    /// resources. The capabilities that the handler declares are declared with the tools. Its own tools come after
-    /// these; if two have the same name, this service's tool is called. The handler is not asked how a session
-    /// begins.
+    /// Adds a handler of the program for the rest of the protocol, such as prompts and resources. Clients see its
+    /// declared capabilities together with the tools. The handler's own tools are listed after the tools of this
+    /// service. If two have the same name, this service's tool is called. The start of a session is not passed to the
+    /// handler.
     pub fn beside<H: ServerHandler>(self, handler: H) -> McpService<H> {
         McpService {
             tools: self.tools,
@@ -121,28 +121,29 @@ impl McpService {
 }
 
 impl<H: ServerHandler> McpService<H> {
-    /// Sets the name and the version that clients are told; `harness` and its version unless set.
+    /// Sets the name and the version that clients see. Default: `harness` and its version.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
         self.info = Some(Implementation::new(name, version));
         self
     }
 
-    /// Sets instructions for clients on how to use the tools together. Many clients give them to their model.
+    /// Sets instructions for clients on how to use the tools together. Many clients pass them to their model.
     #[must_use]
     pub fn instructions(mut self, text: impl Into<String>) -> Self {
         self.instructions = Some(text.into());
         self
     }
 
-    /// Adds a value that tools take as [`State<T>`](harness_core::tool::State). It replaces another value of the same type.
+    /// Adds a value for tools that take [`State<T>`](harness_core::tool::State), in place of an earlier value of the
+    /// same type.
     #[must_use]
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.values.insert(Arc::new(value));
         self
     }
 
-    /// Adds a secret, such as a key of the program: it is removed from results, errors and progress, so that no
+    /// Adds a secret, such as a key of the program. It is removed from results, errors and progress reports, so that no
     /// client reads it.
     #[must_use]
     pub fn secret(mut self, value: impl AsRef<str>) -> Self {
@@ -150,53 +151,51 @@ impl<H: ServerHandler> McpService<H> {
         self
     }
 
-    /// Sets the limits of each call; those of [`ToolLimits`] unless set, with one attempt. With more attempts, one
-    /// request may call a tool again that fails with a transient error, if the tool's declaration allows it to be
-    /// repeated.
+    /// Sets the limits of each call. Default: [`ToolLimits`] with one attempt. With more attempts, one request may run
+    /// a tool again after a transient error, if the tool's declaration allows repetition.
     #[must_use]
     pub fn limits(mut self, limits: ToolLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Sets how many calls run at the same time, for all clients together; 32 unless set. A further call does not
-    /// run, and its client is told to try again later.
+    /// Sets the maximum number of concurrent calls of all clients together. Default: 32. A further call is not run, and
+    /// its result asks the client to try again later.
     #[must_use]
     pub fn at_once(mut self, calls: usize) -> Self {
         self.at_once = calls;
         self
     }
 
-    /// Sets the limit of one request, in bytes; 4 MiB unless set. Over HTTP a larger one is answered with the
-    /// status 413; over pipes it is answered with an error.
+    /// Sets the maximum size of a request, in bytes. Default: 4 MiB. A larger request gets status 413 over HTTP, and an
+    /// error over pipes.
     #[must_use]
     pub fn request_bytes(mut self, bytes: usize) -> Self {
         self.request = bytes;
         self
     }
 
-    /// Sets the limit of one result, in bytes, with files in base64; 16 MiB unless set. In place of a larger one
-    /// the client is told that the tool ran and that its result is too large.
+    /// Sets the maximum size of a result, in bytes, with files counted as base64. Default: 16 MiB. A larger result is
+    /// replaced by a text which says that the tool ran and that its result is too large.
     #[must_use]
     pub fn result_bytes(mut self, bytes: usize) -> Self {
         self.result = bytes;
         self
     }
 
-    /// Sets how long a call in a session waits for a person's answer; five minutes unless set. In the protocol
-    /// version in which the client makes a second call with the answer (2026-07-28), no call waits.
+    /// Sets how long a call in a session waits for a person's answer. Default: five minutes. In version 2026-07-28 of
+    /// the protocol no call waits, because the client answers in a second call.
     #[must_use]
     pub fn asking_time(mut self, time: Duration) -> Self {
         self.asking = time;
         self
     }
 
-    /// Sets how long a call over HTTP goes on without its client, in a session; 30 seconds unless set. A client of
-    /// the version 2025-11-25 may lose its connection and come back with `Last-Event-ID`. If it does not come back
-    /// in this time, its call is cancelled, since it would otherwise keep its place among the calls. Clients are asked to
-    /// come back after three seconds, so with a shorter time they lose answers. An answer is kept for the same time, and then
-    /// status 410 says that it is gone. Without a
-    /// session (2026-07-28) a call is cancelled when its connection is closed.
+    /// Sets how long a call over HTTP goes on without its client, in a session. Default: 30 seconds. A client of
+    /// version 2025-11-25 may lose its connection and come back with `Last-Event-ID`. If it does not come back in this
+    /// time, its call is cancelled, so that the slot becomes free. Clients are asked to come back after three seconds,
+    /// so with a shorter time they lose answers. An answer is kept for the same time; after that, the client gets
+    /// status 410. Without a session (2026-07-28), a call is cancelled when its connection is closed.
     ///
     /// Sources: <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports>, "Sending Messages to the
     /// Server" and "Resumability and Redelivery".
@@ -206,34 +205,34 @@ impl<H: ServerHandler> McpService<H> {
         self
     }
 
-    /// Sets the key that seals the state which clients keep between a question and the call with its answer, so
-    /// that they can neither read nor change it. Unless set, each start has a random key. Give the same random
-    /// bytes to several processes that serve the same clients, or to a process that should know its questions after
-    /// a restart.
+    /// Sets the key that seals the state which clients store between a question and the call with its answer. Clients
+    /// can then neither read nor change the state. Default: a random key for each start. Set the same random bytes for
+    /// several processes that serve the same clients, and for a process that has to continue its questions after a
+    /// restart.
     #[must_use]
     pub fn asking_key(mut self, key: [u8; 32]) -> Self {
         self.key = Some(key);
         self
     }
 
-    /// Adds a host, such as `mcp.example.com` or `mcp.example.com:8443`, by which the service is reached over HTTP.
-    /// Only `localhost`, `127.0.0.1` and `::1` are accepted unless set. Otherwise a page in a browser could reach a
-    /// service on its user's machine by a name that the page's owner resolves to it.
+    /// Adds a host, such as `mcp.example.com` or `mcp.example.com:8443`, by which clients reach the service over HTTP.
+    /// Default: only `localhost`, `127.0.0.1` and `::1`. With any host allowed, a web page could reach a service on the
+    /// user's machine by a name that the page's owner resolves to that machine.
     #[must_use]
     pub fn allow_host(mut self, host: impl Into<String>) -> Self {
         self.hosts.push(host.into());
         self
     }
 
-    /// Adds an origin, such as `https://app.example.com:443` or `http://localhost:*`, whose pages may use the
-    /// service over HTTP. No origin may unless set. Clients that are not browsers send no origin and are accepted.
+    /// Adds an origin, such as `https://app.example.com:443` or `http://localhost:*`, whose pages may use the service
+    /// over HTTP. Default: none. Clients that are no browsers send no origin and are accepted.
     #[must_use]
     pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
         self.origins.push(origin.into());
         self
     }
 
-    /// Checks the settings and makes the handler that serves them.
+    /// Checks the settings and creates the handler.
     pub(super) fn serving(self) -> Result<ServiceHandler<H>, Error> {
         let refused = |why: String| Error::new(harness_core::error::ErrorKind::Configuration, why);
         let registry = ToolRegistry::new(self.tools)?;

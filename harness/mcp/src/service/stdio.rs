@@ -13,13 +13,13 @@ use harness_core::error::{Error, ErrorKind};
 impl<H: ServerHandler> McpService<H> {
     /// Serves one client over standard input and output, until the input ends.
     ///
-    /// Only the protocol uses standard output: while this serves, the output of tools, and of programs that they
-    /// start, goes to standard error instead.
+    /// Only the protocol uses standard output: meanwhile, the output of tools, and of programs that they start, goes to
+    /// standard error.
     ///
     /// # Errors
-    /// Fails if a tool is not valid or two have the same name, if a tool needs a value that is not given, if a setting
-    /// is not valid, if standard output cannot be used, and if the session does not begin or its task panics, such as
-    /// after a first message that is not one of the protocol.
+    /// Fails if a tool is not valid, if two tools have the same name, if a value that a tool needs is missing, if a
+    /// setting is not valid, and if standard output cannot be used. Also fails if the session does not start, for
+    /// example because the first message is no message of the protocol, or if its task panics.
     pub async fn serve_stdio(self) -> Result<(), Error> {
         #[cfg(unix)]
         {
@@ -35,10 +35,10 @@ impl<H: ServerHandler> McpService<H> {
     }
 
     /// Serves one client over these pipes, such as the two halves of a socket, until the input ends. Dropping the
-    /// future ends the session, and its calls are stopped.
+    /// future ends the session and stops its calls.
     ///
     /// # Errors
-    /// Fails as [`serve_stdio`](Self::serve_stdio) does.
+    /// Fails for the same reasons as [`serve_stdio`](Self::serve_stdio).
     pub async fn serve(
         self,
         read: impl AsyncRead + Send + Unpin + 'static,
@@ -60,7 +60,7 @@ impl<H: ServerHandler> McpService<H> {
     }
 }
 
-/// Standard output, to which only the protocol can write.
+/// Reserves standard output for the protocol, until dropped.
 #[cfg(unix)]
 struct StdoutGuard {
     output: std::fs::File,
@@ -85,7 +85,7 @@ impl StdoutGuard {
 #[cfg(unix)]
 impl Drop for StdoutGuard {
     fn drop(&mut self) {
-        // From now on the program's output goes where it went before.
+        // From now on, the program's output goes to standard output again.
         let _ = rustix::stdio::dup2_stdout(&self.output);
     }
 }

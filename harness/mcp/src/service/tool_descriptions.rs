@@ -1,4 +1,4 @@
-//! The descriptions of tools for clients.
+//! Describes tools to clients.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -6,7 +6,7 @@ use rmcp::model;
 
 use harness_core::tool::{SideEffect, Tool};
 
-/// A tool as the protocol describes it.
+/// Describes a tool in the protocol's format.
 pub(super) fn described(tool: &Tool) -> model::Tool {
     let object = |schema: &serde_json::Value| schema.as_object().cloned().map(Arc::new);
     let mut described = model::Tool::new(
@@ -24,21 +24,20 @@ pub(super) fn described(tool: &Tool) -> model::Tool {
     described
 }
 
-/// The output schema, if it describes an object: older versions of the protocol have no other, and for other values
-/// the text is enough.
+/// The output schema, if it describes an object. Older versions of the protocol allow only objects, and for other
+/// values the text is enough.
 pub(super) fn structure(tool: &Tool) -> Option<&serde_json::Value> {
     tool.output_schema().filter(|schema| schema.get("type").is_some_and(|kind| kind == "object"))
 }
 
-/// The side effects as hints. No hint says less than the tool declares
-/// (<https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations>): *destructive* is everything
-/// that does not only add, so a tool that declares only the network is destructive, since it is not known what it
-/// does there.
+/// Translates side effects into hints. No hint is weaker than the tool's declaration
+/// (<https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations>). *Destructive* is everything
+/// except pure additions, so a tool that declares only the network is destructive too: its effects there are unknown.
 fn hints(tool: &Tool) -> model::ToolAnnotations {
     let effects = tool.side_effects();
     let reads = effects.is_read_only();
     let has = |effect| effects.has(effect);
-    // Both hints mean nothing for a tool that only reads.
+    // Both hints have no meaning for a tool that only reads.
     let destructive = (!reads).then(|| has(SideEffect::Mutate) || !has(SideEffect::Write));
     let idempotent = (!reads).then(|| tool.is_idempotent());
     let open = has(SideEffect::Network) || has(SideEffect::Mutate);

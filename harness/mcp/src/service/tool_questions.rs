@@ -1,5 +1,5 @@
-//! Questions of a tool to the person behind the caller: over a session while the call waits, or by a second call in
-//! which the client sends the answer.
+//! Questions of a tool to the person who uses the client: asked over a session while the call waits, or answered by the
+//! client in a second call.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -25,13 +25,13 @@ use harness_core::{
     tool::{Answered, SideEffects, Tool},
 };
 
-/// The key of the only question of a call, and of the field in the default form.
+/// The key of a call's only question, and of the field in the default form.
 const ANSWER: &str = "answer";
 
-/// A question of a tool in a call.
+/// A question that a tool asks during a call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ToolQuestion {
-    /// The id of the call, which is its idempotency key: it stays the same.
+    /// The id of the call, which is also its idempotency key. It stays the same in the second call.
     pub(super) call: String,
     pub(super) question: String,
     /// The schema of the answer, if the tool has set one.
@@ -39,18 +39,18 @@ pub(super) struct ToolQuestion {
     pub(super) token: Value,
 }
 
-/// The reply to a question.
+/// The client's reply to a question.
 #[derive(Debug)]
 pub(super) enum QuestionReply {
     Answer(Answered),
-    /// There is no answer, for this reason.
+    /// There will be no answer, for this reason.
     No(String),
-    /// There is no answer yet, or it does not fit, as the question says.
+    /// There is no answer yet, or the answer does not fit. The contained question says so.
     Again(ToolQuestion),
 }
 
 impl ToolQuestion {
-    /// The key under which the client answers.
+    /// The key under which the client sends the answer.
     pub(super) fn key(&self) -> &'static str {
         ANSWER
     }
@@ -77,14 +77,14 @@ impl ToolQuestion {
         })
     }
 
-    /// The question as a result of the call.
+    /// The question as the result of the call.
     pub(super) fn required(&self, state: String) -> Result<InputRequiredResult, String> {
         let request = InputRequest::Elicitation(ElicitRequest::new(self.request()?));
         let requests = BTreeMap::from([(self.key().to_owned(), request)]);
         Ok(InputRequiredResult::new(Some(requests), Some(state)))
     }
 
-    /// Asks over the session.
+    /// Asks over the session, and waits for the reply at most `time`.
     pub(super) async fn ask(&self, peer: &Peer<RoleServer>, time: Duration) -> QuestionReply {
         let request = match self.request() {
             Ok(request) => request,
@@ -104,7 +104,7 @@ impl ToolQuestion {
         }
     }
 
-    /// Reads the answer from the client's second call.
+    /// Reads the reply in the client's second call.
     pub(super) fn read_reply(&self, response: Option<Value>) -> QuestionReply {
         match response.map(serde_json::from_value) {
             Some(Ok(given)) => self.given(given),
@@ -128,7 +128,7 @@ impl ToolQuestion {
             Some(Value::Object(filled)) => filled,
             _ => Map::new(),
         };
-        // The form is checked like the arguments of a tool.
+        // The answer is checked against the form in the same way as the arguments of a tool.
         let form =
             Tool::new(ANSWER, "", self.schema(), SideEffects::NONE, |_, _| unreachable_form());
         if let Err(faults) = form.check(&filled) {
@@ -144,13 +144,13 @@ impl ToolQuestion {
     }
 }
 
-/// The tool that checks a form is never called.
+/// The function of the tool that only checks a form. It is never called.
 fn unreachable_form() -> harness_core::tool::ToolFuture {
     Box::pin(async { Ok("".into()) })
 }
 
-/// Seals the state that a client keeps until its second call, so that the client can neither read nor change it,
-/// nor use it for another call.
+/// Seals the state that a client stores until its second call. The client can neither read nor change the state, nor
+/// use it for another call.
 #[derive(Clone)]
 pub(super) struct StateSeal {
     key: Arc<LessSafeKey>,
@@ -176,7 +176,7 @@ impl StateSeal {
         Ok(Self { key: Arc::new(LessSafeKey::new(key)), random })
     }
 
-    /// Seals a question into the state that the client keeps.
+    /// Seals a question into the state for the client.
     pub(super) fn close(
         &self,
         asked: &ToolQuestion,
@@ -194,7 +194,7 @@ impl StateSeal {
         Ok(URL_SAFE_NO_PAD.encode([nonce.as_slice(), &kept].concat()))
     }
 
-    /// Opens the state that a client has kept.
+    /// Opens the state that a client sends back.
     pub(super) fn open(
         &self,
         state: &str,
@@ -216,7 +216,7 @@ impl StateSeal {
         })
     }
 
-    /// The call that the state belongs to, as a hash.
+    /// A hash of the call to which the state belongs.
     fn of(&self, tool: &str, arguments: &Value) -> Vec<u8> {
         digest(&SHA256, format!("{tool}\n{arguments}").as_bytes()).as_ref().to_vec()
     }

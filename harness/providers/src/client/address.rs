@@ -1,5 +1,5 @@
-//! Builds endpoint URLs from base URLs, which people write with and without a path, a version or a
-//! slash. Also determines which parts of a URL may be shown.
+//! Builds endpoint URLs from base URLs, which a program may give with or without a path, a version or a final slash.
+//! Also determines which parts of a URL may be shown.
 
 use std::net::IpAddr;
 
@@ -28,7 +28,7 @@ pub(super) fn endpoint(base: &str, version: &str, path: &str) -> String {
 
 /// The parts of a URL.
 struct UrlParts<'a> {
-    /// Everything up to `://`, if it contains that.
+    /// Everything before `://`; empty if the URL has no `://`.
     scheme: &'a str,
     /// User and password, as written.
     user: Option<&'a str>,
@@ -44,7 +44,7 @@ impl<'a> UrlParts<'a> {
             Some(at) => url.split_at(at + 3),
             None => ("", url),
         };
-        // An unparsable URL may contain its password anywhere before an `@`.
+        // In an unparsable URL, the password may stand anywhere before an `@`.
         let authority = match reqwest::Url::parse(url) {
             Ok(_) => rest.find(['/', '?', '#']).unwrap_or(rest.len()),
             Err(_) => rest.len(),
@@ -68,8 +68,8 @@ pub(super) fn shown(url: &str) -> String {
     format!("{scheme}{user}{place}{query}")
 }
 
-/// Returns the fault of a base URL, if it has one. An unparsable URL is not quoted, because any
-/// part of it may be a password.
+/// Checks a base URL, and returns the text of its fault. The text does not quote an unparsable URL, because any part of
+/// such a URL may be a password.
 pub(super) fn check(url: &str) -> Result<(), String> {
     let url = url.trim();
     let read = reqwest::Url::parse(url);
@@ -79,7 +79,7 @@ pub(super) fn check(url: &str) -> Result<(), String> {
                 "the base URL names no server: write it after `http://` or `https://`".to_owned()
             }
             Ok(_) | Err(_) => {
-                // It is unknown where the password begins.
+                // The URL is not quoted, because it is unknown where its password begins.
                 let quoted = match url.contains('@') {
                     true => String::new(),
                     false => format!(" `{}`", shown(url)),
@@ -91,7 +91,7 @@ pub(super) fn check(url: &str) -> Result<(), String> {
         });
     }
     match read {
-        // The fragment is not sent, and neither is a path that is appended to it.
+        // A client does not send the fragment, nor a path that is appended behind the fragment.
         Ok(read) if read.fragment().is_some() => Err(
             "the base URL holds a `#`, and the part after it is never sent: remove it, or write \
              `%23` in a password or a path"
@@ -100,7 +100,7 @@ pub(super) fn check(url: &str) -> Result<(), String> {
         Ok(read) if read.port() == Some(0) => {
             Err(format!("the base URL `{}` has the port 0, which no server can use", shown(url)))
         }
-        // URL parsers take the beginning of the path for the host.
+        // For such a URL, the parser would take the beginning of the path for the host.
         Ok(_) if url.split_once("://").is_some_and(|(_, rest)| rest.starts_with(['/', '\\'])) => {
             Err("the base URL names no server: write it after `http://` or `https://`".to_owned())
         }
@@ -118,7 +118,7 @@ pub(super) fn check(url: &str) -> Result<(), String> {
     }
 }
 
-/// Names of query members that are not secret.
+/// The names of query parameters whose values are not secret.
 const PLAIN: [&str; 9] = [
     "api-version",
     "api_version",
@@ -131,7 +131,7 @@ const PLAIN: [&str; 9] = [
     "location",
 ];
 
-/// Adds the secret parts of a URL, in the forms in which servers show them.
+/// Adds the secret parts of a URL to `values`, in each form in which a server may quote them.
 pub(super) fn secrets(url: &str, values: &mut Vec<String>) {
     let UrlParts { user, query, .. } = UrlParts::of(url);
     if let Some(user) = user {
@@ -141,7 +141,7 @@ pub(super) fn secrets(url: &str, values: &mut Vec<String>) {
         // A user name without a password is not secret, unless it is long enough to be a token.
         if !password.is_empty() || name.len() >= 16 {
             let pair = format!("{}:{}", decoded(name), decoded(password));
-            // Without padding, because some servers show it so.
+            // The base64 has no padding, because some servers quote it without.
             values.push(general_purpose::STANDARD_NO_PAD.encode(&pair));
             values.extend([pair, user.to_owned()]);
         }
@@ -185,8 +185,8 @@ pub(super) fn is_loopback(url: &str) -> bool {
     host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
 }
 
-/// The host and, if the URL contains one, the port, as a name for the server. A host name without a
-/// dot, such as `mistral`, always gets its port, because it could be mistaken for a vendor.
+/// The name of a server without a known vendor: its host and, if the URL contains one, the port. A host without a dot,
+/// such as `mistral`, always gets its port, because the bare host could be mistaken for a vendor's name.
 pub(super) fn server(url: &str) -> String {
     let (host, port) = host_and_port(url);
     let is_domain = host.contains(['.', ':']);
@@ -240,7 +240,7 @@ mod tests {
             ("https://a.test/v1?v=1", "https://a.test/v1?[secret]"),
             ("https://ann:pass@a.test/v1", "https://[secret]@a.test/v1"),
             ("https://a.test/@cf/v1#top", "https://a.test/@cf/v1"),
-            // Malformed, so that a part of the password is where the host should be.
+            // The URL is malformed: a part of the password stands where the host should be.
             ("https://ann:p/ss@a.test/v1", "https://[secret]@a.test/v1"),
             ("ann:pass@a.test", "[secret]@a.test"),
             ("127.0.0.1:11434", "127.0.0.1:11434"),

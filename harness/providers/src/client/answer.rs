@@ -1,5 +1,4 @@
-//! An answer that is being read: bytes from the socket pass through a wire's decoder, within the
-//! timeouts.
+//! The stream of one answer: bytes from the socket pass through the decoder of a wire, within the timeouts.
 
 use std::{
     future::poll_fn,
@@ -27,54 +26,54 @@ use harness_core::{
     provider::StreamEvent,
 };
 
-/// After a complete answer, at most this many bytes are read for at most this long, so that the
-/// connection can be used again.
+/// The limits for reading on after a complete answer, in bytes and in time. A connection can be used again only if its
+/// response was read to the end.
 const REST: (usize, Duration) = (64 * 1024, Duration::from_millis(100));
 
-/// How long a silence after the stop reason ends an answer, unless the program sets it.
+/// How long the server may be silent after the stop reason before the answer ends. The program can set another time.
 pub(super) const SILENCE: Duration = Duration::from_secs(5);
 
-/// The maximum number of pieces without an event that are read in a row before other tasks run.
+/// The maximum number of chunks without an event that are read in a row before other tasks run.
 const IN_A_ROW: u32 = 8;
 
-/// The bytes of an answer.
+/// The chunks of a response body.
 pub(super) type AnswerBody = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
 
-/// An answer that is being read.
+/// The stream of one answer.
 pub(super) struct AnswerStream<D: Dialect> {
     decoder: Decoder<D>,
-    /// `None` after its end or after a failure.
+    /// `None` after the end of the body, or after a failure.
     body: Option<AnswerBody>,
     /// Bytes that have arrived and are not decoded yet.
     bytes: Bytes,
-    /// The first event, if it was waited for and is not handed out yet.
+    /// The first event, if `wait_for_start` has read it and `poll_next` has not returned it yet.
     first: Option<StreamEvent>,
-    /// The events that come before the answer, in reverse order.
+    /// Events of the client that come before the answer, in reverse order.
     ahead: Vec<StreamEvent>,
-    /// The vendor's id of the answer.
+    /// The id of the answer in the headers of the response.
     id: Option<String>,
     timeouts: Timeouts,
-    /// How long a silence after the stop reason ends the answer.
+    /// How long the server may be silent after the stop reason before the answer ends.
     silence: Duration,
-    /// The number of events when the timeout was last set.
+    /// The number of events decoded when the deadline was last set.
     heard: u64,
-    /// The number of comments when the timeout was last set.
+    /// The number of comments decoded when the deadline was last set.
     comments: u64,
     /// The deadline for the next event.
     until: Instant,
     /// The deadline for the whole answer.
     whole: Instant,
-    /// Whether the last read had to wait, so that the alarm is set.
+    /// Whether the last read returned `Pending`. The timer is set then, and the deadline needs no check of its own.
     waited: bool,
-    /// A timer that ends at `rings`.
+    /// The timer, which ends at `rings`.
     alarm: Pin<Box<Sleep>>,
-    /// The time at which the alarm rings. It is not later than the next deadline.
+    /// When the timer ends. Never later than the next deadline.
     rings: Instant,
-    /// The task that the alarm wakes. The alarm is polled again only if it has rung or another task
-    /// waits; otherwise the clock is enough.
+    /// The task that the timer wakes. The timer is polled again only if it has ended or if another task waits.
+    /// Otherwise a comparison with the clock is enough.
     wakes: Option<Waker>,
     failed: bool,
-    /// The error, until it is handed out.
+    /// The error, until `poll_next` returns it.
     error: Option<Error>,
     /// The number of bytes read after the end of the answer.
     rest: usize,
@@ -82,7 +81,7 @@ pub(super) struct AnswerStream<D: Dialect> {
 }
 
 impl<D: Dialect> AnswerStream<D> {
-    /// Reads the answer from `body`. Without a body, the decoder already has the whole answer.
+    /// Reads the answer from `body`. `None` if the decoder already has the whole answer.
     pub(super) fn new(
         decoder: Decoder<D>,
         body: Option<AnswerBody>,
@@ -117,20 +116,20 @@ impl<D: Dialect> AnswerStream<D> {
         }
     }
 
-    /// Sets how long a silence after the stop reason ends the answer.
+    /// Sets how long the server may be silent after the stop reason before the answer ends.
     pub(super) fn with_silence(mut self, silence: Duration) -> Self {
         self.silence = silence;
         self
     }
 
-    /// Puts these events, which are not a part of the answer, before it.
+    /// Puts these events, which are not part of the answer, before the first event of the answer.
     pub(super) fn behind(mut self, mut events: Vec<StreamEvent>) -> Self {
         events.reverse();
         self.ahead = events;
         self
     }
 
-    /// Waits for the first event, or for the error in its place.
+    /// Reads the first event, and fails if the stream begins with an error.
     pub(super) async fn wait_for_start(mut self) -> Result<Self, Error> {
         let first = poll_fn(|context| Pin::new(&mut self).poll_next(context)).await;
         self.first = first.transpose()?;
@@ -143,7 +142,7 @@ impl<D: Dialect> AnswerStream<D> {
         let event = self.decoder.pull(&mut bytes);
         let left = bytes.len();
         if left == 0 {
-            // The socket reader uses the same memory again once it is released here.
+            // The socket reader can use this memory again only after it is released here.
             self.bytes = Bytes::new();
         } else {
             self.bytes.advance(self.bytes.len().saturating_sub(left));
@@ -154,7 +153,7 @@ impl<D: Dialect> AnswerStream<D> {
     /// Waits for more bytes.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let Some(body) = &mut self.body else { return Poll::Ready(self.decoder.finish()) };
-        // If a server never pauses, no alarm is set, so the deadline is checked here.
+        // The timer is not set while a server sends without a pause, so the deadline is checked here.
         if !mem::replace(&mut self.waited, false) && Instant::now() >= self.whole {
             return Poll::Ready(self.run_out());
         }
@@ -171,16 +170,14 @@ impl<D: Dialect> AnswerStream<D> {
             return Poll::Ready(Ok(()));
         }
         self.body = None;
-        // The decoder may already be complete or have failed. Only otherwise does a broken
-        // connection matter.
+        // A broken connection is an error only if the decoder is neither complete nor failed.
         Poll::Ready(match (came, self.decoder.finish()) {
             (Some(Err(err)), Err(end)) if end.kind() == ErrorKind::CutOff => Err(broken(err)),
             (_, end) => end,
         })
     }
 
-    /// Handles a timeout that has expired: it ends an answer that has its stop reason, and is an
-    /// error for all others.
+    /// Handles an expired timeout: an answer that has a stop reason ends, and any other answer fails.
     fn run_out(&mut self) -> Result<(), Error> {
         if self.decoder.has_stopped() {
             self.body = None;
@@ -189,8 +186,8 @@ impl<D: Dialect> AnswerStream<D> {
         Err(self.timeouts.ran_out(self.whole, self.decoder.heard()))
     }
 
-    /// Restarts the timeout if there was a new event, and returns whether it has expired. Before the
-    /// first event, a comment counts, too: a server sends them while its model reads a long prompt.
+    /// Restarts the timeout if there was a new event, and returns whether the timeout has expired. Before the first
+    /// event, comments restart it too: a server sends comments while its model reads a long prompt.
     fn is_over(&mut self, now: Instant) -> bool {
         if self.heard == 0 && self.decoder.comments() > self.comments {
             self.comments = self.decoder.comments();
@@ -199,7 +196,8 @@ impl<D: Dialect> AnswerStream<D> {
         if self.decoder.heard() > self.heard {
             self.heard = self.decoder.heard();
             let pause = self.timeouts.between_events;
-            // A server that gives a stop reason with each chunk gives one with the first.
+            // Some servers send a stop reason with each chunk, also with the first, so the stop reason of the first
+            // event does not count.
             let has_stopped = self.decoder.has_stopped() && self.heard > 1;
             let pause = if has_stopped { pause.min(self.silence) } else { pause };
             self.until = from(now, pause).min(self.whole);
@@ -207,8 +205,8 @@ impl<D: Dialect> AnswerStream<D> {
         now >= self.until
     }
 
-    /// Waits until the timeout has expired. An alarm that sometimes rings too early is cheaper than
-    /// setting it again with each event.
+    /// Waits until the timeout has expired. The timer may end too early: waking once in vain is cheaper than setting
+    /// the timer again with each event.
     fn poll_alarm(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
             let now = Instant::now();
@@ -223,7 +221,7 @@ impl<D: Dialect> AnswerStream<D> {
                 self.rings = self.until;
                 self.alarm.as_mut().reset(self.rings);
             }
-            // Not limited by the task's budget, because an alarm that was not polled wakes nobody.
+            // The poll ignores the task's budget: a timer that tokio does not poll wakes no task.
             if pin!(unconstrained(self.alarm.as_mut())).poll(context).is_pending() {
                 self.wakes = Some(context.waker().clone());
                 return Poll::Pending;
@@ -231,7 +229,7 @@ impl<D: Dialect> AnswerStream<D> {
         }
     }
 
-    /// Reads the bytes after the answer.
+    /// Reads the bytes after the answer, so that the connection can be used again.
     fn poll_rest(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while let Some(body) = &mut self.body {
             match body.as_mut().poll_next(context) {
@@ -251,7 +249,7 @@ impl<D: Dialect> Stream for AnswerStream<D> {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
-        // Once the first event is handed out, there is none ahead of it either.
+        // After the first event was returned, `ahead` is empty too.
         if this.first.is_some()
             && let Some(next) = this.ahead.pop().or_else(|| this.first.take())
         {
@@ -262,13 +260,13 @@ impl<D: Dialect> Stream for AnswerStream<D> {
             let step = match this.pull() {
                 Ok(Some(event)) => {
                     if this.decoder.is_complete() {
-                        // Usually the end has already arrived, so the connection becomes free even
-                        // if nobody polls again.
+                        // The end of the body has usually arrived by now. Reading it here frees the connection even if
+                        // nobody polls this stream again.
                         let _ = this.poll_rest(&mut Context::from_waker(Waker::noop()));
                     }
                     return Poll::Ready(Some(Ok(event)));
                 }
-                // Events that were decoded before a failure are handed out before the error.
+                // Events that were decoded before a failure are returned before its error.
                 Ok(None) if this.failed => return Poll::Ready(this.error.take().map(Err)),
                 Ok(None) if this.decoder.is_complete() => {
                     if this.poll_rest(context).is_pending() {
@@ -280,8 +278,7 @@ impl<D: Dialect> Stream for AnswerStream<D> {
                     }
                     return Poll::Ready(None);
                 }
-                // A server that sends bytes without events must not stop the timeout or block other
-                // tasks.
+                // A server that sends bytes without events must neither suspend the timeout nor block other tasks.
                 Ok(None) if in_a_row == IN_A_ROW => {
                     if !this.is_over(Instant::now()) {
                         context.waker().wake_by_ref();
@@ -308,7 +305,7 @@ impl<D: Dialect> Stream for AnswerStream<D> {
     }
 }
 
-/// The error of a body that broke off.
+/// The error of a response body that broke off.
 pub(super) fn broken(err: reqwest::Error) -> Error {
     let err = err.without_url();
     let text = format!("the connection broke before the answer was complete: {}", root(&err));
@@ -343,7 +340,7 @@ mod tests {
     const WORDS: &str = "data: {\"type\":\"content_block_delta\",\"index\":0,\
         \"delta\":{\"type\":\"text_delta\",\"text\":\"la\"}}\n\n";
 
-    /// An answer whose server sends `piece` forever, as fast as it is read.
+    /// An answer whose server sends `piece` again and again, as fast as the client reads.
     fn endless(piece: &'static str) -> AnswerStream<anthropic::AnthropicAnswer> {
         of(stream::repeat_with(move || Ok(Bytes::from_static(piece.as_bytes()))))
     }
@@ -402,7 +399,7 @@ mod tests {
         }));
         let begun = Instant::now();
         for _ in 0..3 {
-            // Another task waited first, and is gone.
+            // The first poll comes from another task, which is dropped.
             assert!(answer.next().now_or_never().is_none());
             assert!(matches!(answer.next().await, Some(Ok(StreamEvent::TextDelta { .. }))));
         }

@@ -1,4 +1,4 @@
-//! Anthropic's models, and compatible servers.
+//! The provider for Anthropic's models, and for compatible servers.
 
 use std::{borrow::Cow, fmt};
 
@@ -21,23 +21,23 @@ use harness_core::{
 
 const BASE_URL: &str = "https://api.anthropic.com";
 
-/// The version of the protocol. The newer `2026-10-21` refuses sampling parameters for all models;
-/// this version accepts them if the model does.
+/// The version of the protocol. The newer version `2026-10-21` refuses sampling parameters for all models. This version
+/// accepts them for the models that support them.
 const VERSION: &str = "2023-06-01";
 
-/// The beta that a request needs if it asks for a summary by the vendor, or begins with one.
+/// The beta header value of a request that asks for a summary by the vendor, or that begins with one.
 ///
 /// Source: <https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand>.
 const SUMMARIES: &str = "compact-2026-09-04";
 
-/// The beta that a request needs if a tool is defined in the middle of the conversation.
+/// The beta header value of a request that defines a tool in the middle of the conversation.
 ///
 /// Source: <https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages>.
 const ADDED_TOOLS: &str = "inline-tools-2026-09-15";
 
 const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 
-/// Adds the name of a beta feature to those that the program has set.
+/// Adds a beta feature to the header, after the features that the program has set.
 fn add_beta(headers: &mut HeaderMap, name: &'static str) {
     let given = headers.get(&BETA).and_then(|given| given.to_str().ok()).unwrap_or_default();
     if given.split(',').any(|given| given.trim() == name) {
@@ -49,7 +49,7 @@ fn add_beta(headers: &mut HeaderMap, name: &'static str) {
     }
 }
 
-/// Anthropic's models over the Messages API.
+/// The provider for Anthropic's models, over the Messages API.
 ///
 /// A request that fails for a temporary reason is retried at most twice, as in the vendors' own
 /// SDKs: see [`RetryPolicy`](harness_core::policy::RetryPolicy), and [`with_retry`](Self::with_retry) for another
@@ -77,7 +77,7 @@ pub struct AnthropicProvider {
 }
 
 impl AnthropicProvider {
-    /// The model that is used if none is named.
+    /// The model of a provider for which the program names none.
     pub const DEFAULT_MODEL: &'static str = models::ANTHROPIC;
 
     /// A provider with the key in `ANTHROPIC_API_KEY` and, if they are set, the base URL in
@@ -89,8 +89,7 @@ impl AnthropicProvider {
         Self::builder().build()
     }
 
-    /// A builder. Values that are not set are read from the environment, as by
-    /// [`from_env`](Self::from_env).
+    /// Starts a builder. Values that are not set are read from the environment, as [`from_env`](Self::from_env) does.
     pub fn builder() -> AnthropicBuilder {
         AnthropicBuilder::default()
     }
@@ -100,7 +99,7 @@ impl AnthropicProvider {
     fn question(&self, request: &Request<'_>) -> Result<HttpRequest, Error> {
         let own = request.settings_over(&self.options.settings);
         let extra = &own.as_ref().unwrap_or(&self.options.settings).extra;
-        // Context management by the vendor excludes a signed summary.
+        // The vendor refuses its own context management together with a signed summary.
         let request = &*match extra.contains_key("context_management") {
             true => Cow::Borrowed(request),
             false => request.for_model(&self.name, &self.options.model),
@@ -249,7 +248,7 @@ impl AnthropicBuilder {
             unsigned_thinking.unwrap_or(VendorProfile::at(&address::host(&url)).unsigned_thinking);
         let binds_reasoning = known.find(&name, &model).binds_reasoning == Some(true);
         let options = anthropic::Options {
-            // Other servers of the protocol may not support deferred tools.
+            // Other servers with this protocol may not support deferred tools.
             defers_tools: name == "anthropic"
                 && known.find(&name, &model).deferred_tools == Some(true),
             refused: RefusedMembers::at(&name, &model),

@@ -1,4 +1,4 @@
-//! All servers with Chat Completions, local or hosted by a vendor.
+//! The provider for all servers with Chat Completions, local or hosted by a vendor.
 
 use std::{borrow::Cow, fmt};
 
@@ -20,9 +20,8 @@ use harness_core::{
     secret::Secrets,
 };
 
-/// Any server with Chat Completions, often called *OpenAI-compatible*: Ollama, vLLM, llama.cpp or
-/// LM Studio on this machine, or OpenRouter, Groq, DeepSeek, Mistral, Google, xAI, Azure and
-/// others.
+/// The provider for any server with Chat Completions, often called *OpenAI-compatible*: Ollama, vLLM, llama.cpp or LM
+/// Studio on this machine, or OpenRouter, Groq, DeepSeek, Mistral, Google, xAI, Azure and others.
 ///
 /// A request that fails for a temporary reason is retried at most twice, as in the vendors' own
 /// SDKs: see [`RetryPolicy`](harness_core::policy::RetryPolicy), and [`with_retry`](Self::with_retry) for another
@@ -60,13 +59,13 @@ pub struct ChatCompletionsProvider {
     answer_limits: AnswerLimits,
 }
 
-/// What helps if the server does not know the default name.
+/// A note for the error of a server that does not know the default name of the model.
 const NO_MODEL_IS_NAMED: &str = "no model is named: set `CHAT_COMPLETIONS_MODEL`, or call \
                                  `.model(..)` of the builder";
 
 impl ChatCompletionsProvider {
-    /// The model that is used if none is named. Servers with a single model accept any name; others
-    /// answer with status 404.
+    /// The model of a provider for which the program names none. Servers with a single model accept any name. Other
+    /// servers answer with status 404.
     pub const DEFAULT_MODEL: &'static str = models::ANY;
 
     /// A provider with the base URL in `CHAT_COMPLETIONS_BASE_URL`, the model in
@@ -83,8 +82,7 @@ impl ChatCompletionsProvider {
         Self::builder().build()
     }
 
-    /// A builder. Values that are not set are read from the environment, as by
-    /// [`from_env`](Self::from_env).
+    /// Starts a builder. Values that are not set are read from the environment, as [`from_env`](Self::from_env) does.
     pub fn builder() -> ChatCompletionsBuilder {
         ChatCompletionsBuilder::default()
     }
@@ -123,8 +121,8 @@ impl fmt::Debug for ChatCompletionsProvider {
 }
 
 impl Provider for ChatCompletionsProvider {
-    /// The name set in the builder, or the vendor at the base URL, such as `groq`, or the server if
-    /// the vendor is unknown, such as `127.0.0.1:11434`.
+    /// The name set in the builder. Without one, the vendor at the base URL, such as `groq`. For an unknown vendor, the
+    /// host and port of the server, such as `127.0.0.1:11434`.
     fn name(&self) -> &str {
         &self.name
     }
@@ -168,72 +166,71 @@ pub struct ChatCompletionsBuilder {
 impl ChatCompletionsBuilder {
     setters!();
 
-    /// How the model's thinking is sent back. Default: as the vendor at the base URL requires it,
-    /// and for other servers in the field in which it came.
+    /// Sets how the model's thinking is sent back. Default: as the vendor at the base URL requires; to other servers,
+    /// in the field in which the thinking arrived.
     #[must_use]
     pub fn thought_replay(mut self, replay: chat::ThoughtReplay) -> Self {
         self.thought = Some(replay);
         self
     }
 
-    /// Which call ids the server accepts. Default: nine characters for Mistral, otherwise up to 64.
+    /// Sets which call ids the server accepts. Default: nine characters for Mistral, otherwise up to 64.
     #[must_use]
     pub fn call_ids(mut self, ids: chat::CallIds) -> Self {
         self.call_ids = Some(ids);
         self
     }
 
-    /// Whether the text contains thinking between `<think>` and `</think>`. Default: no.
+    /// Sets whether the text of an answer contains thinking between `<think>` and `</think>`. Default: no.
     #[must_use]
     pub fn think_tags(mut self, tags: chat::ThinkTags) -> Self {
         self.think_tags = tags;
         self
     }
 
-    /// Whether `[DONE]` ends an answer that gives no stop reason. Default: only for vendors that
-    /// are known to give none.
+    /// Sets whether `[DONE]` completes an answer without a stop reason. Default: only for vendors that are known to
+    /// send no stop reason.
     #[must_use]
     pub fn done_is_enough(mut self, enough: bool) -> Self {
         self.done_is_enough = Some(enough);
         self
     }
 
-    /// Whether requests ask the server to count tokens (`stream_options`). Default: yes, except for
-    /// vendors that are known to count without it.
+    /// Sets whether requests ask the server to report token counts (`stream_options`). Default: yes, except for vendors
+    /// that are known to report them without being asked.
     #[must_use]
     pub fn ask_for_usage(mut self, ask: bool) -> Self {
         self.ask_for_usage = Some(ask);
         self
     }
 
-    /// Whether the token limit is sent as `max_completion_tokens`. Default: only for OpenAI and
-    /// Azure.
+    /// Sets whether the token limit is sent as `max_completion_tokens` instead of `max_tokens`. Default: only for
+    /// OpenAI and Azure.
     #[must_use]
     pub fn max_completion_tokens(mut self, name: bool) -> Self {
         self.max_completion_tokens = Some(name);
         self
     }
 
-    /// Whether the server requires alternating turns, as Mistral does: after results only the model
-    /// may speak, and neither side may speak twice in a row. If so, requests contain short messages
-    /// of the other side in between; the transcript is not changed.
+    /// Sets whether the server requires alternating turns, as Mistral does: after results, the next message must be the
+    /// model's, and neither side may send two messages in a row. With `true`, requests contain short messages of the
+    /// other side in between. The transcript is not changed.
     ///
-    /// Default: yes for Mistral. For other servers, the provider learns it from the first refusal:
-    /// it immediately sends the conversation again with alternating turns, and does so from then
-    /// on. `false` turns this off. For Mistral's models behind another server, `true` avoids that
-    /// refusal.
+    /// Default: `true` for Mistral. For other servers, the provider learns this from the first refusal: it sends the
+    /// conversation again at once with alternating turns, and does so from then on. `false` turns the learning off. Set
+    /// `true` for Mistral's models behind another server, to avoid that first refusal.
     ///
-    /// Only Chat Completions needs it: Messages merges consecutive messages of one side, and
-    /// Responses has items instead of turns.
+    /// Other protocols need no such setting: Messages merges consecutive messages of one side, and Responses has items
+    /// instead of turns.
     #[must_use]
     pub fn strict_turns(mut self, strict: bool) -> Self {
         self.strict_turns = Some(strict);
         self
     }
 
-    /// The form of tool schemas in strict mode
-    /// ([`Settings::strict_tools`](harness_core::provider::Settings::strict_tools)). Default: the form of
-    /// the vendor at the base URL, and for other servers the form that most servers accept.
+    /// Sets the form of tool schemas in strict mode
+    /// ([`Settings::strict_tools`](harness_core::provider::Settings::strict_tools)). Default: the form of the vendor at
+    /// the base URL; for other servers, the form that most servers accept.
     #[must_use]
     pub fn strict_form(mut self, form: StrictForm) -> Self {
         self.strict_form = Some(form);
@@ -316,7 +313,7 @@ impl ChatCompletionsBuilder {
         let url = address::endpoint(&base, vendor.version, "/chat/completions");
         let secrets = credentials::known(key.as_ref(), &own, &url, &settings);
         let origin = chat::Origin::of(&address::shown(&url), &model);
-        // Models that think within a budget send signatures and do not require them.
+        // Models whose thinking has a token budget send signatures but do not require them back.
         let how = known.find(&name, &model).thinking;
         let signs = !matches!(how, Some(models::Thinking::Budget | models::Thinking::Never));
         let takes = ModelCapabilities::of(&*name, &*model, &known);

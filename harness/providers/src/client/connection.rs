@@ -1,6 +1,6 @@
-//! Reused connections, and how they are distinguished from new ones. A server closes a connection
-//! that it has kept for some time, and a request may be sent at that moment. Then only the
-//! connection is wrong.
+//! Reuses connections, and tells reused connections from new ones. A server may close an idle connection at the moment
+//! at which a request is sent over it. The failure then says nothing about the request or the server, and the request
+//! is sent again over a new connection.
 
 use std::{
     cell::Cell,
@@ -22,18 +22,18 @@ use tower_service::Service;
 
 use harness_core::http_client::builder;
 
-/// How long an unused connection is kept. Servers close theirs after a minute or more.
+/// How long an idle connection is kept. Servers close idle connections after a minute or more.
 const KEPT: Duration = Duration::from_secs(50);
 
-/// The maximum number of clients for new connections: one for each value of the connect timeout.
+/// The maximum number of shared clients: one for each value of the connect timeout.
 const SETTINGS: usize = 8;
 
 tokio::task_local! {
-    /// The connection that the current request has made, if it has made one.
+    /// The connection that the current request has opened, if any.
     static MADE: Cell<Option<NewConnection>>;
 }
 
-/// A new connection, identified by its local address, which no other connection has at that time.
+/// A new connection, identified by its local address. No two open connections have the same one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct NewConnection(Option<SocketAddr>);
 
@@ -50,8 +50,8 @@ pub(super) fn keeping(connect: Duration, tls: ClientConfig) -> reqwest::Result<C
     builder(connect, tls).pool_idle_timeout(KEPT).connector_layer(ConnectionWatch).build()
 }
 
-/// A client that makes a new connection for each request. It is rarely needed and contains nothing
-/// of a particular provider, so all providers share it.
+/// A client that opens a new connection for each request. All providers share it, because it is rarely needed and
+/// contains no data of a single provider.
 pub(super) fn fresh(connect: Duration, tls: ClientConfig) -> reqwest::Result<Client> {
     static CLIENTS: Mutex<Vec<(Duration, Client)>> = Mutex::new(Vec::new());
     let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,14 +66,14 @@ pub(super) fn fresh(connect: Duration, tls: ClientConfig) -> reqwest::Result<Cli
     Ok(client)
 }
 
-/// A request without an answer.
+/// A request that failed before the headers of a response came.
 pub(super) struct UnansweredRequest {
     pub(super) error: reqwest::Error,
-    /// Whether the only known fault is a reused connection that broke before an answer began.
+    /// Whether the only known cause is that a reused connection broke before the response began.
     pub(super) on_kept: bool,
 }
 
-/// Sends a request of a client that reuses connections, and waits for the headers of the answer.
+/// Sends a request with a client that reuses connections, and waits for the headers of the response.
 pub(super) async fn send<T>(
     sending: impl Future<Output = reqwest::Result<T>>,
 ) -> Result<T, UnansweredRequest> {
@@ -88,8 +88,8 @@ pub(super) async fn send<T>(
     })
 }
 
-/// The connection that broke before the headers of an answer came, if that is what happened.
-/// (Truncated headers give the same error; in practice the headers are one packet.)
+/// The connection that broke before the headers of the response, if `error` says so. (Truncated headers give the same
+/// error. In practice the headers are one packet.)
 fn broken(error: &reqwest::Error) -> Option<NewConnection> {
     if error.is_connect() || error.is_timeout() {
         return None;
@@ -107,7 +107,7 @@ fn broken(error: &reqwest::Error) -> Option<NewConnection> {
     breaks.then(|| sent.connect_info().map_or(NewConnection(None), NewConnection::of))
 }
 
-/// The system's errors for a connection that the other side has closed.
+/// The errors of the operating system for a connection that the other side has closed.
 const BREAKS: [io::ErrorKind; 5] = [
     io::ErrorKind::ConnectionReset,
     io::ErrorKind::ConnectionAborted,
@@ -116,9 +116,9 @@ const BREAKS: [io::ErrorKind; 5] = [
     io::ErrorKind::UnexpectedEof,
 ];
 
-/// Records which connection a request makes. The client looks for a reused connection and makes a
-/// new one at the same time, and the request uses the one that is available first. So a request
-/// that has made a connection may still be sent over another one.
+/// Records which connection a request opens. The client looks for an idle connection and opens a new one at the same
+/// time, and the request uses the connection that is available first. So a request that has opened a connection may
+/// still be sent over another one.
 #[derive(Clone)]
 struct ConnectionWatch;
 
@@ -163,8 +163,8 @@ where
         let result = ready!(Pin::new(&mut self.0).poll(context));
         if let Ok(connection) = &result {
             let made = NewConnection::of(&connection.connected());
-            // A connection that the request no longer needs is completed by the client outside of
-            // any request.
+            // If the request already uses another connection, the client completes this one outside of any request.
+            // There is then no cell to set.
             let _ = MADE.try_with(|cell| cell.set(Some(made)));
         }
         Poll::Ready(result)

@@ -1,6 +1,5 @@
-//! Keys and base URLs from the environment. From here on, a key is a [`SecretString`]. Also finds
-//! the secret values in a provider's settings, so that they can be removed from errors, results and
-//! traces.
+//! Reads keys and base URLs from the environment. A key is a [`SecretString`] from here on. Also collects the secret
+//! values in the settings of a provider, so that errors, results and traces can replace them.
 
 use std::sync::LazyLock;
 
@@ -15,12 +14,12 @@ use harness_core::{
     secret::{SecretNames, Secrets, is_secret_name, is_telling},
 };
 
-/// The value of a variable, unless it is unset or blank.
+/// The trimmed value of an environment variable; `None` if it is unset or blank.
 pub(super) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
 }
 
-/// The key in this variable.
+/// The key in this environment variable.
 pub(super) fn key(name: &str) -> Result<SecretString, Error> {
     variable(name).map(SecretString::from).ok_or_else(|| {
         Error::new(
@@ -32,7 +31,8 @@ pub(super) fn key(name: &str) -> Result<SecretString, Error> {
     })
 }
 
-/// The given key, or the one in this variable. A server on this machine may need none.
+/// The given key, or the one in this environment variable; `None` if there is no key and the server at `url` is on this
+/// machine.
 pub(super) fn key_for(
     url: &str,
     given: Option<SecretString>,
@@ -44,16 +44,15 @@ pub(super) fn key_for(
     }
 }
 
-/// The names of body members with secret values.
+/// The names of members of request bodies whose values are secret.
 static NAMES: LazyLock<SecretNames> = LazyLock::new(SecretNames::default);
 
-/// Variables with the URL of a proxy, which may contain a password.
+/// Environment variables with the URL of a proxy, which may contain a password.
 const PROXIES: [&str; 6] =
     ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
 
-/// The secret values in a provider's settings: its key, the values of headers with secret names,
-/// user, password and query of its URL and of the proxies in the environment, and the members of
-/// `extra` with secret names.
+/// The secret values in the settings of a provider: its key, the values of headers with secret names, user, password
+/// and query of its URL and of the proxies in the environment, and the members of `extra` with secret names.
 pub(super) fn known(
     key: Option<&SecretString>,
     headers: &[(String, String)],
@@ -72,7 +71,7 @@ pub(super) fn known(
     of_settings(settings, values)
 }
 
-/// The secrets of the settings' `extra`, together with these values.
+/// Adds the secrets in the settings' `extra` to `values`.
 pub(super) fn of_settings(settings: &Settings, mut values: Vec<String>) -> Secrets {
     for (name, value) in &settings.extra {
         of_member(name, value, &mut values);
@@ -103,7 +102,7 @@ fn of_header(name: &str, value: &str, values: &mut Vec<String>) {
 
 fn of_member(name: &str, value: &Value, values: &mut Vec<String>) {
     match value {
-        // The name of a group of requests, which is not secret.
+        // A cache key is the name of a group of requests, and not secret.
         Value::String(_) if name.ends_with("cache_key") => {}
         Value::String(text) if NAMES.has(name) => of_header(name, text, values),
         Value::Array(parts) => parts.iter().for_each(|part| of_member(name, part, values)),
@@ -153,7 +152,7 @@ mod tests {
             ("cookie-0004 dark", "[secret] dark"),
             ("title-0005", "title-0005"),
             ("pass%400006 pass@0006", "[secret] [secret]"),
-            // The form that a client sends and servers show.
+            // Clients send a user and a password in this form, and servers quote it.
             ("Basic YW5uOnBhc3NAMDAwNg==", "Basic [secret]=="),
             ("query-0007 2025-04-01", "[secret] 2025-04-01"),
             ("mcp-4711 cache-0001 label-0001", "[secret] cache-0001 label-0001"),

@@ -1,4 +1,4 @@
-//! Makes the error of an unsuccessful response.
+//! Builds the error of an unsuccessful response.
 
 use std::time::SystemTime;
 
@@ -8,15 +8,14 @@ use super::retry_after::{reset, retry_after, text};
 use crate::wire::fault;
 use harness_core::error::Error;
 
-/// The error of a response with this status, these headers and this body, which may have any
-/// format.
+/// The error of a response with this status, these headers and this body. The body may have any format.
 pub(super) fn of_answer(status: u16, headers: &HeaderMap, body: &[u8]) -> Error {
     with_headers(fault::of_body(status, body), headers)
 }
 
-/// Adds the data about an error from the headers of a response.
+/// Adds the request id and the time to wait from the headers of a response.
 pub(super) fn with_headers(mut err: Error, headers: &HeaderMap) -> Error {
-    // The header has precedence: it is the same id, and proxies log it.
+    // The id of the header replaces the id in the body, because proxies log the header.
     if let Some(id) = ["request-id", "x-request-id", "x-amzn-requestid", "apim-request-id"]
         .iter()
         .find_map(|name| text(headers, name))
@@ -25,7 +24,7 @@ pub(super) fn with_headers(mut err: Error, headers: &HeaderMap) -> Error {
     }
     let now = SystemTime::now();
     let wait = retry_after(headers, now).or_else(|| match err.retry_after() {
-        // The time in the message is more exact than the time when all limits are reset.
+        // The time in the error message is more exact than the time at which all limits are reset.
         Some(_) => None,
         None => (err.status() == Some(429)).then(|| reset(headers, now)).flatten(),
     });

@@ -1,4 +1,4 @@
-//! The provider that the environment selects.
+//! Builds the provider that the environment selects.
 
 use super::{AnthropicProvider, ChatCompletionsProvider, OpenAIProvider, credentials};
 use harness_core::{
@@ -6,10 +6,9 @@ use harness_core::{
     provider::{Effort, Provider, Settings},
 };
 
-/// The provider that the variable `PROVIDER` selects: `anthropic`, `openai`, `chat_completions` or
-/// `local`, and `anthropic` if it is not set. Each is built as by its own `from_env`;
-/// `local` is [`OpenAIProvider::local`]. The variable `EFFORT` sets [how much the model
-/// thinks](Effort), such as `off` or `high`.
+/// Builds the provider that the variable `PROVIDER` names: `anthropic` (the default), `openai`, `chat_completions` or
+/// `local`. The first three are built by their own `from_env`, and `local` is [`OpenAIProvider::local`]. The variable
+/// `EFFORT` sets [how much the model thinks](Effort), such as `off` or `high`.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), harness::Error> {
@@ -41,7 +40,7 @@ pub fn provider_from_env() -> Result<Box<dyn Provider>, Error> {
     }
 }
 
-/// How much the model thinks, if the environment says it.
+/// The value of the variable `EFFORT`; `None` if the variable is not set.
 fn effort_in_env() -> Result<Option<Effort>, Error> {
     let Some(effort) = credentials::variable("EFFORT") else { return Ok(None) };
     let effort = effort.parse::<Effort>();

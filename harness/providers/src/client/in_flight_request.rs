@@ -1,5 +1,5 @@
-//! One request and its answer, which the code that stops the run can drop at once: the connection
-//! is closed without waiting until the task of the run is polled.
+//! One request and its response. The code that stops a run can drop both at once: the connection is closed without
+//! waiting until the task of the run is polled.
 
 use std::{
     future::poll_fn,
@@ -20,15 +20,15 @@ use tokio_util::sync::CancellationToken;
 use super::recorder::ExchangeRecord;
 use harness_core::stop::OnCancel;
 
-/// A request that is being sent, and then its answer.
+/// A request that is being sent, and then its response.
 pub(super) struct InFlightRequest {
-    /// `None` if there is no token to stop it.
+    /// Stops the request when the token is cancelled; `None` if the request has no token.
     _stop: Option<OnCancel>,
     slot: Arc<ConnectionSlot>,
     record: Option<Box<ExchangeRecord>>,
 }
 
-/// Whether a request was stopped. The writer of the body checks it before each piece.
+/// Whether a request was stopped. The writer of the request body checks this before each piece.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StopFlag(Arc<AtomicBool>);
 
@@ -42,12 +42,12 @@ impl StopFlag {
     }
 }
 
-/// The state that holds the connection open.
+/// The state that holds the connection open, shared with the thread that stops the request.
 struct ConnectionSlot {
-    /// The runtime in which it was begun. A free connection needs it in order to be reused,
-    /// whichever thread drops the answer.
+    /// The runtime in which the request was made. The client needs it to return the connection to its pool, also if the
+    /// response is dropped on another thread.
     runtime: Option<Handle>,
-    /// Whether it was stopped. This may happen while another thread reads.
+    /// Whether the request was stopped. Another thread may set this during a read.
     stopped: StopFlag,
     held: Mutex<RequestPhase>,
 }
@@ -55,14 +55,14 @@ struct ConnectionSlot {
 enum RequestPhase {
     Asking(Pin<Box<dyn Future<Output = reqwest::Result<Response>> + Send>>),
     Reading(Response),
-    /// It was dropped, or has failed.
+    /// The request was stopped, or has failed.
     Nothing,
 }
 
 impl InFlightRequest {
-    /// A request that is sent when its head is [asked for](Self::head). It is dropped at the moment
-    /// when `stop` is cancelled. Reads then wait forever, so the reader must watch the token
-    /// itself. `stopped` is set at that moment, and when the line is dropped.
+    /// A request that is sent when [`head`](Self::head) is polled. When `stop` is cancelled, the request is dropped at
+    /// once and reads wait forever, so the reader must watch the token itself. `stopped` is set at that moment, and
+    /// when the `InFlightRequest` is dropped.
     pub(super) fn new(
         sending: impl Future<Output = reqwest::Result<Response>> + Send + 'static,
         stop: Option<&CancellationToken>,
@@ -80,7 +80,7 @@ impl InFlightRequest {
         Self { _stop: stop, slot, record }
     }
 
-    /// Waits for the status and the headers of the answer.
+    /// Sends the request, and waits for the status and the headers of the response.
     pub(super) async fn head(&mut self) -> reqwest::Result<(StatusCode, HeaderMap)> {
         let head = poll_fn(|context| {
             self.slot.read(|held| {
@@ -104,14 +104,14 @@ impl InFlightRequest {
         head
     }
 
-    /// The next bytes of the answer, until its end.
+    /// Polls for the next chunk of the response body; `None` at its end.
     pub(super) fn poll_chunk(
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<reqwest::Result<Bytes>>> {
         let came = self.slot.read(|held| {
             let RequestPhase::Reading(response) = held else { return Poll::Pending };
-            // A chunk is not lost if nobody waits for it any more: the response still has it.
+            // Dropping this future loses no chunk: the response keeps the chunk until a read takes it.
             pin!(response.chunk()).poll(context).map(Result::transpose)
         });
         if let (Some(record), Poll::Ready(came)) = (&mut self.record, &came) {
@@ -124,19 +124,19 @@ impl InFlightRequest {
         came
     }
 
-    /// The next bytes of the answer, until its end.
+    /// The next chunk of the response body; `None` at its end.
     pub(super) async fn chunk(&mut self) -> reqwest::Result<Option<Bytes>> {
         poll_fn(|context| self.poll_chunk(context)).await.transpose()
     }
 }
 
 impl ConnectionSlot {
-    /// Reads what is held, and releases it if the slot was stopped meanwhile.
+    /// Reads from the held request or response, and drops it if the slot was stopped during the read.
     fn read<T>(&self, read: impl FnOnce(&mut RequestPhase) -> Poll<T>) -> Poll<T> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let said = read(&mut held);
         drop(held);
-        // Either the stopping thread finds it free, or this thread sees that it was stopped.
+        // The fences order lock and flag: either the stopping thread gets the lock, or this thread sees the flag.
         fence(Ordering::SeqCst);
         if self.stopped.is_set() {
             self.let_go();
@@ -144,15 +144,14 @@ impl ConnectionSlot {
         said
     }
 
-    /// Releases it now, or as soon as the current read has ended.
+    /// Drops the request now, or as soon as the current read has ended.
     fn stop(&self) {
         self.stopped.set();
         fence(Ordering::SeqCst);
         self.let_go();
     }
 
-    /// Releases what holds the connection, unless it is being read at this moment: then the reader
-    /// does so.
+    /// Drops the held request or response. If a read holds the lock, that read drops it instead.
     fn let_go(&self) {
         let held = match self.held.try_lock() {
             Ok(mut held) => mem::replace(&mut *held, RequestPhase::Nothing),
@@ -163,7 +162,7 @@ impl ConnectionSlot {
         };
         let Some(runtime) = &self.runtime else { return drop(held) };
         match Handle::try_current() {
-            // A thread that is ending, and destroys its thread-locals, cannot enter a runtime.
+            // A thread that ends and has destroyed its thread-locals cannot enter a runtime.
             Err(none) if none.is_thread_local_destroyed() => {
                 runtime.spawn(async move { drop(held) });
             }
@@ -212,7 +211,7 @@ mod tests {
         }
     }
 
-    /// A request without an answer, which calls `polled` when it is polled.
+    /// A request without a response, which calls `polled` each time it is polled.
     fn asks(
         seen: &Arc<Seen>,
         stop: &CancellationToken,

@@ -1,4 +1,4 @@
-//! The ready providers, over the only HTTP transport of the library. Feature `sockets`, on by default.
+//! The ready-made providers, over the only HTTP transport of the library. Feature `sockets`, on by default.
 
 mod address;
 mod answer;

@@ -1,4 +1,4 @@
-//! OpenAI's models over the Responses API, and compatible servers.
+//! The provider for OpenAI's models over the Responses API, and for compatible servers.
 
 use std::fmt;
 
@@ -21,17 +21,16 @@ use harness_core::{
 
 const BASE_URL: &str = "https://api.openai.com/v1";
 
-/// Where a server on this machine listens that was started without a port, such as vLLM's.
+/// The URL of a server on this machine that was started without a port, such as vLLM.
 const LOCAL_URL: &str = "http://127.0.0.1:8000/v1";
 
-/// OpenAI's models over the Responses API.
+/// The provider for OpenAI's models over the Responses API.
 ///
 /// A request that fails for a temporary reason is retried at most twice, as in the vendors' own
 /// SDKs: see [`RetryPolicy`](harness_core::policy::RetryPolicy), and [`with_retry`](Self::with_retry) for another
 /// policy.
 ///
-/// The vendor stores nothing: each request contains the whole conversation, with encrypted
-/// thinking.
+/// The vendor stores nothing: each request contains the whole conversation, including encrypted thinking.
 ///
 /// ```no_run
 /// use harness::{OpenAIProvider, provider::Effort};
@@ -55,7 +54,7 @@ pub struct OpenAIProvider {
 }
 
 impl OpenAIProvider {
-    /// The model that is used if none is named.
+    /// The model of a provider for which the program names none.
     pub const DEFAULT_MODEL: &'static str = models::OPENAI;
 
     /// A provider with the key in `OPENAI_API_KEY` and, if they are set, the base URL in
@@ -68,16 +67,15 @@ impl OpenAIProvider {
         Self::builder().build()
     }
 
-    /// A builder. Values that are not set are read from the environment, as by
-    /// [`from_env`](Self::from_env).
+    /// Starts a builder. Values that are not set are read from the environment, as [`from_env`](Self::from_env) does.
     pub fn builder() -> OpenAIBuilder {
         OpenAIBuilder::default()
     }
 
-    /// A builder for a server of your own that speaks the Responses API, such as vLLM, llama.cpp or LM Studio. Values
-    /// that are not set are read from `LOCAL_BASE_URL` (without it `http://127.0.0.1:8000/v1`), `LOCAL_MODEL` (without
-    /// it `default`, which servers with a single model accept) and `LOCAL_API_KEY` (without it no key is sent).
-    /// Nothing is read from the variables for OpenAI, so that its key is not sent elsewhere.
+    /// Starts a builder for your own server with the Responses API, such as vLLM, llama.cpp or LM Studio. Values that
+    /// are not set are read from `LOCAL_BASE_URL` (default `http://127.0.0.1:8000/v1`), `LOCAL_MODEL` (default
+    /// `default`, which servers with a single model accept) and `LOCAL_API_KEY` (default: no key is sent). The
+    /// variables for OpenAI are not read, so that OpenAI's key is not sent to another server.
     ///
     /// ```
     /// use harness::{OpenAIProvider, Provider as _};
@@ -131,9 +129,8 @@ impl fmt::Debug for OpenAIProvider {
 }
 
 impl Provider for OpenAIProvider {
-    /// The name set in the builder, or the vendor at the base URL. If the vendor is unknown, it is the
-    /// server for one that gets no key or is [local](Self::local), such as `127.0.0.1:8000`, and
-    /// `openai` for any other.
+    /// The name set in the builder. Without one, the vendor at the base URL. For an unknown vendor, the host and port,
+    /// such as `127.0.0.1:8000`, if the server is [local](Self::local) or gets no key, and otherwise `openai`.
     fn name(&self) -> &str {
         &self.name
     }
@@ -185,7 +182,7 @@ impl Provider for OpenAIProvider {
 #[derive(Clone, Debug, Default)]
 pub struct OpenAIBuilder {
     setup: BuilderSettings,
-    /// Whether the server is the program's own, so that nothing that belongs to OpenAI is sent to it.
+    /// Whether the server is the program's own. No key or header for OpenAI is sent to it then.
     is_local: bool,
 }
 
@@ -225,9 +222,10 @@ impl OpenAIBuilder {
     /// Builds the provider.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if there is no key and the
-    /// server is neither [local](OpenAIProvider::local) nor on this machine, if the key or a header (also one from `OPENAI_ORG_ID` or `OPENAI_PROJECT_ID`) contains a character that
-    /// is not allowed, if the base URL is invalid, or if TLS cannot be set up.
+    /// [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if there is no key and the server is
+    /// neither [local](OpenAIProvider::local) nor on this machine, if the key or a header (also one from
+    /// `OPENAI_ORG_ID` or `OPENAI_PROJECT_ID`) contains a character that is not allowed, if the base URL is invalid, or
+    /// if TLS cannot be set up.
     pub fn build(self) -> Result<OpenAIProvider, Error> {
         let Self { setup, is_local } = self;
         #[cfg(feature = "async-openai")]
@@ -288,7 +286,7 @@ impl OpenAIBuilder {
             url,
             headers,
             options: responses::Options {
-                // Others that speak the protocol may not know what is deferred.
+                // Other servers with this protocol may not support deferred tools.
                 defers_tools: name == "openai"
                     && known.find(&name, &model).deferred_tools == Some(true),
                 model,

@@ -1,4 +1,4 @@
-//! Records the requests to a server and its answers.
+//! Records requests and responses in files.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -20,8 +20,8 @@ use harness_core::{
     secret::{HIDDEN, SecretFilter, Secrets, is_secret_name},
 };
 
-/// Records the requests of a provider and the answers of its server, byte by byte and without known
-/// secrets. Use it to find out why a server refuses a request, or to show its answers to others.
+/// Records the requests of a provider and the responses of its server, byte by byte, with known secrets replaced. Use
+/// it to find out why a server refuses a request, or to show a response to other people.
 ///
 /// ```
 /// use harness::{
@@ -49,23 +49,22 @@ use harness_core::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Each request, including retries, has a number and three files: the headers of both sides and how
-/// the request ended, the body of the request, and the body of the answer as far as it came. `cargo
-/// run --example decode -- --wire anthropic 000001-answer.txt` decodes an answer.
+/// Each request, including retries, has a number and three files: the headers of both sides with the way in which the
+/// request ended, the body of the request, and the body of the answer as far as it arrived. `cargo run --example decode
+/// -- --wire anthropic 000001-answer.txt` decodes an answer.
 ///
 /// Two kinds of secrets are replaced. The first are the values of
-/// [`Provider::secrets`](harness_core::provider::Provider::secrets), such as the key. If an answer breaks off in the
-/// middle of such a value, the part that came is replaced, too, unless it is shorter than six
-/// bytes. The second are the headers of both sides whose names end with `key` or have a word such as
-/// `token`, `jwt`, `secret`, `pass`, `session`, `auth` or `cookie`; in other headers, user, password,
-/// query and fragment of URLs such as that of `location`, and JSON Web Tokens. Nothing else is replaced:
-/// no other headers, and no key in base64. **The conversation is written unchanged**, so the files are as
-/// private as the conversation; on Unix only their owner may read them. Invalid UTF-8 becomes
-/// U+FFFD.
+/// [`Provider::secrets`](harness_core::provider::Provider::secrets), such as the key. If an answer breaks off inside
+/// such a value, the part that arrived is replaced too, unless it is shorter than six bytes. The second kind stands in
+/// the headers of both sides. A header is replaced if its name ends with `key` or has a word such as `token`, `jwt`,
+/// `secret`, `pass`, `session`, `auth` or `cookie`. In other headers, such as `location`, JSON Web Tokens are replaced,
+/// and user, password, query and fragment of URLs. Nothing else is replaced: no other headers, and no key in base64.
+/// **The conversation is written unchanged**, so the files are as private as the conversation. On Unix only their owner
+/// may read them. Invalid UTF-8 becomes U+FFFD.
 ///
-/// Files are written while the run waits, so a slow disk slows the run down. If a file cannot be
-/// written, the run goes on, nothing more is recorded, and [`problem`](Self::problem) gives the
-/// reason. Nothing is ever deleted, so use a tap only for a limited time.
+/// The run waits while files are written, so a slow disk slows the run down. If a file cannot be written, the run goes
+/// on, recording stops, and [`problem`](Self::problem) returns the reason. A tap never deletes files, so use it only
+/// for a limited time.
 #[derive(Clone, Debug)]
 pub struct Tap(Arc<TapFolder>);
 
@@ -77,8 +76,8 @@ struct TapFolder {
 }
 
 impl Tap {
-    /// Records into this folder, which is created if it does not exist. Existing files stay, and
-    /// the numbers continue after the largest one (of fewer than 2^32).
+    /// Records into this folder, and creates it if it does not exist. Existing files stay: new numbers follow the
+    /// largest existing number below 2^32.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] if the folder cannot be created, read or written.
@@ -95,7 +94,7 @@ impl Tap {
         })))
     }
 
-    /// The reason why recording has stopped, if it has.
+    /// The reason why recording has stopped; `None` while it goes on.
     pub fn problem(&self) -> Option<String> {
         self.0.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -105,7 +104,7 @@ impl Tap {
         problem.get_or_insert_with(|| format!("`{}`: {err}", self.0.path.display()));
     }
 
-    /// Begins the record of one request.
+    /// Opens the files of one request; `None` if recording has stopped.
     pub(super) fn begin(
         &self,
         url: &str,
@@ -119,7 +118,7 @@ impl Tap {
             let (number, head) = loop {
                 let number = self.0.last.fetch_add(1, Ordering::Relaxed).saturating_add(1);
                 match self.file(number, HEAD) {
-                    // Another process also records into this folder.
+                    // Another process has used this number in the same folder.
                     Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {}
                     file => break (number, file?),
                 }
@@ -146,7 +145,7 @@ const HEAD: &str = "head.txt";
 const REQUEST: &str = "request.json";
 const ANSWER: &str = "answer.txt";
 
-/// Creates the folder if it does not exist, and returns the largest number in it.
+/// Creates the folder if it does not exist, and returns the largest number of its files.
 fn opened(path: &Path) -> io::Result<u64> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -165,8 +164,7 @@ fn opened(path: &Path) -> io::Result<u64> {
     Ok(last)
 }
 
-/// One line for each header. The values of secret headers, and what is secret in others, are
-/// replaced.
+/// Writes one line for each header. Secret header values, and secret parts of other values, are replaced.
 fn lines(headers: &HeaderMap) -> String {
     let line = |(name, value): (&HeaderName, &HeaderValue)| {
         let value = match value.is_sensitive() || is_secret_name(name.as_str()) {
@@ -178,8 +176,7 @@ fn lines(headers: &HeaderMap) -> String {
     headers.iter().map(line).collect()
 }
 
-/// The value of a header without what its URLs have as user, password, query and fragment, and
-/// without JSON Web Tokens.
+/// Removes user, password, query and fragment of URLs, and JSON Web Tokens, from the value of a header.
 fn without_tokens(value: &str) -> String {
     let is_end = |c: char| c.is_whitespace() || matches!(c, ',' | ';' | '<' | '>' | '"');
     let mut left = String::with_capacity(value.len());
@@ -192,7 +189,7 @@ fn without_tokens(value: &str) -> String {
             let authority = authority.split(['/', '?', '#']).next()?;
             Some((at + 3, at + 3 + authority.rfind('@')?))
         });
-        // The first part is `{"alg":..` in base64.
+        // A JSON Web Token begins with `{"alg":..` in base64, which is `eyJ`.
         let is_token =
             bare.split(['=', ':']).any(|part| part.starts_with("eyJ") && part.contains('.'));
         match user {
@@ -212,7 +209,7 @@ fn without_tokens(value: &str) -> String {
     left
 }
 
-/// The record of one request.
+/// The open files of one request.
 pub(super) struct ExchangeRecord {
     head: RecordFile,
     request: Option<RecordFile>,
@@ -221,17 +218,17 @@ pub(super) struct ExchangeRecord {
 }
 
 impl ExchangeRecord {
-    /// The record of the request's body, which the writer of the body fills.
+    /// Takes the file of the request body, for the code that writes the body.
     pub(super) fn request(&mut self) -> Option<RecordFile> {
         self.request.take()
     }
 
-    /// Records the headers of the answer.
+    /// Records the status and the headers of the response.
     pub(super) fn answered(&mut self, status: StatusCode, headers: &HeaderMap) {
         self.head.write(format!("\n{status}\n{}", lines(headers)).as_bytes());
     }
 
-    /// Records a piece of the answer, or its end with `None`.
+    /// Records a chunk of the response body; `None` is the end of the body.
     pub(super) fn record(&mut self, piece: Option<&[u8]>) {
         match piece {
             Some(piece) => self.answer.write(piece),
@@ -263,13 +260,13 @@ impl ExchangeRecord {
 
 impl Drop for ExchangeRecord {
     fn drop(&mut self) {
-        // The rest of the answer is not needed, or the run was stopped.
+        // Not reached at the end of a body: here the rest was not read, or the run was stopped.
         self.end("Nothing more was read.");
     }
 }
 
-/// A file that is being written. Text that may be the beginning of a secret is written once it is
-/// known not to be one.
+/// A file that is being written. A text that may be the beginning of a secret is held back until the following text
+/// shows that it is none.
 pub(super) struct RecordFile {
     file: File,
     cleaner: Option<SecretFilter>,
@@ -283,7 +280,7 @@ impl RecordFile {
         Self { file, cleaner, tap: tap.clone(), is_whole: false }
     }
 
-    /// Writes bytes without secrets.
+    /// Writes bytes, with secrets replaced.
     pub(super) fn write(&mut self, bytes: &[u8]) {
         let Some(cleaner) = &mut self.cleaner else { return };
         let clean = cleaner.push(bytes);

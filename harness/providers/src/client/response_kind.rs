@@ -1,21 +1,21 @@
-//! The form of a successful response: a stream of events, JSON in one piece, or neither. Servers
-//! give wrong content types for both, so the first bytes decide.
+//! Detects whether a successful response is a stream of events, JSON in one piece, or neither. Servers send wrong
+//! content types for both, so the first bytes of the body decide.
 
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 
 use crate::wire::fault;
 use harness_core::error::{Error, ErrorKind};
 
-/// The form of a body, as far as its first bytes show it.
+/// The format of a body, as far as its first bytes show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ResponseKind {
     /// Server-sent events.
     Events,
     /// JSON in one piece.
     Json,
-    /// Neither.
+    /// Neither events nor JSON.
     Other,
-    /// More bytes decide.
+    /// More bytes are needed to decide.
     Undecided,
 }
 
@@ -23,7 +23,7 @@ pub(super) enum ResponseKind {
 const FIELDS: [&[u8]; 4] = [b"data", b"event", b"id", b"retry"];
 
 impl ResponseKind {
-    /// The form of a body with this beginning.
+    /// The format of a body that begins with these bytes.
     pub(super) fn of(body: &[u8]) -> Self {
         const MARK: &[u8] = "\u{feff}".as_bytes();
         let body = match body.strip_prefix(MARK) {
@@ -47,14 +47,15 @@ impl ResponseKind {
     }
 }
 
-/// The encoding of a compressed body, although no request accepts one.
+/// The encoding of a compressed body; `None` if the body is not compressed. No request accepts compression, but some
+/// proxies compress all the same.
 pub(super) fn compression(headers: &HeaderMap) -> Option<&str> {
     let encoding = headers.get(CONTENT_ENCODING)?.to_str().ok()?.trim();
     let plain = encoding.is_empty() || encoding.eq_ignore_ascii_case("identity");
     (!plain).then_some(encoding)
 }
 
-/// The message about a compressed body.
+/// The error message for a compressed body.
 pub(super) fn compressed(encoding: &str) -> String {
     format!(
         "the server answered with a body that is compressed (`{encoding}`), although the request \
@@ -62,7 +63,7 @@ pub(super) fn compressed(encoding: &str) -> String {
     )
 }
 
-/// The error of a successful response without an answer. `body` is its beginning, without secrets.
+/// The error of a successful response that is not an answer. `body` is its beginning, with secrets removed.
 pub(super) fn foreign(status: u16, headers: &HeaderMap, body: &str) -> Error {
     if let Some(encoding) = compression(headers) {
         return Error::new(ErrorKind::Protocol, compressed(encoding));

@@ -1,4 +1,4 @@
-//! Reads from the headers of a response how long the server asks to wait before the next try.
+//! Reads from the headers of a response how long to wait before the next try.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,7 +6,7 @@ use reqwest::header::HeaderMap;
 
 use crate::wire::retry_delay;
 
-/// The time that the server asks to wait: in milliseconds, in seconds, or until a date.
+/// How long the server asks the client to wait. Headers give milliseconds, seconds or a date.
 pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let seconds = |text: &str| retry_delay::seconds(text.trim().parse().ok()?);
     if let Some(wait) = text(headers, "retry-after-ms").and_then(seconds) {
@@ -22,9 +22,8 @@ pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
     })
 }
 
-/// The time until the exceeded limit is reset: the longest time of the limits with nothing
-/// remaining, or otherwise the shortest of all, because the server does not say which limit was
-/// exceeded.
+/// The time until the exceeded limit is reset. The server does not say which limit was exceeded, so this is the longest
+/// time of the limits with nothing remaining, or else the shortest time of all limits.
 ///
 /// Anthropic sends a date (`anthropic-ratelimit-tokens-reset`), OpenAI and compatible servers send
 /// a duration (`x-ratelimit-reset-tokens`).
@@ -57,7 +56,7 @@ pub(super) fn reset(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     used_up.or(any)
 }
 
-/// A header as text, if it has one that is not blank.
+/// The value of a header as trimmed text; `None` if it is missing or blank.
 pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok().map(str::trim).filter(|text| !text.is_empty())
 }

@@ -1,6 +1,5 @@
-//! Properties of its server that a provider learns from refusals. The provider then changes the
-//! request and sends it again at once; the refusal does not count as a try. Clones of the provider
-//! share what was learned.
+//! What a provider learns about its server from refusals. After a refusal, the provider changes the request and sends
+//! it again at once. The refusal does not count as a try. Clones of a provider share what was learned.
 
 use std::{
     borrow::Cow,
@@ -26,41 +25,43 @@ use harness_core::{
 /// The learned properties of a server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServerQuirks {
-    /// Whether the server requires alternating turns, unless the program has set it.
+    /// Whether the server requires alternating turns; `None` if the program has decided this.
     turns: Option<Arc<AtomicBool>>,
-    /// How answers with a schema can be requested.
+    /// How to request an answer with a schema, for each learned kind of request.
     ways: Arc<Mutex<HashMap<LearnedRequest, OutputMode>>>,
-    /// The ids of messages: the server has refused the thinking of each of them, or of one before it.
+    /// The ids of messages whose thinking must not be sent. The server has refused the thinking of each of these
+    /// messages, or of a message before it.
     thinking: Arc<Mutex<HashSet<String>>>,
     /// The optional members that the server refuses.
     refused: Arc<AtomicU32>,
-    /// What readers have not been told of them. The next answer begins with it.
+    /// Refused members, each with the server's error, that were not reported yet. The next answer begins with an event
+    /// for each.
     untold: Arc<Mutex<Vec<(OptionalMember, String)>>>,
 }
 
-/// The properties of one sent request that decide what its refusal teaches. They are kept with the request, since another
-/// request of the same provider may learn something before the refusal arrives.
+/// What one sent request contained. Learning from its refusal needs these values as they were then: a parallel request
+/// of the same provider may learn something before the refusal arrives.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RequestTraits {
     /// Whether the turns alternated.
     in_turns: bool,
-    /// Whether thinking was left out that the server has refused.
+    /// Whether thinking that the server has refused before was left out.
     without_thinking: bool,
-    /// The optional members of the body.
+    /// The optional members of the sent body.
     pub(super) optional: RefusedMembers,
 }
 
 /// The maximum number of refusals that are remembered.
 const MOST: usize = 1_000;
 
-/// The requests to which a learned way of asking applies.
+/// The requests for which a learned output mode holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct LearnedRequest {
     with_tools: bool,
-    /// Whether the request wants an answer alone or continues a conversation. What was learned for one kind does not hold
-    /// for another.
+    /// Whether the request asks for an answer alone or continues a conversation. An output mode learned for the first
+    /// does not hold for the second.
     about: RequestPurpose,
-    /// A hash of the schema, if the refusal was about this schema only.
+    /// A hash of the schema, if the server refused only this schema; `None` if it refused all schemas.
     schema: Option<u64>,
 }
 
@@ -71,14 +72,14 @@ pub(super) enum ServerQuirk {
     Turns,
     /// The server refuses these optional members.
     Refused(RefusedMembers),
-    /// Answers must be requested in another way.
+    /// For these requests, the answer must be requested in another output mode.
     Way(LearnedRequest),
     /// The thinking up to the message with this id must be left out.
     Thinking(String),
 }
 
 impl ServerQuirks {
-    /// Lets the provider learn whether the server requires alternating turns.
+    /// Turns on learning whether the server requires alternating turns.
     pub(super) fn of_turns(mut self) -> Self {
         self.turns = Some(Arc::default());
         self
@@ -89,7 +90,7 @@ impl ServerQuirks {
         self.turns.as_ref().is_some_and(|learnt| learnt.load(Ordering::Relaxed))
     }
 
-    /// The learned way to request the answer, if there is one.
+    /// The learned output mode for this request, if there is one.
     pub(super) fn way(&self, request: &Request<'_>) -> Option<OutputMode> {
         let [any, this] = LearnedRequest::of(request)?;
         let ways = self.ways();
@@ -97,8 +98,8 @@ impl ServerQuirks {
         found.max_by_key(|way| *way == OutputMode::Words)
     }
 
-    /// The request without the thinking that the server has refused. Without this, a conversation with such thinking could
-    /// never continue: it was made by another model or account, or what came before it has changed.
+    /// Leaves out the thinking that the server has refused. Such thinking was made by another model or account, or the
+    /// messages before it have changed. If it were sent again, the conversation could never continue.
     pub(super) fn without_refused<'r, 'a>(&self, request: &'r Request<'a>) -> Cow<'r, Request<'a>> {
         let refused = self.thinking();
         if refused.is_empty() {
@@ -125,7 +126,7 @@ impl ServerQuirks {
         self.ways.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What follows for this request from what is known before it is sent.
+    /// Which properties this request has, before it is sent.
     pub(super) fn sent(&self, request: &Request<'_>) -> RequestTraits {
         let last = last_thinking(request);
         let without_thinking = last.is_some_and(|last| self.thinking().contains(last.id()));
@@ -137,7 +138,7 @@ impl ServerQuirks {
         RefusedMembers::of_bits(self.refused.load(Ordering::Relaxed))
     }
 
-    /// The events that tell which optional members are left out from now on.
+    /// Takes the events that report newly refused optional members. From now on, requests leave these members out.
     pub(super) fn take_untold(&self, secrets: &Secrets) -> Vec<StreamEvent> {
         let untold = std::mem::take(&mut *self.untold());
         let event = |(member, cause): (OptionalMember, String)| StreamEvent::ParameterDropped {
@@ -151,8 +152,8 @@ impl ServerQuirks {
         self.untold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Learns from a refusal of this request. `takes` describes the model. Returns the lesson, and whether it changes the
-    /// request.
+    /// Learns from a refusal of this request. `takes` describes the model. Returns what was learned, and whether a
+    /// changed request differs from the refused one.
     pub(super) fn learn(
         &self,
         request: &Request<'_>,
@@ -206,14 +207,14 @@ impl ServerQuirks {
         Some((ServerQuirk::Way(asked), true))
     }
 
-    /// Forgets those of these lessons after which the server has refused the request again for the same reason: `before`
-    /// taught the last one, and `err` nothing new.
+    /// Forgets lessons that did not help: after them, the server refused the request again for the same reason.
+    /// `before` is the error that taught the last lesson, and `err` the error that taught nothing new.
     pub(super) fn forget_vain(&self, lessons: &[ServerQuirk], before: &Error, err: &Error) {
         let refusal = MemberRefusal::of(err);
         let names_again = |members: &RefusedMembers| {
             refusal.as_ref().is_some_and(|refusal| !members.refused_by(refusal).is_empty())
         };
-        // Servers add ids and times to their words.
+        // Words with digits do not count, because servers add ids and times to their messages.
         let words = |err: &Error| -> Vec<String> {
             let words = err.message().split_whitespace();
             words
@@ -233,7 +234,7 @@ impl ServerQuirks {
         }
     }
 
-    /// Forgets lessons that did not help.
+    /// Removes these lessons, because they did not help.
     pub(super) fn forget(&self, lessons: &[ServerQuirk]) {
         for lesson in lessons {
             match lesson {
@@ -253,7 +254,7 @@ impl ServerQuirks {
     }
 }
 
-/// The last message with thinking that is sent back.
+/// The last message whose thinking the request sends back.
 fn last_thinking<'a>(request: &Request<'a>) -> Option<&'a Message> {
     let thinks = |message: &&Message| {
         let mut blocks = message.blocks().iter();
@@ -263,7 +264,8 @@ fn last_thinking<'a>(request: &Request<'a>) -> Option<&'a Message> {
 }
 
 impl LearnedRequest {
-    /// The key for all requests like this one, and the key for those with the same schema.
+    /// Two keys: one for all requests like this one, and one for those with the same schema. `None` if the request has
+    /// no schema.
     fn of(request: &Request<'_>) -> Option<[Self; 2]> {
         let (with_tools, answer) = (!request.tools().is_empty(), request.answer()?);
         let mut hasher = DefaultHasher::new();

@@ -1,4 +1,4 @@
-//! The settings that all providers have, and the part of the builders that is the same.
+//! The settings that all providers share, and the setters that all builders share.
 
 use std::{fmt, time::Duration};
 
@@ -10,7 +10,7 @@ use harness_core::{
     provider::{AnswerLimits, Settings},
 };
 
-/// The settings of a builder so far.
+/// The values set in a builder so far.
 #[derive(Clone, Default)]
 pub(super) struct BuilderSettings {
     pub(super) key: Option<SecretString>,
@@ -23,13 +23,12 @@ pub(super) struct BuilderSettings {
     pub(super) silence: Option<Duration>,
     pub(super) answer_limits: AnswerLimits,
     pub(super) models: Models,
-    /// A typed request, applied when the provider is built.
+    /// The members of a typed request, applied when the provider is built.
     #[cfg(feature = "async-openai")]
     pub(super) template: serde_json::Map<String, serde_json::Value>,
 }
 
-/// Leaves out the key and the headers, which may contain one, and shows the URL without its secret
-/// parts.
+/// Omits the key and the headers, because a header may contain a key, and shows the URL without its secret parts.
 impl fmt::Debug for BuilderSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Setup")
@@ -48,29 +47,29 @@ impl fmt::Debug for BuilderSettings {
 /// The setters of all builders. Each builder has a field `setup` with a [`BuilderSettings`].
 macro_rules! setters {
     () => {
-        /// Sets the key. It is never printed.
+        /// Sets the key. The key is never printed.
         #[must_use]
         pub fn api_key(mut self, key: impl Into<String>) -> Self {
             self.setup.key = Some(secrecy::SecretString::from(key.into()));
             self
         }
 
-        /// Sets the base URL of the server. The path of the protocol is appended if it is missing.
+        /// Sets the base URL of the server. The path of the protocol is appended if the URL does not contain it.
         #[must_use]
         pub fn base_url(mut self, url: impl Into<String>) -> Self {
             self.setup.base_url = Some(url.into());
             self
         }
 
-        /// Sets the model.
+        /// Sets the id of the model.
         #[must_use]
         pub fn model(mut self, model: impl Into<String>) -> Self {
             self.setup.model = Some(model.into());
             self
         }
 
-        /// Sets the name of the provider in replies, errors and records, and for the table of
-        /// models. Default: the vendor at the base URL, if it is known.
+        /// Sets the name of the provider. Replies, errors and records contain the name, and the table of models is
+        /// searched for it. Default: the name of the vendor at the base URL, if the vendor is known.
         #[must_use]
         pub fn name(mut self, name: impl Into<String>) -> Self {
             self.setup.name = Some(name.into());
@@ -99,7 +98,7 @@ macro_rules! setters {
             self
         }
 
-        /// Adds a member to every request's body, in the vendor's format: see
+        /// Adds a member to the body of every request, in the vendor's format: see
         /// [`Settings::extra`](harness_core::provider::Settings::extra).
         #[must_use]
         pub fn extra(
@@ -111,49 +110,47 @@ macro_rules! setters {
             self
         }
 
-        /// Sets all settings at once. This replaces earlier values of `max_tokens`, `effort`,
-        /// `prompt_cache` and `extra`.
+        /// Replaces all settings, including earlier values of `max_tokens`, `effort`, `prompt_cache` and `extra`.
         #[must_use]
         pub fn settings(mut self, settings: harness_core::provider::Settings) -> Self {
             self.setup.settings = settings;
             self
         }
 
-        /// Adds a header to every request. It replaces an earlier header with the same name.
+        /// Adds a header to every request, in place of an earlier header with the same name.
         #[must_use]
         pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
             self.setup.headers.push((name.into(), value.into()));
             self
         }
 
-        /// Sets the timeouts.
+        /// Sets the timeouts of one try.
         #[must_use]
         pub fn timeouts(mut self, timeouts: $crate::client::Timeouts) -> Self {
             self.setup.timeouts = timeouts;
             self
         }
 
-        /// Sets how long a silence ends an answer that has its stop reason. Default 5 s.
+        /// Sets how long the server may be silent after the stop reason before the answer ends. Default 5 s.
         ///
-        /// The stop reason comes before the last event. Some servers never send that event and keep
-        /// the connection open; the answer is complete all the same. A longer time is needed only
-        /// for a server that gives a stop reason in the middle of an answer.
+        /// The stop reason comes before the last event. Some servers never send the last event and keep the connection
+        /// open, although the answer is complete. A longer time is needed only for a server that sends a stop reason in
+        /// the middle of an answer.
         #[must_use]
         pub fn silence_after_stop(mut self, silence: std::time::Duration) -> Self {
             self.setup.silence = Some(silence);
             self
         }
 
-        /// Sets the size limits of an answer.
+        /// Sets the maximum sizes of an answer.
         #[must_use]
         pub fn answer_limits(mut self, limits: harness_core::provider::AnswerLimits) -> Self {
             self.setup.answer_limits = limits;
             self
         }
 
-        /// Sets the data about models, which determines the files that the model accepts. Default:
-        /// the library's table. A document or audio is sent only to a model that is known to accept
-        /// it:
+        /// Sets the data about models. The data determine which files a model accepts. Default: the library's table. A
+        /// document or audio is sent only to a model that is known to accept it:
         ///
         /// ```
         /// use harness::models::{Model, Models};
@@ -170,21 +167,20 @@ macro_rules! setters {
     };
 }
 
-/// The retry policy and the tap of all providers. Each has a field `transport` with a `HttpTransport`.
+/// The setters for the retry policy and the tap. Each provider has a field `transport` with a `HttpTransport`.
 macro_rules! with_retry {
     () => {
-        /// Sets when a failed request is retried. The default is
+        /// Sets when a failed request is retried. Default:
         /// [`RetryPolicy::default`](harness_core::policy::RetryPolicy::default). With
-        /// [`RetryPolicy::none`](harness_core::policy::RetryPolicy::none), nothing is sent twice. The
-        /// policy of a wrapping provider, such as a
-        /// [`RetryProvider`](harness_core::policy::RetryProvider), replaces this one.
+        /// [`RetryPolicy::none`](harness_core::policy::RetryPolicy::none), every request is sent once. The policy of a
+        /// wrapping provider, such as a [`RetryProvider`](harness_core::policy::RetryProvider), replaces this policy.
         #[must_use]
         pub fn with_retry(mut self, policy: harness_core::policy::RetryPolicy) -> Self {
             self.transport = self.transport.with_retry(policy);
             self
         }
 
-        /// Records the requests and the answers: see [`Tap`](crate::client::Tap).
+        /// Records requests and answers in files: see [`Tap`](crate::client::Tap).
         #[must_use]
         pub fn with_tap(mut self, tap: $crate::client::Tap) -> Self {
             self.transport = self.transport.with_tap(tap);

@@ -1,14 +1,14 @@
-//! A typed request of `async-openai` as the template of each request.
+//! Uses a typed request of `async-openai` as the template of each request.
 
 use super::setup::BuilderSettings;
 use harness_core::error::{Error, ErrorKind};
 use serde::Serialize;
 
-/// Members that are made from the conversation and never taken from a template.
+/// The members that the library writes from the conversation. Their values in a template are ignored.
 const OURS: [&str; 4] = ["input", "messages", "stream", "stream_options"];
 
 impl BuilderSettings {
-    /// Stores the members of the request.
+    /// Stores the members of the typed request until the provider is built.
     pub(super) fn take_template(&mut self, request: &impl Serialize) -> Result<(), Error> {
         let wrong = |err| {
             Error::new(ErrorKind::Configuration, "the template cannot be written as JSON")
@@ -19,7 +19,7 @@ impl BuilderSettings {
         Ok(())
     }
 
-    /// Applies the template. Values that are already set have precedence.
+    /// Turns the members of the template into settings. Values that the program has set have precedence.
     pub(super) fn with_template(mut self) -> Self {
         for (name, value) in std::mem::take(&mut self.template) {
             if value.is_null() || OURS.contains(&name.as_str()) {
@@ -37,7 +37,7 @@ impl BuilderSettings {
         self
     }
 
-    /// Whether a setting has already set this member.
+    /// Whether the program has set this member by a setting.
     fn has_set(&self, name: &str) -> bool {
         let settings = &self.settings;
         match name {

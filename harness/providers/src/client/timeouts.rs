@@ -6,25 +6,23 @@ use tokio::time::Instant;
 
 use harness_core::error::{Error, ErrorKind};
 
-/// The timeouts of one try. Each has an error of its own:
-/// [`ErrorKind::Timeout`](harness_core::error::ErrorKind::Timeout), with a message that says which one expired.
-/// The try is repeated if the policy allows it: see
+/// The timeouts of one try. An expired timeout is an [`ErrorKind::Timeout`](harness_core::error::ErrorKind::Timeout)
+/// whose message names the timeout. The request is tried again if the policy allows it: see
 /// [`RetryPolicy::time`](harness_core::policy::RetryPolicy::time).
 ///
-/// Comments and pings do not count as events, because a server that has lost its model still sends
-/// them. Only before the first event does a comment count: local servers send comments while their
+/// Comments and pings do not count as events, because a server that has lost its model still sends them. There is one
+/// exception: before the first event a comment restarts the timeout, because local servers send comments while their
 /// model reads a long prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For connecting to the server. Default 10 s.
+    /// The time to connect to the server. Default 10 s.
     pub connect: Duration,
-    /// From the request, or the last comment of the server, to the first event. Long prompts take
-    /// longer. Default 5 min.
+    /// The time from the request, or from the server's last comment, to the first event. Long prompts take longer.
+    /// Default 5 min.
     pub first_event: Duration,
-    /// From one event to the next. Default 2 min.
+    /// The time from one event to the next. Default 2 min.
     pub between_events: Duration,
-    /// From the request to the end of the answer. Default 1 h: a long answer that keeps arriving is
-    /// fine, so this only stops one that would never end.
+    /// The time from the request to the end of the answer. Default 1 h, which stops only answers that would never end.
     pub whole_call: Duration,
 }
 
@@ -40,7 +38,7 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// The error of the timeout that expired after this number of events.
+    /// The error of the timeout that expired after `heard` events. `whole` is the deadline for the whole answer.
     pub(super) fn ran_out(&self, whole: Instant, heard: u64) -> Error {
         let Self { connect: _, first_event, between_events, whole_call } = self;
         let words = match heard {
@@ -54,12 +52,12 @@ impl Timeouts {
     }
 }
 
-/// The moment after this time.
+/// The moment `time` after now.
 pub(super) fn after(time: Duration) -> Instant {
     from(Instant::now(), time)
 }
 
-/// The moment `time` after `begin`. Longer times are reduced to a century.
+/// The moment `time` after `begin`. `time` is limited to a century.
 pub(super) fn from(begin: Instant, time: Duration) -> Instant {
     const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
     begin + time.min(CENTURY)

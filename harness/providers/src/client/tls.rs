@@ -1,11 +1,11 @@
-//! The TLS configuration for HTTP, with the HTTP versions that a connection may use.
+//! The TLS configuration for HTTP, including the HTTP versions that a connection may use.
 
 use reqwest::ClientBuilder;
 use rustls::ClientConfig;
 
 use harness_core::{error::Error, tls};
 
-/// The configuration. A clone shares the certificates and the sessions.
+/// The TLS configuration of all clients. Clones share the certificates and the sessions.
 pub(super) fn shared() -> Result<ClientConfig, Error> {
     let mut config = tls::shared()?;
     config.alpn_protocols = vec!["http/1.1".into()];
@@ -15,9 +15,8 @@ pub(super) fn shared() -> Result<ClientConfig, Error> {
     Ok(config)
 }
 
-/// Detects whether the program has turned on reqwest's feature `http2`, which is not visible here
-/// otherwise: with the feature, the builder has this method itself, and the builder's own method is
-/// called.
+/// Detects whether the program has turned on reqwest's feature `http2`, which is not visible otherwise. With the
+/// feature, the builder has an inherent method of this name, and the inherent method is called instead of the trait's.
 #[allow(dead_code, reason = "not called in a program that has turned on `http2`")]
 trait WithoutHttp2 {
     fn http2_adaptive_window(self, on: bool) -> Http1Only;

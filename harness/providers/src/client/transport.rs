@@ -1,4 +1,4 @@
-//! The only socket: sends a body, and returns the answer. Streams are read in `answer`.
+//! The only HTTP client: sends a request body, and returns the answer. `answer` reads the streams.
 
 use std::{
     fmt, io,
@@ -43,20 +43,21 @@ use harness_core::{
     secret::{CUT, Secrets, beginning},
 };
 
-/// The maximum size of an error's body, in bytes.
+/// The maximum size of the body of an error response, in bytes.
 const ERROR_BODY: usize = 256 * 1024;
 
-/// The maximum time to wait for an error's body: its status is already known.
+/// The maximum time to wait for the body of an error response. The status is known before the body.
 const ERROR_TIME: Duration = Duration::from_secs(10);
 
-/// The number of bytes without content, such as empty lines, after which a body counts as
-/// undecided.
+/// A body whose first bytes are without content, such as empty lines, is undecided. After this number of such bytes,
+/// the reader stops waiting for others.
 const FIRST_BYTES: usize = 64 * 1024;
 
-/// The maximum number of lessons from the refusals of one request. A server may refuse one member after the other.
+/// The maximum number of times that one request is changed after a refusal. A server may refuse one member after the
+/// other.
 const LESSONS: usize = 8;
 
-/// The maximum size of an answer in one piece, in bytes.
+/// The maximum size of an answer that is no stream, in bytes.
 const WHOLE_BODY: usize = 64 * 1024 * 1024;
 
 /// One request, ready to be sent.
@@ -67,7 +68,7 @@ pub(super) struct HttpRequest {
 }
 
 impl HttpRequest {
-    /// Sends it, until `stop` is cancelled. Nothing happens before the first poll.
+    /// Sends the request until `stop` is cancelled. Nothing happens before the first poll.
     fn of(
         self,
         client: &reqwest::Client,
@@ -95,17 +96,17 @@ impl HttpRequest {
 pub(super) struct HttpTransport {
     client: reqwest::Client,
     timeouts: Timeouts,
-    /// How long a silence after the stop reason ends an answer.
+    /// How long the server may be silent after the stop reason before an answer ends.
     silence: Duration,
-    /// The URL of requests, as errors show it.
+    /// The URL of requests, in the form that errors show.
     url: Arc<str>,
-    /// The words of errors for the proxy on the way.
+    /// The description, in errors, of the proxy between client and server.
     proxy: Option<Arc<str>>,
-    /// The secrets that no error may contain.
+    /// The secrets that are removed from every error.
     secrets: Secrets,
     retry: RetryLoop,
     tap: Option<Tap>,
-    /// What an error with status 404 says in addition.
+    /// A note for errors with status 404.
     not_found: Option<&'static str>,
 }
 
@@ -119,7 +120,7 @@ impl fmt::Debug for HttpTransport {
 }
 
 impl HttpTransport {
-    /// The connections to the server at `url`.
+    /// Prepares connections to the server at `url`.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] if the URL is not that of an HTTP server, or if TLS or the HTTP
@@ -159,7 +160,7 @@ impl HttpTransport {
         self
     }
 
-    /// Sets how long a silence after the stop reason ends an answer.
+    /// Sets how long the server may be silent after the stop reason before an answer ends.
     pub(super) fn with_silence(mut self, silence: Option<Duration>) -> Self {
         self.silence = silence.unwrap_or(self.silence);
         self
@@ -176,8 +177,7 @@ impl HttpTransport {
         self
     }
 
-    /// Sends the request, as often as the policy allows, and reads the answer. Nothing happens
-    /// before the first poll.
+    /// Sends the request, retries it as the policy allows, and reads the answer. Nothing happens before the first poll.
     ///
     /// Some properties of a server become known only by its refusals: see [`ServerQuirks`].
     pub(super) fn ask<'a, D: Dialect + Send + 'a>(
@@ -236,7 +236,7 @@ impl HttpTransport {
                             learnt.push(lesson);
                             failed = Some(err);
                         }
-                        // The lessons did not help.
+                        // The server refuses the request again: what was learned did not help.
                         Some(_) => {
                             lessons.forget(&learnt);
                             return Err(err);
@@ -248,7 +248,8 @@ impl HttpTransport {
             // Data that only the request needed is freed when the answer begins.
             let answer = stream::once(Box::pin(answer));
             Box::pin(answer.try_flatten().map_err(move |err| {
-                // Errors that the program causes, by its configuration or its content, get no URL.
+                // An error from the program's own configuration or content says nothing about the server, so it gets no
+                // URL.
                 let is_ours = err.is_configuration() || err.is_content();
                 let err = if is_ours { err } else { err.with_url(&self.url, self.proxy.as_ref()) };
                 let err = match self.not_found {
@@ -260,8 +261,8 @@ impl HttpTransport {
         })
     }
 
-    /// Sends the request once, and waits for the first event: a router accepts a request before the
-    /// server behind it does, and reports that server's refusal in the stream.
+    /// Sends the request once, and waits for the first event. A router accepts a request before the server behind the
+    /// router does, and reports the refusal of that server in the stream.
     async fn wait_for_start<'a, D: Dialect>(
         &self,
         request: Request<'a>,
@@ -383,16 +384,15 @@ impl HttpTransport {
         Err(err)
     }
 
-    /// The secrets that no error of a request with these settings may contain.
+    /// The secrets to remove from errors of a request with these settings.
     fn secrets_with(&self, settings: Option<&Settings>) -> Secrets {
         let own = settings.map(|settings| credentials::of_settings(settings, Vec::new()));
         let own = own.unwrap_or_default();
         if own.is_empty() { self.secrets.clone() } else { self.secrets.clone().and(&own) }
     }
 
-    /// The text of a body without secrets. They are removed before a part of the text is quoted,
-    /// because half a key would not be recognized. The body itself may have been cut, so the
-    /// beginning of a key at its end is also replaced.
+    /// The text of a body with its secrets removed. The whole text is searched before a part of it is quoted, because
+    /// half a key would not be recognized. The body may be cut, so the beginning of a key at its end is replaced too.
     fn hidden(&self, body: &[u8], settings: Option<&Settings>) -> String {
         let text = format!("{}{CUT}", String::from_utf8_lossy(body));
         let secrets = self.secrets_with(settings);
@@ -400,7 +400,7 @@ impl HttpTransport {
         hidden.strip_suffix(CUT).unwrap_or(&hidden).to_owned()
     }
 
-    /// Reads the beginning of a successful response, until its form is known.
+    /// Reads the beginning of a successful response until the bytes show its format.
     async fn first(
         &self,
         line: &mut InFlightRequest,
@@ -420,8 +420,8 @@ impl HttpTransport {
         }
     }
 
-    /// Reads the body of a response that is not a stream. If the body of an error breaks off, the
-    /// rest is ignored, because the status matters most.
+    /// Reads the body of a response that is no stream. If the body of an error response breaks off, the missing part is
+    /// ignored, because the status matters most.
     async fn whole_body(
         &self,
         mut line: InFlightRequest,
@@ -470,17 +470,16 @@ impl HttpTransport {
         };
         let is_refused = harness_core::tls::has_refused_certificate(&err);
         let error = Error::new(ErrorKind::Connect, format!("{what}: {}", root(&err))).because(err);
-        // The server would show the same certificate again.
+        // Another try would get the same certificate.
         if is_refused { error.with_should_retry(false) } else { error }
     }
 }
 
-/// The maximum number of pieces that are handed on in a row. Otherwise a server that accepts
-/// everything at once would keep the thread busy until all is sent, and even a request to stop the
-/// run would not be noticed.
+/// The maximum number of pieces that are written in a row. Without a limit, a server that accepts everything at once
+/// would keep the thread busy until the whole body is sent, and the run could not be stopped meanwhile.
 const IN_A_ROW: u32 = 8;
 
-/// The body of a request, written piece by piece on demand, until the request is stopped.
+/// A request body that is written piece by piece on demand, until the request is stopped.
 struct StreamedBody {
     body: wire::BodyPieces,
     /// The number of bytes still to be written.
@@ -498,11 +497,10 @@ impl StreamedBody {
     }
 }
 
-/// The buffers of sent pieces, which are used again because they are still in the processor's
-/// cache.
+/// The buffers of sent pieces. They are used again, because they are still in the processor's cache.
 type BufferPool = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// A piece that is being sent. It returns its buffer when it is dropped.
+/// A piece that is being sent. When dropped, it returns its buffer to the pool.
 struct SentPiece {
     bytes: Vec<u8>,
     length: usize,
@@ -535,7 +533,7 @@ impl http_body::Body for StreamedBody {
             return Poll::Ready(None);
         }
         if stopped.is_set() {
-            // The connection cannot be used any more, and is closed.
+            // An incomplete body makes the connection unusable, so the client closes it.
             return Poll::Ready(Some(Err(io::Error::other("the request was stopped"))));
         }
         if *in_a_row == IN_A_ROW {
@@ -556,8 +554,7 @@ impl http_body::Body for StreamedBody {
     }
 }
 
-/// The headers of every request. Without `accept-encoding`, the server could compress the answer in
-/// any way.
+/// The headers of every request. Without `accept-encoding`, the server could use any compression.
 pub(super) fn json_headers() -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -565,7 +562,7 @@ pub(super) fn json_headers() -> HeaderMap {
     headers
 }
 
-/// A header with a secret value, which is not printed.
+/// A header with a secret value. The value is marked as sensitive, so it is not printed.
 pub(super) fn secret_header(prefix: &str, key: &SecretString) -> Result<HeaderValue, Error> {
     let mut value =
         HeaderValue::from_str(&format!("{prefix}{}", key.expose_secret())).map_err(|_| {
@@ -578,7 +575,7 @@ pub(super) fn secret_header(prefix: &str, key: &SecretString) -> Result<HeaderVa
     Ok(value)
 }
 
-/// The program's own headers.
+/// The headers that the program has set.
 pub(super) fn headers(own: &[(String, String)]) -> Result<HeaderMap, Error> {
     let mut headers = HeaderMap::new();
     for (name, value) in own {
@@ -619,7 +616,7 @@ mod tests {
         chat::encode_pieces(&request, &chat::Options::new("m")).unwrap()
     }
 
-    /// The number of bytes of the next piece; `None` if it waits.
+    /// The size of the next piece in bytes; `None` if the body waits, and `0` at its end.
     fn next(pieces: &mut StreamedBody) -> Option<Result<usize, String>> {
         match Pin::new(pieces).poll_frame(&mut Context::from_waker(Waker::noop())) {
             Poll::Pending => None,

@@ -1,5 +1,4 @@
-//! The differences between the servers with Chat Completions, by their host. A new vendor is one
-//! entry.
+//! The differences between the vendors' servers with Chat Completions, chosen by host. A new vendor is one entry.
 
 use std::borrow::Cow;
 
@@ -15,35 +14,36 @@ use harness_core::{
 /// The properties of one vendor.
 #[derive(Clone, Debug)]
 pub(super) struct VendorProfile {
-    /// Its name in replies and records, and in the table of models; `None` for an unknown server.
+    /// The name of the vendor in replies, records and the table of models; `None` for an unknown server.
     pub(super) name: Option<&'static str>,
-    /// The end of its servers' host names.
+    /// The suffix of the host names of the vendor's servers.
     host: &'static str,
-    /// The base URL that is used if only its key is set.
+    /// The base URL if the program sets only the vendor's key.
     base: Option<&'static str>,
-    /// The variable with its key.
+    /// The environment variable with the vendor's key.
     pub(super) key: Option<&'static str>,
-    /// The path before `/chat/completions`, if the base URL has no path.
+    /// The path before `/chat/completions`, for a base URL without a path.
     pub(super) version: &'static str,
     pub(super) thought: ThoughtReplay,
     pub(super) call_ids: CallIds,
     pub(super) max_completion_tokens: bool,
     pub(super) counts_unasked: bool,
     pub(super) done_is_enough: bool,
-    /// It refuses a conversation without alternating turns.
+    /// Whether the vendor refuses a conversation without alternating turns.
     pub(super) strict_turns: bool,
-    /// The member of a call that contains the signature that Gemini's models require.
+    /// The member of a call with the signature that Gemini's models require.
     pub(super) signed_calls: Option<&'static str>,
     pub(super) strict_form: StrictForm,
-    /// The key is also sent in the header `api-key`.
+    /// Whether the key is also sent in the header `api-key`.
     pub(super) api_key_header: bool,
-    /// On Messages, it wants the thinking of turns with calls back, which it has not signed.
+    /// Whether, on the Messages protocol, the vendor requires the thinking of turns with calls back. The vendor does
+    /// not sign this thinking.
     pub(super) unsigned_thinking: bool,
-    /// It takes a budget of tokens for thinking.
+    /// Whether the vendor accepts a token budget for thinking.
     pub(super) thinking_budget: bool,
 }
 
-/// A server of an unknown vendor.
+/// The profile of an unknown server.
 const UNKNOWN: VendorProfile = VendorProfile {
     name: None,
     host: "",
@@ -63,8 +63,7 @@ const UNKNOWN: VendorProfile = VendorProfile {
     thinking_budget: false,
 };
 
-/// A server of Moonshot, whose models are called Kimi. It refuses a turn with calls without the
-/// thinking.
+/// Moonshot, whose models are called Kimi. Its servers refuse a turn that has calls and no thinking.
 const MOONSHOT: VendorProfile = VendorProfile {
     name: Some("moonshot"),
     host: "moonshot.ai",
@@ -98,7 +97,7 @@ const VENDORS: [VendorProfile; 16] = [
         host: "deepseek.com",
         base: Some("https://api.deepseek.com/v1"),
         key: Some("DEEPSEEK_API_KEY"),
-        // It refuses a turn with calls without the thinking.
+        // DeepSeek refuses a turn that has calls and no thinking.
         thought: ThoughtReplay::Field(Cow::Borrowed("reasoning_content")),
         unsigned_thinking: true,
         ..UNKNOWN
@@ -184,10 +183,10 @@ const VENDORS: [VendorProfile; 16] = [
 ];
 
 impl VendorProfile {
-    /// The vendor with this host.
+    /// The profile of the vendor with this host.
     pub(super) fn at(host: &str) -> Self {
         let is = |vendor: &&Self| {
-            // Other hosts of this vendor are servers of its customers.
+            // Other hosts below Bedrock's domain are servers of its customers.
             let is_other = vendor.name == Some("bedrock") && !host.starts_with("bedrock");
             // Vertex has hosts such as `us-east1-aiplatform.googleapis.com`.
             !is_other
@@ -200,7 +199,8 @@ impl VendorProfile {
         VENDORS.iter().find(is).cloned().unwrap_or(UNKNOWN)
     }
 
-    /// What this model needs behind a server of an unknown vendor, which passes the request on.
+    /// Adds what this model requires, if the server's vendor is unknown and passes the request on to the vendor of the
+    /// model.
     pub(super) fn with_model(self, model: &str) -> Self {
         match models::maker(model).filter(|_| self.name.is_none()) {
             Some(ModelMaker::Google) => {
@@ -215,13 +215,12 @@ impl VendorProfile {
     }
 }
 
-/// The name of the vendor at this URL, if it is known.
+/// The name of the vendor at this URL; `None` if the vendor is unknown.
 pub(super) fn name_at(url: &str) -> Option<&'static str> {
     VendorProfile::at(&address::host(url)).name
 }
 
-/// The base URL from the environment: that of the vendor whose key is set, or of the server on this
-/// machine.
+/// The base URL from the environment: that of the vendor whose key is set, or of the server on this machine.
 pub(super) fn base_in_env() -> Result<String, Error> {
     let mut found: Vec<(&str, String)> = VENDORS
         .iter()
@@ -250,7 +249,8 @@ pub(super) fn base_in_env() -> Result<String, Error> {
     })
 }
 
-/// Ollama's own variable may have no scheme and no port, and may contain the address to listen on.
+/// The URL for `OLLAMA_HOST`. The variable may lack a scheme and a port, and may contain the address on which Ollama
+/// listens.
 fn ollama(host: Option<&str>) -> String {
     let host = host.unwrap_or("127.0.0.1:11434").trim_end_matches('/');
     let (scheme, rest) = host.split_once("://").unwrap_or(("http", host));

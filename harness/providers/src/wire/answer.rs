@@ -1,7 +1,7 @@
-//! Chooses how an answer with a schema is requested. Each vendor has a mode for it that accepts
-//! some schemas, and some of these modes exclude tools. A tool whose arguments are the answer works
-//! nearly everywhere, and text after the user's message always works. The choice depends only on
-//! the table of models, the schema and the request.
+//! Chooses how a request asks for an answer with a schema. Each vendor has a mode for such answers, which accepts only
+//! some schemas and at some vendors excludes tools. A tool whose arguments are the answer works nearly everywhere. A
+//! text after the user's message works everywhere. The choice depends only on the table of models, the schema and the
+//! request.
 
 use harness_schema::{StrictForm, ToolSchema};
 use serde_json::Value;
@@ -13,44 +13,44 @@ use harness_core::{
     provider::{Effort, OutputMode, OutputSchema, Request, RequestPurpose, Settings, ToolChoice},
 };
 
-/// The name of the format, which the vendors require.
+/// The name of the format, which the vendors' modes require.
 pub(super) const NAME: &str = "answer";
 
-/// What is known about the server.
+/// What is known about a server's support for answers with a schema.
 pub(super) struct ServerSupport {
-    /// When the vendor's own mode can be used.
+    /// Whether the vendor's own mode can be used: always, without tools, or never.
     pub(super) mode: SchemaAnswers,
     pub(super) form: StrictForm,
-    /// Whether the mode also accepts schemas to which it cannot hold the model.
+    /// Whether the mode also accepts schemas that it cannot enforce.
     pub(super) takes_any: bool,
-    /// Whether the schema is also sent as text: a local server may ignore a mode that it does not
-    /// support, and one that constrains the answer does not show the schema to the model.
+    /// Whether the schema is also sent as text. A local server may ignore a mode that it does not support, and a server
+    /// that constrains the answer does not show the schema to the model.
     pub(super) in_words: bool,
-    /// How the model is held to the schema of an answer that is forced.
+    /// How the schema of a forced answer is enforced.
     pub(super) forced: SchemaEnforcement,
-    /// The output mode, if this server supports only one.
+    /// The output mode that the request must use; `None` if any can be used.
     pub(super) way: Option<OutputMode>,
 }
 
-/// How a model is held to the schema of a [forced](OutputSchema::forced) answer.
+/// How the schema of a [forced](OutputSchema::forced) answer is enforced.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum SchemaEnforcement {
-    /// Like other answers: what the server does is known.
+    /// In the same way as for other answers: it is known what the server does.
     AsOthers,
-    /// By `tool_choice`: it has to call the tool. Servers that ignore an unknown mode support this.
+    /// By `tool_choice`: the model has to call the tool. Servers that ignore an unknown mode support `tool_choice`.
     ByCall,
-    /// By the mode, with all keywords of the schema: a server that makes a grammar of them lets the model come to an end by the
-    /// lengths. If the server does not support them it refuses them, and the next way is tried. A model that
-    /// thinks without end first has to call the tool the second time.
+    /// By the vendor's mode, with all keywords of the schema. A server that turns the schema into a grammar uses the
+    /// limits of lengths to end the answer. A server that does not support the keywords refuses them, and the next
+    /// output mode is tried. If the model thinks without end, it must call the tool in the second request.
     ByKeywords,
 }
 
-/// How one request asks for its answer.
+/// How one request asks for an answer with a schema.
 pub(super) struct OutputPlan<'a> {
     answer: &'a OutputSchema,
-    /// The schema for the vendor's mode, and whether the model is held to it.
+    /// The schema for the vendor's mode, and whether the mode enforces it.
     pub(super) format: Option<(Value, bool)>,
-    /// The tools, including the one for the answer.
+    /// The tools of the request and the tool for the answer; `None` if the answer is not requested by a tool.
     tools: Option<Vec<ToolSchema>>,
     /// Whether the model has to call the tool for the answer.
     must_call: bool,
@@ -58,7 +58,7 @@ pub(super) struct OutputPlan<'a> {
 }
 
 impl<'a> OutputPlan<'a> {
-    /// Chooses the way, if the answer has to fit a schema.
+    /// Chooses the output mode; `None` if the request has no schema.
     pub(super) fn of(
         request: &Request<'a>,
         settings: &Settings,
@@ -109,17 +109,18 @@ impl<'a> OutputPlan<'a> {
         Some(Self { answer, format, tools, must_call: is_tool && must_call, words })
     }
 
-    /// The choice of tools and whether calls may come together, if the model has to call the tool for the answer.
+    /// The choice of tools, and whether calls may be parallel; `None` if the model need not call the tool for the
+    /// answer.
     pub(super) fn forced(&self) -> Option<(Option<&ToolChoice>, Option<bool>)> {
         self.must_call.then_some((Some(&ToolChoice::Required), Some(false)))
     }
 
-    /// The tool for the answer, if there is one.
+    /// The tool for the answer; `None` if the answer is not requested by a tool.
     pub(super) fn tool(&self) -> Option<&ToolSchema> {
         self.tools.as_ref().map(|_| self.answer.tool())
     }
 
-    /// The request, including the tool for the answer if there is one.
+    /// The request, with the tool for the answer if the plan has one.
     pub(super) fn request<'r>(&'r self, request: &Request<'r>) -> Request<'r> {
         match &self.tools {
             Some(tools) => request.clone().with_tools(tools),
@@ -127,32 +128,32 @@ impl<'a> OutputPlan<'a> {
         }
     }
 
-    /// The message with this index, with the schema if it asks for the answer.
+    /// The message at this index with the schema in its text; `None` if the message is sent unchanged.
     fn message(&self, at: usize, message: &Message) -> Option<Message> {
         let asks = self.words && at == self.answer.message();
         asks.then(|| message.with_text(self.answer.in_words()))
     }
 }
 
-/// Whether the request may force a call. Vendors refuse that for a model that thinks.
+/// Whether the request may force a call. Vendors refuse to force a call while the model thinks.
 fn may_force(settings: &Settings) -> bool {
     let thinks = settings.effort.is_some_and(|effort| effort != Effort::Off);
     let own = ["tool_choice", "tools", "thinking", "reasoning"];
     !thinks && !own.iter().any(|name| settings.extra.contains_key(*name))
 }
 
-/// The message with this index in the form that is sent.
+/// The message at this index, as the request sends it.
 pub(super) fn sent_form(plan: Option<&OutputPlan<'_>>, at: usize, message: &Message) -> Message {
     plan.and_then(|plan| plan.message(at, message)).unwrap_or_else(|| message.clone())
 }
 
-/// What the bytes of messages depend on.
+/// A text that changes whenever the plan changes the bytes of a message.
 pub(super) fn form(plan: Option<&OutputPlan<'_>>) -> String {
     let Some(plan) = plan.filter(|plan| plan.words) else { return String::new() };
     format!(" answer {} {}", plan.answer.message(), plan.answer.in_words())
 }
 
-/// Whether the server refuses the way in which the answer was requested.
+/// Whether the server's error refuses the output mode of the request.
 ///
 /// Anthropic: `output_config.format: ..`, `The compiled grammar is too large`. OpenAI: `Invalid
 /// schema for response_format 'x'`, `'response_format' of type 'json_schema' is not supported with
@@ -165,7 +166,7 @@ pub(super) fn form(plan: Option<&OutputPlan<'_>>) -> String {
 pub(crate) fn is_way_refused(way: OutputMode, err: &Error) -> bool {
     let may_be = match err.status() {
         Some(status) => matches!(status, 400 | 404 | 415 | 422 | 500 | 501),
-        // Many errors in a stream have none.
+        // Many errors in a stream have no status.
         None => err.kind() == ErrorKind::Api && !err.is_retryable(),
     };
     if !may_be {
@@ -215,7 +216,7 @@ pub(crate) fn is_way_refused(way: OutputMode, err: &Error) -> bool {
     }
 }
 
-/// Whether the refusal applies to every schema.
+/// Whether the refusal applies to every schema, and not only to the schema of the request.
 pub(crate) fn is_every_schema_refused(err: &Error) -> bool {
     let words = err.message().to_ascii_lowercase();
     let of_all = [
@@ -230,7 +231,7 @@ pub(crate) fn is_every_schema_refused(err: &Error) -> bool {
         "unknown parameter",
         "unrecognized",
     ];
-    // `For 'integer' type, property 'minimum' is not supported`
+    // This error is about one schema: `For 'integer' type, property 'minimum' is not supported`.
     let of_this = ["property", "keyword", "in schema", "schema for"];
     of_all.iter().any(|part| words.contains(part))
         && !of_this.iter().any(|part| words.contains(part))

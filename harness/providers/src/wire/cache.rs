@@ -1,6 +1,5 @@
-//! The members of a request for the vendor's prompt cache. OpenAI caches the conversation by
-//! itself; the system prompt is marked if other conversations should find it. Anthropic caches what
-//! is marked.
+//! Writes the members of a request that control the vendor's prompt cache. OpenAI caches conversations without a mark,
+//! and needs one only to share a system prompt between conversations. Anthropic caches up to the marks.
 //!
 //! Sources: <https://platform.openai.com/docs/guides/prompt-caching> and
 //! <https://openrouter.ai/docs/guides/best-practices/prompt-caching>.
@@ -16,7 +15,7 @@ use harness_core::{
     provider::{BodyDraft, PromptCache, Request, Settings},
 };
 
-/// The maximum length of a key.
+/// The maximum length of a cache key.
 const KEY: usize = 64;
 
 pub(super) fn write(
@@ -43,8 +42,7 @@ pub(super) fn write(
         }
         _ => {}
     }
-    // OpenRouter passes the member on to Anthropic, which then marks the last message of each
-    // request itself.
+    // OpenRouter passes the member on to Anthropic, and Anthropic then marks the last message of each request.
     if takes.provider() == "openrouter"
         && takes.model().starts_with("anthropic/")
         && let Some(mark) = anthropic(cache)
@@ -53,8 +51,8 @@ pub(super) fn write(
     }
 }
 
-/// The mark at the end of a part that Anthropic caches. All marks of a request have the same
-/// lifetime, because longer ones would have to precede shorter ones.
+/// The mark at the end of a part that Anthropic caches. All marks of a request have the same lifetime, because marks
+/// with a longer lifetime would have to come first.
 pub(super) fn anthropic(cache: PromptCache) -> Option<&'static str> {
     match cache {
         PromptCache::Off => None,
@@ -63,10 +61,10 @@ pub(super) fn anthropic(cache: PromptCache) -> Option<&'static str> {
     }
 }
 
-/// Whether the system prompt is marked. OpenAI's newer models look up the beginning of a request
-/// only up to marks, and the vendor itself sets one only after the newest message. A program that
-/// sets a key indicates that its conversations begin alike. Without a key, each conversation has
-/// its own key and finds only itself.
+/// Whether the system prompt gets a mark. OpenAI's newer models look up the beginning of a request only up to marks,
+/// and the vendor sets its own mark only after the newest message. A program that sets a cache key has conversations
+/// with the same beginning. Without a cache key of the program, each conversation has a key of its own, and there is
+/// nothing to share.
 pub(super) fn marks_system(
     settings: &Settings,
     takes: &ModelCapabilities,
@@ -79,7 +77,7 @@ pub(super) fn marks_system(
         && settings.prompt_cache != Some(PromptCache::Off)
 }
 
-/// A marked text, as the only part of a message.
+/// Writes a text with a mark, as the only part of a message.
 pub(super) fn marked(out: &mut BodyDraft, kind: &str, words: &str) {
     comma(out);
     raw(out, "{");

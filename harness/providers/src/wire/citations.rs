@@ -1,4 +1,4 @@
-//! Citations and pictures in an answer, in the vendors' formats.
+//! Reads the citations and pictures of an answer from the vendors' formats.
 
 use std::ops::Range;
 
@@ -8,8 +8,8 @@ use super::{
 };
 use harness_core::message::{Citation, Media};
 
-/// The citation in this JSON, if it names a source. Chat Completions puts its members into an
-/// object named like its type.
+/// The citation in this JSON; `None` if the JSON names no source. Chat Completions puts the members into an inner
+/// object that is named like the citation's type.
 pub(super) fn citation(json: &str) -> Option<Citation> {
     let outer = ObjectMembers::of(json);
     let kind = text_of(outer.get("type"));
@@ -40,13 +40,13 @@ pub(super) fn citation(json: &str) -> Option<Citation> {
     citation.has_source().then_some(citation)
 }
 
-/// Whether the vendor may accept this as a citation in later requests: an object with a type. With
-/// anything else in its place, this and all later requests would be refused.
+/// Whether the JSON can be sent back as a citation: it must be an object with a type. The vendor would refuse anything
+/// else, in this request and in all later ones.
 pub(super) fn is_returnable(json: &str) -> bool {
     json.starts_with('{') && !text_of(ObjectMembers::of(json).get("type")).is_empty()
 }
 
-/// The picture at this URL, which may be a data URL with the picture.
+/// The picture at this URL. A data URL contains the picture itself.
 pub(super) fn image(url: &str) -> Option<Media> {
     let url = url.trim();
     let Some(rest) = after(url, "data:") else {
@@ -58,7 +58,7 @@ pub(super) fn image(url: &str) -> Option<Media> {
     Media::from_base64(mime, data).ok()
 }
 
-/// The text after this beginning, ignoring case.
+/// The text after `beginning`, which is compared without regard to case; `None` if `text` begins otherwise.
 fn after<'a>(text: &'a str, beginning: &str) -> Option<&'a str> {
     let (first, rest) = text.split_at_checked(beginning.len())?;
     first.eq_ignore_ascii_case(beginning).then_some(rest)

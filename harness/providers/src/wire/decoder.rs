@@ -1,5 +1,4 @@
-//! The decoding that all wires share: bytes in, events out, and the limits of both. Each wire adds
-//! only its dialect.
+//! Decodes bytes into events, within limits for both. All wires share this code, and each wire adds only its dialect.
 
 use std::{
     borrow::Cow,
@@ -20,15 +19,15 @@ use harness_core::{
     sse::{Record, SseParser},
 };
 
-/// The maximum number of parts of one answer: blocks, items, calls. Models send some dozens.
+/// The maximum number of parts (blocks, items, calls) of one answer. Models send some dozens.
 const PARTS: usize = 4096;
 
-/// Converts the records of one wire into events.
+/// Converts the records of one wire's stream into events.
 pub(crate) trait Dialect: Unpin {
-    /// The data that many deltas have in common.
+    /// What identifies the block of a delta. It is kept with the shape of the record, for records of the same shape.
     type Delta: Copy + Debug + Send + Unpin;
 
-    /// Reads one record. Returns whether it was an event; keep-alives are not.
+    /// Reads one record. Returns whether the record was an event. Keep-alives are no events.
     fn read(&mut self, event: &str, data: &str, out: &mut EventSink) -> Result<bool, Error>;
 
     /// Reads a record of one of the most common kinds in one pass over its bytes, with the same
@@ -36,12 +35,12 @@ pub(crate) trait Dialect: Unpin {
     /// another kind, unusual or invalid.
     fn read_common(&mut self, data: &[u8], out: &mut EventSink) -> Option<Result<bool, Error>>;
 
-    /// The delta in a record that has just been [`read`](Self::read), if other records of its kind
-    /// differ only in `places`.
+    /// What identifies the block of the delta in this record, which was just [`read`](Self::read). `None` if similar
+    /// records may differ elsewhere than in `places`.
     fn delta(&self, data: &str, places: &mut VaryingPlaces) -> Option<Self::Delta>;
 
-    /// Reads another delta of the same kind with a new text, with the same effect as
-    /// [`read`](Self::read). Returns `None` without any effect if that effect is unknown.
+    /// Reads a record that equals an earlier delta except for its text, with the same effect as [`read`](Self::read).
+    /// Returns `None` without any effect if that effect is not known.
     fn again(
         &mut self,
         delta: Self::Delta,
@@ -49,21 +48,21 @@ pub(crate) trait Dialect: Unpin {
         out: &mut EventSink,
     ) -> Option<Result<(), Error>>;
 
-    /// Whether the answer has its stop reason, so that only counts and the end may still follow.
+    /// Whether the answer has its stop reason. Only token counts and the end may still follow.
     fn has_stopped(&self) -> bool;
 
-    /// Ends an answer that [has stopped](Self::has_stopped) and whose end does not come.
+    /// Ends an answer that [has stopped](Self::has_stopped) but got no end mark.
     fn end_without_mark(&mut self, out: &mut EventSink) -> Result<(), Error>;
 
-    /// Called at the end of the bytes. A wire whose answers may have no explicit end ends the
-    /// answer here; others do nothing.
+    /// Called at the end of the bytes. A wire whose answers need no end mark ends the answer here. Other wires do
+    /// nothing.
     fn end(&mut self, out: &mut EventSink) -> Result<(), Error>;
 }
 
-/// Decodes the bytes of an answer. The wires describe what each of them accepts.
+/// Decodes the bytes of one answer. The module of each wire describes what it accepts.
 ///
-/// The events do not depend on how the bytes are cut into pieces. Events read before a failure are
-/// handed out before the error.
+/// The events do not depend on how the bytes are split into chunks. Events that were read before a failure are returned
+/// before the error.
 #[derive(Debug)]
 #[expect(private_bounds, reason = "the wires are known: nobody outside brings another one")]
 pub struct Decoder<D: Dialect> {
@@ -76,24 +75,24 @@ pub struct Decoder<D: Dialect> {
     failed: bool,
 }
 
-/// The shape of a delta that was read.
+/// The shape of the last learned delta. Records with this shape are read without parsing.
 #[derive(Debug)]
 struct KnownDelta<D> {
     shape: Option<(EventShape, D)>,
-    /// The number of deltas with this shape since it was made, and of those with another shape.
+    /// The number of deltas with this shape since it was learned, and of deltas with another shape (`missed`).
     served: u32,
     missed: u32,
-    /// The number of shapes in a row that were not useful, and the number of records to skip before
-    /// the next one is made: a server may never send two similar records.
+    /// The number of shapes in a row that did not pay off, and the number of records to skip before the next one is
+    /// learned (`pause`): some servers never send two similar records.
     useless: u32,
     pause: u32,
 }
 
-/// A shape was useful if it matched this many times for each delta that it did not match.
+/// A shape has paid off if it matched this many times for each delta that it did not match.
 const WORTH: u32 = 4;
 
-/// Whether records are tried as common ones. If a server's records are always unusual, trying costs
-/// more than it saves: after each failure in a row, more records are skipped.
+/// Decides whether the fast path is tried for a record. If all records of a server are unusual, trying costs more than
+/// it saves, so each failure in a row lets more records skip the fast path.
 #[derive(Debug, Default)]
 struct FastPathGate {
     failures: u32,
@@ -131,7 +130,7 @@ impl<D: Dialect> Decoder<D> {
     ///
     /// # Errors
     /// - The error that the vendor reports inside the stream.
-    /// - [`ErrorKind::Protocol`] if the answer cannot be understood.
+    /// - [`ErrorKind::Protocol`] if the answer does not follow the protocol.
     /// - [`ErrorKind::TooLarge`] if the answer exceeds one of the limits.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Error> {
         if self.failed || self.out.done {
@@ -144,8 +143,8 @@ impl<D: Dialect> Decoder<D> {
         Ok(())
     }
 
-    /// Reads from `bytes` up to the next event, and removes what was read from them. Returns `None`
-    /// when they are used up, or when the answer is complete.
+    /// Reads up to the next event, and removes the bytes read from `bytes`. Returns `None` if all bytes are read or the
+    /// answer is complete.
     ///
     /// # Errors
     /// The same as [`push`](Self::push).
@@ -168,7 +167,7 @@ impl<D: Dialect> Decoder<D> {
         result
     }
 
-    /// Reads the record at the beginning of `bytes`, if it has the known shape.
+    /// Reads the record at the beginning of `bytes` if it has the learned shape.
     fn read_alike(&mut self, bytes: &mut &[u8]) -> Option<Result<(), Error>> {
         let Self { sse, dialect, out, known, heard, .. } = self;
         let (shape, delta) = known.shape.as_ref().filter(|_| sse.is_between())?;
@@ -181,17 +180,16 @@ impl<D: Dialect> Decoder<D> {
         Some(result)
     }
 
-    /// Reads the lines of one record, or those of them that have arrived.
+    /// Reads the lines of one record, as far as they have arrived.
     fn read_lines(&mut self, bytes: &mut &[u8]) -> Result<(), Error> {
         let Self { sse, dialect, out, known, pace, heard, .. } = self;
-        // The bytes of the record in the stream, if none of it came before.
+        // The bytes of the record, if no part of it arrived in an earlier chunk.
         let record = sse.is_between().then_some(*bytes);
         loop {
             let mut delta = None;
             *bytes = sse.take_first(bytes, &mut |data| {
                 let is_common = read(data, dialect, out, pace, heard)?;
-                // A piece that ends inside a record contains no whole one, and more such pieces
-                // will follow.
+                // A shape is learned only from a record that lies completely in one chunk.
                 let is_wanted = is_common && record.is_some() && known.needs_shape();
                 if is_wanted {
                     delta = places(data, dialect);
@@ -211,7 +209,7 @@ impl<D: Dialect> Decoder<D> {
         }
     }
 
-    /// Ends the answer after the last bytes.
+    /// Ends the answer at the end of its bytes.
     ///
     /// # Errors
     /// - [`ErrorKind::CutOff`] if the answer is not complete.
@@ -223,7 +221,7 @@ impl<D: Dialect> Decoder<D> {
         let Self { sse, dialect, out, pace, heard, .. } = self;
         let result = sse.finish(|record| read(record, dialect, out, pace, heard).map(drop));
         let result = match result {
-            // The last event was cut off.
+            // The last event was cut off, so it is not valid JSON.
             Err(err) if err.kind() == ErrorKind::Protocol => Err(cut_off().because(err)),
             Err(err) => Err(err),
             Ok(()) if self.out.done => Ok(()),
@@ -236,22 +234,22 @@ impl<D: Dialect> Decoder<D> {
         result
     }
 
-    /// Whether the answer has its stop reason and only its end is missing. It has none at a server whose content goes on
-    /// behind a stop reason, such as one that gives it with each chunk.
+    /// Whether the answer has its stop reason and only its end is missing. Always `false` once content has followed a
+    /// stop reason, because some servers send a stop reason with each chunk.
     pub(crate) fn has_stopped(&self) -> bool {
         !self.failed && !self.out.done && self.out.stopped(&self.dialect).is_some()
     }
 
-    /// Ends an answer that [has stopped](Self::has_stopped), after a silence.
+    /// Ends an answer that [has stopped](Self::has_stopped), after the server was silent.
     ///
     /// # Errors
-    /// The errors of [`push`](Self::push), for an event that lacks only its last line break.
+    /// The errors of [`push`](Self::push), for a last event without a final line break.
     pub(crate) fn finish_stopped(&mut self) -> Result<(), Error> {
         let Self { sse, dialect, out, pace, heard, .. } = self;
         let result = sse.finish(|record| read(record, dialect, out, pace, heard).map(drop));
         let result = match result {
             Err(err) if err.kind() != ErrorKind::Protocol => Err(err),
-            // A part of an event says nothing.
+            // An incomplete last event is ignored.
             _ if self.out.done => Ok(()),
             _ => self.dialect.end_without_mark(&mut self.out),
         };
@@ -259,7 +257,7 @@ impl<D: Dialect> Decoder<D> {
         result
     }
 
-    /// Decodes an answer that arrived in one piece although a stream was requested.
+    /// Decodes an answer that arrived as one JSON object although a stream was requested.
     ///
     /// # Errors
     /// The same as [`push`](Self::push) and [`finish`](Self::finish).
@@ -272,7 +270,7 @@ impl<D: Dialect> Decoder<D> {
         self.finish()
     }
 
-    /// The next decoded event.
+    /// Removes and returns the next decoded event.
     pub fn next_event(&mut self) -> Option<StreamEvent> {
         self.out.events.pop_front()
     }
@@ -282,7 +280,7 @@ impl<D: Dialect> Decoder<D> {
         self.out.done
     }
 
-    /// The number of events read, without comments and pings.
+    /// The number of events read. Comments and pings do not count.
     pub fn heard(&self) -> u64 {
         self.heard
     }
@@ -294,7 +292,7 @@ impl<D: Dialect> Decoder<D> {
 }
 
 impl<D> KnownDelta<D> {
-    /// Whether a shape should be made of this record, if it is a delta.
+    /// Whether to learn the shape of this record, if it is a delta.
     fn needs_shape(&mut self) -> bool {
         let wants = self.pause == 0;
         self.pause = self.pause.saturating_sub(1);
@@ -302,7 +300,7 @@ impl<D> KnownDelta<D> {
         wants
     }
 
-    /// Records that a record was examined without a result.
+    /// Records that learning a shape did not pay off.
     fn in_vain(&mut self) {
         self.useless = self.useless.saturating_add(1).min(10);
         self.pause = (1_u32 << self.useless) / 4;
@@ -321,7 +319,7 @@ impl<D> KnownDelta<D> {
     }
 }
 
-/// The places of a common record in which others of its kind differ.
+/// The places in which other records of the same kind differ from this common record.
 fn places<D: Dialect>(record: Record<'_>, dialect: &D) -> Option<(D::Delta, VaryingPlaces)> {
     let data = std::str::from_utf8(record.data).ok()?;
     let mut places = VaryingPlaces::of(data);
@@ -330,7 +328,7 @@ fn places<D: Dialect>(record: Record<'_>, dialect: &D) -> Option<(D::Delta, Vary
     Some((delta, places))
 }
 
-/// Reads one record. Returns whether it was a common one.
+/// Reads one record. Returns whether the fast path has read it.
 fn read<D: Dialect>(
     record: Record<'_>,
     dialect: &mut D,
@@ -342,7 +340,7 @@ fn read<D: Dialect>(
         return Ok(false);
     }
     let stopped = out.stopped(dialect);
-    // The dialect decides about errors.
+    // The dialect decides which events are errors.
     if record.event != b"error" && pace.tries() {
         let result = dialect.read_common(record.data, out);
         pace.tried(result.is_some());
@@ -361,7 +359,7 @@ fn read<D: Dialect>(
     Ok(false)
 }
 
-/// An invalid character is replaced and does not make the answer fail.
+/// Decodes UTF-8. Invalid bytes are replaced, so that they do not make the answer fail.
 fn text(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
@@ -369,31 +367,32 @@ fn text(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The error of an event that is not JSON, with its beginning quoted.
+/// The error of an event that is not JSON. Quotes the beginning of the event.
 pub(super) fn not_understood(data: &str, err: serde_json::Error) -> Error {
-    // Unescaped, because a key with a quote in it is recognized only in this form, and on one line.
+    // Escapes are decoded before the text is quoted, because secrets are recognized only in decoded form. Control
+    // characters are removed to keep the quotation on one line.
     let data = surrogates::joined(data).replace(|c: char| c.is_control(), " ");
     let quoted = beginning(&data, 120);
     Error::new(ErrorKind::Protocol, format!("an event of the answer is not JSON: `{quoted}`"))
         .because(err)
 }
 
-/// The text of an event. Owned texts are not copied again.
+/// A text for an event. Owned texts are not copied.
 pub(crate) trait EventText: AsRef<str> + Into<String> {}
 
 impl<T: AsRef<str> + Into<String>> EventText for T {}
 
-/// Where a dialect emits its events. It counts their sizes.
+/// Collects the events that a dialect emits, and enforces the limits of their sizes.
 #[derive(Debug)]
 pub(crate) struct EventSink {
     events: VecDeque<StreamEvent>,
     limits: AnswerLimits,
     size: usize,
     parts: usize,
-    /// The number of bytes of arguments so far, for each block.
+    /// The number of bytes of arguments so far, by block number.
     calls: HashMap<u32, usize>,
     halves: SurrogateHalves,
-    /// Whether content has come behind a stop reason, which then is no sign of the end.
+    /// Whether content has followed a stop reason. The stop reason is then no sign of the end.
     goes_on: bool,
     done: bool,
 }
@@ -406,13 +405,13 @@ impl EventSink {
         Self { events, limits, size: 0, parts: 0, calls, halves, goes_on, done }
     }
 
-    /// The number of events, if only the end of the answer is missing.
+    /// The number of events so far, if the answer has stopped and only its end is missing.
     fn stopped(&self, dialect: &impl Dialect) -> Option<usize> {
         (dialect.has_stopped() && !self.goes_on).then_some(self.events.len())
     }
 
-    /// Whether a record that has been read since then counts as an event. After the stop reason, one without content only
-    /// keeps the connection open.
+    /// Whether the record that was just read counts as an event. `stopped` is the result of `stopped` before the
+    /// record. After the stop reason, a record without content only keeps the connection open, and does not count.
     fn is_event(&mut self, stopped: Option<usize>) -> bool {
         let Some(before) = stopped else { return true };
         self.goes_on = self.events.iter().skip(before).any(|event| {
@@ -519,8 +518,7 @@ impl EventSink {
         Ok(())
     }
 
-    /// Replaces the arguments of a call, if the vendor's complete arguments at the end differ from
-    /// the deltas.
+    /// Replaces the arguments of a call if the complete arguments at the end differ from the deltas.
     pub(super) fn call_arguments(&mut self, block: u32, json: &str) -> Result<(), Error> {
         let json = match self.halves.seen {
             true => {
@@ -559,7 +557,7 @@ impl EventSink {
         self.events.push_back(StreamEvent::ToolCallEnd { block });
     }
 
-    /// Emits U+FFFD for half a character whose other half did not come.
+    /// Emits U+FFFD for half a surrogate pair whose other half did not arrive.
     fn alone(&mut self, block: u32, of: TextOwner) {
         let text = char::REPLACEMENT_CHARACTER.to_string();
         self.events.push_back(match of {
@@ -569,7 +567,7 @@ impl EventSink {
         });
     }
 
-    /// Keeps JSON for the vendor. `json` must be one value.
+    /// Emits vendor data, which later requests send back. `json` must be one valid value.
     pub(super) fn vendor(
         &mut self,
         block: u32,
@@ -601,7 +599,7 @@ impl EventSink {
         self.events.push_back(StreamEvent::Completed { stop, usage: Box::new(usage) });
     }
 
-    /// Counts a new part of the answer.
+    /// Counts a new part of the answer. Fails above the limit.
     pub(super) fn part(&mut self) -> Result<(), Error> {
         self.parts = self.parts.saturating_add(1);
         match self.parts <= PARTS {
@@ -615,22 +613,22 @@ impl EventSink {
         }
     }
 
-    /// Counts text that a dialect keeps for later. It is counted again when it is emitted.
+    /// Counts text that a dialect stores for later. The text counts again when it is emitted.
     pub(super) fn kept(&mut self, text: &str) -> Result<(), Error> {
         self.keep_bytes(text.len())
     }
 
-    /// The same for this number of bytes.
+    /// Counts `size` bytes that a dialect stores for later.
     pub(super) fn keep_bytes(&mut self, size: usize) -> Result<(), Error> {
         self.grow(size)
     }
 
-    /// Counts a citation that a dialect keeps for later, with the memory that it needs.
+    /// Counts a citation that a dialect stores for later, including its overhead in memory.
     pub(super) fn source(&mut self, json: &str) -> Result<(), Error> {
         self.grow(json.len().saturating_add(64))
     }
 
-    /// The number of bytes that the answer may still have.
+    /// The number of bytes that the answer may still have before it exceeds its limit.
     pub(super) fn room(&self) -> usize {
         self.limits.response.saturating_sub(self.size)
     }

@@ -1,32 +1,32 @@
-//! Reads an event that is similar to an earlier one. In most of a stream, each event differs from
-//! the last one only in its text, a number and some padding. Such an event is compared with the
-//! earlier one byte by byte, except for these places, and need not be parsed.
+//! Reads events that resemble an earlier event. In most of a stream, an event differs from the previous one only in its
+//! text, a number and some padding. Such an event is compared byte by byte with the earlier event, except in these
+//! places, and is not parsed.
 //!
-//! The earlier event was parsed completely, so the result is the same as that of parsing. All other
-//! events are left to the parser.
+//! The earlier event was parsed completely, so the result is the same as that of parsing. All other events are left to
+//! the parser.
 
 use std::{borrow::Cow, ops::Range};
 
 use super::scan::{self, inner, plain};
 
-/// A kind of place in which events of one kind differ.
+/// A place in which events of one kind may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum VaryingPlace {
     /// The relevant text, without its quotes.
     Text,
-    /// An irrelevant text.
+    /// A text that is not read.
     Padding,
-    /// An irrelevant integer.
+    /// An integer that is not read.
     Number,
-    /// Spaces outside of all texts, which are also padding.
+    /// Spaces outside of strings, which some servers add as padding.
     Spaces,
 }
 
-/// The places in one event where other events of its kind may differ from it. The code that reads the event marks
-/// them.
+/// The places in an event in which other events of the same kind may differ. The dialect marks them while it reads the
+/// event.
 #[derive(Debug)]
 pub(crate) struct VaryingPlaces {
-    /// The length of the event.
+    /// The length of the event's data in bytes.
     size: usize,
     places: Vec<(Range<usize>, VaryingPlace)>,
 }
@@ -36,8 +36,8 @@ impl VaryingPlaces {
         Self { size: event.len(), places: Vec::new() }
     }
 
-    /// Marks the value at the beginning of `rest`, which extends to the end of the event, as the
-    /// relevant text, and returns its length. An event has only one such text.
+    /// Marks the value at the beginning of `rest` as the relevant text, and returns its length. `rest` must extend to
+    /// the end of the event. An event has only one relevant text.
     pub(super) fn text(&mut self, rest: &str) -> Option<usize> {
         let known = self.places.iter().any(|(_, place)| *place == VaryingPlace::Text);
         let length = scan::skip(rest).filter(|_| !known && rest.starts_with('"'))?;
@@ -45,7 +45,7 @@ impl VaryingPlaces {
         Some(length)
     }
 
-    /// Marks the value at the beginning of `rest` as irrelevant, and returns its length.
+    /// Marks the value at the beginning of `rest` as not read, and returns its length.
     pub(super) fn any(&mut self, rest: &str) -> Option<usize> {
         let length = scan::skip(rest)?;
         let value = rest.get(..length)?;
@@ -57,7 +57,7 @@ impl VaryingPlaces {
         Some(length)
     }
 
-    /// Adds the last place of an event: the spaces before its last brace.
+    /// Marks the last place of an event: the spaces before its closing brace.
     pub(super) fn end(&mut self, event: &str) {
         let Some(inside) = event.strip_suffix('}') else { return };
         let (start, end) = (inside.trim_end_matches(' ').len(), inside.len());
@@ -71,20 +71,20 @@ impl VaryingPlaces {
     }
 }
 
-/// The common part of all events of one kind, and the places where they differ.
+/// The bytes that all events of one kind share, and the places between them.
 #[derive(Debug)]
 pub(super) struct EventShape {
     /// The event from which the shape was made.
     event: Box<[u8]>,
-    /// The places where others may differ from it, and whether one was seen that differs.
+    /// The places, each with a flag: another event was seen that differs in this place.
     places: Vec<(Range<usize>, VaryingPlace, bool)>,
-    /// The common pieces, each with the place that follows it.
+    /// The shared bytes as ranges of `event`, each with the place that follows.
     parts: Vec<(Range<usize>, VaryingPlace)>,
-    /// The beginning of the last piece, which no place follows.
+    /// The start of the shared bytes after the last place.
     end: usize,
 }
 
-/// An event of a known shape.
+/// An event that matches a shape.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct MatchedEvent<'a> {
     /// The relevant text.
@@ -94,10 +94,10 @@ pub(super) struct MatchedEvent<'a> {
 }
 
 impl EventShape {
-    /// Makes the shape of an event as it was in the stream, including line ends. The event must have one line of data,
-    /// which `places` describes, and at most its name before it. The relevant text is expected to differ in each
-    /// event. Another place where no event has differed so far (`before` is the last shape) is expected to stay the
-    /// same, because one comparison is cheaper than many.
+    /// Makes a shape from an event's bytes in the stream, including line ends. The event must have one line of data,
+    /// described by `places`, and before it at most a line with the event's name. The relevant text is expected to
+    /// differ in every event. A place in which no event has differed so far is treated as fixed, because one long
+    /// comparison is cheaper than several short ones. `before` is the previous shape.
     pub(super) fn of(event: &[u8], places: &VaryingPlaces, before: Option<&Self>) -> Option<Self> {
         let last = event.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'))?;
         let start = last.checked_add(1)?.checked_sub(places.size)?;
@@ -119,17 +119,17 @@ impl EventShape {
             }
             shape.places.push((at, *place, differs));
         }
-        // A shape is only useful if its own event matches it.
+        // A shape that does not match its own event would be useless.
         (shape.read(event)?.length == event.len()).then_some(shape)
     }
 
-    /// Whether an event was seen that differs at this place, or this value does.
+    /// Whether an event was seen that differs in this place, or this value differs.
     fn differs(&self, place: usize, value: Option<&[u8]>) -> bool {
         let Some((at, _, differs)) = self.places.get(place) else { return false };
         *differs || self.event.get(at.clone()) != value
     }
 
-    /// Reads the event at the beginning of `bytes`, if it is complete and has this shape.
+    /// Reads the event at the beginning of `bytes`; `None` if the event is incomplete or has another shape.
     pub(super) fn read<'a>(&self, bytes: &'a [u8]) -> Option<MatchedEvent<'a>> {
         let (mut at, mut text) = (0_usize, None);
         for (before, place) in &self.parts {
@@ -152,27 +152,27 @@ impl EventShape {
     }
 }
 
-/// Whether this is only the line with the name of an event.
+/// Whether these bytes are exactly one line with the name of an event.
 fn is_name(line: &[u8]) -> bool {
     let end = memchr::memchr2(b'\r', b'\n', line).and_then(|at| line.get(at..));
     line.starts_with(b"event:") && matches!(end, Some(b"\r" | b"\n" | b"\r\n"))
 }
 
-/// The index after `part`, if `part` is here.
+/// The index after `part`; `None` if `bytes` does not contain `part` at `at`.
 fn past(bytes: &[u8], at: usize, part: &[u8]) -> Option<usize> {
     let end = at.checked_add(part.len())?;
     (bytes.get(at..end)? == part).then_some(end)
 }
 
-/// The length of the integer that begins here. Integers longer than any counter, and numbers with a
-/// sign or a fraction, are left to the parser.
+/// The length of the integer at the beginning; `None` for a number that the parser must read: one longer than any
+/// counter, or with a sign or a fraction.
 fn number(bytes: &[u8]) -> Option<usize> {
     let length = bytes.iter().position(|byte| !byte.is_ascii_digit())?;
     let is_number = matches!((bytes.first()?, length), (_, 1) | (b'1'..=b'9', 2..=19));
     is_number.then_some(length)
 }
 
-/// The text between these quotes.
+/// The text between the quotes, with its escapes decoded.
 fn unescaped(bytes: &[u8], at: Range<usize>) -> Option<Cow<'_, str>> {
     let text = std::str::from_utf8(bytes.get(at.clone())?).ok()?;
     if memchr::memchr(b'\\', text.as_bytes()).is_none() {
@@ -185,7 +185,7 @@ fn unescaped(bytes: &[u8], at: Range<usize>) -> Option<Cow<'_, str>> {
     serde_json::from_slice(quoted).ok().map(Cow::Owned)
 }
 
-/// The text, if it contains only the most common escapes.
+/// Decodes a text that contains only the most common escapes; otherwise `None`.
 fn simply_unescaped(text: &str) -> Option<String> {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((plain, escaped)) = rest.split_once('\\') {

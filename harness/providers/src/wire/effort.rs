@@ -1,11 +1,11 @@
-//! The levels of effort, as OpenAI and the servers that follow it name them.
+//! The names of effort levels at OpenAI and at compatible servers.
 
 use harness_core::{
     error::{Error, ErrorKind},
     provider::{Effort, Settings},
 };
 
-/// Fails if a budget of tokens is set for a server that takes none.
+/// Fails if a token budget is set and the server accepts none.
 ///
 /// # Errors
 /// [`ErrorKind::Configuration`].
@@ -22,7 +22,7 @@ pub(super) fn check(settings: &Settings, takes_budget: bool) -> Result<(), Error
     }
 }
 
-/// The name of a level. A budget, which has no name, is not sent as one.
+/// The name of a level. A token budget has no name and must not be passed.
 pub(super) fn level(effort: Effort) -> &'static str {
     match effort {
         Effort::Off => "none",

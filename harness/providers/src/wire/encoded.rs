@@ -1,5 +1,5 @@
-//! The body of a request. Most of a long conversation has been planned before, and is written while
-//! it is sent.
+//! The body of a request. Most messages of a long conversation were encoded for earlier requests, and their long texts
+//! are copied only while the body is sent.
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,20 +10,18 @@ use harness_core::{
     provider::{BodyDraft, EncodedMessages, EncodedPart, PartCursor, Request, Settings},
 };
 
-/// Parts below this size grow; above it, a new part begins.
+/// The size in bytes from which on no message is added to a part, and a new part begins.
 const PART: usize = 64 * 1024;
 
-/// The maximum size of a piece of a body. A piece that was handed on stays in memory until it is
-/// sent, even if the run is stopped meanwhile, and the connection is closed only after it. So a
-/// piece must not be the whole body. Also, a piece that was just written is read from the
-/// processor's nearest cache.
+/// The maximum size of a piece of a body, in bytes. A piece that the client has taken stays in memory until it is sent,
+/// even if the run is stopped, and the connection is closed only afterwards. So a piece must be much smaller than the
+/// body. A small piece is also still in the processor's nearest cache when it is sent.
 const PIECE: usize = 32 * 1024;
 
-/// The additional room that a piece needs: a step writes more bytes than count.
+/// The additional size of a buffer, because one step may write a few bytes more than it counts.
 const MARGIN: usize = 128;
 
-/// The body of a request. Its long texts are stored only in the messages, and are written while it
-/// is sent.
+/// The body of a request. Its long texts are stored only in the messages, and are copied while the body is sent.
 #[derive(Clone, Debug)]
 pub struct Encoded {
     parts: Vec<Arc<EncodedPart>>,
@@ -36,7 +34,7 @@ impl Encoded {
         self.parts.iter().map(|part| part.size()).sum()
     }
 
-    /// The optional members that it has.
+    /// The optional members of the body.
     pub(crate) fn sent(&self) -> RefusedMembers {
         self.sent
     }
@@ -48,7 +46,7 @@ impl Encoded {
         head.contains(&format!("\"{member}\":"))
     }
 
-    /// All bytes in one vector.
+    /// Copies the whole body into one vector.
     pub fn into_bytes(self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.size().saturating_add(MARGIN));
         for part in &self.parts {
@@ -65,14 +63,14 @@ impl Encoded {
         bytes
     }
 
-    /// A writer that gives the bytes piece by piece.
+    /// A writer that copies the body piece by piece.
     pub(crate) fn into_pieces(self) -> BodyPieces {
         let room = self.size().min(PIECE).saturating_add(MARGIN);
         BodyPieces { parts: self.parts.into_iter(), current: None, room }
     }
 }
 
-/// Writes a body piece by piece.
+/// Copies a body piece by piece.
 pub(crate) struct BodyPieces {
     parts: std::vec::IntoIter<Arc<EncodedPart>>,
     current: Option<(Arc<EncodedPart>, PartCursor)>,
@@ -80,12 +78,12 @@ pub(crate) struct BodyPieces {
 }
 
 impl BodyPieces {
-    /// The size of a buffer for one piece.
+    /// The size in bytes of a buffer for one piece.
     pub(crate) fn room(&self) -> usize {
         self.room
     }
 
-    /// Writes the next bytes and returns their number, which is 0 at the end.
+    /// Copies the next bytes into `out`, and returns their number: 0 at the end.
     pub(crate) fn write(&mut self, out: &mut [u8]) -> usize {
         let mut done = 0;
         loop {
@@ -103,13 +101,12 @@ impl BodyPieces {
     }
 }
 
-/// The index of the first message whose thinking is sent. It is the user's last message if the
-/// settings leave out the thinking of earlier turns, and otherwise 0, but never before the index
-/// that the request gives. A user message directly after the results of calls belongs to the turn
-/// with the calls: Messages refuses the results without the thinking before the calls.
+/// The index of the first message whose thinking is sent. If the settings exclude the thinking of earlier turns, this
+/// is the user's last message, and otherwise 0, but never less than the index of the request. A user message directly
+/// after results of calls belongs to the turn with the calls, because Messages refuses the results without the thinking
+/// before the calls.
 ///
-/// `needs_open` is whether the model refuses an unfinished turn without its thinking, even if
-/// earlier messages have been replaced.
+/// `needs_open`: the model refuses an unfinished turn without its thinking, even if earlier messages were replaced.
 ///
 /// Source: <https://docs.claude.com/en/docs/build-with-claude/extended-thinking>.
 pub(super) fn thinking_from(request: &Request<'_>, settings: &Settings, needs_open: bool) -> usize {
@@ -121,7 +118,7 @@ pub(super) fn thinking_from(request: &Request<'_>, settings: &Settings, needs_op
     of_settings.max(of_request)
 }
 
-/// The index of the message of the user that begins the last turn.
+/// The index of the user message that begins the last turn.
 pub(super) fn turn_start(messages: &Messages) -> usize {
     let speaks = |message: &Message| {
         let mut blocks = message.blocks().iter();
@@ -139,19 +136,19 @@ pub(super) fn turn_start(messages: &Messages) -> usize {
     (0..messages.len()).rev().find(begins).unwrap_or(0)
 }
 
-/// How long the bytes of a message stay the same.
+/// How long the bytes of a message stay the same in later requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PrefixStability {
     /// Always, whatever follows.
     Always,
-    /// As long as the first messages of the conversation, this many, stay the same.
+    /// While this number of messages at the beginning of the conversation stays the same.
     AsLongAs(usize),
     /// Until the next message, which may change the bytes.
     UntilTheNext,
 }
 
 impl PrefixStability {
-    /// The shorter of both.
+    /// The shorter duration of both.
     pub(super) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::UntilTheNext, _) | (_, Self::UntilTheNext) => Self::UntilTheNext,
@@ -163,25 +160,24 @@ impl PrefixStability {
 
 /// How the messages of a request are encoded.
 pub(super) struct MessageEncoding {
-    /// Everything that the bytes of a message depend on besides the messages and the recipient.
+    /// A text that changes whenever something other than the messages and the recipient changes their bytes.
     pub(super) is: String,
-    /// A cache mark of this request only: the index of the message that it ends, and the text that
-    /// is inserted into the message's last block.
+    /// A cache mark for this request only: the index of the message with the mark, and the text to insert into the last
+    /// block of that message.
     pub(super) mark: Option<(usize, String)>,
 }
 
-/// The bytes that end a message: of its last block, of the list of blocks, and of the message.
+/// The bytes at the end of a message: they close its last block, the list of blocks, and the message.
 const LAST: &[u8] = b"}]}";
 
-/// Writes the conversation as the last member of a body, with this name. `leading` precedes the
-/// first message. `write` gets the messages before the current one and the current one, and returns
-/// how long its bytes stay the same. From the first message on that the next one may change,
-/// everything is encoded again for the next request.
+/// Writes the conversation as the member `name`, the last member of the body. `leading` precedes the first message.
+/// `write` gets the messages before the current message, and the current message, and returns how long its bytes stay
+/// the same. If a message is stable only until the next message, it and all later messages are encoded again for the
+/// next request.
 ///
 /// # Errors
-/// - [`ErrorKind::Transcript`] if nothing of the conversation can be sent.
-/// - [`ErrorKind::Content`] if the user's last message contains a file that `recipient` cannot
-///   take.
+/// - [`ErrorKind::Transcript`] if no message of the conversation can be sent.
+/// - [`ErrorKind::Content`] if the user's last message contains a file that `recipient` does not accept.
 pub(super) fn conversation(
     body: JsonBody<'_>,
     name: &str,
@@ -195,7 +191,7 @@ pub(super) fn conversation(
     let MessageEncoding { is: form, mark } = form;
     let form = &*format!("{form} {}", recipient.takes.form());
     let known = request.sent().and_then(|sent| sent.take(form, messages));
-    // A part ends at the mark.
+    // A part must end at the message with the mark, so that the mark can be inserted.
     let ends = mark.as_ref().map(|(at, _)| at + 1);
     let known = known.filter(|known| match ends {
         Some(ends) if known.messages.len() > ends => {
@@ -209,7 +205,7 @@ pub(super) fn conversation(
     if Some(count) == ends && end.is_none() {
         end = Some((count, parts.len()));
     }
-    // Messages that were encoded before have been checked then.
+    // Messages that an earlier request has encoded were checked by that request.
     let mut later = messages.iter().skip(count);
     let says =
         |message: &&Message| message.role() == Role::User && !request.is_beside_summary(message);
@@ -223,9 +219,9 @@ pub(super) fn conversation(
         _ => None,
     };
     let mut new = BodyDraft::of(new.unwrap_or_default());
-    // The number of messages and of parts that stay the same.
+    // The number of messages, and of parts, whose bytes the next request can use; `None` if it can use all.
     let mut changes = None;
-    // The number of messages that must stay the same so that the encoded ones do.
+    // The number of messages on which these bytes depend.
     let mut needed = 0;
     for (at, message) in messages.iter().enumerate().skip(count) {
         if Some(at) == ends && end.is_none() {
@@ -238,7 +234,7 @@ pub(super) fn conversation(
         let mark = new.mark();
         let first = leading.is_empty() && parts.is_empty();
         if new.part().is_empty() && !first {
-            // Each part begins with the comma after the previous one.
+            // Each later part begins with the comma after the previous message.
             new.push(b',');
         }
         let from = new.len();
@@ -292,7 +288,7 @@ pub(super) fn conversation(
     Ok(Encoded { parts, sent })
 }
 
-/// The end of every body.
+/// The last bytes of every body: they close the list of messages and the body.
 static END: LazyLock<Arc<EncodedPart>> =
     LazyLock::new(|| Arc::new(EncodedPart::of(b"]}".to_vec())));
 

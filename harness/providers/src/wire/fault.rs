@@ -1,5 +1,5 @@
-//! Reads the errors of vendors, in the formats seen so far, both from the body of an unsuccessful
-//! response and from inside a stream.
+//! Reads the errors of vendors in all formats seen so far, from the body of an unsuccessful response or from an event
+//! of a stream.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use harness_core::{
     secret::beginning,
 };
 
-/// The contents of an error body.
+/// The content of an error body.
 #[derive(Debug, Default)]
 struct ErrorBody {
     message: Option<String>,
@@ -22,21 +22,21 @@ struct ErrorBody {
     /// A numeric code, often the HTTP status.
     number: Option<u16>,
     kind: Option<String>,
-    /// The member of the request that is at fault.
+    /// The member of the request that caused the error.
     param: Option<String>,
     request_id: Option<String>,
-    /// The waiting time, if it is a member of its own.
+    /// The time to wait, if the error has it in a member of its own.
     wait: Option<Duration>,
 }
 
-/// The maximum length of another server's quoted error, in bytes.
+/// The maximum length, in bytes, of the quoted error of the server behind a router.
 const QUOTED: usize = 1024;
 
 fn is_of_a_constant(byte: u8) -> bool {
     byte.is_ascii_uppercase() || byte == b'_'
 }
 
-/// The error in `body`, or `None` if it contains none.
+/// The error in `body`; `None` if the body contains no error.
 ///
 /// Known formats: `{"error": {"message", "type", "code"}}` with the code as text, number or null,
 /// `{"error": "text"}`, `{"code", "error": "text"}`, `{"detail": "text"}`, `{"message", "type",
@@ -65,14 +65,14 @@ pub(super) fn in_json(body: &str) -> Option<Error> {
     }
     let said_inside = said.message.is_some();
     said.read(&members);
-    // The other members describe an error only if the body has one.
+    // The other members describe an error only if the body contains an error.
     if !said_inside && said.message.is_none() {
         return None;
     }
     Some(said.into_error())
 }
 
-/// The members of an object, or of the first object of a list.
+/// The members of an object, or of the first object in a list.
 fn members_of(body: &str) -> Option<ObjectMembers<'_>> {
     let body = match body.trim_start().starts_with('[') {
         true => serde_json::from_str::<Vec<RawJson<'_>>>(body).ok()?.first()?.get(),
@@ -82,7 +82,7 @@ fn members_of(body: &str) -> Option<ObjectMembers<'_>> {
 }
 
 impl ErrorBody {
-    /// Reads the members that are still missing.
+    /// Fills the fields that are still empty.
     fn read(&mut self, members: &ObjectMembers<'_>) {
         set(&mut self.message, text(members.get("message")));
         let kind = text(members.get("type")).filter(|kind| kind != "error");
@@ -120,7 +120,7 @@ impl ErrorBody {
             match code.parse::<u16>() {
                 Ok(number) => self.number = self.number.or(Some(number)),
                 Err(_) if name == "code" => set(&mut self.code, Some(code)),
-                // Google's error status, such as `INVALID_ARGUMENT`.
+                // Google's status of an error, such as `INVALID_ARGUMENT`.
                 Err(_) if name == "status" && code.bytes().all(is_of_a_constant) => {
                     set(&mut self.kind, Some(code));
                 }
@@ -132,7 +132,7 @@ impl ErrorBody {
     fn into_error(self) -> Error {
         let Self { message, code, number, kind, param, request_id, wait } = self;
         let message = message.unwrap_or_else(|| "the vendor gives no reason".to_owned());
-        // A stream has no headers for it, so the waiting time is only in the message.
+        // An error in a stream has no headers, so the message may be the only source of the waiting time.
         let wait = wait.or_else(|| retry_delay::in_words(&message));
         let exceeds = exceeds_limit(&message);
         let mut err = Error::new(ErrorKind::Api, message);
@@ -159,7 +159,7 @@ impl ErrorBody {
     }
 }
 
-/// Whether the message says that one request alone is above a limit: "Limit 30000, Requested 40000".
+/// Whether the message says that this request alone is above a limit: "Limit 30000, Requested 40000".
 fn exceeds_limit(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
     let number = |name: &str| {
@@ -175,8 +175,7 @@ fn exceeds_limit(message: &str) -> bool {
     }
 }
 
-/// Whether a member for an error contains one. Some servers always send the member, and leave it
-/// empty.
+/// Whether a member for errors contains an error. Some servers always send the member, and leave it empty or `null`.
 pub(super) fn is_told(json: &str) -> bool {
     let is_nothing = |json: &str| matches!(json, "null" | "false" | "0" | "\"\"" | "{}" | "[]");
     match json.starts_with('{') {
@@ -185,12 +184,12 @@ pub(super) fn is_told(json: &str) -> bool {
     }
 }
 
-/// The error in an event that is named an error.
+/// The error in an event that is declared to be an error.
 pub(super) fn in_event(data: &str) -> Error {
     in_json(data).unwrap_or_else(|| Error::new(ErrorKind::Api, surrogates::joined(data.trim())))
 }
 
-/// The error of a response with an unsuccessful status, with any body.
+/// The error of an unsuccessful response with this body, in any format.
 pub(crate) fn of_body(status: u16, body: &[u8]) -> Error {
     let body = String::from_utf8_lossy(body);
     let body = body.trim_start_matches('\u{feff}').trim();
@@ -200,10 +199,11 @@ pub(crate) fn of_body(status: u16, body: &[u8]) -> Error {
     found.unwrap_or_else(|| Error::new(ErrorKind::Api, plain(status, body))).with_status(status)
 }
 
-/// Whether a vendor refuses thinking that was sent back to it: it cannot verify the thinking, or misses what belongs to it.
+/// Whether a vendor refuses thinking that was sent back: the vendor cannot verify it, or misses a part that belongs to
+/// it.
 ///
-/// Source of the words, beside the vendors' pages: openclaw/openclaw#107221, bastani-inc/atomic#1720, openai/codex#8119 and
-/// openai/codex#1227.
+/// Source of the texts, beside the vendors' pages: openclaw/openclaw#107221, bastani-inc/atomic#1720, openai/codex#8119
+/// and openai/codex#1227.
 pub(crate) fn is_thinking_refused(err: &Error) -> bool {
     let words = err.message().to_ascii_lowercase();
     let says = |parts: &[&str]| parts.iter().any(|part| words.contains(part));
@@ -217,7 +217,7 @@ pub(crate) fn is_thinking_refused(err: &Error) -> bool {
             || says(&["'rs_"]) && says(&["not found"]))
 }
 
-/// The error in the body of a successful response that is not a stream, if there is one.
+/// The error in the body of a successful response that is no stream; `None` if the body contains no error.
 pub(crate) fn in_success(body: &[u8]) -> Option<Error> {
     let body = String::from_utf8_lossy(body);
     let members = members_of(&body)?;
@@ -225,12 +225,12 @@ pub(crate) fn in_success(body: &[u8]) -> Option<Error> {
     named.filter(|json| is_told(json)).and_then(|_| in_json(&body))
 }
 
-/// The message about a body that is not an error object.
+/// The message for a body that is no error object.
 fn plain(status: u16, body: &str) -> String {
     words(body).unwrap_or_else(|| format!("the server answered with status {status} and no text"))
 }
 
-/// The beginning of a text without markup, if there is any text.
+/// The beginning of a text, without markup; `None` if no text is left.
 pub(crate) fn words(body: &str) -> Option<String> {
     let mut words = String::new();
     let mut inside_tag = false;

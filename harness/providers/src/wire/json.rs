@@ -1,4 +1,4 @@
-//! Writes the JSON of a request directly into its bytes, without intermediate copies.
+//! Writes the JSON of a request directly into its body, without intermediate copies.
 
 use std::borrow::Cow;
 
@@ -17,24 +17,24 @@ use harness_core::{
     provider::{BodyDraft, EncodedPart, merge},
 };
 
-/// The body of a request, written member by member. A member that the program's `extra` replaces is
-/// not written. An object is merged with that in `extra` at the end.
+/// The body of a request, written member by member. A member that the program's `extra` replaces is not written. An
+/// object in `extra` is merged with the request's own object at the end.
 pub(super) struct JsonBody<'a> {
     out: BodyDraft,
     extra: &'a Map<String, Value>,
-    /// The request's own objects that `extra` adds members to.
+    /// The request's own objects to which `extra` adds members.
     merged: Map<String, Value>,
-    /// The members that the server refuses.
+    /// The optional members that the server refuses.
     refused: RefusedMembers,
-    /// The optional members that are written, and that the request can do without.
+    /// The optional members that were written.
     sent: RefusedMembers,
 }
 
 impl<'a> JsonBody<'a> {
-    /// A body with the program's `extra` members.
+    /// Starts a body that will contain the program's `extra` members.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] if one of them has a reserved name.
+    /// [`ErrorKind::Configuration`] if `extra` contains a reserved name.
     pub(super) fn new(
         extra: &'a Map<String, Value>,
         reserved: &[&str],
@@ -50,7 +50,8 @@ impl<'a> JsonBody<'a> {
         Ok(Self { out: BodyDraft::of(EncodedPart::of(vec![b'{'])), extra, merged, refused, sent })
     }
 
-    /// Whether an optional member is to be written: the server has not refused it. If so, it counts as sent.
+    /// Whether to write an optional member: only if the server has not refused it. If so, the member is recorded as
+    /// sent.
     pub(super) fn may_send(&mut self, member: OptionalMember) -> bool {
         let may = !self.refused.has(member);
         if may {
@@ -59,19 +60,20 @@ impl<'a> JsonBody<'a> {
         may
     }
 
-    /// Writes an optional member. A member that the program gives in `extra` is the program's.
+    /// Writes an optional member, unless the server has refused it. If `extra` contains the member, the value of
+    /// `extra` is sent.
     pub(super) fn optional(&mut self, member: OptionalMember, write: impl FnOnce(&mut BodyDraft)) {
         if self.extra.contains_key(member.name()) || self.may_send(member) {
             self.member(member.name(), write);
         }
     }
 
-    /// The optional members that have been written.
+    /// The optional members that were written.
     pub(super) fn sent(&self) -> RefusedMembers {
         self.sent
     }
 
-    /// Writes a member, unless `extra` replaces it or is merged with it.
+    /// Writes a member, unless `extra` replaces it. If both values are objects, they are merged at the end.
     pub(super) fn member(&mut self, name: &str, write: impl FnOnce(&mut BodyDraft)) {
         match self.extra.get(name) {
             None => {
@@ -95,15 +97,14 @@ impl<'a> JsonBody<'a> {
         self.member(name, |out| put(out, value));
     }
 
-    /// Writes a member, if there is a value.
+    /// Writes a member if there is a value.
     pub(super) fn maybe(&mut self, name: &str, value: Option<&(impl Serialize + ?Sized)>) {
         if let Some(value) = value {
             self.value(name, value);
         }
     }
 
-    /// Writes the tools: first `own`, then those in `extra`, such as tools that the vendor executes
-    /// itself.
+    /// Writes the list of tools: first `own`, then the tools in `extra`, such as those that the vendor executes itself.
     pub(super) fn tools(&mut self, own: impl FnOnce(&mut BodyDraft)) {
         let more = self.extra.get("tools").and_then(Value::as_array);
         let before = self.out.len();
@@ -123,10 +124,10 @@ impl<'a> JsonBody<'a> {
         }
     }
 
-    /// The whole body up to the first element of the list `last`, which is its last member.
+    /// Writes the remaining members, and begins the list `last`, which is the last member of the body.
     pub(super) fn finish(mut self, last: &str) -> BodyDraft {
         for (name, value) in self.extra {
-            // `null` removes a member that is written by default.
+            // A program removes a default member by setting it to `null` in `extra`.
             if !value.is_null() && name != "tools" {
                 key(&mut self.out, name);
                 match self.merged.get(name).unwrap_or(value) {
@@ -148,10 +149,9 @@ impl<'a> JsonBody<'a> {
     }
 }
 
-/// Reserves memory for these tools at once: a growing buffer is sometimes copied, depending on the
-/// allocator.
+/// Reserves memory for all tools at once, because a buffer that grows may be copied.
 pub(super) fn room_for(out: &mut BodyDraft, tools: &[ToolSchema], parameters: &[EncodedSchema]) {
-    /// The size of a tool's JSON besides its own texts.
+    /// The size of a tool's JSON apart from its own texts, in bytes.
     const AROUND: usize = 128;
     let sizes = tools.iter().zip(parameters).map(|(tool, parameters)| {
         tool.name.len() + tool.description.len() + parameters.json.len() + AROUND
@@ -166,30 +166,30 @@ pub(super) fn key(out: &mut BodyDraft, name: &str) {
     out.push(b':');
 }
 
-/// Writes a comma if something precedes it.
+/// Writes a comma, unless nothing precedes in the current object or list.
 pub(super) fn comma(out: &mut BodyDraft) {
     if !matches!(out.last(), None | Some(b'{' | b'[' | b':' | b',')) {
         out.push(b',');
     }
 }
 
-/// Writes a value. For texts, use [`text`].
+/// Writes a value as JSON. For texts, use [`text`].
 pub(super) fn put(out: &mut BodyDraft, value: &(impl Serialize + ?Sized)) {
     let out = out.ready();
     let at = out.len();
     if serde_json::to_writer(&mut *out, value).is_err() {
-        // Only a map with keys that are not text cannot be written, and there is none.
+        // Only a map with keys that are no text cannot be written, and the library has none.
         out.truncate(at);
         out.extend_from_slice(b"null");
     }
 }
 
-/// Writes a text.
+/// Writes a text as a JSON string.
 pub(super) fn text(out: &mut BodyDraft, text: &str) {
     out.put_text(text);
 }
 
-/// Writes several texts as one.
+/// Writes several texts as one JSON string, with `between` between them.
 pub(super) fn texts<'a>(
     out: &mut BodyDraft,
     texts: impl IntoIterator<Item = &'a str>,
@@ -205,12 +205,12 @@ pub(super) fn texts<'a>(
     out.push(b'"');
 }
 
-/// Writes text that is already JSON.
+/// Writes JSON unchanged.
 pub(super) fn raw(out: &mut BodyDraft, json: &str) {
     out.put_json(json);
 }
 
-/// Writes a text member of the current object.
+/// Writes a member with a text.
 pub(super) fn member(out: &mut BodyDraft, name: &str, text: &str) {
     key(out, name);
     out.put_text(text);
@@ -221,14 +221,14 @@ pub(super) fn data_url(out: &mut BodyDraft, mime: &str, data: &str) {
     texts(out, ["data:", mime, ";base64,", data], "");
 }
 
-/// Vendor data in a form that can be sent. JSON that some reader would refuse or read differently
-/// would make the whole body unreadable, so it is left out. Half a character is sent as U+FFFD.
+/// Vendor data in a form that can be sent. Half a surrogate pair is replaced by U+FFFD. `None` for JSON that some
+/// parsers refuse or read differently, because it would make the whole body unreadable.
 pub(super) fn sendable(json: &str) -> Option<Cow<'_, str>> {
     let json = surrogates::readable(json);
     is_strict(&json).then_some(json)
 }
 
-/// Writes the members of an object, except those with these names, into the current object.
+/// Writes the members of the object `json`, except those named in `without`, into the current object.
 pub(super) fn members(out: &mut BodyDraft, json: &str, without: &[&str]) {
     for (name, value) in &ObjectMembers::of(json).0 {
         if !without.contains(&&**name) {
@@ -238,9 +238,8 @@ pub(super) fn members(out: &mut BodyDraft, json: &str, without: &[&str]) {
     }
 }
 
-/// Arguments as an object that every reader accepts. Arguments that are refused are sent as an
-/// empty object, because the result of the call tells the model what was wrong. Half a character is
-/// sent as U+FFFD.
+/// Arguments as an object that every parser accepts, with half surrogate pairs replaced by U+FFFD. Invalid arguments
+/// become an empty object: the result of the call tells the model what was wrong.
 pub(super) fn object(arguments: &str) -> Cow<'_, str> {
     let arguments = surrogates::readable(arguments.trim());
     match arguments.starts_with('{') && is_strict(&arguments) {

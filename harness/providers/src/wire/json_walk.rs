@@ -1,8 +1,7 @@
-//! Walks over JSON once and reads the wanted parts.
+//! Walks over JSON once, and reads only the wanted parts.
 //!
-//! The whole syntax is checked, also that of skipped values, and only texts with escapes are
-//! copied. If the JSON is invalid or unusual, the walk returns `None`, and another reader decides
-//! what it is. Skipped bytes need not be UTF-8.
+//! The whole syntax is checked, also in skipped values, and only texts with escapes are copied. On invalid or unusual
+//! JSON the walk returns `None`, and the caller uses a complete parser. Skipped bytes need not be UTF-8.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -16,7 +15,7 @@ pub(super) struct JsonWalk<'a> {
     at: usize,
 }
 
-/// The members seen so far. None may occur twice.
+/// The members seen so far, as a bit set. No member may occur twice.
 #[derive(Default)]
 pub(super) struct SeenMembers(u32);
 
@@ -37,17 +36,17 @@ impl<'a> JsonWalk<'a> {
         self.at += by;
     }
 
-    /// The number of bytes walked over.
+    /// The position: the number of bytes walked over.
     pub(super) fn place(&self) -> usize {
         self.at
     }
 
-    /// The bytes from that position to here.
+    /// The bytes from `place` to the current position.
     pub(super) fn since(&self, place: usize) -> Option<&'a [u8]> {
         self.json.get(place..self.at)
     }
 
-    /// The next byte that is not white space.
+    /// The next byte that is no white space, without walking over it.
     #[inline]
     pub(super) fn next(&mut self) -> Option<u8> {
         loop {
@@ -72,7 +71,7 @@ impl<'a> JsonWalk<'a> {
         self.next().is_none().then_some(())
     }
 
-    /// Walks over an object. `each` gets the name of a member, and walks over its value.
+    /// Walks over an object. `each` gets the name of a member, and must walk over the value.
     #[inline]
     pub(super) fn object(
         &mut self,
@@ -92,7 +91,7 @@ impl<'a> JsonWalk<'a> {
         }
     }
 
-    /// The same, but accepts `null` for the object. Returns whether it was an object.
+    /// Like [`object`](Self::object), but also accepts `null`. Returns whether the value was an object.
     #[inline]
     pub(super) fn object_or_null(
         &mut self,
@@ -104,7 +103,7 @@ impl<'a> JsonWalk<'a> {
         }
     }
 
-    /// Skips these bytes, if they come next.
+    /// Skips exactly these bytes.
     #[inline]
     pub(super) fn same(&mut self, written: &[u8]) -> Option<()> {
         if !self.json.get(self.at..)?.starts_with(written) {
@@ -114,7 +113,7 @@ impl<'a> JsonWalk<'a> {
         Some(())
     }
 
-    /// The same as [`list`](Self::list), but accepts `null` for the list.
+    /// Like [`list`](Self::list), but also accepts `null`.
     #[inline]
     pub(super) fn list_or_null(&mut self, each: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         match self.next()? {
@@ -123,7 +122,7 @@ impl<'a> JsonWalk<'a> {
         }
     }
 
-    /// Walks over a list. `each` walks over one element.
+    /// Walks over a list. `each` must walk over one element.
     #[inline]
     pub(super) fn list(&mut self, mut each: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         self.expect(b'[')?;
@@ -139,7 +138,7 @@ impl<'a> JsonWalk<'a> {
         }
     }
 
-    /// Skips the comma after an element or a member, or the end of the list or object.
+    /// Skips the comma after an element or a member (`true`), or the end of the list or object (`false`).
     #[inline]
     fn next_or_end(&mut self, end: u8) -> Option<bool> {
         let byte = self.next()?;
@@ -151,8 +150,8 @@ impl<'a> JsonWalk<'a> {
         }
     }
 
-    /// The name of a member, and the colon. Fails for a name with an escape, because it may be an
-    /// escaped relevant one.
+    /// Reads the name of a member, and the colon. Fails for a name with an escape, because it may be a relevant name in
+    /// escaped form.
     #[inline]
     pub(super) fn name(&mut self) -> Option<&'a [u8]> {
         let name = self.plain()?;
@@ -160,7 +159,7 @@ impl<'a> JsonWalk<'a> {
         Some(name)
     }
 
-    /// A string without escapes.
+    /// Reads a string without escapes.
     #[inline]
     pub(super) fn plain(&mut self) -> Option<&'a [u8]> {
         self.expect(b'"')?;
@@ -173,7 +172,7 @@ impl<'a> JsonWalk<'a> {
         self.json.get(start..end)
     }
 
-    /// The text of a string.
+    /// Reads a string, and decodes its escapes.
     pub(super) fn text(&mut self) -> Option<Cow<'a, str>> {
         self.expect(b'"')?;
         let start = self.at;
@@ -185,7 +184,7 @@ impl<'a> JsonWalk<'a> {
         }
     }
 
-    /// The text of a string; empty for `null`.
+    /// Reads a string; empty for `null`.
     pub(super) fn text_or_null(&mut self) -> Option<Cow<'a, str>> {
         match self.next()? {
             b'"' => self.text(),
@@ -193,7 +192,7 @@ impl<'a> JsonWalk<'a> {
         }
     }
 
-    /// Skips the rest of a string after its first quote. Returns whether it contains escapes.
+    /// Skips the rest of a string after the opening quote. Returns whether the string contains escapes.
     #[inline]
     fn string(&mut self) -> Option<bool> {
         let end = special(self.json, self.at)?;
@@ -204,7 +203,7 @@ impl<'a> JsonWalk<'a> {
         self.escaped_string(end).map(|()| true)
     }
 
-    /// The same from the first escape or invalid character on.
+    /// Skips the rest of a string from its first escape or invalid character on.
     #[inline(never)]
     fn escaped_string(&mut self, mut at: usize) -> Option<()> {
         loop {
@@ -219,8 +218,8 @@ impl<'a> JsonWalk<'a> {
         }
     }
 
-    /// Skips a string or `null`. A member that another reader reads as text must not be skipped as
-    /// any value: some numbers cannot be read, such as `1e400`.
+    /// Skips a string or `null`. For a member that the parser reads as text, `skip` would accept too much: some numbers
+    /// cannot be parsed, such as `1e400`.
     #[inline]
     pub(super) fn skip_text(&mut self) -> Option<()> {
         match self.next()? {
@@ -238,7 +237,7 @@ impl<'a> JsonWalk<'a> {
         self.same(word.as_bytes())
     }
 
-    /// An integer of at most 19 digits, which always fits, or a longer one that fits.
+    /// Reads a non-negative integer that fits into `u64`.
     #[inline]
     pub(super) fn number(&mut self) -> Option<u64> {
         self.next();
@@ -271,7 +270,7 @@ impl<'a> JsonWalk<'a> {
         std::str::from_utf8(self.json.get(start..self.at)?).ok()?.parse().ok()
     }
 
-    /// An integer; `Some(None)` for `null`.
+    /// Reads a non-negative integer; `Some(None)` for `null`.
     pub(super) fn number_or_null(&mut self) -> Option<Option<u64>> {
         match self.next()? {
             b'n' => self.literal("null").map(|()| None),
@@ -308,7 +307,7 @@ impl<'a> JsonWalk<'a> {
         Some(is_whole)
     }
 
-    /// Skips a value with everything in it, and returns its bytes.
+    /// Skips a value and everything in it, and returns its bytes.
     #[inline]
     pub(super) fn value(&mut self) -> Option<&'a [u8]> {
         self.next();
@@ -317,7 +316,7 @@ impl<'a> JsonWalk<'a> {
         self.json.get(start..self.at)
     }
 
-    /// Skips a value with everything in it.
+    /// Skips a value and everything in it.
     #[inline]
     pub(super) fn skip(&mut self) -> Option<()> {
         match self.next()? {
@@ -341,9 +340,9 @@ impl<'a> JsonWalk<'a> {
         }
     }
 
-    /// Skips a list or an object with everything in it.
+    /// Skips a list or an object and everything in it.
     fn skip_nested(&mut self) -> Option<()> {
-        // One bit for each open object or list: whether it is an object.
+        // One bit for each open list or object: 1 for an object.
         let (mut open, mut depth) = (0_u64, 0_u32);
         loop {
             match self.next()? {
@@ -370,7 +369,7 @@ impl<'a> JsonWalk<'a> {
                 }
                 _ => self.skip_scalar()?,
             }
-            // A value ends here, or the open list or object is empty.
+            // After a value, or in an empty list or object: skip the closing bytes that follow.
             loop {
                 if depth == 0 {
                     return Some(());
@@ -402,7 +401,7 @@ impl<'a> JsonWalk<'a> {
     }
 }
 
-/// The end of a number whose fraction or exponent begins here.
+/// The end of the number whose fraction or exponent begins at `at`.
 #[inline(never)]
 fn fraction(json: &[u8], mut at: usize) -> Option<usize> {
     let digits = |at: usize| {
@@ -422,7 +421,7 @@ fn fraction(json: &[u8], mut at: usize) -> Option<usize> {
     Some(at)
 }
 
-/// The length of the escape that begins here.
+/// The length of the escape at the beginning of `bytes`.
 fn escape(bytes: &[u8]) -> Option<usize> {
     match bytes.get(1)? {
         b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(2),
@@ -431,9 +430,9 @@ fn escape(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The index of the first byte from here on that a string cannot contain unescaped: a quote, a
-/// backslash or a control character. Most strings of an event are too short for a vectorized
-/// search, so eight bytes are checked at a time.
+/// The index of the first byte from `at` on that a string cannot contain unescaped: a quote, a backslash or a control
+/// character. Eight bytes are checked at a time, because most strings of an event are too short for a vectorized
+/// search.
 #[inline]
 fn special(json: &[u8], at: usize) -> Option<usize> {
     match json.get(at..).and_then(<[u8]>::first_chunk) {
@@ -445,7 +444,7 @@ fn special(json: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The same for a longer string.
+/// Continues the search of `special` in a longer string.
 #[inline(never)]
 fn special_behind(json: &[u8], mut at: usize) -> Option<usize> {
     while let Some(word) = json.get(at..).and_then(<[u8]>::first_chunk) {
@@ -458,8 +457,7 @@ fn special_behind(json: &[u8], mut at: usize) -> Option<usize> {
     tail.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..0x20)).map(|found| at + found)
 }
 
-/// The high bit of each byte that a string cannot contain unescaped. It is exact for the lowest
-/// byte that has it.
+/// Marks each byte that a string cannot contain unescaped with its high bit. Only the lowest mark is reliable.
 #[inline]
 fn special_in(word: [u8; 8]) -> u64 {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
@@ -470,11 +468,11 @@ fn special_in(word: [u8; 8]) -> u64 {
     (quote | escape | control) & !word & (ONES << 7)
 }
 
-/// The text without its escapes.
+/// Decodes the escapes of a string.
 pub(super) fn unescaped(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut start = 0;
-    // The inside of a string contains nothing special but escapes.
+    // Inside a string, every special byte is the beginning of an escape.
     while let Some(at) = special(text.as_bytes(), start) {
         out.push_str(text.get(start..at)?);
         let mut length = 2;
@@ -497,8 +495,8 @@ pub(super) fn unescaped(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// The character that is escaped by its code, as `u00e9`, or by its two surrogates, as
-/// `ud83d\ude00`, and the length of the escape. Half a character gives `None`.
+/// Decodes an escape with a code, such as `u00e9`, or with two surrogates, such as `ud83d\ude00`. Returns the character
+/// and the length of the escape; `None` for half a surrogate pair.
 fn unicode(escape: &str) -> Option<(char, usize)> {
     let unit = |at: Range<usize>| u16::from_str_radix(escape.get(at)?, 16).ok();
     let first = unit(1..5).filter(|_| escape.starts_with('u'))?;

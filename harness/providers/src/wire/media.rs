@@ -1,6 +1,6 @@
-//! Decides which files can be sent. A file that a model, a protocol or a vendor cannot take would
-//! stay in the conversation and make every later request fail, so the model reads a line of text in
-//! its place. Only in the user's newest message is it an error, before anything is sent.
+//! Decides which files can be sent. A file that a model, a protocol or a vendor does not accept would make every later
+//! request fail, because it stays in the conversation. So the model gets a line of text in place of the file. In the
+//! user's newest message, such a file is an error before anything is sent.
 
 use std::borrow::Cow;
 
@@ -15,8 +15,8 @@ use harness_core::{
     secret::beginning,
 };
 
-/// The provider, the model and the kinds of files that the model accepts, as far as the table of
-/// models knows them.
+/// The provider, the model, and what the table of models knows about the model: the kinds of files that it accepts, and
+/// its options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelCapabilities {
     provider: String,
@@ -25,9 +25,9 @@ pub struct ModelCapabilities {
 }
 
 impl ModelCapabilities {
-    /// The abilities of this model at this provider. `provider` is its
-    /// [`name`](harness_core::provider::Provider::name); files with an id are sent only if this provider's vendor
-    /// stores them.
+    /// The capabilities of this model at this provider. `provider` is the provider's
+    /// [`name`](harness_core::provider::Provider::name). A file with an id is sent only if it is stored at this
+    /// provider's vendor.
     pub fn of(provider: impl Into<String>, model: impl Into<String>, models: &Models) -> Self {
         let (provider, model) = (provider.into(), model.into());
         let known = models.find(&provider, &model);
@@ -44,7 +44,7 @@ impl ModelCapabilities {
         &self.model
     }
 
-    /// The request option for the lifetime of the vendor's cache, if it is known.
+    /// How requests set the lifetime of the vendor's prompt cache; `None` if unknown.
     pub(super) fn cache_life(&self) -> Option<CacheLife> {
         self.known.cache_life
     }
@@ -54,30 +54,30 @@ impl ModelCapabilities {
         self.known.documents == Some(true)
     }
 
-    /// Whether the vendor can hold the model's answer to a schema, as far as it is known.
+    /// When the vendor can enforce a schema for the model's answer; `None` if unknown.
     pub(super) fn schema_answers(&self) -> Option<SchemaAnswers> {
         self.known.schema_answers
     }
 
-    /// Whether the model may think, as far as it is known.
+    /// Whether the model may think. `false` only if it is known that it never does.
     pub(super) fn thinks(&self) -> bool {
         self.known.thinking != Some(Thinking::Never)
     }
 
-    /// Everything that the bytes of a message depend on.
+    /// A text that changes whenever these capabilities change the bytes of a message.
     pub(super) fn form(&self) -> String {
         let Model { images, documents, audio, .. } = self.known;
         format!("{images:?} {documents:?} {audio:?} {:?}", (&self.provider, &self.model))
     }
 }
 
-/// The kinds of files that a protocol can carry.
+/// The kinds of files that a protocol can carry, and their sizes.
 pub(super) struct CarriedFiles {
     /// Audio, as WAV or MP3.
     pub(super) audio: bool,
-    /// Picture formats that only some servers accept.
+    /// Picture formats other than PNG, JPEG, GIF and WebP, which only some servers accept.
     pub(super) other_pictures: bool,
-    /// Pictures stored by the vendor.
+    /// Pictures by the id of a file stored at the vendor.
     pub(super) picture_files: bool,
     /// Documents by URL.
     pub(super) document_urls: bool,
@@ -89,18 +89,18 @@ pub(super) struct CarriedFiles {
     pub(super) size: usize,
 }
 
-/// The recipient of a request: the model, and the protocol.
+/// The recipient of a request: the model, and the limits of the protocol.
 #[derive(Clone, Copy)]
 pub(super) struct Recipient<'a> {
     pub(super) takes: &'a ModelCapabilities,
     pub(super) places: &'a CarriedFiles,
 }
 
-/// A file in the form in which it can be sent.
+/// A file in the form in which it is sent.
 #[derive(Debug)]
 pub(super) enum FilePart<'a> {
     Image(Cow<'a, Media>),
-    /// With the name of the format.
+    /// Audio in base64, and the name of its format.
     Audio {
         data: &'a str,
         format: &'static str,
@@ -110,7 +110,7 @@ pub(super) enum FilePart<'a> {
     Text(Cow<'a, Media>),
 }
 
-/// The media type of a picture that all vendors accept, from the beginning of the file.
+/// The media type of a picture, from its first bytes; `None` if not all vendors accept the format.
 ///
 /// Source: <https://docs.anthropic.com/en/docs/build-with-claude/vision>.
 fn picture(file: &[u8]) -> Option<&'static str> {
@@ -123,14 +123,14 @@ fn picture(file: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The format of audio, from the beginning of the file.
+/// The format of audio, from its first bytes; `None` if the format is unknown.
 ///
 /// Source: <https://platform.openai.com/docs/guides/audio>, whose chat models take `wav` and `mp3`.
 pub(super) fn sound(file: &[u8]) -> Option<&'static str> {
     match file {
         [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'A', b'V', b'E', ..] => Some("wav"),
         [b'I', b'D', b'3', ..] => Some("mp3"),
-        // A layer III frame with a valid rate: headerless samples rarely look like one.
+        // An MPEG frame of layer III with a valid bit rate. Samples without a header rarely look like such a frame.
         [0xff, 0xe2 | 0xe3 | 0xf2 | 0xf3 | 0xfa | 0xfb, rate, ..]
             if rate & 0xf0 != 0xf0 && rate & 0x0c != 0x0c =>
         {
@@ -140,7 +140,7 @@ pub(super) fn sound(file: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Office documents that the vendor reads as text.
+/// The media types of office documents that the vendor reads as text.
 ///
 /// Source: <https://platform.openai.com/docs/guides/pdf-files>.
 const OFFICE: [&str; 8] = [
@@ -154,10 +154,10 @@ const OFFICE: [&str; 8] = [
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
 ];
 
-/// The number of base64 characters that contain the beginning of a file.
+/// The number of base64 characters that are decoded to recognize a file.
 const BEGINNING: usize = 16;
 
-/// The maximum length of a foreign name in a message.
+/// The maximum length, in bytes, of the name of a file in a message to the model.
 const TOLD: usize = 100;
 
 impl Recipient<'_> {
@@ -302,7 +302,7 @@ impl Recipient<'_> {
         }
     }
 
-    /// Whether the vendor of this provider stores the file.
+    /// Checks that the file with this id is stored at this provider's vendor.
     fn kept_by(&self, provider: &str, id: &str) -> Result<(), Cow<'static, str>> {
         if provider == self.takes.provider {
             let is_id = |id: &str| !id.is_empty() && !id.contains(is_no_part_of_an_address);
@@ -313,8 +313,8 @@ impl Recipient<'_> {
             .into())
     }
 
-    /// The file in the form in which it can be sent, or the line that replaces it. The same file
-    /// always gives the same line.
+    /// The file in the form in which it can be sent, or the line that replaces it. The same file always gets the same
+    /// line.
     pub(super) fn part_or_line<'m>(
         &self,
         kind: MediaKind,
@@ -323,7 +323,7 @@ impl Recipient<'_> {
         self.part(kind, media).map_err(|why| line(kind, media, &why))
     }
 
-    /// Checks the files of the user's last message.
+    /// Checks the files of the user's newest message.
     ///
     /// # Errors
     /// [`ErrorKind::Content`] for the first file that cannot be sent.
@@ -336,7 +336,7 @@ impl Recipient<'_> {
         Ok(())
     }
 
-    /// The message with place, fault and way out.
+    /// The error message: the place, the fault and what the user can do.
     fn fault(&self, kind: MediaKind, media: &Media, why: &str) -> String {
         let told = media.summary_line(kind);
         let asked = self.takes.known;
@@ -345,7 +345,7 @@ impl Recipient<'_> {
                 (asked.images, "send it as a PNG, JPEG, GIF or WebP file, or ask another model")
             }
             MediaKind::Audio => (asked.audio, "send it in words, or ask a model that takes sound"),
-            // A model that accepts documents may accept this one by its bytes.
+            // A model that accepts documents may accept this document if its bytes are sent.
             MediaKind::Document
                 if asked.documents == Some(true)
                     && matches!(media.source(), MediaSource::Url(_) | MediaSource::File { .. }) =>
@@ -362,12 +362,12 @@ impl Recipient<'_> {
         format!("nothing was sent: the message holds a {told}, and {why}; {way_out}{declare}")
     }
 
-    /// Whether a file of these results is sent as a file, and not as text.
+    /// Whether a file in these results is sent as a file, and not as text.
     pub(super) fn is_sent_as_file(&self, message: &Message) -> bool {
         message.results().any(|result| self.shown(result.content()).next().is_some())
     }
 
-    /// The files of a result that are sent as files.
+    /// The files in a result that are sent as files.
     pub(super) fn shown<'m>(
         &self,
         content: &'m [ToolContent],
@@ -378,7 +378,7 @@ impl Recipient<'_> {
         })
     }
 
-    /// The text of a part of a result, if it is not sent as a file.
+    /// The text of a part of a result; `None` if the part is sent as a file.
     pub(super) fn words<'m>(&self, part: &'m ToolContent) -> Option<Cow<'m, str>> {
         if let ToolContent::Text(text) = part {
             return Some(Cow::Borrowed(text));
@@ -391,7 +391,7 @@ impl Recipient<'_> {
         }
     }
 
-    /// The whole text of a result, in parts, with lines for the files that cannot be sent.
+    /// The text of a result, in parts. Files that cannot be sent are replaced by lines.
     pub(super) fn text<'m>(&self, result: &'m ToolResult) -> Vec<Cow<'m, str>> {
         result.content().iter().filter_map(|part| self.words(part)).collect()
     }
@@ -399,14 +399,14 @@ impl Recipient<'_> {
 
 const EMPTY: &str = "it is empty";
 
-/// The name for a document, which some vendors require: never empty, and cut if it is long.
+/// The name for a document, which some vendors require. The name is never empty, and is cut to 200 bytes.
 pub(super) fn file_name(media: &Media) -> Cow<'_, str> {
     const SENT: usize = 200;
     let given = media.name().filter(|name| !name.trim().is_empty());
     given.map_or("document.pdf".into(), |name| in_line(&beginning(name, SENT)).into_owned().into())
 }
 
-/// The line that replaces a file.
+/// The line of text that replaces a file.
 pub(super) fn line(kind: MediaKind, media: &Media, why: &str) -> String {
     let name = media.name().or(media.uri());
     let name = name.map(|name| format!(" named `{}`", in_line(&beginning(name, TOLD))));
@@ -453,8 +453,8 @@ fn is_no_part_of_an_address(letter: char) -> bool {
     letter.is_whitespace() || letter.is_control()
 }
 
-/// Whether this is a picture format that only some servers accept, such as `image/heic`. No model
-/// reads vector graphics.
+/// Whether this is a picture format that only some servers accept, such as `image/heic`. Vector graphics do not count,
+/// because no model reads them.
 fn is_of_another_kind(mime: &str) -> bool {
     let known = ["png", "jpeg", "jpg", "gif", "webp", "svg+xml"];
     let is_plain = |name: &str| {

@@ -1,5 +1,5 @@
-//! The protocols of the vendors: pure codecs, from a request to bytes and from bytes to events.
-//! Nothing here reads a clock, opens a socket or retries.
+//! The protocols of the vendors: pure codecs, from requests to bytes and from bytes to events. They do not read a
+//! clock, open a socket or retry.
 
 pub(crate) mod answer;
 mod cache;
@@ -22,7 +22,8 @@ mod surrogates;
 mod tolerant;
 mod tool_choice;
 
-/// The names of the wires: each has a module of this name. Tests and benchmarks that run on every wire iterate over them.
+/// The names of the wires. Each wire has a module of this name. Use this for tests and benchmarks that run on every
+/// wire.
 ///
 /// ```
 /// assert!(harness::wire::WIRES.contains(&"anthropic"));
@@ -34,7 +35,7 @@ pub mod chat;
 pub mod responses;
 
 pub(crate) use self::{decoder::Dialect, encoded::BodyPieces};
-/// The error of a response with an unsuccessful status. Its body may have any format.
+/// The error of an unsuccessful response. The body may have any format.
 ///
 /// ```
 /// let err = harness::wire::error_of(429, br#"{"error": {"message": "slow down", "code": 429}}"#);

@@ -1,9 +1,9 @@
-//! Ids and names of calls for vendors that accept only some. The same input always gives the same
-//! result.
+//! Replaces ids and names of calls for vendors that accept only some characters. The same input always gets the same
+//! replacement.
 
 use std::borrow::Cow;
 
-/// The id for a vendor that accepts letters, digits, `_` and `-`, at most `limit` of them.
+/// The id for a vendor that accepts at most `limit` letters, digits, `_` and `-`. Other ids are replaced.
 pub(super) fn id(given: &str, limit: usize) -> Cow<'_, str> {
     if !given.is_empty() && given.len() <= limit && given.bytes().all(is_plain) {
         return Cow::Borrowed(given);
@@ -18,7 +18,7 @@ pub(super) fn id(given: &str, limit: usize) -> Cow<'_, str> {
     Cow::Owned(id)
 }
 
-/// The id for a vendor that accepts exactly nine letters and digits.
+/// The id for a vendor that accepts exactly nine letters and digits. Other ids are replaced.
 pub(super) fn nine(given: &str) -> Cow<'_, str> {
     const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     if given.len() == 9 && given.bytes().all(|b| b.is_ascii_alphanumeric()) {
@@ -34,8 +34,8 @@ pub(super) fn nine(given: &str) -> Cow<'_, str> {
     Cow::Owned(id)
 }
 
-/// The name of a tool in a form that vendors accept. A model may have called a tool that does not
-/// exist.
+/// The name of a tool in a form that vendors accept. The model may have called a tool that does not exist, so the name
+/// may contain anything.
 pub(super) fn tool(given: &str) -> Cow<'_, str> {
     if !given.is_empty() && given.len() <= 64 && given.bytes().all(is_plain) {
         return Cow::Borrowed(given);
@@ -52,7 +52,7 @@ fn plain(given: char) -> char {
     if u8::try_from(given).is_ok_and(is_plain) { given } else { '_' }
 }
 
-/// FNV-1a with a final mixing step: small, and the same on every machine and in every version.
+/// FNV-1a with a final mixing step: a short function with the same results on every machine and in every version.
 pub(super) fn hash(text: &str) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in text.bytes() {

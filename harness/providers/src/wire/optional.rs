@@ -1,10 +1,11 @@
-//! The members of a request that not every server takes. This is the only table of them: what each one is for, who is
-//! known to take it, and the setting that controls it. A server that refuses one by its name gets no more of it; what
-//! cannot be left out without changing what the program has asked for is an error with the setting's name.
+//! The members of a request that some servers refuse. This is the only table of them: the purpose of each member, the
+//! servers that are known to accept it, and the setting that controls it. If a server refuses a member by name, later
+//! requests leave the member out. If the member is a setting of the program and cannot be left out, the error names the
+//! setting.
 
 use harness_core::{error::Error, models};
 
-/// A member that the library sends on its own account, so that a request can do without it.
+/// A member that the library sends by default. A request also works without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OptionalMember {
     StreamOptions,
@@ -23,11 +24,11 @@ pub(crate) enum OptionalMember {
     ParallelToolCalls,
 }
 
-/// What is known about a member.
+/// What is known about an optional member.
 struct MemberRow {
-    /// Its place in the body, without indexes; with `*`, below any other member.
+    /// The path in the body, without indexes. `*` at the beginning stands for any place.
     path: &'static str,
-    /// The wires that send it.
+    /// The wires whose requests contain the member.
     wires: &'static [&'static str],
     purpose: &'static str,
     taken_by: &'static str,
@@ -155,15 +156,15 @@ impl OptionalMember {
         }
     }
 
-    /// Its name in events and errors.
+    /// The name of the member in events and errors.
     pub(crate) fn name(self) -> &'static str {
         let path = self.row().path;
         path.strip_prefix("*.").unwrap_or(path)
     }
 
-    /// Whether the server refuses this member.
+    /// Whether this refusal is about this member.
     pub(crate) fn is_refused_by(self, refusal: &MemberRefusal) -> bool {
-        // The value is the program's, and another name would not help.
+        // The refused value comes from the program, and another name would not help.
         if self == Self::LimitName && refusal.is_of_value {
             return false;
         }
@@ -176,8 +177,8 @@ impl OptionalMember {
     }
 }
 
-/// The members that only the program asks for, with the settings for them. A request without one would be another
-/// request.
+/// The members that are sent only if the program sets them, each with its setting. They cannot be left out without
+/// changing what the program has asked for.
 const ASKED: [(&str, &str); 26] = [
     ("temperature", "`Settings::temperature`"),
     ("top_p", "`Settings::top_p`"),
@@ -207,7 +208,7 @@ const ASKED: [(&str, &str); 26] = [
     ("service_tier", "`Settings::extra`"),
 ];
 
-/// The members of the table that a server has refused. They are left out of its requests.
+/// The optional members that a server has refused. Later requests leave them out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RefusedMembers(u32);
 
@@ -242,26 +243,26 @@ impl RefusedMembers {
         self.0 == 0
     }
 
-    /// Those of them that the server refuses.
+    /// The members of this set that the refusal names.
     pub(crate) fn refused_by(self, refusal: &MemberRefusal) -> Self {
         let named = self.iter().filter(|member| member.is_refused_by(refusal));
         let named = named.fold(Self::default(), Self::with);
-        // Without its place, `cache_control` is first taken for that of the whole request.
+        // If the server does not say which `cache_control` it refuses, the one of the whole request is left out first.
         match named.has(OptionalMember::CacheControl) {
             true => Self(named.0 & !Self::bit(OptionalMember::CacheMarks)),
             false => named,
         }
     }
 
-    /// The members that are in this set.
+    /// The members in this set.
     pub(crate) fn iter(self) -> impl Iterator<Item = OptionalMember> {
         OptionalMember::ALL.into_iter().filter(move |member| self.has(*member))
     }
 
-    /// The members that are known to be refused at this provider.
+    /// The members that this provider is known to refuse.
     ///
-    /// Source: <https://platform.claude.com/docs/en/build-with-claude/prompt-caching> (automatic caching is not on Bedrock). Vertex
-    /// refused it for long, and a mark of the last block does the same.
+    /// Source: <https://platform.claude.com/docs/en/build-with-claude/prompt-caching> (automatic caching is not on
+    /// Bedrock). Vertex refused it for a long time, and a mark at the last block has the same effect.
     pub(crate) fn at(provider: &str, model: &str) -> Self {
         match provider {
             "bedrock" | "vertex" => Self::default().with(OptionalMember::CacheControl),
@@ -271,26 +272,26 @@ impl RefusedMembers {
     }
 }
 
-/// A refusal that names members of the request, in the words of any server.
+/// A server's error that refuses members of a request by name. The known forms are:
 ///
-/// OpenAI: `Unknown parameter: 'x'.`, `Unsupported parameter: 'x' is not supported with this model.`, `Unrecognized request
-/// argument supplied: x`, and the member `param`. Anthropic, and whoever checks with Pydantic: `x: Extra inputs are not
-/// permitted`, `{"type":"extra_forbidden","loc":["body","x"],..}`. Bedrock: `#/tools/0: extraneous key [x] is not
-/// permitted`. Google: `Unknown name "x" at 'y': Cannot find field.` Groq: ``property 'x' is unsupported``. Servers in Go:
-/// `json: unknown field "x"`; in Rust: ``unknown field `x`, expected ..``; in Python: `got an unexpected keyword argument
-/// 'x'`. xAI: `Argument not supported on this model: x`.
+/// OpenAI: `Unknown parameter: 'x'.`, `Unsupported parameter: 'x' is not supported with this model.`, `Unrecognized
+/// request argument supplied: x`, and the member `param`. Anthropic, and servers that check with Pydantic: `x: Extra
+/// inputs are not permitted`, `{"type":"extra_forbidden","loc":["body","x"],..}`. Bedrock: `#/tools/0: extraneous key
+/// [x] is not permitted`. Google: `Unknown name "x" at 'y': Cannot find field.` Groq: ``property 'x' is unsupported``.
+/// Servers in Go: `json: unknown field "x"`; in Rust: ``unknown field `x`, expected ..``; in Python: `got an unexpected
+/// keyword argument 'x'`. xAI: `Argument not supported on this model: x`.
 pub(crate) struct MemberRefusal {
-    /// The places that are named: the names from the root, without indexes.
+    /// The paths of the named members: names from the root of the body, without indexes.
     named: Vec<Vec<String>>,
-    /// Whether it is about the value of a member.
+    /// Whether the server refuses the value of the member, and not the member itself.
     is_of_value: bool,
 }
 
-/// Words of a refusal that is about a value, in lower case.
+/// Phrases in errors that refuse a value, in lower case.
 const OF_VALUE: [&str; 4] =
     ["invalid value", "invalid_value", "unsupported value", "unsupported_value"];
 
-/// Words of a refusal, in lower case.
+/// Phrases in errors that refuse a member, in lower case.
 const REFUSED: [&str; 26] = [
     "extra input",
     "extra_forbidden",
@@ -320,7 +321,7 @@ const REFUSED: [&str; 26] = [
     "invalid value",
 ];
 
-/// Words before the name of a member.
+/// Words that stand before the name of a member.
 const BEFORE: [&str; 13] = [
     "supplied",
     "parameter",
@@ -338,13 +339,14 @@ const BEFORE: [&str; 13] = [
 ];
 
 impl MemberRefusal {
-    /// Reads an error; `None` if it refuses no member.
+    /// Reads an error; `None` if the error refuses no member by name.
     pub(crate) fn of(err: &Error) -> Option<Self> {
         let words = err.message();
         let lower = format!("{} {words}", err.code().unwrap_or_default()).to_ascii_lowercase();
         let may_be = match err.status() {
             Some(400 | 422) | None => true,
-            // Servers in Python pass the request on to a function.
+            // Servers in Python pass the members on as arguments of a function, so an unknown member is an internal
+            // error.
             Some(500) => lower.contains("unexpected keyword argument"),
             _ => false,
         };
@@ -369,10 +371,10 @@ impl MemberRefusal {
         Some(Self { named, is_of_value })
     }
 
-    /// Whether it names the member with this path.
+    /// Whether the refusal names the member with this path.
     fn is_about(&self, path: &str) -> bool {
         self.named.iter().any(|named| match (path.strip_prefix("*."), path.strip_prefix('=')) {
-            // A word without its place may stand anywhere.
+            // `*`: the name may stand anywhere in a path.
             (Some(leaf), _) => named.iter().any(|name| name == leaf),
             (None, Some(alone)) => named.len() == 1 && named.iter().all(|name| name == alone),
             (None, None) => {
@@ -382,8 +384,8 @@ impl MemberRefusal {
         })
     }
 
-    /// The setting for what the server refuses and the request cannot do without. `is_sent` tells whether the body has a
-    /// member of this name.
+    /// Names the setting that controls the refused member; `None` if no setting does. `is_sent` says whether the body
+    /// has a member with this name.
     pub(crate) fn advice(&self, is_sent: impl Fn(&str) -> bool) -> Option<String> {
         let name = |path: &'static str| path.trim_start_matches(['*', '.', '=']);
         let sent = |path: &'static str| is_sent(name(path).split('.').next().unwrap_or_default());
@@ -407,7 +409,7 @@ impl MemberRefusal {
     }
 }
 
-/// The names of a path such as `tools[0].function.strict` or `#/tools/0`, without indexes.
+/// The names in a path such as `tools[0].function.strict` or `#/tools/0`, without indexes.
 fn segments(path: &str) -> Vec<String> {
     let names = path.split(['.', '/', '[', ']', '#', '*']);
     let names =
@@ -419,13 +421,13 @@ fn segments(path: &str) -> Vec<String> {
     names
 }
 
-/// The places that Pydantic names: `"loc":["body","tools",0,"strict"]`, also as Python writes it.
+/// The paths in an error of Pydantic: `"loc":["body","tools",0,"strict"]`, as JSON or as Python prints it.
 fn locations(words: &str) -> Vec<Vec<String>> {
     let after = words.match_indices("loc").filter_map(|(at, _)| {
         let rest = words.get(at..)?.strip_prefix("loc")?;
         let list = rest.trim_start_matches(['"', '\'', '\\', ' ', ':', '=']);
         let list = list.strip_prefix(['[', '('])?;
-        // Not behind the next opening bracket: the time would grow with the square of the text.
+        // The list ends at any bracket. Searching past an opening bracket would take quadratic time.
         let (list, _) = list.split_once(['[', '(', ']', ')'])?;
         let names = list.split(',').map(|name| name.trim_matches(['"', '\'', '\\', ' ']));
         Some(segments(&names.collect::<Vec<_>>().join(".")))
@@ -433,8 +435,8 @@ fn locations(words: &str) -> Vec<Vec<String>> {
     after.collect()
 }
 
-/// The words of a message that name a member: those that are quoted, that follow a word such as *parameter* or come before
-/// a colon, and those that no text has, such as `stream_options`.
+/// The words of an error that may name a member: quoted words, words after a word such as *parameter*, words before a
+/// colon, and words with characters that names have and prose does not, such as `stream_options`.
 fn tokens(words: &str) -> impl Iterator<Item = &str> {
     let is_part = |it: char| it.is_ascii_alphanumeric() || "_.-/#[]".contains(it);
     let mut rest = 0;

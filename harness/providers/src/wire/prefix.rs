@@ -1,4 +1,4 @@
-//! What the reasoning of a request is bound to besides its instructions and tools, and what is sent behind earlier messages.
+//! What the reasoning in a request is bound to besides instructions and tools, and additions after earlier messages.
 
 use serde_json::Value;
 
@@ -8,8 +8,8 @@ use harness_core::{
     provider::{PrefixAddition, ReasoningBinding, Request, Settings},
 };
 
-/// The binding of the reasoning in a request like this one. `format_counts` is whether the vendor's mode for typed answers
-/// is part of what it compares.
+/// The binding of the reasoning in this request. `format_counts`: the reasoning is also bound to the vendor's mode for
+/// answers with a schema.
 pub(super) fn binding(
     request: &Request<'_>,
     settings: &Settings,
@@ -31,12 +31,12 @@ pub(super) fn binding(
     ReasoningBinding::bound().with_form(form.join("\n"))
 }
 
-/// What is sent behind this message.
+/// The instructions and tools that are sent directly after this message.
 pub(super) fn behind<'a>(request: &Request<'a>, message: &Message) -> Option<&'a PrefixAddition> {
     request.additions().iter().find(|it| it.after == message.id())
 }
 
-/// What the bytes of messages depend on.
+/// A text that changes whenever the additions change the bytes of the messages.
 pub(super) fn form(request: &Request<'_>, strict: bool) -> String {
     let all: Vec<String> = request
         .additions()
@@ -46,7 +46,7 @@ pub(super) fn form(request: &Request<'_>, strict: bool) -> String {
     if all.is_empty() { String::new() } else { format!(" added {strict} {}", all.join(",")) }
 }
 
-/// The tools that the model may call, if it may not call all that are sent.
+/// The tools that the model may call; `None` if it may call all sent tools.
 pub(super) fn allowed(request: &Request<'_>, value: impl Fn(&str) -> Value) -> Option<Vec<Value>> {
     let hidden = request.hidden_tools();
     if hidden.is_empty() {

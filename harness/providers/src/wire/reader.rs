@@ -1,11 +1,10 @@
-//! Reads the JSON of an event in one pass. Nearly all events are plain: no duplicate members, no
-//! names with escapes, and integers where a number matters. This reader reads such an event several
-//! times faster than `serde_json`. For anything else it gives up, and `serde_json` reads the event
-//! from the beginning. Only `serde_json` decides what is valid, what a value means, and which error
-//! an invalid event gives.
+//! Reads the JSON of an event in one pass. Nearly all events are plain: no duplicate members, no names with escapes,
+//! and integers wherever a number matters. This reader is several times faster than `serde_json` for plain events. On
+//! anything else it gives up, and `serde_json` reads the event from the beginning. So `serde_json` alone decides what
+//! is valid, what a value means, and which error an invalid event gives.
 //!
-//! So the result here must always be that of `serde_json`. The whole syntax is checked, also that
-//! of skipped values.
+//! For plain events, the result must equal that of `serde_json`. So the whole syntax is checked, also in skipped
+//! values.
 
 use std::{borrow::Cow, fmt};
 
@@ -17,7 +16,7 @@ use serde::{
 
 use super::json_walk::JsonWalk;
 
-/// The maximum nesting depth of lists and objects. `serde_json` handles deeper ones.
+/// The maximum nesting depth of lists and objects. Deeper values are left to `serde_json`.
 const DEEPEST: u32 = 60;
 
 /// Reads the value in `json`.
@@ -35,7 +34,7 @@ fn whole<'de, T: Deserialize<'de>>(json: &'de str) -> Result<T, GivenUp> {
     Ok(value)
 }
 
-/// The JSON is invalid, or not as plain as this reader requires.
+/// This reader has given up: the JSON is invalid or not plain.
 #[derive(Debug)]
 struct GivenUp;
 
@@ -59,7 +58,7 @@ struct JsonReader<'de> {
 }
 
 impl<'de> JsonReader<'de> {
-    /// The elements or members up to this end byte.
+    /// Reads the elements or members up to the byte `end`.
     fn nested<T>(
         &mut self,
         end: u8,
@@ -113,9 +112,9 @@ impl<'de> Deserializer<'de> for &mut JsonReader<'de> {
         }
     }
 
-    /// The only newtype that the wires read is [`RawValue`](serde_json::value::RawValue). It asks
-    /// for a map with one member, whose name is the newtype's and whose value is the JSON. If a
-    /// later version asks for something else, this fails, and `serde_json` reads the event.
+    /// Reads a [`RawValue`](serde_json::value::RawValue), the only newtype that the wires read. It expects a map with
+    /// one member: the name is that of the newtype, and the value is the JSON. If a later version expects something
+    /// else, this fails, and `serde_json` reads the event.
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         name: &'static str,
@@ -152,7 +151,7 @@ impl<'de> Deserializer<'de> for &mut JsonReader<'de> {
     }
 }
 
-/// The elements or members of an open list or object.
+/// Reads the elements or members of an open list or object.
 struct NestedReader<'a, 'de> {
     reader: &'a mut JsonReader<'de>,
     end: u8,
@@ -167,7 +166,7 @@ impl NestedReader<'_, '_> {
             (Some(_), true) => Ok(true),
             (Some(b','), false) => {
                 self.reader.walk.step(1);
-                // A comma must not be followed by the end.
+                // After a comma, the list or object must not end.
                 match self.reader.walk.next() {
                     Some(byte) if byte != self.end => Ok(true),
                     _ => Err(GivenUp),
@@ -211,7 +210,7 @@ impl<'de> SeqAccess<'de> for NestedReader<'_, 'de> {
     }
 }
 
-/// JSON as it was written.
+/// Passes the JSON of a value on unchanged.
 struct RawReader<'de> {
     name: &'static str,
     json: &'de str,

@@ -1,9 +1,9 @@
-//! Reads waiting times in the vendors' formats: in a message, as a duration such as `1m30s`, or as
-//! a time such as `2026-11-21T10:00:00Z`.
+//! Reads waiting times in the vendors' formats: inside a message, as a duration such as `1m30s`, or as a time such as
+//! `2026-11-21T10:00:00Z`.
 
 use std::time::{Duration, SystemTime};
 
-/// The waiting time in a message: "Please try again in 1.3s", "retry after 30 seconds".
+/// The waiting time inside a message: "Please try again in 1.3s", "retry after 30 seconds".
 pub(crate) fn in_words(message: &str) -> Option<Duration> {
     let message = message.to_ascii_lowercase();
     let after = ["try again in ", "retry in ", "try again after ", "retry after "];
@@ -12,7 +12,7 @@ pub(crate) fn in_words(message: &str) -> Option<Duration> {
     wait
 }
 
-/// A duration in the format of some servers: `6ms`, `1.3s`, `1m30s`, `1h0m0s`. A number alone means
+/// A duration in a format that some servers use: `6ms`, `1.3s`, `1m30s`, `1h0m0s`. A number without a unit is in
 /// seconds.
 pub(crate) fn duration(text: &str) -> Option<Duration> {
     let (wait, rest) = read(text.trim());
@@ -20,8 +20,8 @@ pub(crate) fn duration(text: &str) -> Option<Duration> {
     wait.filter(|_| rest.is_empty()).or_else(seconds)
 }
 
-/// A duration of this many seconds. A larger number than a `Duration` can hold gives the maximum,
-/// not `None`.
+/// A duration of this number of seconds. A number that is too large gives the longest possible duration; `None` only
+/// for a negative or invalid number.
 pub(crate) fn seconds(number: f64) -> Option<Duration> {
     match Duration::try_from_secs_f64(number) {
         Ok(wait) => Some(wait),
@@ -29,7 +29,7 @@ pub(crate) fn seconds(number: f64) -> Option<Duration> {
     }
 }
 
-/// Reads numbers with units from the beginning of the text, and returns the rest.
+/// Reads numbers with units at the beginning of the text. Returns their sum and the rest of the text.
 fn read(text: &str) -> (Option<Duration>, &str) {
     let mut wait: Option<Duration> = None;
     let mut rest = text;
@@ -56,7 +56,7 @@ fn read(text: &str) -> (Option<Duration>, &str) {
     }
 }
 
-/// The time from now to an RFC 3339 time; zero if it is in the past.
+/// The time from `now` until an RFC 3339 time; zero if that time is in the past.
 pub(crate) fn until(moment: &str, now: SystemTime) -> Option<Duration> {
     let moment = moment.trim();
     let (date, time) = moment.split_at_checked(10)?;
@@ -93,8 +93,8 @@ fn number(digits: &str) -> Option<i64> {
     digits.parse().ok().filter(|_| plain)
 }
 
-/// Days since 1970-01-01 in the Gregorian calendar. Years are counted from March, so that the leap
-/// day is the last day of a year.
+/// The number of days since 1970-01-01 in the Gregorian calendar. The calculation lets years begin in March, so that
+/// the leap day is the last day of a year.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leaps = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);

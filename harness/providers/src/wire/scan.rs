@@ -1,11 +1,10 @@
 //! Finds the members of a JSON object without parsing their values.
 //!
-//! The result is right for valid JSON. It does not check whether the JSON is valid, and gives up at
-//! anything unusual.
+//! The result is right only for valid JSON: the scan does not check the syntax, and returns `None` on anything unusual.
 
-/// Walks over the object at the beginning of `json`. `each` gets the name of a member and the rest
-/// of the JSON from its value on, and returns the length of the value: see [`skip`] and [`value`].
-/// Returns the length of the object, or `None` if `each` or the walk gave up.
+/// Scans the object at the beginning of `json`. `each` gets the name of a member and the JSON from its value on, and
+/// must return the length of the value: see [`skip`] and [`value`]. Returns the length of the object; `None` if `each`
+/// returned `None` or the object is unusual.
 pub(super) fn object<'a>(
     json: &'a str,
     mut each: impl FnMut(&'a str, &'a str) -> Option<usize>,
@@ -14,7 +13,7 @@ pub(super) fn object<'a>(
     let mut at = expect(bytes, 0, b'{')?;
     loop {
         let start = expect(bytes, after_space(bytes, at), b'"')?;
-        // A name with an escape is not a relevant one in its plain form, but may be an escaped one.
+        // A name with an escape stops the scan, because it may be a relevant name in escaped form.
         let end = start.checked_add(plain(bytes.get(start..)?)?)?;
         at = expect(bytes, end, b'"')?;
         at = after_space(bytes, expect(bytes, after_space(bytes, at), b':')?);
@@ -28,7 +27,7 @@ pub(super) fn object<'a>(
     }
 }
 
-/// The same for a list with exactly one object.
+/// Scans a list that has exactly one object, like [`object`].
 pub(super) fn only<'a>(
     json: &'a str,
     each: impl FnMut(&'a str, &'a str) -> Option<usize>,
@@ -52,14 +51,14 @@ pub(super) fn skip(json: &str) -> Option<usize> {
     }
 }
 
-/// Keeps the value at the beginning of `json`, and returns its length.
+/// Stores the value at the beginning of `json` in `kept`, and returns its length.
 pub(super) fn value<'a>(json: &'a str, kept: &mut &'a str) -> Option<usize> {
     let length = skip(json)?;
     *kept = json.get(..length)?;
     Some(length)
 }
 
-/// The length of the value at the beginning of `json`, if it is `null`.
+/// The length of `null`, if `json` begins with it.
 pub(super) fn null(json: &str) -> Option<usize> {
     json.starts_with("null").then_some(4)
 }
@@ -75,19 +74,19 @@ fn after_space(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The index after the string that begins here.
+/// The index after the string that begins at `at`.
 fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
     let start = at.checked_add(1)?;
     start.checked_add(inner(bytes.get(start..)?)?)?.checked_add(1)
 }
 
-/// The length of the text up to the quote that ends it, if it contains no escapes.
+/// The length of the string up to its closing quote; `None` if it contains an escape.
 pub(super) fn plain(bytes: &[u8]) -> Option<usize> {
     let length = stop(bytes)?;
     (*bytes.get(length)? == b'"').then_some(length)
 }
 
-/// The same for a text that may contain escapes.
+/// The length of the string up to its closing quote, with or without escapes.
 pub(super) fn inner(bytes: &[u8]) -> Option<usize> {
     let mut length = 0_usize;
     loop {
@@ -100,16 +99,15 @@ pub(super) fn inner(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The index of the first byte that a string cannot contain unescaped: a quote, a backslash or a
-/// control character. Most texts of an event are too short for a vectorized search, so eight bytes
-/// are checked at a time.
+/// The index of the first byte that a string cannot contain unescaped: a quote, a backslash or a control character.
+/// Eight bytes are checked at a time, because most strings of an event are too short for a vectorized search.
 fn stop(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH: u64 = ONES << 7;
     let (words, tail) = bytes.as_chunks::<8>();
     for (at, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
-        // The high bit of each byte below the limit. It is exact for the lowest byte that has it.
+        // Sets the high bit of each byte below the limit. Only the lowest of these bits is reliable.
         let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word;
         let quote = below(word ^ (ONES * 0x22), 1);
         let escape = below(word ^ (ONES * 0x5c), 1);

@@ -1,26 +1,25 @@
-//! Handles characters that a server has cut in two. A server that cuts its texts as UTF-16 may send
-//! the first half of a character (a surrogate) at the end of one delta (`"ab\ud83d"`) and the
-//! second half at the beginning of the next one (`"\ude42cd"`). JSON allows such halves, but a Rust
-//! string cannot contain them.
+//! Handles characters that a server has split between two deltas. A server that splits its texts as UTF-16 may send the
+//! first half of a character (a surrogate) at the end of one delta (`"ab\ud83d"`), and the second half at the beginning
+//! of the next (`"\ude42cd"`). JSON allows such halves, but a Rust string cannot contain them.
 //!
-//! Before an event is read, each half is replaced by two characters that represent it. The dialects
-//! pass them on like other characters, and the outlet joins the halves again: see [`SurrogateHalves`].
+//! Before an event is read, each half is replaced by two characters that stand for it. Dialects treat them like other
+//! characters, and the event sink joins the halves again: see [`SurrogateHalves`].
 
 use std::borrow::Cow;
 
 use memchr::memchr;
 
-/// Precedes the character that represents a half. It is a noncharacter, which Unicode reserves for
-/// internal use in programs.
+/// The first of the two characters that stand for a half. It is a noncharacter, which Unicode reserves for internal use
+/// in programs.
 const MARK: char = '\u{10FFFF}';
 
-/// The distance from the value of a half to the private-use character that represents it.
+/// The distance from a half's value to the private-use character that stands for it.
 const ABOVE: u32 = 0x10_0000;
 
 const FIRST: std::ops::RangeInclusive<u16> = 0xd800..=0xdbff;
 const SECOND: std::ops::RangeInclusive<u16> = 0xdc00..=0xdfff;
 
-/// The half that is escaped at the beginning of `text`, such as `\ud83d`.
+/// The half at the beginning of `text`, if `text` begins with the escape of one, such as `\ud83d`.
 fn escaped_half(text: &[u8]) -> Option<u16> {
     let digits = text.strip_prefix(br"\u")?.get(..4)?;
     let digits = digits.iter().all(u8::is_ascii_hexdigit).then_some(digits)?;
@@ -28,8 +27,7 @@ fn escaped_half(text: &[u8]) -> Option<u16> {
     (FIRST.contains(&unit) || SECOND.contains(&unit)).then_some(unit)
 }
 
-/// The JSON with each escaped half that has no matching half beside it replaced by `write`; `None`
-/// if there is none.
+/// Replaces each escaped half that is not part of a complete pair, by `write`. `None` if the JSON has no such half.
 fn replaced(json: &str, write: impl Fn(u16, &mut String)) -> Option<String> {
     let bytes = json.as_bytes();
     let (mut out, mut done, mut at) = (String::new(), 0, 0);
@@ -58,8 +56,7 @@ fn replaced(json: &str, write: impl Fn(u16, &mut String)) -> Option<String> {
     })
 }
 
-/// The JSON of an event with each half replaced by the characters that represent it; `None` if
-/// there is none.
+/// Replaces each half in the JSON of an event by the two characters that stand for it. `None` if the JSON has no half.
 pub(super) fn marked(json: &str) -> Option<String> {
     replaced(json, |half, out| {
         out.push(MARK);
@@ -68,14 +65,13 @@ pub(super) fn marked(json: &str) -> Option<String> {
     })
 }
 
-/// The JSON with U+FFFD in place of each half, so that every reader accepts it.
+/// Replaces each half in the JSON by U+FFFD, so that every parser accepts the JSON.
 pub(super) fn readable(json: &str) -> Cow<'_, str> {
     let without = replaced(json, |_, out| out.push(char::REPLACEMENT_CHARACTER));
     without.map_or(Cow::Borrowed(json), Cow::Owned)
 }
 
-/// The bytes as text. Halves that are encoded like UTF-8 characters become JSON escapes. Any other
-/// invalid UTF-8 is replaced.
+/// Decodes UTF-8. Halves that are encoded like UTF-8 characters become JSON escapes. Other invalid bytes are replaced.
 pub(super) fn text_of(bytes: &[u8]) -> String {
     let (mut out, mut rest) = (Vec::with_capacity(bytes.len()), bytes);
     while let Some(at) = memchr(0xed, rest) {
@@ -98,7 +94,7 @@ pub(super) fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// One piece of a text with marks.
+/// A character of a text, or a half for which two characters stand.
 enum MarkedPiece {
     Char(char),
     Half(u16),
@@ -122,8 +118,8 @@ fn pieces(text: &str) -> impl Iterator<Item = MarkedPiece> + '_ {
     })
 }
 
-/// Joins the halves in `text`, where `held` may be an earlier first half. Also returns a first half
-/// at the end, whose second half is still to come. A single half becomes U+FFFD.
+/// Joins the halves in `text`. `held` is a first half from the end of the previous piece. Also returns a first half at
+/// the end of `text`, to be held for the next piece. A half without its other half becomes U+FFFD.
 fn join(mut held: Option<u16>, text: &str) -> (String, Option<u16>) {
     let mut out = String::with_capacity(text.len());
     for piece in pieces(text) {
@@ -135,7 +131,7 @@ fn join(mut held: Option<u16>, text: &str) -> (String, Option<u16>) {
             out.extend(units.map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)));
             continue;
         }
-        // A held half has no second half.
+        // The next character is no second half, so the held half stays alone.
         out.extend(first.map(|_| char::REPLACEMENT_CHARACTER));
         match piece {
             MarkedPiece::Char(char) => out.push(char),
@@ -158,7 +154,7 @@ fn has_marks(text: &str) -> bool {
     false
 }
 
-/// The text with its halves joined.
+/// Joins the halves in a complete text.
 pub(super) fn joined(text: &str) -> Cow<'_, str> {
     if !has_marks(text) {
         return Cow::Borrowed(text);
@@ -168,7 +164,7 @@ pub(super) fn joined(text: &str) -> Cow<'_, str> {
     Cow::Owned(whole)
 }
 
-/// The text without a first half at its end, whose second half is still to come.
+/// Removes a first half at the end of the text, because its second half may follow.
 pub(super) fn without_last(text: &str) -> &str {
     let mut chars = text.chars();
     let half = chars.next_back().map(u32::from).and_then(|char| char.checked_sub(ABOVE));
@@ -179,7 +175,7 @@ pub(super) fn without_last(text: &str) -> &str {
     }
 }
 
-/// The JSON with its halves escaped, as the server wrote them.
+/// Turns the marked halves in the JSON back into escapes.
 pub(super) fn escaped(json: &str) -> Cow<'_, str> {
     if !has_marks(json) {
         return Cow::Borrowed(json);
@@ -194,7 +190,7 @@ pub(super) fn escaped(json: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// What a text belongs to.
+/// The part of a block to which a text belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TextOwner {
     Text,
@@ -202,16 +198,16 @@ pub(super) enum TextOwner {
     Arguments,
 }
 
-/// The first halves of an answer whose second halves are still to come.
+/// The held first halves of an answer, which wait for their second halves.
 #[derive(Debug, Default)]
 pub(super) struct SurrogateHalves {
-    /// Whether the answer contains a half. Before that, texts need not be searched.
+    /// Whether the answer contains a half. Until then, texts are not searched for marks.
     pub(super) seen: bool,
     held: Vec<(u32, TextOwner, u16)>,
 }
 
 impl SurrogateHalves {
-    /// Joins the next piece of a text. A first half at its end is held until the second one comes.
+    /// Joins the halves in the next piece of a text. A first half at its end is held for the next piece.
     pub(super) fn join(&mut self, block: u32, of: TextOwner, text: &str) -> String {
         let held = self.take(block, of);
         let (whole, held) = join(held, text);
@@ -221,13 +217,13 @@ impl SurrogateHalves {
         whole
     }
 
-    /// Removes and returns the held half of this text, which has ended.
+    /// Removes the held half of this text, because the text has ended.
     pub(super) fn take(&mut self, block: u32, of: TextOwner) -> Option<u16> {
         let at = self.held.iter().position(|held| (held.0, held.1) == (block, of))?;
         Some(self.held.swap_remove(at).2)
     }
 
-    /// Removes a held half and returns the text that it belongs to.
+    /// Removes any held half, and returns the block and part to which it belongs.
     pub(super) fn next(&mut self) -> Option<(u32, TextOwner)> {
         (!self.held.is_empty()).then(|| self.held.remove(0)).map(|(block, of, _)| (block, of))
     }

@@ -1,5 +1,5 @@
-//! Reads values from a vendor's JSON without failing because of their type. Servers send `null`,
-//! numbers as text and text as numbers, against the specification.
+//! Reads values from a vendor's JSON without failing on a wrong type. Against the specification, servers send `null`,
+//! numbers as text and text as numbers.
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::{json_walk::JsonWalk, reader, surrogates};
 
-/// Text. A number counts as its digits, and any other value as empty.
+/// A text. A number is read as its digits, and any other value as an empty text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TolerantText<'a>(pub(super) Cow<'a, str>);
 
@@ -35,14 +35,14 @@ impl std::ops::Deref for TolerantText<'_> {
     }
 }
 
-/// Text, or a list of parts of which some are text. Any other value counts as empty.
+/// A text, or a list of parts, of which some are texts. Any other value is read as empty.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TextOrList<'a> {
     pub(super) text: TolerantText<'a>,
     pub(super) list: Vec<RawJson<'a>>,
 }
 
-/// The arguments of a call, or a piece of them: text, or JSON if the server sends that.
+/// The arguments of a call, or a fragment of them. A string is read as its text, and any other value as its JSON.
 #[derive(Clone, Debug)]
 pub(super) struct RawArguments<'a>(pub(super) Cow<'a, str>);
 
@@ -54,7 +54,7 @@ impl<'a> RawArguments<'a> {
         })
     }
 
-    /// The arguments that come next; `Some(None)` for `null`.
+    /// Reads the next value as arguments; `Some(None)` for `null`.
     pub(super) fn walk(walk: &mut JsonWalk<'a>) -> Option<Option<Self>> {
         match walk.next()? {
             b'"' => walk.text().map(|text| Some(Self(text))),
@@ -70,18 +70,18 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawArguments<'a> {
     }
 }
 
-/// A count. Text with digits counts as the number, and any other value as unknown.
+/// A count. A text of digits is read as the number, and any other value as unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TolerantCount(pub(super) Option<u64>);
 
 impl TolerantCount {
-    /// The count that comes next; `None` if it is neither an integer nor `null`.
+    /// Reads the next value as a count; `None` if it is neither an integer nor `null`.
     #[inline]
     pub(super) fn walk(walk: &mut JsonWalk<'_>) -> Option<Self> {
         walk.number_or_null().map(Self)
     }
 
-    /// The counts with these names in the object that comes next; `Some(None)` for `null`.
+    /// Reads the next value as an object with counts, and returns those with these names; `Some(None)` for `null`.
     pub(super) fn walk_all<const N: usize>(
         walk: &mut JsonWalk<'_>,
         names: [&str; N],
@@ -103,7 +103,7 @@ impl TolerantCount {
     }
 }
 
-/// An object. Any other value counts as missing.
+/// An object. Any other value is read as missing.
 #[derive(Clone, Debug)]
 pub(super) struct TolerantObject<T>(pub(super) Option<T>);
 
@@ -113,7 +113,7 @@ impl<T> Default for TolerantObject<T> {
     }
 }
 
-/// A list. Any other value counts as empty.
+/// A list. Any other value is read as empty.
 #[derive(Clone, Debug)]
 pub(super) struct TolerantList<T>(pub(super) Vec<T>);
 
@@ -123,7 +123,7 @@ impl<T> Default for TolerantList<T> {
     }
 }
 
-/// A value as it was written.
+/// The JSON of a value, unchanged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RawJson<'a>(&'a str);
 
@@ -133,14 +133,14 @@ impl<'a> RawJson<'a> {
         self.0
     }
 
-    /// The value that comes next; `None` if it contains half a character, which must be handled
-    /// first: see `surrogates`.
+    /// Reads the JSON of the next value; `None` if it contains half a surrogate pair, which `surrogates` must handle
+    /// first.
     pub(super) fn walk(walk: &mut JsonWalk<'a>) -> Option<Self> {
         let json = std::str::from_utf8(walk.value()?).ok()?;
         surrogates::marked(json).is_none().then_some(Self(json))
     }
 
-    /// The list of values that comes next; an empty list for `null`.
+    /// Reads the next value as a list; `null` is read as an empty list.
     pub(super) fn walk_list(walk: &mut JsonWalk<'a>) -> Option<Vec<Self>> {
         let mut all = Vec::new();
         if walk.next()? != b'[' {
@@ -160,12 +160,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawJson<'a> {
     }
 }
 
-/// The members of an object in order, byte for byte.
+/// The members of an object, in order and unchanged.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ObjectMembers<'a>(pub(super) Vec<(Cow<'a, str>, RawJson<'a>)>);
 
 impl<'a> ObjectMembers<'a> {
-    /// The members of `json`; none if it is not an object.
+    /// The members of `json`; none if `json` is no object.
     pub(super) fn of(json: &'a str) -> Self {
         let walked = || {
             let mut walk = JsonWalk::new(json.as_bytes());
@@ -180,8 +180,8 @@ impl<'a> ObjectMembers<'a> {
         walked().or_else(parsed).unwrap_or_default()
     }
 
-    /// The object that comes next, as it was written, and its members; `None` if it contains half a
-    /// character, which must be handled first.
+    /// Reads the next value as an object, and returns its JSON and its members; `None` if it contains half a surrogate
+    /// pair, which `surrogates` must handle first.
     pub(super) fn walk(walk: &mut JsonWalk<'a>) -> Option<(&'a [u8], Self)> {
         walk.next();
         let start = walk.place();
@@ -203,19 +203,18 @@ impl<'a> ObjectMembers<'a> {
         Some(Self(all))
     }
 
-    /// The JSON of the member with this name. Of several, the last one counts, as for most JSON
-    /// readers.
+    /// The JSON of the member with this name. If there are several, the last one counts, as in most JSON parsers.
     pub(super) fn get(&self, name: &str) -> Option<&'a str> {
         self.0.iter().rfind(|(member, _)| member == name).map(|(_, value)| value.get())
     }
 }
 
-/// The text in this JSON: see [`TolerantText`].
+/// The text in this JSON, read as [`TolerantText`].
 pub(super) fn text_of(json: Option<&str>) -> String {
     json.map(text_in).unwrap_or_default().into_owned()
 }
 
-/// The same, copied only if it contains escapes.
+/// The text in this JSON, copied only if it contains escapes.
 pub(super) fn text_in(json: &str) -> Cow<'_, str> {
     let mut walk = JsonWalk::new(json.as_bytes());
     if let Some(text) = walk.text().filter(|_| walk.end().is_some()) {
@@ -224,13 +223,13 @@ pub(super) fn text_in(json: &str) -> Cow<'_, str> {
     reader::from_str::<TolerantText<'_>>(json).map(|text| text.0).unwrap_or_default()
 }
 
-/// The elements of a list, byte for byte; none if it is not a list.
+/// The elements of a list, unchanged; none if `json` is no list.
 pub(super) fn elements(json: &str) -> Vec<&str> {
     let list = reader::from_str::<TolerantList<RawJson<'_>>>(json).unwrap_or_default();
     list.0.into_iter().map(RawJson::get).collect()
 }
 
-/// An object with these members; `None` if there are no members.
+/// Builds the JSON of an object with these members; `None` if there are no members.
 pub(super) fn join<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> Option<String> {
     let mut out = String::new();
     for (name, value) in members {
@@ -245,7 +244,7 @@ pub(super) fn join<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> Opt
     })
 }
 
-/// Writes a text as a JSON string.
+/// Appends a text as a JSON string.
 pub(super) fn quote(out: &mut String, text: &str) {
     let is_plain = |byte: u8| !matches!(byte, b'"' | b'\\' | ..0x20);
     if text.bytes().all(is_plain) {
@@ -257,7 +256,7 @@ pub(super) fn quote(out: &mut String, text: &str) {
     }
 }
 
-/// Accepts every kind of value. A kind that is not overridden counts as missing.
+/// Implements the visitor methods for values of a wrong type: such a value is read as missing.
 macro_rules! ignoring {
     ($($rest:item)*) => {
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,5 +1,5 @@
-//! The tools that a request says the model has to call. While tools are searched for, the model is not told of all of them,
-//! and a vendor refuses the name of one that is not in the request.
+//! Writes and checks the choice of a tool that the model has to call. While the agent searches for tools, a request
+//! contains only some of them, and a vendor refuses a choice that names a tool outside the request.
 
 use serde_json::{Map, Value};
 
@@ -12,11 +12,11 @@ use harness_core::{
     provider::{Request, Settings, ToolChoice},
 };
 
-/// Whether a tool has to be called, and whether calls may come together.
+/// Which tool has to be called, and whether calls may be parallel.
 type ToolChoiceFlags<'a> = (Option<&'a ToolChoice>, Option<bool>);
 
-/// Writes the choice that the way to ask for an answer forces, or else the program's own. The request can do without
-/// `parallel_tool_calls` unless the program forbids calls that come together.
+/// Writes the choice that the output mode forces, or else the program's own choice. `parallel_tool_calls` is optional
+/// unless the program forbids parallel calls.
 pub(super) fn write(
     body: &mut JsonBody<'_>,
     forced: Option<ToolChoiceFlags<'_>>,
@@ -34,8 +34,8 @@ pub(super) fn write(
     }
 }
 
-/// The names in the choice of a tool that is sent: of [`Settings::tool_choice`], and of `extra`, which replaces it or is merged
-/// with it.
+/// The names of tools in the choice that is sent: in [`Settings::tool_choice`], and in `extra`, whose value replaces it
+/// or is merged with it.
 pub(super) fn named(settings: &Settings) -> Vec<&str> {
     own(settings).into_iter().chain(of_extra(settings)).collect()
 }
@@ -54,7 +54,7 @@ fn of_extra(settings: &Settings) -> Vec<&str> {
     names
 }
 
-/// Collects the members `name` of a value, at any depth, without the tools of servers that the vendor calls by itself.
+/// Collects the values of all members `name` inside a value. Tools of servers that the vendor calls itself are skipped.
 fn collect<'v>(value: &'v Value, names: &mut Vec<&'v str>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| collect(item, names)),
@@ -67,7 +67,7 @@ fn collect<'v>(value: &'v Value, names: &mut Vec<&'v str>) {
     }
 }
 
-/// The name of a tool in the vendor's format.
+/// The name of a tool that is given in the vendor's format.
 fn name(tool: &Value) -> Option<&str> {
     let inner = tool.get("function").and_then(|function| function.get("name"));
     tool.get("name").or(inner)?.as_str()
@@ -76,9 +76,9 @@ fn name(tool: &Value) -> Option<&str> {
 /// Checks the settings of a request in which the model can search for tools.
 ///
 /// # Errors
-/// Fails if the settings name a tool that is not sent, or if `extra` has a tool of the agent.
+/// Fails if the settings name a tool that is not sent, or if `extra` contains a tool of the agent.
 pub(super) fn check(request: &Request<'_>, settings: &Settings) -> Result<(), Error> {
-    // A request for the vendor's own summary has no choice.
+    // A request for the vendor's own summary has no choice of a tool.
     if request.found().search().is_none() || request.asks_for_summary() {
         return Ok(());
     }
@@ -102,7 +102,7 @@ pub(super) fn check(request: &Request<'_>, settings: &Settings) -> Result<(), Er
             kind.escape_debug()
         ));
     }
-    // The vendor may have tools of which only it knows the names.
+    // A vendor's tool may contain further tools. Their names count as sent.
     let mut within = Vec::new();
     more.iter().for_each(|tool| collect(tool, &mut within));
     let is_sent = |wanted: &str| is_told(wanted) || within.contains(&wanted);

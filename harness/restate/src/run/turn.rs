@@ -1,4 +1,4 @@
-//! How an invocation takes the turn of its conversation, and passes it on.
+//! How an invocation takes the turn of its conversation, and passes the turn on.
 
 use std::{
     any::Any,
@@ -20,7 +20,8 @@ use crate::{
 };
 
 impl<'a> ConversationRun<'a> {
-    /// Takes the turn. `kind` is that of a run that begins; a run that continues has the one with which it began.
+    /// Takes the turn. `kind` is the kind of a run that begins. `None` continues a run with the kind with which it
+    /// began.
     pub(crate) async fn take_turn(
         of: &'a Conversations,
         ctx: &'a ObjectContext<'_>,
@@ -31,13 +32,13 @@ impl<'a> ConversationRun<'a> {
             Some(turn) => turn,
             None => {
                 let bells = bells(of, ctx);
-                // If this fails the engine tries it again.
+                // If this step fails, the engine tries it again.
                 let first = ctx.run(|| async move { Ok(Json(bells.first().await?)) });
                 let (bell, number) = first.name("first").await?.into_inner();
                 TurnState { bell, number, ..TurnState::default() }
             }
         };
-        // The engine has killed a run that is still here.
+        // If the state still names a run, the engine has killed that run.
         turn.killed |= turn.run.is_some();
         turn.run = Some(ctx.invocation_id().to_owned());
         turn.number += 1;
@@ -45,8 +46,8 @@ impl<'a> ConversationRun<'a> {
         let begun = async {
             let mut run = Self::open(of, ctx, kind, turn.clone()).await?;
             if !turn.killed && !dates(&run.steps()).is_empty() {
-                // Before anything happens the engine has stored whose turn it is: if it kills this invocation, the timers
-                // of what waits continue nothing.
+                // The step makes the engine store whose turn it is before anything else happens. So if the engine kills
+                // this invocation, timers of waiting calls will not continue the run.
                 ctx.run(|| async { Ok(()) }).name("begins").await?;
             }
             if run.turn.late {
@@ -78,7 +79,8 @@ impl<'a> ConversationRun<'a> {
             (chunks, bytes) = (chunks + 1, bytes + size);
             ctx.set(CHUNKS, chunks);
         }
-        // They are made anew with each replay, so a call that another life has started does not run here.
+        // The steps are created anew with each replay, so a call that an earlier execution has started does not run
+        // here.
         let steps = of.agent.steps(ctx.key(), facts).map_err(failed)?;
         let has = kind.as_deref().unwrap_or(&goes_on);
         let given = || (of.each_run)(ctx.key(), has, steps);
@@ -89,12 +91,12 @@ impl<'a> ConversationRun<'a> {
         Ok(Self { of, ctx, steps, chunks, bytes, kind, turn, stop, skipped, is_run })
     }
 
-    /// The mark of a stop: see [`stop_signals`](crate::stop_signals).
+    /// Handles the mark of a stop: see [`stop_signals`](crate::stop_signals).
     pub(crate) async fn handle_mark(&mut self, stop: &str) -> TerminalResult<()> {
         if self.turn.handle_mark(self.ctx, stop).await { self.stop("end").await } else { Ok(()) }
     }
 
-    /// Passes the turn on, however this invocation ends.
+    /// Passes the turn on, however this invocation has ended.
     pub(crate) async fn pass_turn(
         mut self,
         mut came: TerminalResult<()>,

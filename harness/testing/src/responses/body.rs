@@ -1,5 +1,5 @@
-//! The stream of one answer, from `response.created` to the event that ends it.
-//! `item` has the output items.
+//! The stream of one answer, from `response.created` to the final event. The module `item` has the
+//! output items.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::{
     events::{set, write_named},
 };
 
-/// Begins the stream of one answer. Add its items in order.
+/// Begins the stream of one answer. Add the answer's items in order.
 ///
 /// ```
 /// use harness::testing::responses;
@@ -34,12 +34,12 @@ pub fn body() -> Body {
     }
 }
 
-/// The stream of one answer. [`body`] begins one; `to_string` writes it, and a
-/// [`LoopbackServer`](crate::LoopbackServer) takes it as it is.
+/// The stream of one answer, which [`body`] begins. `to_string` returns the bytes of the stream; a
+/// [`LoopbackServer`](crate::LoopbackServer) accepts the value as an answer.
 ///
-/// Text, summaries and arguments are sent in several deltas, and the events at the end of an item
-/// repeat them complete, as the service does. The id of an item has its position: `msg_0`, `fc_1`,
-/// `rs_2`.
+/// As with the real service, text, summaries and arguments are split into several deltas, and the
+/// events at the end of an item repeat the complete content. The id of an item contains its index:
+/// `msg_0`, `fc_1`, `rs_2`.
 #[derive(Clone, Debug)]
 pub struct Body {
     id: String,
@@ -78,8 +78,9 @@ impl Body {
         self.with(OutputItem::Refusal(text.into()))
     }
 
-    /// Adds thinking: the parts of its summary, which may be none, and the encrypted content. The
-    /// first event of the item has only the beginning of the encrypted content, as with the service.
+    /// Adds thinking: the parts of its summary, which may be empty, and the encrypted content. As
+    /// with the real service, the first event of the item contains only the beginning of the
+    /// encrypted content.
     #[must_use]
     pub fn reasoning(self, summary: &[&str], encrypted: &str) -> Self {
         let summary = summary.iter().copied().map(str::to_owned).collect();
@@ -92,7 +93,7 @@ impl Body {
         self.call_text(call_id, name, arguments.to_string())
     }
 
-    /// Adds a call with this text as its arguments, valid or not.
+    /// Adds a call with this text as its arguments, whether valid or not.
     #[must_use]
     pub fn call_text(self, call_id: &str, name: &str, arguments: impl Into<String>) -> Self {
         self.with(OutputItem::Call {
@@ -108,15 +109,15 @@ impl Body {
         self.with(OutputItem::Whole(item))
     }
 
-    /// Stops before the end, for this reason: `max_output_tokens` or `content_filter`. The last
-    /// item is left incomplete.
+    /// Ends the answer early with this reason: `max_output_tokens` or `content_filter`. The last
+    /// item stays incomplete.
     #[must_use]
     pub fn incomplete(mut self, reason: &str) -> Self {
         self.end = ResponsesEnd::Incomplete(reason.to_owned());
         self
     }
 
-    /// Fails after the items so far, with `response.failed`.
+    /// Fails with `response.failed` after the items so far.
     #[must_use]
     pub fn failed(mut self, code: &str, message: &str) -> Self {
         let (code, message) = (code.to_owned(), message.to_owned());
@@ -124,7 +125,7 @@ impl Body {
         self
     }
 
-    /// Fails after the items so far, with an `error` event and then `response.failed`.
+    /// Fails with an `error` event and `response.failed` after the items so far.
     #[must_use]
     pub fn error(mut self, code: &str, message: &str) -> Self {
         let (code, message) = (code.to_owned(), message.to_owned());
@@ -132,36 +133,36 @@ impl Body {
         self
     }
 
-    /// Ends after the items so far, without a final event.
+    /// Ends the stream after the items so far, without a final event.
     #[must_use]
     pub fn cut(mut self) -> Self {
         self.end = ResponsesEnd::Cut { in_item: false };
         self
     }
 
-    /// Ends inside the last item, after its deltas.
+    /// Ends the stream inside the last item, after its deltas.
     #[must_use]
     pub fn cut_in_item(mut self) -> Self {
         self.end = ResponsesEnd::Cut { in_item: true };
         self
     }
 
-    /// Sets the tokens as this vendor counts them: `input` includes cached tokens, `output` includes
-    /// thinking.
+    /// Sets the token counts as this vendor reports them: `input` includes cached tokens, `output`
+    /// includes thinking.
     #[must_use]
     pub fn usage(mut self, input: u64, output: u64) -> Self {
         self.usage = ResponsesUsage { input, output, ..self.usage };
         self
     }
 
-    /// Sets how many of the input tokens came from the prompt cache.
+    /// Sets the number of input tokens that came from the prompt cache.
     #[must_use]
     pub fn cached(mut self, tokens: u64) -> Self {
         self.usage.cached = tokens;
         self
     }
 
-    /// Sets how many of the output tokens were thinking.
+    /// Sets the number of output tokens that were used for thinking.
     #[must_use]
     pub fn reasoning_tokens(mut self, tokens: u64) -> Self {
         self.usage.reasoning = tokens;
@@ -175,7 +176,7 @@ impl Body {
         self
     }
 
-    /// Sets the name of the model that answers.
+    /// Sets the name of the model in the answer.
     #[must_use]
     pub fn model(mut self, model: &str) -> Self {
         self.model = model.to_owned();
@@ -187,7 +188,8 @@ impl Body {
         self
     }
 
-    /// The events, each the JSON of its `data`; its `type` is the name of the event.
+    /// The events of the stream, each as the JSON of its `data`. The `type` in the JSON is also the
+    /// event's name.
     pub fn events(&self) -> Vec<Value> {
         let begun = self.response("in_progress", Vec::new());
         let mut events = vec![
@@ -212,7 +214,7 @@ impl Body {
         events
     }
 
-    /// The answer of a server: server-sent events with status 200.
+    /// The answer of a server with this body: server-sent events with status 200.
     pub fn answer(&self) -> Answer {
         Answer::sse(self.to_string()).header("x-request-id", "req_01")
     }
@@ -290,7 +292,7 @@ impl Body {
     }
 }
 
-/// The bytes of the stream: each event with its name and its data.
+/// Writes the stream as bytes: each event with its name and its data.
 impl fmt::Display for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_named(f, &self.events())

@@ -1,11 +1,12 @@
-//! The answer to a request that failed.
+//! The response to a failed request.
 
 use serde_json::json;
 
 use crate::Answer;
 
-/// The answer to a request that failed: its status and the vendor's error object, as both APIs of
-/// this vendor send it. `code` is the vendor's name of the error, such as `rate_limit_exceeded`.
+/// The response to a failed request, with this status and the vendor's error object, which is the
+/// same in both of the vendor's APIs. `code` is the vendor's name for the error, such as
+/// `rate_limit_exceeded`.
 ///
 /// ```
 /// use harness::testing::responses;

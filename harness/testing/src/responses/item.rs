@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{deltas, events::set};
 
-/// How far an item has come.
+/// The progress of an item.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum ItemStatus {
     InProgress,
@@ -43,7 +43,7 @@ impl OutputItem {
         }
     }
 
-    /// The complete item at this position.
+    /// The complete JSON of the item at this index.
     pub(super) fn at(&self, index: usize, status: ItemStatus) -> Value {
         let (id, status) = (self.id(index), status.word());
         match self {
@@ -70,7 +70,7 @@ impl OutputItem {
         }
     }
 
-    /// The item in its first event.
+    /// The JSON of the item in its first event, `output_item.added`.
     fn added(&self, index: usize) -> Value {
         let id = self.id(index);
         match self {
@@ -89,7 +89,7 @@ impl OutputItem {
         }
     }
 
-    /// Its events, up to its end if it has one.
+    /// The events of the item. An item in progress has no final event.
     pub(super) fn events(&self, index: usize, status: ItemStatus) -> Vec<Value> {
         let id = self.id(index);
         let ends = status != ItemStatus::InProgress;
@@ -116,7 +116,7 @@ impl OutputItem {
     }
 }
 
-/// Pads deltas, so that their lengths reveal nothing.
+/// The vendor pads deltas with such a text, so that their lengths reveal nothing.
 const OBFUSCATION: &str = "x7Qp2Lm";
 
 fn message(id: &str, status: &str, content: &[Value]) -> Value {
@@ -141,7 +141,7 @@ fn summary_part(text: &str) -> Value {
     json!({"type": "summary_text", "text": text})
 }
 
-/// An event of the one part of a message.
+/// An event about the single content part of a message.
 fn part_event(kind: &str, id: &str, index: usize, fields: &[(&str, Value)]) -> Value {
     let mut event = json!({"type": kind, "item_id": id, "output_index": index, "content_index": 0});
     for (field, value) in fields {

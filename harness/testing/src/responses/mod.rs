@@ -1,5 +1,5 @@
-//! Bodies in the format of OpenAI's Responses API, for the loopback server and for decoders.
-//! Source: the vendor's documentation of streaming events and of errors.
+//! Response bodies in the format of OpenAI's Responses API, for the loopback server and for tests
+//! of decoders. Source: the vendor's documentation of streaming events and errors.
 
 mod body;
 mod error;

@@ -1,5 +1,5 @@
-//! One answer of the loopback server: its content, how it is sent, and its faults. `connection` sends
-//! it over a socket.
+//! An answer of the loopback server: its content, how the content is sent, and the failures in it. `connection` sends
+//! it.
 
 use std::{fmt, time::Duration};
 
@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use crate::Gate;
 
-/// A place in an answer: before anything is sent, or after a number of bytes of the body.
+/// A position in an answer: before anything is sent, or after a number of bytes of the body.
 ///
-/// A number is a place in the body: `answer.cut_at(120)`.
+/// A number converts to a position in the body: `answer.cut_at(120)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Point {
     /// Before the status line.
     BeforeHead,
-    /// After the head and this many bytes of the body, or at its end if it is shorter.
+    /// After the head and this many bytes of the body. The end of the body, if the body is shorter.
     Byte(usize),
 }
 
@@ -47,11 +47,11 @@ pub struct Answer {
     pub(super) framing: BodyFraming,
     pub(super) piece: Option<(usize, Duration)>,
     pub(super) closes: bool,
-    /// Sorted by place, and at one place in the order in which they were added.
+    /// Sorted by position. At the same position, in the order in which they were added.
     pub(super) marks: Vec<(Point, AnswerMark)>,
 }
 
-/// How the client learns where the body ends.
+/// How the end of the body is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyFraming {
     Length,
@@ -59,7 +59,7 @@ pub(super) enum BodyFraming {
     UntilClosed,
 }
 
-/// What happens at a place.
+/// What happens at a position in the answer.
 #[derive(Clone, Debug)]
 pub(super) enum AnswerMark {
     Pause(Duration),
@@ -95,7 +95,7 @@ impl Answer {
         Self::bytes(status, "application/json", body.to_string())
     }
 
-    /// A stream of server-sent events with status 200, in chunks as vendors send it.
+    /// A stream of server-sent events with status 200, with chunked transfer encoding as vendors use it.
     pub fn sse(body: impl Into<Vec<u8>>) -> Self {
         Self::bytes(200, "text/event-stream; charset=utf-8", body).chunked()
     }
@@ -114,80 +114,79 @@ impl Answer {
         self
     }
 
-    /// Sends the body in chunks, so that the client notices a body that is cut off.
+    /// Uses chunked transfer encoding, with which a client notices a truncated body.
     #[must_use]
     pub fn chunked(mut self) -> Self {
         self.framing = BodyFraming::Chunked;
         self
     }
 
-    /// Sends the length of the body first, so that the client notices a body that is cut off. This
-    /// is the default of a body that is sent in one piece.
+    /// Sends a `content-length`, with which a client notices a truncated body. This is the default, except for
+    /// [`sse`](Self::sse).
     #[must_use]
     pub fn with_length(mut self) -> Self {
         self.framing = BodyFraming::Length;
         self
     }
 
-    /// Ends the body by closing the connection, so that a body that is cut off looks complete.
+    /// Marks the end of the body by closing the connection, so that a truncated body looks complete.
     #[must_use]
     pub fn until_closed(mut self) -> Self {
         self.framing = BodyFraming::UntilClosed;
         self
     }
 
-    /// Closes the connection when the answer is complete, without announcing it in the head. Servers
-    /// do this whose worker serves one request, and all servers after a while. A client that kept
-    /// the connection notices it with its next request. Add the header `connection: close` to
-    /// announce it.
+    /// Closes the connection after the complete answer, without announcing that in the head. Servers do so if a worker
+    /// serves only one request, and all servers do so after some time. A client that keeps connections notices the
+    /// close when it sends its next request. To announce the close, add the header `connection: close`.
     #[must_use]
     pub fn then_close(mut self) -> Self {
         self.closes = true;
         self
     }
 
-    /// Sends the body in pieces of `size` bytes, with a pause after each except the last. Each piece
-    /// is a packet (and a chunk) of its own. A size of 0 counts as 1.
+    /// Sends the body in pieces of `bytes` bytes, each in its own packet (and chunk), with a pause after each piece
+    /// except the last. A size of 0 counts as 1.
     #[must_use]
     pub fn in_pieces(mut self, bytes: usize, pause: Duration) -> Self {
         self.piece = Some((bytes.max(1), pause));
         self
     }
 
-    /// Leaves out the rest of the body from this byte on, and still ends the body properly, as a
-    /// proxy does that has lost its upstream server. Compare [`cut_at`](Self::cut_at).
+    /// Truncates the body at this byte but ends it properly, as a proxy does that has lost its upstream server. Compare
+    /// [`cut_at`](Self::cut_at).
     #[must_use]
     pub fn end_at(mut self, byte: usize) -> Self {
         self.body.truncate(byte);
         self
     }
 
-    /// Pauses at this place.
+    /// Pauses at this position.
     #[must_use]
     pub fn pause_at(self, place: impl Into<Point>, time: Duration) -> Self {
         self.mark(place, AnswerMark::Pause(time))
     }
 
-    /// Waits at this place until the test opens the gate.
+    /// Waits at this position until the test opens the gate.
     #[must_use]
     pub fn wait_at(self, place: impl Into<Point>, gate: &Gate) -> Self {
         self.mark(place, AnswerMark::Wait(gate.clone()))
     }
 
-    /// Sends nothing more from this place on, and keeps the connection open.
+    /// Sends nothing after this position, and keeps the connection open.
     #[must_use]
     pub fn stall_at(self, place: impl Into<Point>) -> Self {
         self.mark(place, AnswerMark::Stall)
     }
 
-    /// Closes the connection at this place, without ending the answer.
+    /// Closes the connection at this position, without ending the answer properly.
     #[must_use]
     pub fn cut_at(self, place: impl Into<Point>) -> Self {
         self.mark(place, AnswerMark::Cut)
     }
 
-    /// Resets the connection (TCP RST) at this place. Bytes that were sent before may not arrive,
-    /// because the reset can overtake them.
+    /// Resets the connection (TCP RST) at this position. Bytes before this position may not arrive, because the reset
+    /// can overtake them.
     #[must_use]
     pub fn reset_at(self, place: impl Into<Point>) -> Self {
         self.mark(place, AnswerMark::Reset)

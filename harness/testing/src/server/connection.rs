@@ -1,4 +1,5 @@
-//! Serves one connection: reads requests, sends answers, and notices when the client has gone.
+//! Serves one connection: reads requests, sends answers, and notices when the client closes the
+//! connection.
 
 use std::{cmp::min, io, sync::Arc};
 
@@ -17,11 +18,11 @@ use super::{
     state::{ClosedBy, ServerState},
 };
 
-/// Why an answer stopped before its end.
+/// Why the answer ended early.
 enum AnswerStop {
     Cut,
     Reset,
-    /// The server is shutting down, and the answer was stalled or waited at a gate.
+    /// The server is shutting down while the answer was stalled or waited for a gate.
     Shutdown,
     /// The client has closed the connection.
     Gone,
@@ -33,8 +34,8 @@ impl From<io::Error> for AnswerStop {
     }
 }
 
-/// Counts the connection as closed by the server if the client has not closed it first, however
-/// the task ends.
+/// Registers the connection as closed by the server when the task ends in any way, unless the
+/// client closed it first.
 struct OpenConnection {
     shared: Arc<ServerState>,
     number: usize,
@@ -46,14 +47,14 @@ impl Drop for OpenConnection {
     }
 }
 
-/// Serves a connection to its end.
+/// Serves a connection until it is closed.
 pub(super) async fn serve(
     mut stream: TcpStream,
     shared: Arc<ServerState>,
     stop: CancellationToken,
 ) {
     let open = OpenConnection { number: shared.opened(), shared: Arc::clone(&shared) };
-    // Each piece becomes a packet of its own. If this fails, only the timing is less exact.
+    // Each piece becomes a separate packet. If this fails, only the timing is less exact.
     let _ = stream.set_nodelay(true);
     let mut came = Vec::new();
     loop {
@@ -70,7 +71,7 @@ pub(super) async fn serve(
         let answer = shared.answer(request);
         let keep = keep && answer.framing != BodyFraming::UntilClosed;
         let spoken = tokio::select! {
-            // First, since the bytes that were read during the answer belong to the next request.
+            // Read first: bytes that arrive during the answer belong to the next request.
             biased;
             () = client_gone(&mut read, &mut came) => Err(AnswerStop::Gone),
             spoken = speak(&mut write, &answer, keep, &stop) => spoken,
@@ -80,7 +81,7 @@ pub(super) async fn serve(
             Ok(()) | Err(AnswerStop::Cut | AnswerStop::Shutdown) => return,
             Err(AnswerStop::Gone) => return shared.closed(open.number, ClosedBy::Client),
             Err(AnswerStop::Reset) => {
-                // A socket that does not linger is reset when it is closed.
+                // With a linger time of zero, closing the socket resets the connection.
                 if let Err(err) = stream.set_zero_linger() {
                     shared.fault(format!("the connection could not be reset: {err}"));
                 }
@@ -90,7 +91,7 @@ pub(super) async fn serve(
     }
 }
 
-/// The next request, or `None` if the client closes first.
+/// Reads the next request. `None` if the client closes the connection first.
 async fn next_request(
     read: &mut ReadHalf<'_>,
     came: &mut Vec<u8>,
@@ -107,12 +108,13 @@ async fn next_request(
     }
 }
 
-/// Ends when the client has closed the connection, and keeps the bytes that it sends before.
+/// Returns when the client has closed the connection. Keeps the bytes that the client sends before
+/// that.
 async fn client_gone(read: &mut ReadHalf<'_>, came: &mut Vec<u8>) {
     while read.read_buf(came).await.is_ok_and(|bytes| bytes > 0) {}
 }
 
-/// Sends an answer: head and body, with all of its faults and pauses.
+/// Sends the head and the body of an answer, with all its failures and pauses.
 async fn speak(
     write: &mut WriteHalf<'_>,
     answer: &Answer,
@@ -148,7 +150,7 @@ async fn speak(
             tokio::time::sleep(pause).await;
         }
     }
-    // Events with a place after the end happen at the end.
+    // Marks at positions after the end take effect at the end.
     for (_, mark) in marks {
         happen(mark, stop).await?;
     }
@@ -162,7 +164,7 @@ async fn send(write: &mut WriteHalf<'_>, framing: BodyFraming, piece: &[u8]) -> 
     match framing {
         BodyFraming::Length | BodyFraming::UntilClosed => write.write_all(piece).await,
         BodyFraming::Chunked => {
-            // In one write, so that a chunk is one packet.
+            // A single write, so that a chunk becomes one packet.
             let mut chunk = format!("{:x}\r\n", piece.len()).into_bytes();
             chunk.extend_from_slice(piece);
             chunk.extend_from_slice(b"\r\n");

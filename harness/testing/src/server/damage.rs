@@ -1,4 +1,4 @@
-//! Damages an answer of the loopback server.
+//! Applies a random failure to an answer of the loopback server.
 
 use std::time::Duration;
 
@@ -7,11 +7,12 @@ use serde_json::json;
 use super::answer::{Answer, Point};
 use crate::{Fault, chaos_provider::SERVER_ERRORS};
 
-/// Bytes that are not an event; the first ones are not text.
+/// Bytes that are no valid event. The first bytes are not even UTF-8.
 const NONSENSE: &[u8] = b"\xff\xfe\x00<html>502 Bad Gateway</html>\r\n\r\ndata: {\"half\": \n\n";
 
 impl Answer {
-    /// The same answer with this failure. A random number decides the details.
+    /// The same answer with this failure. `random` decides the details, and `hint` is the retry
+    /// time of a rate limit.
     pub(crate) fn spoiled(self, fault: Fault, hint: Duration, random: &mut fastrand::Rng) -> Self {
         let length = self.body.len();
         let place = random.usize(..length.max(1));
@@ -56,13 +57,13 @@ impl Answer {
     }
 }
 
-/// An error in the format that all vendors share.
+/// An error in the format that is common to all vendors.
 fn error(status: u16, kind: &str) -> Answer {
     let error = json!({"type": kind, "code": kind, "message": "chaos"});
     Answer::json(status, &json!({"type": "error", "error": error}))
 }
 
-/// The body with one of its events twice.
+/// The body with one randomly chosen event repeated.
 fn twice(body: &[u8], random: &mut fastrand::Rng) -> Vec<u8> {
     let mut ends: Vec<usize> = Vec::new();
     for (at, pair) in body.windows(2).enumerate() {

@@ -1,26 +1,28 @@
-//! Reads requests from bytes and writes the head of an answer.
-//! It uses no socket: `None` means that more bytes are needed.
+//! Parses requests and writes the heads of answers, without a socket. A result of `None` means that
+//! more bytes are needed.
 
 use super::{
     answer::{Answer, BodyFraming},
     received::ReceivedRequest,
 };
 
-/// The largest body, larger than any request of the library; vendors refuse 32 MB.
+/// The limits for the head and the body of a request, in bytes. No request of the library is that
+/// large; vendors refuse 32 MB.
 const LARGEST_HEAD: usize = 64 * 1024;
 const LARGEST_BODY: usize = 64 * 1024 * 1024;
 
-/// A request, how many bytes it took, and whether the client wants the connection kept.
+/// A request, the number of bytes that it took, and whether the client wants to keep the
+/// connection.
 pub(super) struct ParsedRequest {
     pub(super) request: ReceivedRequest,
     pub(super) used: usize,
     pub(super) keep: bool,
 }
 
-/// Reads the request at the beginning of `bytes`. `None`: more bytes are needed.
+/// Parses the request at the beginning of `bytes`. `None` means that more bytes are needed.
 ///
 /// # Errors
-/// Fails with the fault if the bytes are not a request, or if it is too large.
+/// Returns the fault if the bytes are no request, or if the request is too large.
 pub(super) fn parse(bytes: &[u8], connection: usize) -> Result<Option<ParsedRequest>, String> {
     let mut headers = [httparse::EMPTY_HEADER; 128];
     let mut head = httparse::Request::new(&mut headers);
@@ -65,7 +67,7 @@ pub(super) fn parse(bytes: &[u8], connection: usize) -> Result<Option<ParsedRequ
     Ok(Some(ParsedRequest { request, used: start + used, keep }))
 }
 
-/// A body in chunks, and its length in bytes as it was sent.
+/// A chunked body, and the number of bytes that it took in the encoded form.
 fn chunked(mut rest: &[u8]) -> Result<Option<(Vec<u8>, usize)>, String> {
     let whole = rest.len();
     let mut body = Vec::new();
@@ -78,7 +80,7 @@ fn chunked(mut rest: &[u8]) -> Result<Option<(Vec<u8>, usize)>, String> {
             return Err(format!("the body of the request is larger than {LARGEST_BODY} bytes"));
         }
         let Some(after) = rest.get(line..) else { return Ok(None) };
-        // Trailers are not read: after the last chunk there is an empty line.
+        // Trailers are not supported: an empty line must follow the last chunk.
         let (Some(chunk), Some(next)) = (after.get(..size), after.get(size + 2..)) else {
             return Ok(None);
         };
@@ -92,13 +94,14 @@ fn chunked(mut rest: &[u8]) -> Result<Option<(Vec<u8>, usize)>, String> {
 
 /// The status line and the headers of an answer.
 pub(super) fn write(answer: &Answer, keep: bool) -> Vec<u8> {
-    // The reason phrase is optional and no client reads it; RFC 9112 requires the space before it.
+    // RFC 9112 requires the space before the reason phrase. The phrase itself is optional, and no
+    // client reads it.
     let mut head = format!("HTTP/1.1 {} \r\n", answer.status);
     for (name, value) in &answer.headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
     match answer.framing {
-        // An answer with a status that has no body must not announce one.
+        // These statuses have no body, so the head must not announce one.
         BodyFraming::Length if matches!(answer.status, 204 | 304) => {}
         BodyFraming::Length => head.push_str(&format!("content-length: {}\r\n", answer.body.len())),
         BodyFraming::Chunked => head.push_str("transfer-encoding: chunked\r\n"),

@@ -1,4 +1,4 @@
-//! The server itself: its address, the requests that it has received, and how it stops.
+//! The loopback server: its address, the received requests, and its shutdown.
 
 use std::{
     fmt, io,
@@ -20,14 +20,14 @@ use super::{
     state::{ClosedBy, ObservedTraffic, ServerScript, ServerState},
 };
 
-/// How long a test waits for a request or for the end of a connection.
+/// The maximum time that a test waits for a request or for the end of a connection.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A server on the loopback interface that answers by a script over real HTTP/1.1, records the
-/// requests that it receives, and fails as a network fails if the script says so.
+/// A server on the loopback interface for tests. It answers real HTTP/1.1 requests by a script, records the requests,
+/// and simulates network failures where the script requests them.
 ///
-/// It keeps connections open between requests. Dropping it stops it: its tasks are aborted and end
-/// the next time that the runtime runs.
+/// The server keeps connections open between requests. Dropping the value stops the server: its tasks are aborted, and
+/// end when the runtime next runs them.
 ///
 /// ```
 /// use harness::testing::{Answer, LoopbackServer, anthropic};
@@ -48,8 +48,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// Do not use `tokio::time::pause` in a test with real sockets: a paused clock jumps to the next timer
-/// whenever the runtime is idle, and it is idle while it waits for a socket.
+/// Do not use `tokio::time::pause` in a test with real sockets. A paused clock jumps to the next timer whenever the
+/// runtime is idle, and the runtime is idle while it waits for a socket.
 pub struct LoopbackServer {
     address: SocketAddr,
     shared: Arc<ServerState>,
@@ -58,9 +58,8 @@ pub struct LoopbackServer {
 }
 
 impl LoopbackServer {
-    /// Starts a server that gives these answers, one for each request, in the order in which the
-    /// requests arrive. A request for which no answer is left gets status 400, and
-    /// [`assert_finished`](Self::assert_finished) reports it.
+    /// Starts a server that gives these answers, one per request, in the order in which the requests arrive. A request
+    /// after the last answer gets status 400, and [`assert_finished`](Self::assert_finished) reports it.
     ///
     /// # Errors
     /// Fails if the operating system provides no port.
@@ -68,9 +67,8 @@ impl LoopbackServer {
         Self::listen(ServerScript::Written(answers.into_iter().map(Into::into).collect())).await
     }
 
-    /// Starts a server that decides each answer from its request. Requests are decided one after
-    /// the other. A panic in `decide` is answered with status 400, and
-    /// [`assert_finished`](Self::assert_finished) reports it.
+    /// Starts a server that computes each answer from its request, one request at a time. If `decide` panics, the
+    /// request gets status 400, and [`assert_finished`](Self::assert_finished) reports the panic.
     ///
     /// ```
     /// use harness::testing::{Answer, LoopbackServer};
@@ -105,7 +103,7 @@ impl LoopbackServer {
         Ok(Self { address, shared, stop, task })
     }
 
-    /// The address, such as `http://127.0.0.1:40213`, without a slash at the end.
+    /// The URL of the server, such as `http://127.0.0.1:40213`, without a trailing slash.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -115,10 +113,10 @@ impl LoopbackServer {
         self.shared.seen.borrow().requests.clone()
     }
 
-    /// Waits for the request with this number; the first one is 0.
+    /// Waits for the request with this number, from 0.
     ///
     /// # Panics
-    /// Panics if it has not come after half a minute.
+    /// Panics if the request has not arrived after half a minute.
     pub async fn received(&self, request: usize) -> ReceivedRequest {
         let what = format!("request {request} to come");
         self.wait_for(&what, |seen| seen.requests.get(request).cloned()).await
@@ -129,26 +127,26 @@ impl LoopbackServer {
         self.shared.seen.borrow().connections.len()
     }
 
-    /// The number of connections that are open now.
+    /// The number of connections that are currently open.
     pub fn open_connections(&self) -> usize {
         self.shared.seen.borrow().connections.iter().filter(|closed| closed.is_none()).count()
     }
 
-    /// Waits until the connection with this number is closed, and returns who closed it; the first
-    /// one is 0. A client that closes it while an answer is sent or stalls is noticed.
+    /// Waits until the connection with this number, from 0, is closed, and returns which side closed it. A close by the
+    /// client is noticed even while an answer is being sent or is stalled.
     ///
     /// # Panics
-    /// Panics if it is still open after half a minute.
+    /// Panics if the connection is still open after half a minute.
     pub async fn closed(&self, connection: usize) -> ClosedBy {
         let what = format!("connection {connection} to be closed");
         self.wait_for(&what, |seen| seen.connections.get(connection).copied().flatten()).await
     }
 
-    /// Waits with a limit, so that a test fails with a reason and does not hang.
+    /// Waits with a time limit, so that a test fails with a reason instead of hanging.
     #[expect(clippy::panic, reason = "an assertion fails by panicking")]
     async fn wait_for<T>(&self, what: &str, look: impl Fn(&ObservedTraffic) -> Option<T>) -> T {
         let mut seen = self.shared.seen.subscribe();
-        // Real time, because hours pass at once on a paused clock of tokio.
+        // The limit uses real time, because on tokio's paused clock hours can pass at once.
         let begun = Instant::now();
         loop {
             if let Some(found) = look(&seen.borrow_and_update()) {
@@ -157,17 +155,17 @@ impl LoopbackServer {
             if begun.elapsed() > PATIENCE {
                 panic!("waited {PATIENCE:?} for {what}; {self:?}");
             }
-            // The loop checks again in both cases: after a change, and after the timeout.
+            // The result does not matter: after a change and after the timeout, the loop looks again.
             let _ = tokio::time::timeout(Duration::from_secs(1), seen.changed()).await;
         }
     }
 
-    /// Checks that there was exactly one request for each answer of the script, and no fault that is
-    /// not in the script.
+    /// Checks that there was exactly one request per answer of the script, and no fault that the script did not
+    /// request.
     ///
     /// # Panics
-    /// Panics and names the fault: answers are left, there were more requests than answers, a request
-    /// was not HTTP, or the function that decides the answers panicked.
+    /// Panics with the fault: unused answers, more requests than answers, a request that was not HTTP, or a panic of
+    /// the function that computes the answers.
     #[track_caller]
     #[expect(clippy::panic, reason = "an assertion fails by panicking")]
     pub fn assert_finished(&self) {
@@ -176,9 +174,8 @@ impl LoopbackServer {
         }
     }
 
-    /// Stops the server: it accepts no more connections, closes those that are idle, stalled or
-    /// waiting for a gate, sends the other answers to their end, and returns when its tasks have
-    /// ended.
+    /// Stops the server: no further connections are accepted; connections that are idle, stalled or waiting for a gate
+    /// are closed; other answers are sent completely. Returns when all tasks have ended.
     pub async fn shutdown(mut self) {
         self.stop.cancel();
         if let Err(err) = (&mut self.task).await
@@ -207,7 +204,7 @@ impl fmt::Debug for LoopbackServer {
     }
 }
 
-/// Accepts connections until the server stops, and then waits for the open ones.
+/// Accepts connections until the server stops, and then waits until the open connections have ended.
 async fn accept(listener: TcpListener, shared: Arc<ServerState>, stop: CancellationToken) {
     let mut serving = JoinSet::new();
     loop {
@@ -216,10 +213,10 @@ async fn accept(listener: TcpListener, shared: Arc<ServerState>, stop: Cancellat
                 Ok((stream, _)) => {
                     serving.spawn(connection::serve(stream, Arc::clone(&shared), stop.clone()));
                 }
-                // The client closed the connection before it was accepted, or too many files are open.
+                // Either the client closed the connection before it was accepted, or too many files are open.
                 Err(err) => shared.fault(format!("a connection could not be accepted: {err}")),
             },
-            // Tasks that have ended are removed.
+            // Removes the tasks that have ended.
             Some(_) = serving.join_next() => {}
             () = stop.cancelled() => break,
         }

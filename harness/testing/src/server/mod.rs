@@ -1,5 +1,5 @@
-//! A server on the loopback interface that answers by a script over real HTTP/1.1, and fails as a
-//! network fails if the script says so.
+//! A server on the loopback interface for tests. It answers real HTTP/1.1 requests by a script, and
+//! simulates network failures.
 
 mod answer;
 mod connection;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// A request that the server has received.
+/// A request as the server received it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ReceivedRequest {
     pub(super) connection: usize,
@@ -15,7 +15,7 @@ pub struct ReceivedRequest {
 }
 
 impl ReceivedRequest {
-    /// The number of its connection; the first one is 0.
+    /// The number of the connection on which the request arrived, from 0.
     pub fn connection(&self) -> usize {
         self.connection
     }
@@ -30,12 +30,13 @@ impl ReceivedRequest {
         &self.path
     }
 
-    /// The headers as they were sent, with keys and tokens. Bytes that are not UTF-8 are replaced.
+    /// The headers as they were sent, including keys and tokens. Bytes that are not UTF-8 are
+    /// replaced.
     pub fn headers(&self) -> &[(String, String)] {
         &self.headers
     }
 
-    /// The first header with this name, in upper or lower case.
+    /// The value of the first header with this name. The case of the name does not matter.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();
         headers.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
@@ -57,7 +58,7 @@ impl ReceivedRequest {
     }
 }
 
-/// Hides the secrets in the request, so that the output of a test can be published.
+/// Hides the values of headers that may be secret, so that the output of a test can be published.
 impl fmt::Debug for ReceivedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} {} on connection {}", self.method, self.path, self.connection)?;

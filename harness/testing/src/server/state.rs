@@ -1,5 +1,5 @@
-//! The state that the server, its connections and the test share: the script, the requests, and the
-//! connections that are open.
+//! The state that the server, its connections and the test share: the script, the received
+//! requests, and the open connections.
 
 use std::{
     any::Any,
@@ -13,12 +13,13 @@ use tokio::sync::watch;
 
 use super::{answer::Answer, received::ReceivedRequest};
 
-/// Who closed a connection.
+/// Which side closed a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClosedBy {
-    /// The client: it has its answer, or stopped waiting for it.
+    /// The client closed the connection, because it had its answer or stopped waiting for the
+    /// answer.
     Client,
-    /// The server: the script says so, or the server has stopped.
+    /// The server closed the connection, because of the script or because the server stopped.
     Server,
 }
 
@@ -29,13 +30,13 @@ pub(super) enum ServerScript {
     Decided(Box<DecideAnswer>),
 }
 
-/// What a test can wait for.
+/// The observed traffic, for which a test can wait.
 #[derive(Default)]
 pub(super) struct ObservedTraffic {
     pub(super) requests: Vec<ReceivedRequest>,
-    /// One for each connection, in the order in which they were accepted.
+    /// For each connection, in order of acceptance: which side closed it, or `None` if it is open.
     pub(super) connections: Vec<Option<ClosedBy>>,
-    /// Faults that are not in the script.
+    /// Faults that the script did not request.
     pub(super) faults: Vec<String>,
 }
 
@@ -49,7 +50,7 @@ impl ServerState {
         Self { script: Mutex::new(script), seen: watch::Sender::default() }
     }
 
-    /// Counts a new connection and gives it its number.
+    /// Registers a new connection and returns its number.
     pub(super) fn opened(&self) -> usize {
         let mut number = 0;
         self.seen.send_modify(|seen| {
@@ -59,7 +60,7 @@ impl ServerState {
         number
     }
 
-    /// Records who closed a connection first.
+    /// Records which side closed a connection. Only the first call for a connection counts.
     pub(super) fn closed(&self, connection: usize, by: ClosedBy) {
         self.seen.send_modify(|seen| {
             if let Some(closed @ None) = seen.connections.get_mut(connection) {
@@ -72,7 +73,7 @@ impl ServerState {
         self.seen.send_modify(|seen| seen.faults.push(fault));
     }
 
-    /// Records the request and takes its answer from the script.
+    /// Records the request, and takes the answer from the script.
     pub(super) fn answer(&self, request: ReceivedRequest) -> Answer {
         let answer = {
             let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,7 +81,8 @@ impl ServerState {
                 ServerScript::Written(left) => left.pop_front().ok_or_else(|| {
                     format!("nothing is left in the script for {} {}", request.method, request.path)
                 }),
-                // For example an assertion in the closure of the test. `assert_finished` reports it.
+                // A failed assertion in the test's closure panics here. `assert_finished` reports
+                // it.
                 ServerScript::Decided(decide) => {
                     catch_unwind(AssertUnwindSafe(|| decide(&request))).map_err(words_of)
                 }
@@ -88,14 +90,14 @@ impl ServerState {
         };
         self.seen.send_modify(|seen| seen.requests.push(request));
         answer.unwrap_or_else(|fault| {
-            // All vendors' errors have this format, and no client retries a 400.
+            // All vendors' errors have this format, and no client retries status 400.
             let error = json!({"type": "script", "message": fault.clone()});
             self.fault(fault);
             Answer::json(400, &json!({"type": "error", "error": error}))
         })
     }
 
-    /// The fault at the end of a test, if there is one.
+    /// The fault to report at the end of a test, if there is one.
     pub(super) fn final_fault(&self) -> Option<String> {
         let faults = self.seen.borrow().faults.clone();
         if !faults.is_empty() {
@@ -116,7 +118,7 @@ impl ServerState {
     }
 }
 
-/// The message of a panic, if it has one.
+/// The message of a panic, for the report.
 fn words_of(panic: Box<dyn Any + Send>) -> String {
     let words = match panic.downcast::<String>() {
         Ok(words) => *words,

@@ -1,8 +1,8 @@
-//! Why an expression has no value.
+//! The error of an expression that has no value.
 
 use std::fmt;
 
-/// Why an expression has no value: the column, the fault and the way out.
+/// The reason why an expression has no value: the column, the fault and the way out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CalcError {
     column: usize,
@@ -14,7 +14,7 @@ impl CalcError {
         Self { column, fault: fault.into() }
     }
 
-    /// The column of the mistake, counted in characters from 1.
+    /// The column of the fault, counted in characters from 1.
     pub fn column(&self) -> usize {
         self.column
     }

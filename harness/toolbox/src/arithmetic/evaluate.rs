@@ -1,4 +1,4 @@
-//! The tool itself: an expression is parsed, then computed.
+//! The tool `calc`: an expression is parsed, then computed.
 
 use harness_macros::tool;
 
@@ -18,8 +18,8 @@ use super::{
 /// `*` is always written.
 ///
 /// # Errors
-/// Fails with the column of the mistake if the expression cannot be read, if the result does not
-/// exist (division by zero), or if an integer does not fit into 128 bits: it is never wrapped.
+/// Fails with the column of the fault if the expression cannot be parsed, if the result does not exist (division by
+/// zero), or if an integer does not fit into 128 bits. Integers never wrap around.
 ///
 /// # Examples
 /// ```
@@ -39,7 +39,7 @@ pub fn calc(
     evaluate(&parse::expression(expression)?)
 }
 
-/// The parser limits length and depth, and with them the recursion here.
+/// The parser limits length and depth of expressions, so this recursion is bounded.
 fn evaluate(expr: &Expr) -> Result<Number, CalcError> {
     match expr {
         Expr::Number(number) => Ok(*number),

@@ -1,5 +1,5 @@
-//! The tool `calc`: arithmetic on numbers, and nothing else. It has no names and no functions, so no expression
-//! reaches anything outside of it.
+//! The tool `calc`: arithmetic on numbers, and nothing else. There are no names and no functions, so an expression can
+//! reach nothing outside of itself.
 
 mod error;
 mod evaluate;

@@ -6,15 +6,15 @@ use serde::{Serialize, Serializer};
 
 use super::error::CalcError;
 
-/// A number: exact as long as it can be.
+/// A number, exact as long as possible.
 ///
-/// As JSON it is a number; an integer that JSON readers cannot hold (beyond 64 bits) is a string
-/// of its digits.
+/// Serialized as a JSON number. An integer beyond 64 bits, which many JSON parsers cannot read, is serialized as a
+/// string of its digits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
     /// An exact integer.
     Integer(i128),
-    /// A decimal of double precision; always finite.
+    /// A decimal of double precision. Always finite.
     Float(f64),
 }
 
@@ -45,7 +45,7 @@ impl ArithmeticOperator {
 }
 
 impl Number {
-    /// The nearest double-precision float.
+    /// Converts to the nearest double-precision float.
     pub fn to_f64(self) -> f64 {
         match self {
             Self::Integer(integer) => integer as f64,
@@ -95,7 +95,7 @@ fn exact(
         ArithmeticOperator::Add => left.checked_add(right),
         ArithmeticOperator::Subtract => left.checked_sub(right),
         ArithmeticOperator::Multiply => left.checked_mul(right),
-        // The smallest integer has the remainder 0 by -1, although the division overflows.
+        // The smallest integer has the remainder 0 for -1, although the division itself would overflow.
         ArithmeticOperator::Remainder => Some(left.wrapping_rem(right)),
         ArithmeticOperator::FloorDivide => {
             let is_rounded_up = left.wrapping_rem(right) != 0 && (left < 0) != (right < 0);
@@ -112,7 +112,7 @@ fn exact(
 
 fn power(base: i128, exponent: i128, column: usize) -> Result<Number, CalcError> {
     match base {
-        // This holds for any size of the exponent.
+        // For these bases, the exponent may have any size.
         1 => return Ok(Number::Integer(1)),
         -1 => return Ok(Number::Integer(if exponent % 2 == 0 { 1 } else { -1 })),
         0 if exponent >= 0 => return Ok(Number::Integer(i128::from(exponent == 0))),
@@ -146,7 +146,7 @@ fn rounded(
         ArithmeticOperator::Multiply => left * right,
         ArithmeticOperator::Divide => left / right,
         ArithmeticOperator::FloorDivide => {
-            // The quotient itself may have been rounded up to the next whole number.
+            // The division may round up to the next whole number, so the remainder is subtracted first.
             let rest = left % right;
             let is_rounded_up = rest != 0.0 && (rest < 0.0) != (right < 0.0);
             ((left - rest) / right).round() - f64::from(u8::from(is_rounded_up))
@@ -185,7 +185,7 @@ impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Integer(integer) => write!(f, "{integer}"),
-            // Written as in JSON: the shortest digits that give the same number.
+            // The float is written as in JSON: the fewest digits that give the same number.
             Self::Float(float) => write!(f, "{float:?}"),
         }
     }

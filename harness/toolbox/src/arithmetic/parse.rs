@@ -1,18 +1,18 @@
-//! Parses an expression into a tree. It computes nothing.
+//! Parses an expression into a tree, without computing anything.
 
 use super::{
     error::CalcError,
     number::{ArithmeticOperator, Number},
 };
 
-/// The longest expression, in bytes.
+/// The maximum length of an expression, in bytes.
 const MAX_LENGTH: usize = 1_000;
-/// The deepest nesting of parentheses, signs and powers.
+/// The maximum nesting depth of parentheses, signs and powers.
 const MAX_DEPTH: usize = 64;
-/// The longest number, in characters.
+/// The maximum length of a number, in characters.
 const MAX_DIGITS: usize = 64;
 
-/// An expression that can be computed. Columns are those of the operators.
+/// A parsed expression. The columns are those of the operators, for errors.
 #[derive(Debug)]
 pub(super) enum Expr {
     Number(Number),
@@ -20,7 +20,7 @@ pub(super) enum Expr {
     Apply { operator: ArithmeticOperator, left: Box<Expr>, right: Box<Expr>, column: usize },
 }
 
-/// Parses a whole expression.
+/// Parses a complete expression.
 pub(super) fn expression(text: &str) -> Result<Expr, CalcError> {
     if text.len() > MAX_LENGTH {
         let length = text.len();
@@ -77,7 +77,7 @@ impl<'t> ExpressionParser<'t> {
         }
     }
 
-    /// `("-" | "+") signed | power`: a sign binds weaker than the power to its right, so that `-2^2` is `-(2^2)`.
+    /// `("-" | "+") signed | power`: a sign binds weaker than the power to its right, so `-2^2` is `-(2^2)`.
     fn signed(&mut self) -> Result<Expr, CalcError> {
         match self.peek() {
             Some('-') => {
@@ -144,7 +144,7 @@ impl<'t> ExpressionParser<'t> {
         Ok(Expr::Apply { operator, left: Box::new(left), right, column })
     }
 
-    /// Every recursion from a rule to itself goes through here.
+    /// Parses a nested rule, and limits the nesting depth. Every recursion of the parser goes through here.
     fn deeper(
         &mut self,
         rule: impl FnOnce(&mut Self) -> Result<Expr, CalcError>,
@@ -161,7 +161,7 @@ impl<'t> ExpressionParser<'t> {
         expr
     }
 
-    /// Digits, then optionally a point and digits, then optionally `e` and a whole exponent.
+    /// Digits, then optionally a point and digits, then optionally `e` and an integer exponent.
     fn number(&mut self) -> Result<Expr, CalcError> {
         let (whole, column) = (self.rest, self.column);
         self.digits();
@@ -215,7 +215,7 @@ impl<'t> ExpressionParser<'t> {
         }
     }
 
-    /// The next character that is not whitespace.
+    /// The next character that is no whitespace.
     fn peek(&mut self) -> Option<char> {
         while self.rest.starts_with(char::is_whitespace) {
             self.skip_one();
@@ -235,7 +235,7 @@ impl<'t> ExpressionParser<'t> {
         CalcError::new(self.column, fault)
     }
 
-    /// The fault for a character that cannot be here: it names the character and says what to write instead.
+    /// The error for an unexpected character. It names the character and says what to write instead.
     fn unexpected(&self, expected: &str) -> CalcError {
         let Some(found) = self.rest.chars().next() else {
             return self.fault(format!("the expression ends where {expected} is expected"));

@@ -1,4 +1,4 @@
-//! Blocking work away from the async loop, which stops when nobody waits for it any more.
+//! Runs blocking work outside of the async runtime, and stops it when nobody waits for it any more.
 
 use std::thread;
 
@@ -7,19 +7,19 @@ use tokio_util::sync::DropGuard;
 
 use harness_core::tool::{CancellationToken, ToolError};
 
-/// The places of searches: each may need 30 MB, and a processor.
+/// Limits concurrent searches: each may need 30 MB of memory and one processor.
 pub(super) static SEARCHES: Semaphore = Semaphore::const_new(8);
 
-/// The places of other work, all of which waits for the disk.
+/// Limits other concurrent work, which waits only for the disk.
 pub(super) static OTHERS: Semaphore = Semaphore::const_new(32);
 
-/// Tells blocking work to stop. The work checks it between its steps.
+/// Tells blocking work to stop. The work checks this between its steps.
 #[derive(Clone, Debug)]
 pub(super) struct StopCheck(CancellationToken);
 
 impl StopCheck {
     /// # Errors
-    /// Fails if the work has to end.
+    /// Fails if the work has to stop.
     pub(super) fn check(&self) -> Result<(), ToolError> {
         if self.0.is_cancelled() { Err(stopped()) } else { Ok(()) }
     }
@@ -29,11 +29,11 @@ fn stopped() -> ToolError {
     ToolError::new("stopped before its end, because the run was")
 }
 
-/// Runs blocking work, when one of these places is free. It is told to stop when `token` is cancelled and when the future
-/// is dropped.
+/// Runs blocking work as soon as one of these slots is free. The work is told to stop when `token` is cancelled and
+/// when this future is dropped.
 ///
-/// A thread of its own does it: the process would not end while a blocking thread of the runtime works, such as one that waits
-/// for a disk.
+/// The work has its own thread, because the runtime waits for its blocking threads when the process ends, and such a
+/// thread may wait for a disk.
 pub(super) async fn off_loop<T: Send + 'static>(
     places: &'static Semaphore,
     token: &CancellationToken,
@@ -48,7 +48,7 @@ pub(super) async fn off_loop<T: Send + 'static>(
     };
     let (done, end) = oneshot::channel();
     let worker = thread::Builder::new().name("harness-files".to_owned()).spawn(move || {
-        // The place is free when the work has ended, not when nobody waits for it any more.
+        // The slot is freed when the work has ended, even if nobody waits for it any more.
         let _place = place;
         let result = stop.check().and_then(|()| work(&stop));
         let _ = done.send(result);

@@ -1,5 +1,5 @@
-//! Decides which files run code when other programs find them, by a list that a program can change. It looks only
-//! at names and does not access the disk.
+//! Decides which files make other programs run code, by a list that a program can change. Only names count, and the
+//! disk is not accessed.
 
 use std::{
     fmt,
@@ -12,23 +12,23 @@ use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use super::code_list::{BESIDE, LIST};
 use harness_core::error::{Error, ErrorKind};
 
-/// The files from which other programs run code when they find them: settings of editors, shells and package
-/// managers, hooks, and files that turn a folder into a git repository.
+/// The files that make other programs run code when they find them: settings of editors, shells and package managers,
+/// hooks, and files that turn a folder into a git repository.
 ///
-/// Writing `.envrc` or `.vscode/tasks.json` amounts to running a command later, when somebody enters or opens the
-/// folder. `write_file` of [`Files`](super::Files) therefore asks a person before it writes a file on this list,
-/// with the reason. Each entry is a glob below any folder, so `.vscode/**` also matches `a/b/.vscode/tasks.json`.
-/// Case, and dots and spaces at the end of a name, are ignored, since some file systems ignore them. Links inside
-/// the folder are followed first.
+/// Writing `.envrc` or `.vscode/tasks.json` amounts to running a command later, when a person enters or opens the
+/// folder. So `write_file` of [`Files`](super::Files) requests an approval, with the reason, before it writes a file on
+/// this list. Each entry is a glob below any folder, so `.vscode/**` also matches `a/b/.vscode/tasks.json`. Case, and
+/// dots and spaces at the end of a name, are ignored, because some file systems ignore them. Links inside the folder
+/// are resolved first.
 ///
-/// The list has files that run although nobody means to run the project. Sources, tests, manifests (`Cargo.toml`,
-/// `package.json`), `Makefile` and `justfile` are not on it: building or testing a project runs its code, so what
-/// is written there should be reviewed as code.
+/// The list contains files whose code runs without a decision to run the project. Sources, tests, manifests
+/// (`Cargo.toml`, `package.json`), `Makefile` and `justfile` are not on it: building or testing a project runs its code
+/// anyway, so changes to these files should be reviewed as code.
 ///
-/// The name of the folder of [`Files`](super::Files) counts: if the folder is `.github`, a person is asked before
-/// `workflows/ci.yml` is written. An entry that matches the folder itself does not count for files inside of it: a
-/// program that gives the folder `node_modules/mine` has chosen it. Files inside of `.git` are never written,
-/// whatever is on the list and whatever the folder is.
+/// The name of the folder of [`Files`](super::Files) counts: if the folder is `.github`, writing `workflows/ci.yml`
+/// needs an approval. An entry that matches the folder itself does not count for the files inside, because a program
+/// that gives the folder `node_modules/mine` has chosen it. Files inside `.git` are never written, whatever the list
+/// and the folder are.
 ///
 /// ```
 /// use harness::toolbox::{CodeFiles, Files};
@@ -48,7 +48,7 @@ use harness_core::error::{Error, ErrorKind};
 #[derive(Clone)]
 pub struct CodeFiles {
     rules: Vec<CodeFileRule>,
-    /// All globs of the list in one set, made when it is first needed.
+    /// All globs of the list in one set, compiled on first use.
     set: OnceLock<GlobSet>,
 }
 
@@ -63,7 +63,7 @@ impl Default for CodeFiles {
     fn default() -> Self {
         let listed =
             LIST.iter().flat_map(|(globs, reason)| globs.iter().map(|glob| (*glob, *reason)));
-        // A test checks that each of them is a valid glob.
+        // A test checks that each listed glob is valid.
         let rules =
             listed.filter_map(|(glob, reason)| CodeFileRule::new(glob, reason.to_owned()).ok());
         Self { rules: rules.collect(), set: OnceLock::new() }
@@ -71,12 +71,12 @@ impl Default for CodeFiles {
 }
 
 impl CodeFiles {
-    /// An empty list, for a program that names its own files.
+    /// Creates an empty list, for a program that lists its own files.
     pub fn none() -> Self {
         Self { rules: Vec::new(), set: OnceLock::new() }
     }
 
-    /// Adds files to the list. The reason continues a sentence that begins with the path: `it runs at night`.
+    /// Adds files to the list. The reason continues a sentence that begins with the path, such as `it runs at night`.
     ///
     /// # Errors
     /// Fails if `glob` is not a valid glob.
@@ -90,10 +90,10 @@ impl CodeFiles {
         Ok(self)
     }
 
-    /// Removes files from the list, by their glob as [`CodeFiles::iter`] gives it.
+    /// Removes files from the list, by their glob as returned by [`CodeFiles::iter`].
     ///
     /// # Errors
-    /// Fails if the list does not have this glob, so that a change of the list is noticed.
+    /// Fails if the list does not contain this glob. So a program notices if the default list has changed.
     pub fn without(mut self, glob: &str) -> Result<Self, Error> {
         let before = self.rules.len();
         self.rules.retain(|rule| rule.glob != glob);
@@ -107,14 +107,14 @@ impl CodeFiles {
         Ok(self)
     }
 
-    /// The globs on the list and their reasons. Files that are listed only beside another file, such as
-    /// `config` beside `HEAD`, belong to the entry of that file.
+    /// The globs on the list, with their reasons. Files that are listed only beside another file, such as `config`
+    /// beside `HEAD`, belong to the entry of that other file.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.rules.iter().map(|rule| (rule.glob.as_str(), rule.reason.as_str()))
     }
 
-    /// Why a file runs code when another program finds it; `None` if it does not. The path is relative to some
-    /// root and has no links in it; `is_there` says whether another path relative to this root exists.
+    /// The reason why a file makes other programs run code; `None` if it does not. The path is relative to any root and
+    /// contains no links. `is_there` returns whether another path relative to this root exists.
     pub fn reason(&self, path: &Path, is_there: impl Fn(&Path) -> bool) -> Option<&str> {
         let parts: Vec<String> = folded(path);
         let name = PathBuf::from(parts.join("/"));
@@ -123,8 +123,8 @@ impl CodeFiles {
         listed.map(|rule| rule.reason.as_str()).or_else(|| self.beside(path, &parts, is_there))
     }
 
-    /// The same for a path below a root whose own path is known, such as `workflows/ci.yml` below
-    /// `.github`. Entries that match the root itself, such as `node_modules/mine`, do not count.
+    /// Like `reason`, for a path below a root whose own path is known, such as `workflows/ci.yml` below `.github`.
+    /// Entries that match the root itself, such as `node_modules/mine`, do not count.
     pub(super) fn reason_below(
         &self,
         root: &Path,
@@ -149,7 +149,7 @@ impl CodeFiles {
         parts: &[String],
         is_there: impl Fn(&Path) -> bool,
     ) -> Option<&str> {
-        // Files beside a file that was removed from the list are not on it either.
+        // Files beside another file are listed only while that other file is on the list.
         let is_listed = |neighbour: &str| {
             self.rules.iter().any(|rule| rule.glob.eq_ignore_ascii_case(neighbour))
         };
@@ -184,7 +184,7 @@ fn set_of(globs: impl Iterator<Item = Glob>) -> GlobSet {
     for glob in globs {
         set.add(glob);
     }
-    // It fails only for sets that are too large, and the globs of a program are not.
+    // The set cannot be compiled only if it is too large, which a program's list is not.
     set.build().unwrap_or_default()
 }
 
@@ -211,7 +211,7 @@ pub(super) fn is_in_git(path: &Path) -> bool {
     folded(path).iter().any(|part| part == ".git" || part == "git~1")
 }
 
-/// The parts of a path as the most tolerant file system reads them.
+/// The parts of a path, as the most tolerant file system compares them.
 fn folded(path: &Path) -> Vec<String> {
     let parts = path.components().filter_map(|part| match part {
         Component::Normal(part) => Some(part.to_string_lossy()),
@@ -221,12 +221,12 @@ fn folded(path: &Path) -> Vec<String> {
     parts.map(|part| fold(&part)).collect()
 }
 
-/// A name without the differences that a file system may ignore. Case does not count. One system ignores trailing
-/// dots and spaces and takes the text after a colon for a part of the file; another ignores invisible characters.
+/// A name without the differences that file systems may ignore: case; on one system trailing dots and spaces, and the
+/// text after a colon, which names a part of the file; on another, invisible characters.
 fn fold(name: &str) -> String {
     let name = name.split(':').next().filter(|name| !name.is_empty()).unwrap_or(name);
     let seen = |c: &char| !matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
-    // Through upper case, for letters that share it with others: `ſ` and `s`, `K` and `k`.
+    // The detour over upper case also unifies letters that share an upper-case letter: `ſ` and `s`, `K` and `k`.
     let name: String = name.chars().filter(seen).flat_map(char::to_uppercase).collect();
     let name = name.to_lowercase();
     let trimmed = name.trim_end_matches(['.', ' ']);

@@ -1,12 +1,12 @@
-//! The files from which other programs run code when they find them, each with its reason.
+//! The default list of files that make other programs run code, each with its reason.
 //!
-//! The list has files that run although nobody means to run the project: because a folder is opened or entered,
-//! because an everyday program such as `git status` or `cargo metadata` looks there, or because somebody commits,
-//! pushes or installs. The project itself is not on the list: sources, tests, manifests (`Cargo.toml`,
-//! `package.json`, `pyproject.toml`), `Makefile` and `justfile`. Building or testing a project runs its code, and
-//! an agent that may not write this code cannot work on the project.
+//! The list contains files whose code runs without a decision to run the project: because a person opens or enters a
+//! folder, commits, pushes or installs, or because an everyday program such as `git status` or `cargo metadata` reads
+//! them. The project itself is not on the list: sources, tests, manifests (`Cargo.toml`, `package.json`,
+//! `pyproject.toml`), `Makefile` and `justfile`. Building or testing a project runs its code, and an agent that may not
+//! write this code cannot work on the project.
 
-/// Globs below any folder, in lower case, with a reason for each group.
+/// Globs below any folder, in lower case, with one reason for each group.
 pub(super) const LIST: &[(&[&str], &str)] = &[
     // Version control.
     (
@@ -49,7 +49,7 @@ pub(super) const LIST: &[(&[&str], &str)] = &[
         ],
         "it runs at the next commit",
     ),
-    // Servers that build what is pushed.
+    // Servers that build pushed commits.
     (
         &[
             ".github/{workflows,actions}/**",
@@ -88,7 +88,7 @@ pub(super) const LIST: &[(&[&str], &str)] = &[
         ],
         "a server runs it when it is pushed, with the secrets of the project",
     ),
-    // Editors and the programs that they start.
+    // Editors, and the programs that they start.
     (
         &[
             ".vscode/**",
@@ -217,7 +217,7 @@ pub(super) const LIST: &[(&[&str], &str)] = &[
         ],
         "the next coding agent that works here reads it as instructions",
     ),
-    // Shells, and programs that change them when a folder is entered.
+    // Shells, and programs that change the environment when a folder is entered.
     (&[".envrc"], "direnv runs it when the folder is entered"),
     (
         &[".envrc.*", ".direnv/**", ".direnvrc", ".config/direnv/**", ".shadowenv.d/**"],
@@ -460,7 +460,8 @@ pub(super) const LIST: &[(&[&str], &str)] = &[
     (&["{.user,php}.ini", ".htaccess", "web.config"], "a web server obeys it for the folder"),
 ];
 
-/// Files that are on the list only beside another name in the same folder: that name, the globs, and the reason.
+/// Files that are on the list only beside another file in the same folder: the name of that other file, the globs, and
+/// the reason.
 pub(super) const BESIDE: &[(&str, &[&str], &str)] = &[
     (
         "HEAD",

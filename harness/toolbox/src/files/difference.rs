@@ -1,5 +1,5 @@
-//! Shows a person the effect of a write before it is decided: the difference between the old text and the new one.
-//! The same two texts always give the same preview, so that previews can be compared later.
+//! Shows the effect of a write for an approval: the difference between the old and the new text. The same two texts
+//! always give the same preview, so that previews can be compared.
 
 use std::fmt::Write as _;
 
@@ -8,19 +8,19 @@ use similar::TextDiff;
 
 use harness_core::tool::Preview;
 
-/// The largest file, in bytes, that is compared. For a larger one the size and the hash are shown.
+/// The maximum size of a compared file, in bytes. For a larger file, only size and hash are shown.
 pub(super) const MAX_FILE: u64 = 1024 * 1024;
-/// The highest number of differing lines. Beyond it a comparison takes long and nobody reads it.
+/// The maximum number of differing lines. Above it, comparing takes long, and nobody reads the result.
 const MAX_LINES: usize = 4_000;
-/// The approximate limit of a preview, in bytes.
+/// The approximate maximum size of a preview, in bytes.
 const MAX_TEXT: usize = 64 * 1024;
 
-/// The content of the path now.
+/// The current content of the path.
 #[derive(Debug)]
 pub(super) enum OldContent {
     Nothing,
     Bytes(Vec<u8>),
-    /// Not read; its time of change distinguishes it from other content.
+    /// The content was not read. The time of its last change stands for it.
     Unread {
         bytes: u64,
         changed: String,
@@ -28,8 +28,8 @@ pub(super) enum OldContent {
     },
 }
 
-/// The change in the unified format, after a line that says what is replaced. The hash in this line distinguishes
-/// old texts that are not shown in full.
+/// The change in the unified format, below a line that says what is replaced. The hash in this line identifies an old
+/// text that is not shown completely.
 pub(super) fn difference(path: &str, old: &OldContent, new: &str) -> Preview {
     let (was, text) = match old {
         OldContent::Nothing => ("a new file".to_owned(), Some("")),
@@ -60,7 +60,7 @@ pub(super) fn difference(path: &str, old: &OldContent, new: &str) -> Preview {
     }
 }
 
-/// The size and the hash of bytes.
+/// The size and the hash of these bytes, as text.
 fn what(bytes: &[u8]) -> String {
     let mut hash = String::new();
     for byte in Sha256::digest(bytes).iter().take(16) {
@@ -69,7 +69,7 @@ fn what(bytes: &[u8]) -> String {
     format!("{} bytes (SHA-256 {hash}..)", bytes.len())
 }
 
-/// The number of lines of both texts without the equal lines at both ends.
+/// The number of lines of both texts, without the equal lines at the beginning and at the end.
 fn differing(old: &str, new: &str) -> usize {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let same = |(a, b): &(&&str, &&str)| a == b;
@@ -138,7 +138,7 @@ mod tests {
             assert!(shown.contains("cannot be shown line by line") && shown.len() < 300, "{shown}");
             assert_eq!(texts.iter().position(|other| other == text), Some(at));
         }
-        // A part of a long difference is shown; the hash stands for the rest.
+        // Only a part of a long difference is shown. The hash identifies the rest.
         let long = |end: &str| -> String {
             (0..1_500)
                 .map(|it| format!("{it}{}\n", "x".repeat(100)))

@@ -1,20 +1,20 @@
-//! Reads `.gitignore` and `.ignore` files as git does.
+//! Reads `.gitignore` and `.ignore` files with git's rules.
 //!
-//! Anybody can write such a file, and a search may go through folders of strangers. So each pattern is followed
-//! through a path state by state, which needs no extra memory and only time in proportion to both lengths, and the
-//! steps of a walk are counted. A compiled set of patterns would be faster for ordinary patterns, and takes
+//! Such a file may be hostile, because a search may go through folders that other people have written. So each pattern
+//! is matched state by state, which needs no extra memory and time proportional to the length of pattern times path,
+//! and the steps of a walk are limited. A compiled set of patterns would be faster for ordinary patterns, but needs
 //! gigabytes for hostile ones.
 
 use std::path::{Path, PathBuf};
 
-/// The longest ignore file in bytes. The longest in common use have about 10 KiB.
+/// The maximum size of an ignore file, in bytes. The largest files in common use have about 10 KiB.
 pub(super) const MAX_FILE: usize = 128 * 1024;
-/// The bytes that are read of all ignore files of one walk.
+/// The maximum size of all ignore files of one walk together, in bytes.
 const MAX_FILES: usize = 4 * 1024 * 1024;
-/// The number of steps in which the paths of one walk are matched with patterns. A thousand ordinary patterns and a
-/// hundred thousand paths take about this many.
+/// The maximum number of matching steps in one walk. A thousand ordinary patterns and a hundred thousand paths need
+/// about this many.
 const MAX_STEPS: u64 = 100_000_000;
-/// The highest number of ignored-but-unread files that are named.
+/// The maximum number of skipped ignore files that a result names.
 const MAX_NAMED: usize = 5;
 
 /// The ignore files from the root down to the current folder of a walk.
@@ -23,17 +23,18 @@ pub(super) struct IgnoreFiles {
     folders: Vec<FolderIgnoreRules>,
     read: usize,
     steps: u64,
-    /// Files that were too large or could not be read, and their number.
+    /// The first ignore files that were too large or could not be read, and (`all_skipped`) the number of all such
+    /// files.
     skipped: Vec<PathBuf>,
     all_skipped: usize,
     now: Vec<bool>,
     next: Vec<bool>,
 }
 
-/// The rules in the ignore files of one folder.
+/// The rules of the ignore files in one folder.
 #[derive(Debug)]
 struct FolderIgnoreRules {
-    /// The number of parts in the path of the folder.
+    /// The number of parts in the folder's path.
     depth: usize,
     rules: Vec<IgnoreRule>,
 }
@@ -55,12 +56,13 @@ impl IgnoreFiles {
         self.folders.len()
     }
 
-    /// Forgets all folders but the first `depth`.
+    /// Removes the rules of all folders but the first `depth`.
     pub(super) fn leave(&mut self, depth: usize) {
         self.folders.truncate(depth);
     }
 
-    /// Adds the ignore files of a folder; later files win. Each file was read up to one byte beyond the limit.
+    /// Adds the ignore files of a folder. Later files override earlier ones. Each file was read at most to one byte
+    /// beyond the limit.
     pub(super) fn enter(&mut self, folder: &Path, files: Vec<(PathBuf, Vec<u8>)>) {
         let mut rules = Vec::new();
         for (path, text) in files {
@@ -77,7 +79,7 @@ impl IgnoreFiles {
         }
     }
 
-    /// Notes an ignore file that is not obeyed.
+    /// Records an ignore file that is skipped.
     pub(super) fn pass_over(&mut self, file: PathBuf) {
         self.all_skipped += 1;
         if self.skipped.len() < MAX_NAMED {
@@ -85,7 +87,7 @@ impl IgnoreFiles {
         }
     }
 
-    /// Whether the path is ignored: the last rule of the innermost folder that matches it decides.
+    /// Whether the path is ignored. The innermost folder with a matching rule decides, by its last matching rule.
     pub(super) fn has(&mut self, path: &Path, is_folder: bool) -> bool {
         let Self { folders, steps, now, next, .. } = self;
         let parts: Vec<&[u8]> =
@@ -106,7 +108,7 @@ impl IgnoreFiles {
         false
     }
 
-    /// The files that were not obeyed, for the last line of a result.
+    /// Names the skipped ignore files, for the last line of a result.
     pub(super) fn gaps(&self) -> String {
         let mut gaps = String::new();
         if self.all_skipped > 0 {
@@ -131,7 +133,7 @@ impl IgnoreFiles {
 #[derive(Debug, PartialEq)]
 struct IgnoreRule {
     pattern: Vec<GlobPiece>,
-    /// Whether it is matched with the last part of a path, instead of the whole path.
+    /// Whether the pattern is compared with the last part of a path only, instead of the whole path.
     only_name: bool,
     only_folders: bool,
     ignores: bool,
@@ -151,12 +153,12 @@ enum GlobPiece {
     AnyName,
     /// `**/`: any number of folders.
     AnyFolders,
-    /// `/**` at the end, after its slash.
+    /// `/**` at the end, without its slash.
     AllBelow,
 }
 
 impl IgnoreRule {
-    /// `None` if the line is empty, a comment, or not a pattern.
+    /// Parses a line. `None` if it is empty, a comment, or no pattern.
     fn new(line: &str) -> Option<Self> {
         let line = without_trailing_blanks(line);
         if line.is_empty() || line.starts_with('#') {
@@ -176,7 +178,7 @@ impl IgnoreRule {
         (!pattern.is_empty()).then_some(Self { pattern, only_name, only_folders, ignores })
     }
 
-    /// Follows the pattern through the text: `now` marks the pieces that the match may have reached.
+    /// Matches the pattern with a text. `now` marks the pieces of the pattern that the match may have reached.
     fn is_match(
         &self,
         text: &[u8],
@@ -240,8 +242,8 @@ impl IgnoreRule {
         (0..=end).any(|at| is(now, at) && rest_is_empty(at))
     }
 
-    /// Whether the text ends with the characters at the end of the pattern. This rules out most patterns for most
-    /// paths.
+    /// Whether the text ends with the literal bytes at the end of the pattern. This check rules out most patterns for
+    /// most paths.
     fn has_same_end(&self, text: &[u8]) -> bool {
         let mut text = text.iter().rev();
         for piece in self.pattern.iter().rev() {
@@ -265,7 +267,7 @@ fn set(states: &mut [bool], at: usize, can_be: bool) {
     }
 }
 
-/// A space at the end counts if a backslash precedes it.
+/// Removes spaces at the end of a line. A space after a backslash stays.
 fn without_trailing_blanks(line: &str) -> &str {
     let trimmed = line.trim_end();
     let backslashes = trimmed.chars().rev().take_while(|c| *c == '\\').count();
@@ -277,7 +279,7 @@ fn without_trailing_blanks(line: &str) -> &str {
     }
 }
 
-/// `None` if the line is not a pattern.
+/// Parses a pattern; `None` if the line is no pattern.
 fn pieces(line: &[u8]) -> Option<Vec<GlobPiece>> {
     let mut pieces = Vec::new();
     let mut rest = line;
@@ -318,10 +320,10 @@ fn pieces(line: &[u8]) -> Option<Vec<GlobPiece>> {
     }
 }
 
-/// The first and the last byte.
+/// The first and the last byte of a range.
 type ByteRange = (u8, u8);
 
-/// The characters of a `[:name:]` inside of brackets.
+/// The bytes of the class `[:name:]` inside brackets.
 const CLASSES: [(&[u8], &[ByteRange]); 12] = [
     (b"alnum", &[(b'0', b'9'), (b'A', b'Z'), (b'a', b'z')]),
     (b"alpha", &[(b'A', b'Z'), (b'a', b'z')]),
@@ -337,7 +339,8 @@ const CLASSES: [(&[u8], &[ByteRange]); 12] = [
     (b"xdigit", &[(b'0', b'9'), (b'A', b'F'), (b'a', b'f')]),
 ];
 
-/// The set after a `[`, and the rest after its `]`. `None` if there is no end, or a class of an unknown name.
+/// Parses the set after a `[`, and returns the rest after its `]`. `None` if the set has no end, or a class with an
+/// unknown name.
 fn one_of(line: &[u8]) -> Option<(GlobPiece, &[u8])> {
     let (negated, mut rest) = match line {
         [b'!' | b'^', rest @ ..] => (true, rest),
@@ -366,7 +369,7 @@ fn one_of(line: &[u8]) -> Option<(GlobPiece, &[u8])> {
             [b'-', b'\\', to, after @ ..] | [b'-', to, after @ ..] => (*to, after),
             after => (from, after),
         };
-        // A range that ends before it begins contains only its beginning.
+        // A range whose end is before its beginning contains only the beginning.
         ranges.push((from, to.max(from)));
         rest = after;
     }

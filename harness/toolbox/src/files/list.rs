@@ -1,4 +1,4 @@
-//! Lists the content of a folder, or the files below it that match a glob.
+//! Lists the entries of a folder, or the files below it that match a glob.
 
 use std::{ops::ControlFlow, path::Path};
 
@@ -12,12 +12,12 @@ use super::{
 };
 use harness_core::tool::ToolError;
 
-/// The highest number of paths in one result.
+/// The maximum number of paths in one result.
 const MAX_PATHS: usize = 1_000;
-/// The longest glob, in bytes: long ones take long to compile.
+/// The maximum length of a glob, in bytes. Long globs take long to compile.
 const MAX_GLOB: usize = 1_000;
 
-/// One path per line, sorted, and a last line that counts them.
+/// Returns the paths, one on each line and sorted, and a last line with their number.
 pub(super) fn list(
     root: &RootFolder,
     given: &str,
@@ -109,7 +109,7 @@ impl PathListing {
     }
 }
 
-/// A glob that matches paths below a folder.
+/// A glob for paths below a folder.
 pub(super) struct PathGlob(GlobSet);
 
 impl PathGlob {
@@ -140,7 +140,7 @@ impl PathGlob {
     }
 }
 
-/// A path as the model reads it: on one line, whatever its name.
+/// A path in the form that the model reads: always on one line.
 pub(super) fn shown(path: &Path) -> String {
     let text = path.to_string_lossy();
     if text.contains(char::is_control) { format!("{text:?}") } else { text.into_owned() }

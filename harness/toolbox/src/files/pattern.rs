@@ -1,5 +1,5 @@
-//! A regular expression of the model for a part of one line. Its memory is bounded, and a search can be stopped inside of a
-//! long line.
+//! A regular expression of the model that matches a part of one line. Its memory is limited, and a search can be
+//! stopped in the middle of a long line.
 
 use std::io;
 
@@ -18,30 +18,34 @@ use regex_syntax::{
 use super::blocking_work::StopCheck;
 use harness_core::tool::ToolError;
 
-/// The longest expression, in bytes. Before it is compiled, each two bytes of it may need several thousand.
+/// The maximum length of an expression, in bytes. Before it is compiled, two bytes may need several thousand bytes of
+/// memory.
 const LONGEST: usize = 4_000;
-/// The most character classes, such as `\w`, `\p{L}` and `[a-z]`, and the most parts in brackets. Each class may have all
-/// characters of all scripts, so that a thousand of them need seconds before anything is compiled.
+/// The maximum number of character classes, such as `\w`, `\p{L}` and `[a-z]`, and (`MAX_PARTS`) of parts inside
+/// brackets. Each class may contain all characters of all scripts, so a thousand classes need seconds even before
+/// compilation.
 const MAX_CLASSES: usize = 100;
 const MAX_PARTS: usize = 500;
-/// The largest compiled program, in bytes: enough for a word of 64 letters in any script, `\w{64}`.
+/// The maximum size of the compiled program, in bytes: enough for a word of 64 letters in any script, `\w{64}`.
 const MAX_PROGRAM: usize = 4 << 20;
-/// The largest table of states that a search remembers, in bytes; there is one for each direction.
+/// The maximum size of the table of states that a search keeps, in bytes. There is one table for each direction.
 const MAX_TABLE: usize = 2 << 20;
-/// The work between two looks at the stop, in bytes of the line times bytes of the program: a second or less.
+/// The work between two checks of the stop, in bytes of the line times bytes of the program. It takes a second or less.
 const WORK: usize = 1 << 31;
-/// The smallest and the largest part of a line, in bytes, that is searched between two looks.
+/// The minimum and the maximum number of bytes of a line that are searched between two checks.
 const PART: (usize, usize) = (4 << 10, 256 << 10);
 
-/// A compiled expression, and the stop of the search that uses it.
+/// A compiled expression, and the stop check of the search that uses it.
 pub(super) struct LinePattern<'s> {
     regex: Regex,
     stop: &'s StopCheck,
-    /// The bytes of a line that are searched between two looks at the stop.
+    /// The number of bytes of a line that are searched between two checks of the stop.
     part: usize,
 }
 
 impl<'s> LinePattern<'s> {
+    /// Compiles an expression.
+    ///
     /// # Errors
     /// Fails if `pattern` is not an expression for one line, or is too large.
     pub(super) fn new(pattern: &str, stop: &'s StopCheck) -> Result<Self, ToolError> {
@@ -88,8 +92,8 @@ impl<'s> LinePattern<'s> {
         Ok(Self { regex, stop, part })
     }
 
-    /// What `search` finds in the first part of the line behind `at` in which it finds something. Each part begins in the
-    /// middle of the one before, so that only a hit of more than half a part may be missed, in a longer line.
+    /// Runs `search` on one part of the line after another, and returns its first result. Each part begins in the
+    /// middle of the previous part, so in a line of several parts, a hit longer than half a part may be missed.
     fn in_parts<T>(
         &self,
         line: &[u8],
@@ -100,7 +104,7 @@ impl<'s> LinePattern<'s> {
         loop {
             self.stop.check().map_err(io::Error::other)?;
             let end = start.saturating_add(self.part).min(line.len());
-            // What is around the part is seen by `^`, `$` and `\b`.
+            // `^`, `$` and `\b` also see the bytes around the part.
             let found = search(Input::new(line).range(start..end));
             if found.is_some() || end == line.len() {
                 return Ok(found);
@@ -110,7 +114,7 @@ impl<'s> LinePattern<'s> {
     }
 }
 
-/// The number of character classes in an expression, and of the parts in their brackets.
+/// Counts the character classes in an expression, and the parts inside their brackets.
 #[derive(Default)]
 struct ClassCount {
     classes: usize,
@@ -148,7 +152,7 @@ impl ast::Visitor for ClassCount {
     }
 }
 
-/// Whether the expression matches only across the end of a line.
+/// Whether the expression can match only across the end of a line.
 fn needs_break(pattern: &Hir) -> bool {
     match pattern.kind() {
         HirKind::Literal(text) => text.0.contains(&b'\n'),
@@ -159,7 +163,7 @@ fn needs_break(pattern: &Hir) -> bool {
     }
 }
 
-/// It names no line terminator, so that the searcher passes one line at a time.
+/// The matcher declares no line terminator, so that the searcher passes one line at a time.
 impl Matcher for LinePattern<'_> {
     type Captures = NoCaptures;
     type Error = io::Error;

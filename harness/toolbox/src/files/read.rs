@@ -14,11 +14,11 @@ use harness_core::tool::ToolError;
 
 /// The number of bytes that are read at once.
 const PIECE: usize = 64 * 1024;
-/// The number of bytes that are scanned to count lines.
+/// The maximum number of bytes that are read to count lines.
 const MAX_SCAN: u64 = 1024 * 1024 * 1024;
 
-/// The lines from `first_line` on. If they are not the whole file, a line before them says which lines they are and
-/// how many there are.
+/// Returns the lines from `first_line` on. If these are not the whole file, a line before them gives their range and
+/// the number of all lines.
 pub(super) fn read(
     root: &RootFolder,
     given: &str,
@@ -46,18 +46,18 @@ pub(super) fn read(
     window.into_text(given, false)
 }
 
-/// Reads a file piece by piece, keeps the wanted lines and counts the others.
+/// Reads a file chunk by chunk, stores the wanted lines and counts all lines.
 struct LineWindow {
     wanted: RangeInclusive<u64>,
     kept: Vec<u8>,
-    /// The length of the whole lines in `kept`, and the number of the last of them.
+    /// The length of the complete lines in `kept`, and (`last_whole`) the number of the last of them.
     whole: usize,
     last_whole: u64,
-    /// Nothing more is kept.
+    /// Whether `kept` is full. Nothing more is stored then.
     full: bool,
-    /// The number of the line that is being read.
+    /// The number of the current line.
     line: u64,
-    /// Whether anything of that line has been read.
+    /// Whether a part of the current line was read.
     begun: bool,
     seen: u64,
 }

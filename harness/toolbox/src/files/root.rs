@@ -1,5 +1,5 @@
-//! The only access to the disk: every path is opened inside the root folder, link by link, by the operating system
-//! or component by component, so that neither `..` nor an absolute path nor a symbolic link leads out of it.
+//! The only access to the disk. Every path is opened inside the root folder, by the operating system or one component
+//! at a time, so neither `..` nor an absolute path nor a symbolic link leads outside.
 
 use std::{
     io,
@@ -16,11 +16,11 @@ use harness_core::{
     tool::ToolError,
 };
 
-/// The folder that no tool leaves.
+/// The root folder. No tool can leave it.
 #[derive(Debug)]
 pub(super) struct RootFolder {
     pub(super) dir: Dir,
-    /// The path of the folder: only to resolve absolute paths and to be shown, never to open one.
+    /// The path of the folder. It serves only to resolve absolute paths and to be shown, never to open files.
     pub(super) path: PathBuf,
 }
 
@@ -55,25 +55,25 @@ impl RootFolder {
         Ok(if relative.as_os_str().is_empty() { ".".into() } else { relative.to_owned() })
     }
 
-    /// The path of an existing file without links, `.` and `..`, relative to the root: empty for the root itself.
+    /// The path of an existing file relative to the root, without links, `.` and `..`. Empty for the root itself.
     pub(super) fn real(&self, path: &Path) -> io::Result<PathBuf> {
         let real = self.dir.canonicalize(path)?;
         Ok(real.strip_prefix(".").map(Path::to_owned).unwrap_or(real))
     }
 
-    /// The metadata of this path, with links inside the root followed.
+    /// The metadata of this path. Links inside the root are followed.
     pub(super) fn look_at(&self, path: &Path, given: &str) -> Result<Metadata, ToolError> {
         self.dir.metadata(path).map_err(|err| fault(given, err))
     }
 
-    /// Opens a regular file to read it. A FIFO or device is neither opened nor waited for.
+    /// Opens a regular file for reading. A FIFO or a device is refused without opening it.
     pub(super) fn read(&self, path: &Path, given: &str) -> Result<File, ToolError> {
         let mut options = OpenOptions::new();
         options.read(true);
         self.regular(path, given, options)
     }
 
-    /// Opens an existing regular file to check that it may be written, and changes nothing.
+    /// Opens an existing regular file without changing it, to check that it can be written.
     pub(super) fn writable(&self, path: &Path, given: &str) -> Result<File, ToolError> {
         let mut options = OpenOptions::new();
         options.write(true);
@@ -86,8 +86,8 @@ impl RootFolder {
         given: &str,
         mut options: OpenOptions,
     ) -> Result<File, ToolError> {
-        // The check comes before, since opening a device may have an effect, and after, since the path may name
-        // another file by then. In between, opening a FIFO must not block.
+        // The type is checked before, because opening a device may have an effect, and again after, because the path
+        // may name another file by then. In between, opening a FIFO must not block.
         regular(&self.look_at(path, given)?, given)?;
         never_block(&mut options);
         let file = self.dir.open_with(path, &options).map_err(|err| fault(given, err))?;
@@ -123,7 +123,7 @@ fn outside(given: &str) -> ToolError {
     ))
 }
 
-/// The text that the model reads for an error of the operating system.
+/// The error for the model, made from an error of the operating system.
 pub(super) fn fault(given: &str, err: io::Error) -> ToolError {
     use io::ErrorKind::{
         InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound, PermissionDenied,
@@ -131,7 +131,7 @@ pub(super) fn fault(given: &str, err: io::Error) -> ToolError {
     };
 
     let reason = match err.kind() {
-        // The system's refusal has an error number; the refusal of a path that leads outside has none.
+        // A refusal by the system has an error number. A refusal because the path leads outside has none.
         PermissionDenied if err.raw_os_error().is_none() => return outside(given).because(err),
         PermissionDenied => "the system does not allow it; choose another path".to_owned(),
         NotFound => "there is no such file or folder; `list_files` shows what there is".to_owned(),

@@ -19,18 +19,18 @@ use super::{
 };
 use harness_core::tool::ToolError;
 
-/// The highest number of hits in one result.
+/// The maximum number of hits in one result.
 const MAX_HITS: usize = 200;
-/// The number of bytes that are shown of a line.
+/// The maximum number of bytes that are shown of a line.
 const MAX_LINE: usize = 300;
 /// The number of bytes that are shown before a hit in a longer line.
 const BEFORE_HIT: usize = 100;
-/// The longest line, in bytes, that is searched; a file with a longer one is skipped.
+/// The maximum length of a searched line, in bytes. A file with a longer line is skipped.
 const MAX_BUFFER: usize = 8 * 1024 * 1024;
-/// The number of bytes that are searched of one file.
+/// The maximum number of bytes that are searched of one file.
 const MAX_FILE: u64 = 1024 * 1024 * 1024;
 
-/// One hit per line as `path:line: text`, and a last line that says what was searched.
+/// Returns each hit on its own line as `path:line: text`, and a last line that says what was searched.
 pub(super) fn search(
     root: &RootFolder,
     pattern: &str,
@@ -132,7 +132,7 @@ fn is_full(hits: &[String]) -> bool {
     hits.len() >= MAX_HITS || hits.iter().map(String::len).sum::<usize>() >= MAX_TEXT
 }
 
-/// Collects the hits of one file.
+/// Collects the hits in one file.
 struct FileHits<'h> {
     path: &'h str,
     pattern: &'h LinePattern<'h>,
@@ -159,14 +159,14 @@ impl Sink for FileHits<'_> {
     }
 }
 
-/// The line, or the part of a long line around the hit.
+/// The line, or a part of a long line around the hit.
 fn around(line: &[u8], hit: usize) -> String {
     let text = String::from_utf8_lossy(line);
     if text.len() <= MAX_LINE {
         return text.into_owned();
     }
     let boundary = |at: usize| (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    // Replaced bytes are longer, so the hit moves a little.
+    // Replacements of invalid bytes are longer, so the hit may be a little further on.
     let start = boundary(hit.saturating_sub(BEFORE_HIT));
     let end = boundary(start + MAX_LINE);
     let part = text.get(start..end).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The file tools as the model sees them. Their work is done in the files beside this one.
+//! The file tools as the model sees them. The other modules of this folder do the work.
 
 use std::{path::Path, sync::Arc};
 
@@ -18,8 +18,8 @@ use harness_core::{
     tool::{CancellationToken, Review, ToolContext, ToolError},
 };
 
-/// The approximate highest number of bytes in one result. It is less than the limit of a run, so that the library
-/// does not cut the results of these tools.
+/// The approximate maximum size of one result, in bytes. It is below the limit of a run, so that the library does not
+/// truncate these results.
 pub(super) const MAX_TEXT: usize = 48 * 1024;
 
 /// Tools for the files inside one folder: `read_file`, `write_file`, `list_files`, `search_files`.
@@ -35,25 +35,23 @@ pub(super) const MAX_TEXT: usize = 48 * 1024;
 /// # Ok::<(), harness::Error>(())
 /// ```
 ///
-/// Neither `..` nor an absolute path nor a symbolic link leads out of the folder, at any instant:
-/// each path is resolved by the operating system relative to the opened folder (`openat2` on Linux,
-/// one component at a time elsewhere). The folder stays the same one if it is renamed. Pipes,
-/// sockets and devices are not opened. Hard links in the folder, and a file system that is mounted inside of it,
-/// count as inside.
+/// Neither `..` nor an absolute path nor a symbolic link leads outside of the folder, even if the folder is changed at
+/// the same time: the operating system resolves each path relative to the opened folder (`openat2` on Linux, one
+/// component at a time elsewhere). A renamed folder stays the same folder. Pipes, sockets and devices are not opened.
+/// Hard links in the folder, and file systems that are mounted inside of it, count as inside.
 ///
-/// The person who approves a write sees what it changes. A person is asked before a file is written from which
-/// other programs run code when they find it, such as `.envrc`: [`CodeFiles`] says which these are. Right before
-/// the file is put in place, the path and its content are checked again; if they differ from what was approved,
-/// nothing is written.
+/// The approval request for a write shows the change. A write needs an approval if the file makes other programs run
+/// code, such as `.envrc`: see [`CodeFiles`] for the list. Directly before the file is put in place, the path and its
+/// content are checked again, and nothing is written if they differ from what was approved.
 ///
-/// The tools never block the async loop on the disk. Work that nobody waits for any more stops between its steps; a
-/// file is then written completely or not at all. A search also stops inside of a long line. Work that still runs when the
-/// program ends does not keep the process. In one process, 8 searches and lists and 32 other calls work at the same time;
-/// further ones wait.
+/// The tools never block the async runtime on the disk. When a call is stopped, its work stops between two steps, and a
+/// search also stops in the middle of a long line. A file is written completely or not at all. Work that still runs
+/// when the program ends does not delay the end of the process. In one process, 8 searches and lists and 32 other calls
+/// run at the same time. Further calls wait.
 ///
-/// A file that is replaced keeps its mode and, where the system allows it, its owner; another hard
-/// link to it keeps the old text, and access lists are not copied. A program that is killed while it
-/// writes may leave a file `.<16 digits>.tmp` beside it.
+/// A replaced file keeps its mode and, if the system allows it, its owner. Another hard link to it keeps the old text,
+/// and access lists are not copied. A program that is killed during a write may leave a file `.<16 digits>.tmp` beside
+/// the target.
 #[derive(Debug)]
 pub struct Files {
     root: Arc<RootFolder>,
@@ -71,7 +69,7 @@ impl Files {
         Ok(Arc::new(Self { root, code: Arc::default() }))
     }
 
-    /// Sets the files for which `write_file` asks a person, in place of [`CodeFiles::default`].
+    /// Sets the files for which `write_file` requests an approval, in place of [`CodeFiles::default`].
     #[must_use]
     pub fn with_code_files(self: Arc<Self>, files: CodeFiles) -> Arc<Self> {
         Arc::new(Self { root: Arc::clone(&self.root), code: Arc::new(files) })
@@ -82,8 +80,7 @@ impl Files {
     /// of text.
     ///
     /// # Errors
-    /// Fails if there is no such file inside the folder, if it is not UTF-8 text, or if `first_line` is behind its
-    /// end.
+    /// Fails if the folder has no such file, if the file is not UTF-8 text, or if `first_line` is after its end.
     #[tool(side_effects = "read")]
     pub async fn read_file(
         &self,
@@ -108,8 +105,8 @@ impl Files {
     /// never a part. Nothing is written into `.git`.
     ///
     /// # Errors
-    /// Fails, and leaves the file as it was, if the path leads out of the folder or into `.git`, is not a regular
-    /// file, or cannot be written, and if the path now leads elsewhere than when the write was approved.
+    /// Fails and leaves the file unchanged if the path leads outside of the folder or into `.git`, is no regular file,
+    /// or cannot be written, and if the path now leads elsewhere than when the write was approved.
     #[tool(side_effects = "write", idempotent, review = Self::review_of_a_write)]
     pub async fn write_file(
         &self,
@@ -164,8 +161,8 @@ impl Files {
     /// Binary files, links, `.git` and what `.gitignore` and `.ignore` files name are left out.
     ///
     /// # Errors
-    /// Fails if the pattern is not a regular expression, if `glob` is not a valid glob, or if there is no such file
-    /// or folder inside the folder of the tools.
+    /// Fails if the pattern is not a regular expression, if `glob` is not a valid glob, or if there is no such file or
+    /// folder inside the folder of the tools.
     #[tool(side_effects = "read")]
     pub async fn search_files(
         &self,

@@ -1,5 +1,5 @@
-//! Walks through a folder and everything below it, in the order of the paths. It follows no links, and leaves out
-//! `.git` and the paths that ignore files name.
+//! Walks through a folder and everything below it, in the order of the paths. Links are not followed, and `.git` and
+//! the paths that ignore files name are left out.
 
 use std::{io::Read as _, ops::ControlFlow, path::Path};
 
@@ -12,9 +12,9 @@ use super::{
 };
 use harness_core::tool::ToolError;
 
-/// The deepest nesting of folders; deeper ones are left out and counted.
+/// The maximum nesting depth of folders. Deeper folders are left out and counted.
 const MAX_DEPTH: usize = 64;
-/// The highest number of files and folders that a walk visits.
+/// The maximum number of files and folders that a walk visits.
 pub(super) const MAX_ENTRIES: usize = 100_000;
 
 /// An entry of a folder.
@@ -23,7 +23,7 @@ pub(super) struct FolderEntry {
     pub(super) kind: FileType,
 }
 
-/// The entries of a folder, by name. Entries that cannot be read are left out.
+/// The entries of a folder, sorted by name. Unreadable entries are left out.
 pub(super) fn entries(
     root: &RootFolder,
     folder: &Path,
@@ -48,9 +48,9 @@ pub(super) struct FolderWalk<'w> {
     stop: &'w StopCheck,
     ignored: IgnoreFiles,
     seen: usize,
-    /// The number of folders that could not be read or lie too deep.
+    /// The number of folders that could not be read or are nested too deep.
     unread: usize,
-    /// Whether there is more than the walk visits.
+    /// Whether the walk has reached its maximum number of entries.
     gave_up: bool,
 }
 
@@ -59,8 +59,8 @@ impl<'w> FolderWalk<'w> {
         Self { root, stop, ignored: IgnoreFiles::new(), seen: 0, unread: 0, gave_up: false }
     }
 
-    /// Passes each regular file below `folder` to `visit`, as a path relative to the root. `folder` is a real path,
-    /// without links, `.` and `..`.
+    /// Calls `visit` for each regular file below `folder`, with its path relative to the root. `folder` must not
+    /// contain links, `.` or `..`.
     pub(super) fn files(
         &mut self,
         folder: &Path,
@@ -75,7 +75,7 @@ impl<'w> FolderWalk<'w> {
         self.stop.check()
     }
 
-    /// What was left out, for the last line of a result.
+    /// Describes what was left out, for the last line of a result.
     pub(super) fn gaps(&self) -> String {
         let mut gaps = String::new();
         if self.unread > 0 {
@@ -133,14 +133,14 @@ impl<'w> FolderWalk<'w> {
     /// Reads the ignore files of a folder.
     fn enter(&mut self, folder: &Path) {
         let mut files = Vec::new();
-        // Later files win, so `.ignore` overrules `.gitignore`.
+        // Later files override earlier ones, so `.ignore` overrides `.gitignore`.
         for name in [".gitignore", ".ignore"] {
             let path = folder.join(name);
             let mut text = Vec::new();
             let most = ignore_files::MAX_FILE as u64 + 1;
             match self.root.read(&path, name).map(|file| file.take(most).read_to_end(&mut text)) {
                 Ok(Ok(_)) => files.push((path, text)),
-                // A link that leads out, a folder or a pipe of this name is not an ignore file.
+                // A folder, a pipe or a link to the outside with this name is no ignore file.
                 Err(_) if !self.is_file(&path) => {}
                 Ok(Err(_)) | Err(_) => self.ignored.pass_over(path),
             }

@@ -1,4 +1,4 @@
-//! Writes a whole file, or nothing.
+//! Writes a file completely, or not at all.
 
 use std::{
     ffi::OsString,
@@ -17,7 +17,7 @@ use super::{
 };
 use harness_core::tool::{Review, Scope, ToolContext, ToolError};
 
-/// A write: the root folder, the list of code files, the path and the text.
+/// One write: the root folder, the list of code files, the path and the text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FileWrite<'w> {
     pub(super) root: &'w RootFolder,
@@ -27,8 +27,8 @@ pub(super) struct FileWrite<'w> {
 }
 
 impl FileWrite<'_> {
-    /// What a person should see of the write, and whether one should be asked. A write that will fail anyway
-    /// gives no reason to ask.
+    /// The preview for an approval request, and whether an approval is required. A write that will fail anyway requires
+    /// none.
     pub(super) fn review(&self) -> Review {
         match self.target() {
             Ok(target) => self.review_of(&target),
@@ -55,7 +55,7 @@ impl FileWrite<'_> {
         }
     }
 
-    /// The content at the path now. `None` if the path is not a regular file, which no write replaces.
+    /// The current content of the path; `None` if the path is no regular file, which no write replaces.
     fn old_text(&self, path: &Path) -> Option<OldContent> {
         let dir = &self.root.dir;
         let Ok(found) = dir.symlink_metadata(path) else { return Some(OldContent::Nothing) };
@@ -79,7 +79,7 @@ impl FileWrite<'_> {
         Some(OldContent::Unread { bytes: found.len(), changed: changed(&found), why })
     }
 
-    /// The path of the file, with links inside the root resolved, so that a link stays a link.
+    /// The path of the file with links inside the root resolved, so that a write through a link keeps the link.
     fn target(&self) -> Result<WriteTarget, WriteRefusal> {
         let Self { root, given, .. } = *self;
         let path = root.inside(given)?;
@@ -115,8 +115,8 @@ impl FileWrite<'_> {
         Ok(WriteTarget { path, folder, name })
     }
 
-    /// Writes a new file beside the path and renames it, so that the path has the old text or the new one at any
-    /// instant, even if a process is killed. The write is reviewed once more right before the rename.
+    /// Writes a new file beside the target and renames it. So the path always has the complete old or new text, even if
+    /// the process is killed. The write is reviewed again directly before the rename.
     pub(super) fn run(&self, context: &ToolContext, stop: &StopCheck) -> Result<String, ToolError> {
         let Self { root, given, content, .. } = *self;
         let failed = |err| fault(given, err);
@@ -135,7 +135,7 @@ impl FileWrite<'_> {
         if let Some(old) = &old {
             keep_owner_and_mode(&file, old).map_err(failed)?;
         }
-        // Without this, the rename may survive a power cut and the text may not.
+        // Without this call, the rename could survive a power failure and the text could be lost.
         file.sync_all().map_err(failed)?;
         drop(file);
         stop.check()?;
@@ -188,7 +188,7 @@ impl From<WriteRefusal> for ToolError {
     }
 }
 
-/// Whether the folder at the path is the one that was opened, and its path has no links.
+/// Whether the path still leads to the opened folder, and contains no links.
 #[cfg(unix)]
 fn is_same_folder(root: &RootFolder, folder: &Path, opened: &Dir) -> io::Result<bool> {
     use cap_std::fs::MetadataExt as _;
@@ -205,8 +205,8 @@ fn is_same_folder(root: &RootFolder, folder: &Path, _: &Dir) -> io::Result<bool>
     Ok(real == folder || real.as_os_str().is_empty() && folder == Path::new("."))
 }
 
-/// Distinguishes one state of a file from another without reading it. The system sets this time at each change, and
-/// no program can set it.
+/// Identifies one state of a file without reading it. The system updates this time at each change, and programs cannot
+/// set it.
 #[cfg(unix)]
 fn changed(found: &Metadata) -> String {
     use cap_std::fs::MetadataExt as _;
@@ -230,14 +230,14 @@ fn for_owner_alone(options: &mut OpenOptions) {
 #[cfg(not(unix))]
 fn for_owner_alone(_: &mut OpenOptions) {}
 
-/// Gives the file the mode of the old one, and its owner if the system allows it.
+/// Gives the file the mode of the old file, and the owner if the system allows it.
 #[cfg(unix)]
 fn keep_owner_and_mode(file: &File, old: &Metadata) -> io::Result<()> {
     use cap_std::fs::{MetadataExt as _, Permissions, PermissionsExt as _};
     use rustix::fs::{Gid, Uid, fchown};
 
     let _ = fchown(file, Some(Uid::from_raw(old.uid())), Some(Gid::from_raw(old.gid())));
-    // The new text does not get the `setuid` bit of the old file.
+    // The new text must not get the `setuid` bit of the old file.
     file.set_permissions(Permissions::from_mode(old.mode() & 0o777))
 }
 
@@ -246,7 +246,7 @@ fn keep_owner_and_mode(file: &File, old: &Metadata) -> io::Result<()> {
     file.set_permissions(old.permissions())
 }
 
-/// The path at which a missing file will be, below the part of its path that exists.
+/// The future path of a missing file: the existing part of its path without links, and the rest.
 fn new_path(root: &RootFolder, path: &Path) -> io::Result<PathBuf> {
     for above in path.ancestors().skip(1) {
         let there = if above.as_os_str().is_empty() { Path::new(".") } else { above };
@@ -256,7 +256,7 @@ fn new_path(root: &RootFolder, path: &Path) -> io::Result<PathBuf> {
             Err(err) => return Err(err),
         };
         let rest = path.strip_prefix(above).unwrap_or(path);
-        // Nothing leads out of a folder that does not exist.
+        // `..` below a folder that does not exist cannot be resolved.
         if rest.components().any(|part| part == Component::ParentDir) {
             return Err(io::ErrorKind::NotFound.into());
         }
@@ -268,7 +268,7 @@ fn new_path(root: &RootFolder, path: &Path) -> io::Result<PathBuf> {
     Err(io::ErrorKind::NotFound.into())
 }
 
-/// A file beside the one that is written. It is removed unless it is renamed.
+/// A temporary file beside the target. Dropping it removes the file, unless it was renamed.
 struct TemporaryFile<'d> {
     folder: &'d Dir,
     name: String,
@@ -276,8 +276,8 @@ struct TemporaryFile<'d> {
 }
 
 impl<'d> TemporaryFile<'d> {
-    /// Creates the file. A file that will replace another one can be read only by its owner until it has the mode
-    /// of the other one: a user who may not read the old text may not read the new one either.
+    /// Creates the file. If it will replace another file, only its owner can read it until it has the mode of that
+    /// file. So a user who may not read the old text cannot read the new text.
     fn create(folder: &'d Dir, replaces: bool) -> io::Result<(Self, File)> {
         let name = format!(".{:016x}.tmp", fastrand::u64(..));
         let mut options = OpenOptions::new();
@@ -299,7 +299,7 @@ impl<'d> TemporaryFile<'d> {
 impl Drop for TemporaryFile<'_> {
     fn drop(&mut self) {
         if !self.renamed {
-            // The error that is being returned says more.
+            // The error that is being returned is more useful than one from here.
             let _ = self.folder.remove_file(&self.name);
         }
     }

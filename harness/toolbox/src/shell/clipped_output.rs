@@ -1,13 +1,13 @@
-//! The beginning and the end of a stream of bytes, whatever its length.
+//! Keeps the beginning and the end of a stream of bytes of any length.
 
 use std::collections::VecDeque;
 
-/// The number of bytes of the beginning that are kept.
+/// The number of bytes that are kept from the beginning.
 const HEAD: usize = 12 * 1024;
-/// The number of bytes of the end that are kept.
+/// The number of bytes that are kept from the end.
 const TAIL: usize = 12 * 1024;
 
-/// Keeps the beginning and the end of a stream and counts what is between them.
+/// The beginning and the end of a stream, and the number of bytes between them.
 #[derive(Debug, Default)]
 pub(super) struct ClippedOutput {
     head: Vec<u8>,
@@ -20,7 +20,7 @@ impl ClippedOutput {
         let room = HEAD.saturating_sub(self.head.len()).min(bytes.len());
         let (head, rest) = bytes.split_at(room);
         self.head.extend_from_slice(head);
-        // Only the last `TAIL` bytes of a large piece can stay.
+        // Of a large chunk, at most the last `TAIL` bytes are kept.
         let (skipped, rest) = rest.split_at(rest.len().saturating_sub(TAIL));
         let excess = (self.tail.len() + rest.len()).saturating_sub(TAIL);
         self.tail.drain(..excess);
@@ -32,8 +32,8 @@ impl ClippedOutput {
         self.head.is_empty()
     }
 
-    /// The text: whole, or with a note in the middle that says how much was cut. The cut is between characters, and
-    /// bytes that are not UTF-8 are replaced.
+    /// The text, complete or with a note in the middle about the number of bytes cut. The cut is between characters,
+    /// and invalid UTF-8 is replaced.
     pub(super) fn to_text(&self) -> String {
         let tail: Vec<u8> = self.tail.iter().copied().collect();
         if self.dropped == 0 {
@@ -51,7 +51,7 @@ impl ClippedOutput {
     }
 }
 
-/// The index at which the last whole character ends.
+/// The index after the last complete character.
 fn end_of_characters(bytes: &[u8]) -> usize {
     let is_inside = |byte: &&u8| **byte & 0b1100_0000 == 0b1000_0000;
     let after_lead = bytes.iter().rev().take(3).take_while(is_inside).count();
@@ -65,7 +65,7 @@ fn end_of_characters(bytes: &[u8]) -> usize {
     if after_lead + 1 < length { whole } else { bytes.len() }
 }
 
-/// The index at which the first whole character begins.
+/// The index of the first complete character.
 fn start_of_characters(bytes: &[u8]) -> usize {
     bytes.iter().take(3).take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000).count()
 }

@@ -1,4 +1,4 @@
-//! The tool `bash`: it runs a command and leaves nothing running that the command started.
+//! The tool `bash`: it runs a command, and ends everything that the command has started.
 
 #[cfg(unix)]
 mod clipped_output;

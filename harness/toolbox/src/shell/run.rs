@@ -1,4 +1,4 @@
-//! Runs one command until it ends, is stopped, or reaches its time limit, and keeps its output.
+//! Runs one command until it ends, is stopped, or reaches its time limit, and collects its output.
 
 use std::{
     io,
@@ -21,11 +21,11 @@ use harness_core::{secret::CUT, tool::CancellationToken};
 
 /// The number of bytes that are read at once.
 const PIECE: usize = 16 * 1024;
-/// The number of bytes that are still read from a pipe after the end. It is more than any pipe holds, and bounded,
-/// since a process that has left the group may write for ever.
+/// The maximum number of bytes that are read from a pipe after the end of the command. A pipe never holds as many, but
+/// a process that has left the group may write for ever.
 const LAST_WORDS: usize = 2 * 1024 * 1024;
 
-/// The output of a command, so far or in all.
+/// The output of a command, so far or complete.
 #[derive(Debug, Default)]
 pub(super) struct CommandOutput {
     stdout: Mutex<ClippedOutput>,
@@ -37,8 +37,8 @@ impl CommandOutput {
         [&self.stdout, &self.stderr].iter().all(|heard| lock(heard).is_empty())
     }
 
-    /// Both outputs, separately; `when` is added to the name of each if there may be more to come. A line that is not at
-    /// its end is then marked as cut, so that the beginning of a secret is taken out there, too.
+    /// Both outputs as text. `when` is appended to the name of each if more may follow. An incomplete last line is then
+    /// marked as cut, so that the beginning of a secret at its end is removed, too.
     pub(super) fn to_text(&self, when: &str) -> String {
         let outputs = [("stdout", &self.stdout), ("stderr", &self.stderr)];
         let texts = outputs.map(|(name, heard)| match lock(heard).to_text() {
@@ -56,18 +56,18 @@ fn lock(heard: &Mutex<ClippedOutput>) -> MutexGuard<'_, ClippedOutput> {
     heard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Why a command ended.
+/// How a command has ended.
 #[derive(Debug)]
 pub(super) enum CommandEnd {
-    /// By itself.
+    /// The command has exited.
     Exited(ExitStatus),
-    /// It is unknown how: another process has taken the status, or killed the supervisor.
+    /// The exit status is unknown: another process has reaped the command, or killed the supervisor.
     Lost,
-    /// It was ended at once, since its watchdog was killed.
+    /// The command was ended at once, because its watchdog was killed.
     Unwatched,
-    /// The time limit ran out.
+    /// The command has reached its time limit.
     TimedOut,
-    /// The token was cancelled.
+    /// The call was cancelled.
     Stopped,
 }
 
@@ -84,7 +84,7 @@ pub(super) async fn run(
     let mut stderr = PipeReader { pipe: stderr, heard: &said.stderr };
 
     let end = tokio::select! {
-        // The end is checked first: a command that has ended in time was not stopped.
+        // The end is checked first, so that a command that has ended in time does not count as stopped.
         biased;
         () = std::future::ready(()), if !is_watched => CommandEnd::Unwatched,
         status = group.ended() => status?.map_or(CommandEnd::Lost, CommandEnd::Exited),
@@ -94,11 +94,11 @@ pub(super) async fn run(
     };
     group.close().await;
     group.end();
-    // The rest in the pipes is read after this, when they are dropped.
+    // The rest of the output is read when the pipes are dropped.
     Ok(end)
 }
 
-/// Reads as long as it is polled: closed pipes do not end the command.
+/// Reads both pipes while it is polled. It never returns, because closed pipes do not mean the end of the command.
 async fn listen_to_both(
     stdout: &mut PipeReader<'_, ChildStdout>,
     stderr: &mut PipeReader<'_, ChildStderr>,
@@ -107,14 +107,14 @@ async fn listen_to_both(
     std::future::pending().await
 }
 
-/// A pipe, and the place where its bytes are kept.
+/// A pipe, and the buffer for its bytes.
 struct PipeReader<'s, P: AsFd> {
     pipe: P,
     heard: &'s Mutex<ClippedOutput>,
 }
 
 impl<P: AsyncRead + AsFd + Unpin> PipeReader<'_, P> {
-    /// Reads until the pipe is closed. Nothing that was read is lost when this is dropped.
+    /// Reads until the pipe is closed. Dropping this future loses no bytes.
     async fn listen(&mut self) {
         let mut piece = vec![0; PIECE];
         while let Ok(length @ 1..) = self.pipe.read(&mut piece).await {
@@ -124,8 +124,8 @@ impl<P: AsyncRead + AsFd + Unpin> PipeReader<'_, P> {
 }
 
 impl<P: AsFd> Drop for PipeReader<'_, P> {
-    /// Reads what is already in the pipe, without waiting: a process that has left the group may keep the pipe open
-    /// for ever.
+    /// Reads what is in the pipe, without waiting, because a process that has left the group may keep the pipe open for
+    /// ever.
     fn drop(&mut self) {
         let mut piece = vec![0; PIECE];
         let mut left = LAST_WORDS;

@@ -1,10 +1,10 @@
-//! Calls for the first lines of a program's `main`: to have its commands supervised, and to hide its own
+//! Calls for the first lines of a program's `main`: one has the program's commands supervised, the other hides its
 //! environment and memory from them.
 
 use harness_core::error::{Error, ErrorKind};
 
-/// Lets every command of this program be supervised, so that none outlives the program or a stop. Call it once, in
-/// the first line of `main`, in every program that uses `bash` or `Bash`:
+/// Turns on the supervision of all commands of this program, so that no command outlives the program or a stop. Call it
+/// once, in the first line of `main`, in every program that uses `bash` or `Bash`:
 ///
 /// ```no_run
 /// use harness::{toolbox::bash, tools};
@@ -17,15 +17,15 @@ use harness_core::error::{Error, ErrorKind};
 /// }
 /// ```
 ///
-/// From then on [`bash`](fn@super::bash) and [`Bash`](super::Bash) start this program a second time for each
-/// command, with an empty environment and one argument. The second process runs `main` up to this line and never
-/// returns from it: it becomes the supervisor of the command. The command is its child, and a process below the
-/// command that loses its own parent becomes its child too. A socket tells the supervisor when the program stops
-/// the command or has died. The supervisor then stops and kills every process below it, and ends.
+/// From then on, [`bash`](fn@super::bash) and [`Bash`](super::Bash) start this program a second time for each command,
+/// with an empty environment and one argument. The second process runs `main` up to this line and never returns from
+/// it: it becomes the supervisor of the command. The command is its child, and a descendant of the command that loses
+/// its parent becomes its child too. A socket tells the supervisor when the program stops the command or has died. The
+/// supervisor then stops and kills all its descendants, and ends.
 ///
-/// It returns true if commands are supervised. It returns false, and changes nothing, if the system is
-/// not Linux or has no `/proc` that shows the processes: then commands run as without this line. A
-/// program that must not run unsupervised commands should refuse to start:
+/// Returns whether commands are supervised. Returns `false` and changes nothing if the system is not Linux or has no
+/// `/proc` that shows the processes: commands then run as without this call. A program that must not run unsupervised
+/// commands should refuse to start:
 ///
 /// ```no_run
 /// assert!(harness::toolbox::supervise(), "commands cannot be supervised on this system");
@@ -33,8 +33,8 @@ use harness_core::error::{Error, ErrorKind};
 ///
 /// # What ends when
 ///
-/// This holds on Linux with `/proc`, for a command of the same user as the program, root or not. *Ends* means that
-/// nothing of it lives when the call has its result, or a moment after the program has died.
+/// This holds on Linux with `/proc`, for a command of the same user as the program, root or not. *Ends* means that no
+/// process of it lives when the call returns its result, or a moment after the program has died.
 ///
 /// | what the command starts | a stop, with the line | without | `kill -9` of the program, with | without |
 /// |---|---|---|---|---|
@@ -50,8 +50,8 @@ use harness_core::error::{Error, ErrorKind};
 /// | a process of another user (`sudo`), if the program does not run as root | lives | lives | lives | lives |
 /// | a process that another program starts for it (`systemd-run`, `at`, `docker run -d`) | lives | lives | lives | lives |
 ///
-/// [^found]: if its parent lives, if it writes to an output of the command, or if the session that it
-/// lives in has a process that is found.
+/// [^found]: if its parent lives, if it writes to an output of the command, or if its session has another process that
+/// is found.
 ///
 /// | what the command reads | with the line | without |
 /// |---|---|---|
@@ -63,26 +63,25 @@ use harness_core::error::{Error, ErrorKind};
 /// | the terminal of the program, as `/dev/tty` | refused | open |
 /// | a file that the program was started with as number 3 or above (`3< key`) | open | open |
 ///
-/// Without the line, a stop looks for the process group, for processes with a mark in the environment
-/// (`HARNESS_COMMAND`), for processes that write to the outputs of the command, and for descendants of all
-/// these. A `/bin/sh` beside each command waits for the death of the program, and then kills the
-/// group and all processes that have the mark. On other Unix systems, and without `/proc`, only the process group
-/// is known: there, a process that uses `timeout` or `setsid` lives on. On Windows there is no `bash`.
+/// Without this call, a stop searches for the process group, for processes with a mark in the environment
+/// (`HARNESS_COMMAND`), for processes that write to the outputs of the command, and for descendants of all these. A
+/// `/bin/sh` beside each command waits for the death of the program, and then kills the group and all processes with
+/// the mark. On other Unix systems, and without `/proc`, only the process group can be found: there, a process that
+/// uses `timeout` or `setsid` survives. On Windows there is no `bash`.
 ///
-/// A supervised command costs about as much as an unsupervised one: starting the program replaces a search through
-/// all processes.
+/// A supervised command costs about as much as an unsupervised one, because starting the program replaces a search
+/// through all processes.
 ///
 /// # Where to call it
 ///
-/// Everything that a program does before this line, it does again for each command, without its environment.
-/// So put nothing before it. `#[tokio::main]` may stay: it costs each command the start of its threads.
-/// A program that reads its arguments before this line finds one that it does not know. If it ends
-/// because of that, or does not reach this line for another reason, each command fails with an error
-/// that says so. A second call changes nothing. A late call applies to the commands that begin after it.
-/// A program that is itself a command of another one can call it too.
+/// Everything that a program does before this line is repeated for each command, without the program's environment. So
+/// put nothing before it. `#[tokio::main]` may stay: it only starts the threads of the runtime for each command. A
+/// program that reads its arguments before this line finds an unknown argument. If it then ends, or does not reach this
+/// line for another reason, each command fails with an error that says so. A second call changes nothing. A late call
+/// applies to later commands. A program that is itself a command of another program can make this call too.
 ///
-/// The program becomes a supervisor only if its first argument says so and its standard input is a
-/// socket. A user who can start it in this way can start a shell as well, so this gives nobody new rights.
+/// The program becomes a supervisor only if its first argument requests this and its standard input is a socket. A user
+/// who can start it in this way can also start a shell, so nobody gains any rights.
 pub fn supervise() -> bool {
     #[cfg(target_os = "linux")]
     {
@@ -115,14 +114,14 @@ pub(super) fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
-/// Hides the environment and the memory of this program from other processes of the same user: they can
-/// neither read `/proc/<program>/environ` nor attach a debugger.
+/// Hides the environment and the memory of this program from other processes of the same user: these can neither read
+/// `/proc/<program>/environ` nor attach a debugger.
 ///
-/// A command runs as the user of the program. With [`supervise`] it does not find the program's
-/// environment by accident, but a command that searches `/proc` does, and the environment may hold keys of model
-/// vendors. After this call the command is refused access to it. The call also disables core dumps and debuggers, so
-/// the program has to decide. It does not help if commands run as root, or if the keys can be read from another
-/// place: from a file, or from the shell that started the program, if the shell has them in its environment.
+/// A command runs as the user of the program. With [`supervise`], a command does not find the program's environment by
+/// accident, but it can still find it by a search through `/proc`, and the environment may contain keys of model
+/// vendors. After this call, such access is refused. The call also disables core dumps and debuggers, so the program
+/// has to decide about it. It does not help if commands run as root, or if the keys can be read elsewhere: in a file,
+/// or in the environment of the shell that started the program.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), harness::Error> {
@@ -133,7 +132,7 @@ pub(super) fn is_on() -> bool {
 /// ```
 ///
 /// # Errors
-/// Fails if the system refuses, and on every system but Linux, which alone has this switch.
+/// Fails if the system refuses, and on every system except Linux, because only Linux supports this.
 pub fn make_undumpable() -> Result<(), Error> {
     #[cfg(target_os = "linux")]
     {

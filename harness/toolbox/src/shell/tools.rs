@@ -21,10 +21,10 @@ use harness_core::{
     tool::{Review, ToolContext, ToolError},
 };
 
-/// The time that a command may run if the call does not set one, in seconds.
+/// The time limit of a command in seconds, if the call does not set one.
 const DEFAULT_SECONDS: u64 = 30;
-/// The longest time that a command may run, in seconds. The `timeout` of the tools is longer, since the text about
-/// this limit says more when it is reached.
+/// The longest time limit of a command, in seconds. The tool's own `timeout` is longer, so that the text about this
+/// limit is reported instead.
 const MAX_SECONDS: u64 = 300;
 
 /// Runs a command with bash and answers with its exit status, its standard output and its
@@ -41,23 +41,20 @@ const MAX_SECONDS: u64 = 300;
 /// status than 0 is not an error.
 ///
 /// # For the host
-/// When the command ends, its time is over, the context's token is cancelled, the future is dropped
-/// or the program dies, everything that the command has started is killed. How far this holds for
-/// processes that hide, and after `kill -9`, depends on one line in `main`: see the table of
-/// [`supervise`](super::supervise).
+/// Everything that the command has started is killed when the command ends, its time limit is reached, the context's
+/// token is cancelled, the future is dropped, or the program dies. How far this holds for processes that hide, and
+/// after `kill -9`, depends on one line in `main`: see the table of [`supervise`](super::supervise).
 ///
-/// A command may run for 30 s, unless the model asks for another time with `timeout_seconds`: 300 s at most.
-/// `Run::tool_time` shortens this for one run, and
-/// [`ToolLimits::time`](harness_core::tool::ToolLimits) does not apply.
+/// A command may run for 30 s. The model can set another limit with `timeout_seconds`, up to 300 s. `Run::tool_time`
+/// shortens the limit for one run. [`ToolLimits::time`](harness_core::tool::ToolLimits) does not apply.
 ///
-/// Of the program's environment a command has `HOME`, `LANG`, `PATH`, `SHELL`, `TERM`, `TMPDIR`,
-/// `USER` and the variables that begin with `LC_`, so that it cannot print a key. Variables for proxies, `ssh` agents
-/// and toolchains (`CARGO_HOME`) are not on that list: [`Bash`] can add them, this function cannot. The
-/// command also has `HARNESS_COMMAND`, a random mark by which a stop finds the processes of the
-/// command, and the variables that bash itself sets.
+/// From the program's environment, a command gets only `HOME`, `LANG`, `PATH`, `SHELL`, `TERM`, `TMPDIR`, `USER` and
+/// the variables that begin with `LC_`, so that it cannot print a key. [`Bash`] can add others, such as variables for
+/// proxies, `ssh` agents and toolchains (`CARGO_HOME`); this function cannot. A command also gets `HARNESS_COMMAND`, a
+/// random mark by which a stop finds its processes, and the variables that bash itself sets.
 ///
-/// Nothing keeps a command inside a folder, off the network or away from other processes of the
-/// same user. Every side effect is declared, so that an agent asks before it runs.
+/// A command is not confined to a folder, and can use the network and reach other processes of the same user. Every
+/// side effect is declared, so that an agent requests an approval before each command.
 ///
 /// # Examples
 /// ```
@@ -82,10 +79,10 @@ pub async fn bash(
     answer(command, None, &CommandVariables::default(), timeout_seconds, context).await
 }
 
-/// The tool `bash` in a folder and with variables of the program's choice; otherwise it does the same as the
-/// function [`bash`](fn@bash).
+/// The tool `bash` with a folder and variables that the program chooses. In everything else it equals the function
+/// [`bash`](fn@bash).
 ///
-/// An agent asks its approver before each command, and denies all of them if it has none:
+/// An agent requests an approval for each command, and denies all commands if it has no approver:
 ///
 /// ```no_run
 /// use harness::{Agent, AnthropicProvider, policy::ApprovalRequest, toolbox::Bash};
@@ -110,7 +107,7 @@ pub async fn bash(
 /// }
 /// ```
 ///
-/// Its tools are a list like any other:
+/// The returned tools can be combined with other tools:
 ///
 /// ```
 /// use harness::{ToolRegistry, toolbox::{Bash, Files, calc}, tools};
@@ -129,7 +126,7 @@ pub struct Bash {
 
 #[toolset]
 impl Bash {
-    /// Creates the tool with a folder in which commands begin. Commands can leave it.
+    /// Creates the tool. `folder` is where commands start. A command can leave it.
     ///
     /// # Errors
     /// Fails if the folder does not exist or is not a folder.
@@ -145,7 +142,7 @@ impl Bash {
         Ok(Arc::new(Self { folder, variables: CommandVariables::default() }))
     }
 
-    /// Gives commands these variables too, whatever the program's own environment has.
+    /// Sets environment variables for commands, in place of those of the program.
     ///
     /// ```
     /// use harness::toolbox::Bash;
@@ -170,8 +167,8 @@ impl Bash {
         Ok(Arc::new(this))
     }
 
-    /// Gives commands these variables of the program's environment too, with the values that they have when a
-    /// command begins. Whatever they hold can become part of what the model reads.
+    /// Passes these variables of the program's environment to commands, with their values at the time when a command
+    /// starts. Their values may be printed by commands and read by the model.
     ///
     /// # Errors
     /// Fails if a name cannot be used for an environment variable.
@@ -196,9 +193,9 @@ impl Bash {
     /// 12 KiB are kept. A command can do anything: read, change and delete files, use the network.
     ///
     /// # Errors
-    /// Fails if the command cannot be started. If it was stopped before its end, or if its end is
-    /// not known, the call is in doubt, and the text has the output so far. A command that ends with
-    /// another status than 0 is not an error.
+    /// Fails if the command cannot be started. If it was stopped before its end, or if its end is not known, the call
+    /// is in doubt, and the error contains the output so far. A command that ends with a status other than 0 is no
+    /// error.
     #[tool(
         side_effects = ["read", "write", "network", "mutate"],
         timeout = "310s",
@@ -251,7 +248,7 @@ async fn answer(
     report(&end, &said, seconds)
 }
 
-/// The text that the model reads about a command that was started.
+/// The text for the model about a command that was started.
 fn report(end: &CommandEnd, said: &CommandOutput, seconds: u64) -> Result<String, ToolError> {
     let how = match end {
         CommandEnd::Exited(status) => return Ok(format!("{status}\n{}", said.to_text(""))),
@@ -269,7 +266,7 @@ fn report(end: &CommandEnd, said: &CommandOutput, seconds: u64) -> Result<String
                 .to_owned()
         }
     };
-    // The effects of the command until then remain, so this is more than a failure.
+    // The effects of the command remain, so the call is in doubt and not just failed.
     Err(ToolError::in_doubt(format!("{how}\n{}", said.to_text(" so far"))))
 }
 
@@ -298,7 +295,7 @@ fn not_started(spec: &CommandSpec<'_>, said: &CommandOutput, err: io::Error) -> 
         (InvalidInput, _) => {
             "a command cannot contain the character 0; write it as `\\0`".to_owned()
         }
-        // The output is from the process that should have run the command.
+        // The output comes from the process that should have run the command.
         (Other, _) if !said.is_empty() => format!("{err}\n{}", said.to_text("")),
         (Other, _) => err.to_string(),
         (_, _) => format!("{err}; try again later"),

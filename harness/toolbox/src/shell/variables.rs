@@ -2,9 +2,9 @@
 
 use std::ffi::{OsStr, OsString};
 
-/// The variables of the program that a command has, beside those that begin with `LC_`. The output of a command
-/// goes to the model and into the journal, and `env` prints every variable, so none that holds a key may be on this
-/// list.
+/// The variables that a command gets from the program's environment, besides those that begin with `LC_`. The output of
+/// a command goes to the model and into the journal, and `env` prints every variable, so no variable with a key may be
+/// on this list.
 const OF_PROGRAM: [&str; 7] = ["HOME", "LANG", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
 
 /// The variables that a program adds to the list.
@@ -15,6 +15,8 @@ pub(super) struct CommandVariables {
 }
 
 impl CommandVariables {
+    /// Adds the name of an inherited variable.
+    ///
     /// # Errors
     /// Fails with the fault of the name.
     pub(super) fn inherit(&mut self, name: OsString) -> Result<(), String> {
@@ -23,6 +25,8 @@ impl CommandVariables {
         Ok(())
     }
 
+    /// Sets a variable to a value.
+    ///
     /// # Errors
     /// Fails with the fault of the name or the value.
     pub(super) fn set(&mut self, name: OsString, value: OsString) -> Result<(), String> {
@@ -34,7 +38,7 @@ impl CommandVariables {
         Ok(())
     }
 
-    /// The environment of a command that starts now.
+    /// The environment for a command that starts now.
     pub(super) fn now(&self) -> Vec<(OsString, OsString)> {
         let is_listed = |name: &OsStr| {
             OF_PROGRAM.iter().any(|listed| name == *listed)

@@ -1,4 +1,4 @@
-//! What was spent and what is left, for the program, for watchers and for tools.
+//! Budgets: what was spent and what is left, for the program, for watchers and for tools.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -20,29 +20,30 @@ use crate::{
 /// The amounts that were spent so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BudgetUsage {
-    /// The number of turns: answers of a model, including those that broke off, and requests that are under way. A
-    /// process that has ended during a run counts as a turn, too.
+    /// The number of turns: answers of a model, including those that broke off, and requests in progress. A run that is
+    /// reopened after its process ended counts one more turn.
     pub turns: u32,
     /// The number of calls that have started.
     pub tool_calls: u32,
-    /// The tokens, as far as they are known.
+    /// The number of tokens, as far as it is known.
     pub usage: Usage,
-    /// Whether every answer reported its tokens. If not, `usage` is a lower bound.
+    /// Whether the token counts are complete. `false` if an answer broke off or did not report its tokens: `usage` is
+    /// then a lower bound.
     pub usage_is_whole: bool,
     /// The cost, in the currency of the prices; `None` if an answer broke off, did not report its tokens, or came
     /// from a model without a price.
     pub cost: Option<f64>,
-    /// The cost of the known tokens whose price is known. The limit of cost applies to this amount.
+    /// The cost of all tokens whose number and price are known. A cost limit applies to this amount.
     pub known_cost: f64,
 }
 
-/// What is left of all limits that apply. `None` if there is no limit; for tokens and cost also if the amount used
-/// so far is unknown.
+/// What is left of all limits that apply. A member is `None` without a limit. For tokens and cost, it is also `None` if
+/// the amount spent so far is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BudgetRemaining {
-    /// The number of times that the model may still be asked in this run.
+    /// How many more requests this run may send to the model.
     pub turns: Option<u32>,
-    /// The number of calls that may still run.
+    /// The number of calls that may still start.
     pub tool_calls: Option<u32>,
     /// The number of tokens that may still be sent.
     pub input_tokens: Option<u64>,
@@ -54,7 +55,7 @@ pub struct BudgetRemaining {
     pub time: Option<Duration>,
 }
 
-/// Writes the limits in words for a person or a model, such as `12 turns, 80 tool calls, 4 min`.
+/// Writes what is left as text for a person or a model, such as `12 turns, 80 tool calls, 240s`.
 impl fmt::Display for BudgetRemaining {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { turns, tool_calls, input_tokens, output_tokens, cost, time } = self;
@@ -71,25 +72,24 @@ impl fmt::Display for BudgetRemaining {
     }
 }
 
-/// What was spent and what is left, as of now: of a run, of a conversation, of an agent, or of all runs that a
-/// program starts `within` a budget of its own. A clone is the same budget.
+/// What was spent and what is left, as of now. A budget belongs to a run, a conversation or an agent, or a program
+/// creates one for all runs that it starts `within` the budget. A clone is the same budget.
 ///
-/// Budgets are nested. The budget of a run is within that of its conversation, which is within that of its agent,
-/// and what is spent counts in all of them at once. A run that is within another
-/// budget counts there, too. So does the run of an agent that a call runs: its
-/// tokens, calls and cost are part of all these sums, however it ends. A tool takes the budget of its run as a
-/// parameter `State<Budget>`, to see what is left.
+/// Budgets are nested. The budget of a run is within that of its conversation, which is within that of its agent, and
+/// every amount counts in all of them at once. A run that is `within` another budget counts there, too. If a call runs
+/// an agent, that agent's tokens, calls and cost count in all these budgets, however the agent's run ends. A tool reads
+/// what is left from the budget of its run, by a parameter `State<Budget>`.
 ///
-/// If several agents run at the same time within one limit, each checks it before it asks its model and before its
-/// calls. No request starts once the limit is reached, but requests that are under way by then are answered: tokens
-/// and cost can pass a limit by one answer of each agent. Calls cannot pass a limit, because they are reserved
-/// before they start.
+/// If several agents run at the same time within one limit, each agent checks the limit before its requests and before
+/// its calls. No request starts once the limit is reached, but requests in progress are answered. So tokens and cost
+/// can exceed a limit by one answer of each agent. Calls cannot exceed a limit, because they are reserved before they
+/// start.
 #[derive(Clone)]
 pub struct Budget(Arc<BudgetNode>);
 
 impl Budget {
-    /// Creates a budget of the program's own, for the runs `within` it, such as
-    /// all runs for one customer, whichever agents work for them.
+    /// Creates a budget of the program's own, for the runs `within` it. For example, it can limit all runs for one
+    /// customer, whichever agents do the work.
     ///
     /// ```
     /// use harness::{Agent, Limits, Outcome, journal::Limit, policy::Budget, testing::{ScriptedProvider, reply}};
@@ -117,20 +117,20 @@ impl Budget {
         Self::made(LimitScope::Agent, limits, None)
     }
 
-    /// Creates the budget of a conversation, which is not within that of its agent yet: what is charged before it
-    /// is was spent in other processes.
+    /// Creates the budget of a conversation. It is not yet within the budget of the conversation's agent, because the
+    /// amounts that are charged first were spent in other processes.
     #[doc(hidden)]
     pub fn of_conversation() -> Self {
         Self::made(LimitScope::Conversation, Limits::new(), None)
     }
 
-    /// Fails if a cost limit that applies is below 0 or not a number, in this budget or in one that it is within.
+    /// Fails if the cost limit of this budget, or of a budget around it, is below 0 or not a number.
     #[doc(hidden)]
     pub fn check(&self) -> Result<(), Error> {
         self.nodes().iter().try_for_each(|node| node.lock().limits.check())
     }
 
-    /// The limits of this budget alone.
+    /// The limits of this budget, without those of the budgets around it.
     pub(super) fn limits(&self) -> Limits {
         self.0.lock().limits.clone()
     }
@@ -144,7 +144,8 @@ impl Budget {
         budget
     }
 
-    /// Creates the budget of agents that a call runs, within the budget of its run or of all its agents.
+    /// Creates the budget of the agents that a call runs, or of one of these agents. `outer` is the budget of the run
+    /// or of all these agents.
     #[doc(hidden)]
     pub fn of_agents(outer: &Self) -> Self {
         let budget = Self::made(LimitScope::Outer, Limits::new(), None);
@@ -152,19 +153,19 @@ impl Budget {
         budget
     }
 
-    /// What was spent so far, as plain data; `None` if nothing was.
+    /// What was spent so far, as plain data; `None` if nothing was spent.
     #[doc(hidden)]
     pub fn call_spent(&self) -> Option<Box<CallSpent>> {
         self.0.lock().sum.beyond(&CallSpent::default())
     }
 
-    /// Counts what agents have spent in a process that is gone, here and in all budgets that this one is within.
+    /// Charges what agents have spent in an earlier process, to this budget and all budgets around it.
     #[doc(hidden)]
     pub fn charge_agents(&self, spent: &CallSpent) {
         self.start_run().charge(&FactCharge::of_agents(spent), 0);
     }
 
-    /// Creates the budget of a run that starts over within the same outer budgets as this one.
+    /// Creates the budget of a run that starts over, within the same outer budgets as this one.
     #[doc(hidden)]
     pub fn anew(&self, limits: Limits, rails: Arc<Guardrails>) -> Self {
         let budget = Self::made(LimitScope::Run, limits, Some(RunPart::new(rails)));
@@ -177,14 +178,15 @@ impl Budget {
         Self(BudgetNode::new(scope, said, run))
     }
 
-    /// What was spent so far, with everything that was spent within this budget, also by agents that calls run.
+    /// What was spent so far within this budget, also by agents that calls run.
     pub fn spent(&self) -> BudgetUsage {
         let state = self.0.lock();
         let spent = state.sum.spent();
         BudgetUsage { turns: spent.turns.saturating_add(state.asking), ..spent }
     }
 
-    /// What is left of its own limits and of the limits of all budgets that it is within: the least of each.
+    /// What is left by the limits of this budget and of all budgets around it: the smallest remaining amount of each
+    /// kind.
     pub fn left(&self) -> BudgetRemaining {
         let mut left = self.0.lock().left_of_run();
         let (mut calls, mut input, mut output, mut cost) = (None, None, None, None);
@@ -207,13 +209,13 @@ impl Budget {
         left
     }
 
-    /// Sets limits; those that `limits` leaves open stay as they were.
+    /// Sets limits. Limits that `limits` leaves open keep their values.
     #[doc(hidden)]
     pub fn limit(&self, limits: &Limits) {
         self.0.lock().limit(limits);
     }
 
-    /// Puts this budget within another one, and so within all budgets that the other one is within.
+    /// Puts this budget within `outer`, and so within all budgets around `outer`.
     #[doc(hidden)]
     pub fn within(&self, outer: &Self) {
         let others = outer.nodes();
@@ -225,7 +227,7 @@ impl Budget {
         }
     }
 
-    /// Sets the time at which the run ends at the latest.
+    /// Sets the deadline of the run. `None`: no deadline.
     #[doc(hidden)]
     pub fn set_deadline(&self, at: Option<Instant>) {
         if let Some(run) = &mut self.0.lock().run {
@@ -233,22 +235,23 @@ impl Budget {
         }
     }
 
-    /// This budget and all that it is within.
+    /// This budget and all budgets around it.
     fn nodes(&self) -> Vec<Arc<BudgetNode>> {
         let above = self.0.lock().above.clone();
         std::iter::once(Arc::clone(&self.0)).chain(above).collect()
     }
 
-    /// The same, for a run that begins now: the budgets that it is within no longer change.
+    /// Returns the budgets that a run charges: this one and all budgets around it at this time. Budgets that are added
+    /// around it later are not included.
     pub(super) fn start_run(&self) -> BudgetChain {
         BudgetChain::new(self.nodes())
     }
 }
 
-/// What is left of an amount: `None` if there is no limit, `Some(None)` if it is unknown.
+/// What is left of an amount: `None` without a limit, `Some(None)` if the amount is unknown.
 type RemainingAmount<T> = Option<Option<T>>;
 
-/// The lesser of two. If one of them is unknown, so is the lesser.
+/// The smaller one of two remaining amounts. It is unknown if either of them is unknown.
 fn least<T: PartialOrd>(one: RemainingAmount<T>, other: RemainingAmount<T>) -> RemainingAmount<T> {
     match (one, other) {
         (None, rest) | (rest, None) => rest,

@@ -1,5 +1,5 @@
-//! The budgets that a run is within, its own first. What the run spends is counted in each, and a limit of any of
-//! them stops it.
+//! All budgets that a run charges: its own budget first, then those around it. Every amount counts in each of them, and
+//! a limit of any of them stops the run.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -13,20 +13,20 @@ use crate::{
     models::Money,
 };
 
-/// The share of a limit, in percent, at which the program is warned.
+/// The share of a limit, in percent, from which on the program is warned.
 const NEAR: u64 = 80;
 
 /// The reason why the number of tokens is unknown.
 pub(super) const NO_TOKENS: &str = "the provider does not say how many tokens it used";
 
 pub(super) struct BudgetChain {
-    /// The budget of the run, of its conversation and of its agent, and then the budgets around them.
+    /// The budgets of the run, of its conversation and of its agent, and then the budgets around them.
     nodes: Vec<Arc<BudgetNode>>,
-    /// The order in which several of them may be locked at once.
+    /// The indexes of `nodes` in the order in which code locks several nodes. One common order prevents deadlocks.
     by_id: Vec<usize>,
 }
 
-/// A limit that the program has to be told of: whose it is, and whether it is near or cannot be held.
+/// A limit to warn the program about, because it is nearly reached or cannot be enforced.
 pub(super) struct NoticedLimit {
     pub(super) node: u64,
     pub(super) is_near: bool,
@@ -40,13 +40,13 @@ impl BudgetChain {
         Self { nodes, by_id }
     }
 
-    /// Whose limit it is, from the view of the run.
+    /// Whether `node` is the budget of the run, of its conversation or of its agent, or an outer budget.
     fn scope(&self, node: &Arc<BudgetNode>) -> LimitScope {
         let own = self.nodes.iter().take(3).any(|own| Arc::ptr_eq(own, node));
         if own { node.scope } else { LimitScope::Outer }
     }
 
-    /// Counts the cost of a fact. `were_aside` of its calls had been set aside.
+    /// Adds the cost of a fact to all budgets. `were_aside` of its calls had been reserved.
     pub(super) fn charge(&self, charge: &FactCharge, were_aside: u32) {
         for node in &self.nodes {
             let mut state = node.lock();
@@ -55,7 +55,7 @@ impl BudgetChain {
         }
     }
 
-    /// Marks a request as under way, or as over.
+    /// Marks a request to the run's model as in progress or as finished.
     pub(super) fn asking(&self, on_its_way: bool) {
         for (at, node) in self.nodes.iter().enumerate() {
             let mut state = node.lock();
@@ -69,7 +69,7 @@ impl BudgetChain {
         }
     }
 
-    /// Sets the number of answers that the run's own model has given.
+    /// Sets the number of turns of the run's own model.
     pub(super) fn turns(&self, turns: u32) {
         if let Some(node) = self.nodes.first()
             && let Some(run) = &mut node.lock().run
@@ -78,8 +78,8 @@ impl BudgetChain {
         }
     }
 
-    /// Sets `calls` calls aside in each budget, or in none if one of them has fewer left than `needed`, of which
-    /// this run has already set `own` aside.
+    /// Reserves `calls` calls in every budget. Reserves none, and returns the limit, if a budget has fewer than
+    /// `needed` calls left. The `own` calls that this run has already reserved count as left.
     pub(super) fn set_aside(&self, calls: u32, needed: u32, own: u32) -> Result<(), LimitReached> {
         let mut held: Vec<(&Arc<BudgetNode>, MutexGuard<'_, BudgetState>)> = self
             .by_id
@@ -103,7 +103,7 @@ impl BudgetChain {
         Ok(())
     }
 
-    /// Gives back calls that were set aside.
+    /// Releases reserved calls that did not start.
     pub(super) fn give_back(&self, calls: u32) {
         for node in &self.nodes {
             let mut state = node.lock();
@@ -121,7 +121,7 @@ impl BudgetChain {
                 (Limit::OutputTokens, sum.usage.output, limits.output()),
             ];
             for (limit, used, allowed) in tokens {
-                // Tokens that are not reported count as none, and a limit of 0 is reached by them.
+                // Unreported tokens count as zero. A limit of 0 is reached even by zero tokens.
                 let used = used.unwrap_or(0);
                 if let Some(allowed) = allowed.filter(|allowed| used >= *allowed) {
                     let detail = format!("{used} of {allowed} were used");
@@ -130,7 +130,7 @@ impl BudgetChain {
             }
             let allowed = limits.money().map(Money::from_f64);
             if let Some(allowed) = allowed.filter(|allowed| sum.money >= *allowed) {
-                // No price names its currency.
+                // Prices name no currency.
                 let detail = format!(
                     "{} of {allowed} was spent, in US dollars unless the prices are in another currency",
                     sum.money
@@ -142,14 +142,14 @@ impl BudgetChain {
         })
     }
 
-    /// The budget that refuses a model of unknown cost, if there is one.
+    /// The limit that refuses a model of unknown cost; `None` if no budget has it.
     pub(super) fn limit_on_unknown_cost(&self, why: &str) -> Option<LimitReached> {
         let mut nodes = self.nodes.iter();
         let node = nodes.find(|node| node.lock().limits.can_refuse_unknown_cost())?;
         Some(self.reached(node, Limit::UnknownCost, why.to_owned()))
     }
 
-    /// The limits that are near or cannot be held.
+    /// The limits that are nearly reached or cannot be enforced.
     pub(super) fn noticed(&self) -> Vec<NoticedLimit> {
         let mut noticed = Vec::new();
         for node in &self.nodes {
@@ -160,7 +160,8 @@ impl BudgetChain {
                 allowed.map(|allowed| percent(used.unwrap_or(0), allowed))
             };
             let money = limits.money().map(Money::from_f64);
-            // A program that has not set a limit of tokens is not told that it cannot be held.
+            // If the program has not set a token limit itself, it gets no warning that the default one cannot be
+            // enforced.
             let untold = |said: bool, unknown: bool| (said && unknown).then_some(NO_TOKENS);
             let unpriced = sum.unknown.cost.as_deref().filter(|_| money.is_some());
             let amounts = [
@@ -214,7 +215,7 @@ impl BudgetChain {
     }
 }
 
-/// The share of a limit that is used, in percent; 0 if nothing is used, whatever the limit.
+/// The used share of a limit, in percent. 0 if nothing is used, even if the limit is 0.
 pub(super) fn percent(used: u64, allowed: u64) -> u64 {
     match used {
         0 => 0,
@@ -222,12 +223,12 @@ pub(super) fn percent(used: u64, allowed: u64) -> u64 {
     }
 }
 
-/// Whether the program is warned at this share.
+/// Whether the program is warned from this share on, in percent.
 pub(super) fn is_near(percent: u64) -> bool {
     percent >= NEAR
 }
 
-/// The warning that a limit is near.
+/// The text of a warning that a limit is nearly reached.
 pub(super) fn near(limit: Limit, whose: &str, percent: u64) -> String {
     format!("{percent} % of the limit of {limit}{whose} are used")
 }

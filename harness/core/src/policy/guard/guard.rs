@@ -1,5 +1,5 @@
-//! Holds the limits of a run: a fold over its facts. It decides and never acts; the loop asks it before each step.
-//! It has no clock: the time limit is held where the clock is.
+//! Enforces the limits of a run, as a fold over its facts. The guard only decides: the run loop asks the guard before
+//! each step. The guard has no clock, so the run loop enforces the time limit.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -28,9 +28,9 @@ use crate::{
 pub struct LimitReached {
     /// The limit.
     pub limit: Limit,
-    /// Whose limit it is.
+    /// Whether the limit is that of the run, its conversation, its agent or an outer budget.
     pub scope: LimitScope,
-    /// What was used, in words for a person.
+    /// The used amount, as text for a person.
     pub detail: String,
 }
 
@@ -40,17 +40,17 @@ impl From<LimitReached> for InterruptCause {
     }
 }
 
-/// What the program is told before a limit ends the run. Each warning comes once in a run.
+/// A warning to the program before a limit ends the run. Each warning comes once in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub enum LimitWarning {
     /// At least 80 percent of a limit are used.
     Near(LimitReached),
-    /// A limit is set and cannot be held, because it is unknown how much is used.
+    /// A limit is set but cannot be enforced, because the used amount is unknown.
     Unknown(LimitReached),
 }
 
-/// A model and its price, as it was looked up last.
+/// A model and its price from the last look-up.
 struct PricedModel {
     provider: String,
     model: String,
@@ -58,7 +58,7 @@ struct PricedModel {
     price: Option<Price>,
 }
 
-/// A call of the last answer, and how it ended.
+/// A call of the last answer, and how it ended. `end` is `None` while the call is open.
 struct OfAnswer {
     call: ToolCall,
     end: Option<CallEnd>,
@@ -70,8 +70,8 @@ enum CallEnd {
     Finished(CallOutcome, Option<CountedResult>),
 }
 
-/// Holds the limits of a run: the fold of its facts, and the budgets that the run is within. A message of the user
-/// begins a run and resets everything that belongs to the run alone.
+/// Enforces the limits of a run: a fold over the run's facts, together with the budgets that the run charges. A message
+/// of the user begins a new run and resets all counts of the old one.
 #[doc(hidden)]
 pub struct RunGuard {
     rails: Arc<Guardrails>,
@@ -82,31 +82,31 @@ pub struct RunGuard {
     own: ChargeSum,
     /// The number of calls in a row that failed or were denied.
     failed_calls: u32,
-    /// Whether the model is being asked.
+    /// Whether a request to the model is in progress.
     asking: bool,
-    /// The price that was looked up last.
+    /// The last price look-up of this run.
     known: Option<PricedModel>,
-    /// The price that was looked up last before this run. It is not the price of what this run has
-    /// asked.
+    /// The last price look-up before this run, used only as a cache. An interrupted answer of this run is not
+    /// charged at this price.
     known_before: Option<PricedModel>,
-    /// The number of calls that the run has set aside.
+    /// The number of calls that the run has reserved and that have not started.
     aside: u32,
     /// The calls of the last answer, in order.
     calls: Vec<OfAnswer>,
-    /// The position of each of them in `calls`, by call id.
+    /// The index in `calls` of each call, by call id.
     places: HashMap<String, usize>,
-    /// The number of them that have no result yet.
+    /// The number of `calls` that have no result yet.
     open: usize,
     /// The calls of the last answer that have started and are counted.
     started: HashSet<String>,
     repeats: RepeatCounter,
-    /// The limits that the program was warned of, with the budget's id.
+    /// The warnings that were already given, each with the id of its budget (`None` for a guardrail).
     warned: Vec<(Option<u64>, Limit)>,
 }
 
 impl RunGuard {
-    /// Creates a guard with these guardrails, which may be shared, and with the limits of this budget and of all
-    /// budgets around it.
+    /// Creates a guard with these guardrails and the limits of this budget and of all budgets around it. The guardrails
+    /// may be shared.
     pub fn new(
         rails: impl Into<Arc<Guardrails>>,
         models: impl Into<Arc<Models>>,
@@ -132,8 +132,8 @@ impl RunGuard {
         }
     }
 
-    /// Counts what a fact that was read from a journal says of agents. While agents run, each of their own facts is
-    /// counted instead.
+    /// Charges what a fact from a journal says about the spending of agents. Only for facts that are read again: agents
+    /// that run in this process charge each of their own facts.
     pub fn charge_agents(&self, fact: &Fact) {
         if let Some((_, spent)) = spent_by_agents(fact) {
             self.chain.charge(&FactCharge::of_agents(spent), 0);
@@ -145,7 +145,7 @@ impl RunGuard {
         &self.rails
     }
 
-    /// The budget of the run, which others can look at while the run goes on.
+    /// The budget of the run. Others may read it while the run goes on.
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
@@ -155,29 +155,28 @@ impl RunGuard {
         self.budget.limits().of_run(&self.rails)
     }
 
-    /// The run goes on: it may be within other budgets than before.
+    /// Called when the run resumes: the run may be within other budgets than before.
     pub fn resume(&mut self) {
         self.chain = self.budget.start_run();
         self.chain.turns(self.own.turns);
     }
 
-    /// The run goes on with the open calls of the run `before`, and with limits of its own.
+    /// Called when this run continues the open calls of the run `before`, with limits of its own.
     pub fn resume_from(&mut self, before: &Self) {
         self.started.clone_from(&before.started);
     }
 
-    /// The run comes after the run `before` of the same agent: the price that was looked up last is the
-    /// same.
+    /// Called when this run follows the run `before` of the same agent: takes over the last price look-up.
     pub fn continue_after(&mut self, before: &mut Self) {
         self.known_before = before.known.take().or(before.known_before.take());
     }
 
-    /// The cost of the run's own turns so far, if it is known.
+    /// The cost of the run's own turns so far; `None` if it is unknown.
     pub fn cost(&self) -> Option<f64> {
         self.own.cost().map(Money::to_f64)
     }
 
-    /// Called when a request to the model starts: calls that are still set aside are given back.
+    /// Called when a request to the model starts. Releases calls that are still reserved.
     pub fn begin_request(&mut self) {
         self.give_back();
         self.is_asking(true);
@@ -192,8 +191,8 @@ impl RunGuard {
     /// Applies a fact.
     pub fn apply(&mut self, fact: &Fact) {
         self.is_asking(false);
-        // Going on does not reset what was spent, so that a run which is started again after each failure reaches
-        // its limits.
+        // Resuming does not reset what was spent, so that a run which is resumed after each failure still reaches its
+        // limits.
         if let Fact::UserSaid { .. } = fact {
             self.started.clear();
         }
@@ -225,12 +224,12 @@ impl RunGuard {
         }
     }
 
-    /// Counts a request that was under way when its process ended: nobody knows what it has cost.
+    /// Charges a request that was in progress when its process ended. Its cost is unknown.
     pub fn request_was_lost(&mut self) {
         self.charge(&FactCharge::of_agents(&unknown_spent(REQUEST_LOST)));
     }
 
-    /// The cost of a fact, computed from it and from the facts before it.
+    /// The cost of a fact, computed from this fact and the facts before it.
     fn charge_of(&mut self, fact: &Fact) -> FactCharge {
         match fact {
             Fact::ModelReplied { usage, provider, model, asked_model, .. } => {
@@ -239,7 +238,7 @@ impl RunGuard {
                 charge.turns = 1;
                 charge
             }
-            // This is not a turn of the run, since the model has answered nothing of it.
+            // A summary is no turn of the run, since it answers nothing.
             Fact::ContextCompacted { request, .. } | Fact::CompactionFailed { request, .. } => {
                 let SummaryRequest { usage, provider, model, asked_model, broke_off, .. } =
                     &**request;
@@ -248,10 +247,10 @@ impl RunGuard {
                 charge.unknown.broke_off = *broke_off;
                 charge
             }
-            // An answer that broke off is a turn too. Otherwise a run that is resumed whenever its model breaks off
-            // would never end.
+            // An answer that broke off is a turn, too. Otherwise a run that is resumed after every interruption would
+            // never end.
             Fact::Interrupted { usage, asked, .. } => {
-                // An answer that was cut off has cost more than was reported.
+                // An interrupted answer has cost more than was reported.
                 let unknown = UnknownAmounts { broke_off: *asked, ..UnknownAmounts::default() };
                 let price = self.known.as_ref().and_then(|known| known.price);
                 let money = at_least(price, usage);
@@ -263,15 +262,15 @@ impl RunGuard {
                     ..FactCharge::default()
                 }
             }
-            // A call that begins again, with its answer or after its process has ended, is the same call.
+            // A call that starts again (with its external answer, or after its process ended) is not counted twice.
             Fact::CallStarted { call }
-            // A call that the program answers does not start here.
+            // A call whose result the program supplies has no start of its own, so it counts when it begins to wait.
             | Fact::CallWaits { call, wait: Wait { awaited: Awaited::Result, .. } } => {
                 let is_new = self.started.insert(call.clone());
                 FactCharge { tool_calls: is_new.into(), ..FactCharge::default() }
             }
-            // The process may have ended while the model answered. If this were not a turn, a run that ends its
-            // process each time would never end.
+            // The process may have ended while the model answered. This counts as a turn, so that a run which ends its
+            // process each time reaches its limits.
             Fact::Reopened { .. } => FactCharge { turns: 1, ..FactCharge::default() },
             _ => FactCharge::default(),
         }
@@ -305,7 +304,7 @@ impl RunGuard {
         }
     }
 
-    /// The limit that forbids to ask this model of this provider, if there is one.
+    /// The limit that forbids a request to this model of this provider; `None` if the request may be sent.
     pub fn before_turn(&mut self, provider: &str, model: &str) -> Option<LimitReached> {
         let rails = &*self.rails;
         if let Some(limit) = rails.turns.filter(|limit| self.own.turns >= *limit) {
@@ -321,7 +320,7 @@ impl RunGuard {
         }
         let repeated = self.repeats.most().zip(rails.repetitions);
         if let Some((most, _)) = repeated.filter(|(most, limit)| most.turns >= *limit) {
-            // The model may have made the name up.
+            // The model may have invented this name, so the error shows only its beginning.
             let tool = beginning(&most.tool, 100);
             let detail = format!("`{tool}` gave the same result {} times", most.turns);
             return reached(Limit::Repetitions, detail);
@@ -342,8 +341,8 @@ impl RunGuard {
         }
     }
 
-    /// The limit that forbids to go on with calls, if there is one. Each process that has ended meanwhile counts as
-    /// a turn, so that calls which end their process do not run for ever.
+    /// The limit that forbids a resumed run to continue with its calls; `None` if it may continue. Each process that
+    /// ended during the run counts as a turn, so that calls which end their process do not run for ever.
     pub fn before_going_on(&self) -> Option<LimitReached> {
         let limit = self.rails.turns.filter(|limit| self.own.turns > *limit)?;
         let detail = format!(
@@ -353,8 +352,8 @@ impl RunGuard {
         reached(Limit::Turns, detail)
     }
 
-    /// The limit that forbids to run `calls` calls, if there is one: then none of them may run. Otherwise they are
-    /// set aside, so that no other run takes them.
+    /// The limit that forbids the next `calls` calls; none of them may run then. `None` if they may run: they are then
+    /// reserved, so that no other run takes them.
     pub fn before_calls(&mut self, calls: usize) -> Option<LimitReached> {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         let more = calls.saturating_sub(self.aside);
@@ -365,42 +364,44 @@ impl RunGuard {
         self.chain.overspent()
     }
 
-    /// The limit that forbids to run these calls, of which some may have started before, if there is one. Calls
-    /// that were decided about elsewhere were not set aside here.
+    /// The limit that forbids these calls, of which some may have started before; `None` if they may run. Calls that
+    /// were decided in another process are not reserved here yet, so they are reserved now.
     pub fn before_running(&mut self, calls: &[ToolCall]) -> Option<LimitReached> {
         let new = calls.iter().filter(|call| !self.started.contains(call.id())).count();
         let are_aside = u32::try_from(new).is_ok_and(|new| new <= self.aside);
         if are_aside { None } else { self.before_calls(new) }
     }
 
-    /// How many of `calls` calls of one answer run: the first ones.
+    /// How many of `calls` calls of one answer may run: always the first ones.
     pub fn of_one_answer(&self, calls: usize) -> usize {
         let most =
             self.rails.calls_per_turn.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
         most.map_or(calls, |most| calls.min(most))
     }
 
-    /// Whether a call may start before the answer that asks for it, and so far for `so_far` calls, is complete. It
-    /// may if all calls so far are among those that run, and if as many calls are left as one answer can have. The
-    /// call is then set aside. All other limits were checked before the model was asked.
+    /// Whether a call may start before its answer is complete. The answer has `so_far` calls until now, this one
+    /// included. The call may start if all of these may run, and if as many calls are left as one answer can have. The
+    /// call is then reserved. All other limits were checked before the request.
     pub fn can_start_early(&mut self, so_far: usize) -> bool {
         if self.of_one_answer(so_far) != so_far {
             return false;
         }
-        // Without a limit of calls in an answer, no finite number left is enough.
+        // Without a limit of calls per answer, an answer can have any number of calls, so no finite number left is
+        // enough.
         let most = self.rails.calls_per_turn.unwrap_or(u32::MAX);
         let may = self.chain.set_aside(1, most, self.aside).is_ok();
         self.aside = self.aside.saturating_add(may.into());
         may
     }
 
-    /// Counts a call that started early and that the final answer did not contain. It has run, although it is not
-    /// in the facts.
+    /// Charges a call that started early but is missing in the final answer. The call has run, although no fact records
+    /// it.
     pub fn dropped(&mut self) {
         self.charge(&FactCharge { tool_calls: 1, ..FactCharge::default() });
     }
 
-    /// The result as the model reads it: with a note if the model has had it too often.
+    /// The result as the model reads it. A note is added if the model has had this result, or made this call, too
+    /// often.
     pub fn noted(&self, call: &ToolCall, result: ToolResult) -> ToolResult {
         let turns = self.repeats.turns_with(call, &result);
         let is_next = |limit: u32| turns >= 2 && turns.saturating_add(1) == limit;
@@ -414,7 +415,7 @@ impl RunGuard {
         }
     }
 
-    /// The warnings for the program; each comes only once.
+    /// New warnings for the program. Each warning is returned only once.
     pub fn warnings(&mut self) -> Vec<LimitWarning> {
         let mut warnings = Vec::new();
         let counts = [
@@ -444,8 +445,8 @@ impl RunGuard {
         warnings
     }
 
-    /// The price of this model at this provider, also if another model was asked for. The last price is kept, since
-    /// most look-ups repeat.
+    /// The price of this model at this provider. `asked` is the model that was requested, if it has another name. The
+    /// last price is cached, since most look-ups repeat.
     fn price(&mut self, provider: &str, model: &str, asked: Option<&str>) -> Option<Price> {
         let is_it = |known: &&PricedModel| {
             (known.provider.as_str(), known.model.as_str()) == (provider, model)
@@ -465,7 +466,7 @@ impl RunGuard {
         price
     }
 
-    /// Whether the program has not been warned of this limit yet. It counts as warned from now on.
+    /// Whether the program has not been warned about this limit yet. From now on, the limit counts as warned about.
     fn is_new(&mut self, node: Option<u64>, limit: Limit) -> bool {
         let is_new = !self.warned.contains(&(node, limit));
         if is_new {
@@ -481,7 +482,8 @@ impl RunGuard {
         }
     }
 
-    /// Counts a charge here and in all budgets. Calls that start were set aside before, if the loop asked.
+    /// Adds a charge to the run and to all budgets. Calls that were reserved before their start are then no longer
+    /// reserved.
     fn charge(&mut self, charge: &FactCharge) {
         let were_aside = charge.tool_calls.min(self.aside);
         self.aside = self.aside.saturating_sub(were_aside);
@@ -489,12 +491,12 @@ impl RunGuard {
         self.chain.charge(charge, were_aside);
     }
 
-    /// Gives back the calls that were set aside and did not start.
+    /// Releases the reserved calls that did not start.
     fn give_back(&mut self) {
         self.chain.give_back(std::mem::take(&mut self.aside));
     }
 
-    /// Notes the calls of a message, which wait for their results.
+    /// Records the calls of an answer as open.
     fn asked_for(&mut self, message: Option<&Message>) {
         let Some(message) = message else { return };
         let calls = message.calls().map(|call| OfAnswer { call: call.clone(), end: None });
@@ -512,8 +514,8 @@ impl RunGuard {
         self.end_call(result.call_id(), CallEnd::Finished(result.outcome(), came));
     }
 
-    /// Notes that a call has ended. The ends are counted when all calls of the answer have ended, in the order of
-    /// the calls, because the order in which calls end is random.
+    /// Records that a call has ended. The ends are counted once all calls of the answer have ended, in the order of the
+    /// calls, because the order in which calls end is random.
     fn end_call(&mut self, call: &str, end: CallEnd) {
         let place = self.places.get(call).and_then(|place| self.calls.get_mut(*place));
         let Some(place) = place else { return self.count_end(end) };
@@ -539,7 +541,7 @@ impl RunGuard {
             | CallOutcome::StillRunning => {
                 self.failed_calls = self.failed_calls.saturating_add(1);
             }
-            // A denied call was counted by its denial.
+            // The denial already counted as a failed call.
             CallOutcome::Denied | CallOutcome::NotStarted => {}
         }
         if let Some(came) = came {
@@ -557,7 +559,7 @@ impl fmt::Debug for RunGuard {
     }
 }
 
-/// Gives back what was set aside, however the run ended.
+/// Releases the reserved calls, however the run ended.
 impl Drop for RunGuard {
     fn drop(&mut self) {
         self.ended();

@@ -1,25 +1,24 @@
-//! The guardrails of one run, as a setting.
+//! The setting of a run's guardrails.
 
 use std::{collections::HashSet, time::Duration};
 
 use crate::journal::RunLimits;
 
-/// Limits how long one run may go on, and how often it may fail or get the same result. Each limit has a default;
-/// `None` removes one. [`Limits`](super::Limits) limits what a run may spend.
+/// Limits how long one run may go on, and how often it may fail or repeat itself. Each limit has a default; `None`
+/// removes a limit. [`Limits`](super::Limits) limit what a run may spend.
 ///
-/// A run that reaches a limit ends as `Outcome::Limit`, never as an answer, and its
-/// conversation can go on. Every message of the user resets all counts.
+/// A run that reaches a limit ends as `Outcome::Limit`, never with an answer. Its conversation can continue: every
+/// message of the user resets all counts.
 ///
 /// | limit | unless set | checked |
 /// |---|---|---|
-/// | turns, including answers that broke off | 20 | before the model is asked |
-/// | time | 1 h | always; it stops what is running |
-/// | failed calls in a row | 10 | before the model is asked |
-/// | repetitions of a result | 3 | before the model is asked |
-/// | repetitions of a call, whatever its results | 10 | before the model is asked |
+/// | turns, including answers that broke off | 20 | before each request to the model |
+/// | time | 1 h | always; running calls and requests are stopped |
+/// | failed calls in a row | 10 | before each request to the model |
+/// | repetitions of a result | 3 | before each request to the model |
+/// | repetitions of a call, whatever its results | 10 | before each request to the model |
 ///
-/// The number of calls of one answer that run is not a limit of the run but a separate setting:
-/// [`calls_per_turn`](Self::calls_per_turn).
+/// [`calls_per_turn`](Self::calls_per_turn) does not end the run: it limits how many calls of one answer run.
 ///
 /// ```
 /// use std::time::Duration;
@@ -62,8 +61,8 @@ impl Default for Guardrails {
 }
 
 impl Guardrails {
-    /// Sets no limit at all, for a program that has limits of its own. Calls then start before the model's answer
-    /// is complete only if their number has [no limit](super::Limits::tool_calls) either.
+    /// Sets no limit at all, for a program that has limits of its own. Calls can then start before the model's answer
+    /// is complete only if [`Limits::tool_calls`](super::Limits::tool_calls) sets no limit either.
     pub fn none() -> Self {
         Self {
             turns: None,
@@ -78,97 +77,98 @@ impl Guardrails {
         }
     }
 
-    /// Sets the number of times that the model may be asked.
+    /// Sets how many requests a run may send to the model.
     #[must_use]
     pub fn turns(mut self, turns: impl Into<Option<u32>>) -> Self {
         self.turns = turns.into();
         self
     }
 
-    /// Sets how many calls of one answer run: the first 32 unless set. For each of the others the model reads, in
-    /// place of a result, that it may ask for the call in its next answer. This does not end the run.
+    /// Sets how many calls of one answer run: the first 32 unless set. Each further call gets a result that tells the
+    /// model to make the call again in its next answer. This does not end the run.
     ///
-    /// If few [`tool_calls`](super::Limits::tool_calls) are left, a smaller number here lets more of them start
-    /// before the answer is complete. With `None` here and a limit of tool calls, no call starts early.
+    /// Calls that start before the answer is complete are possible only while at least this number of
+    /// [`tool_calls`](super::Limits::tool_calls) is left. So a smaller number lets calls start early for longer. With
+    /// `None` here and a limit of tool calls, no call starts early.
     #[must_use]
     pub fn calls_per_turn(mut self, calls: impl Into<Option<u32>>) -> Self {
         self.calls_per_turn = calls.into();
         self
     }
 
-    /// Sets the time that the run may take. The time in which a person decides on a call does not count.
+    /// Sets the time that the run may take. Time during which the run waits for a person's decision does not count.
     #[must_use]
     pub fn time(mut self, time: impl Into<Option<Duration>>) -> Self {
         self.time = time.into();
         self
     }
 
-    /// Sets how many calls in a row may fail or be denied, whatever their names and arguments. A call that succeeds
-    /// resets the count.
+    /// Sets how many calls in a row may fail or be denied, whatever their names and arguments. A successful call resets
+    /// the count.
     #[must_use]
     pub fn failed_calls(mut self, calls: impl Into<Option<u32>>) -> Self {
         self.failed_calls = calls.into();
         self
     }
 
-    /// Sets in how many turns the model may get the same result of the same call, or the same error of a tool
-    /// whatever the arguments. One turn before that, a note in the result warns the model. A new result that
-    /// succeeds resets the count.
+    /// Sets in how many turns the model may get the same result of the same call, or the same error of a tool whatever
+    /// the arguments. One turn before the limit, a note in the result warns the model. A new successful result resets
+    /// the count.
     #[must_use]
     pub fn repetitions(mut self, turns: impl Into<Option<u32>>) -> Self {
         self.repetitions = turns.into();
         self
     }
 
-    /// Sets in how many turns the model may make the same call, with the same tool and arguments, although its
-    /// results differ: for example a test run that prints how long it took. Notes in two of the results warn the model:
-    /// at half of the number, and one turn before the run ends. A call that the run has not made before and that
-    /// succeeds resets the count, so that a model may test after each of its edits. Calls without arguments do not count,
-    /// such as those for the next page.
+    /// Sets in how many turns the model may make the same call, with the same tool and arguments, even if the results
+    /// differ. An example is a test run whose output contains its duration. Notes in two of the results warn the model:
+    /// at half of the limit, and one turn before the run ends. A successful call that the run has not made before
+    /// resets the count, so that a model may run the tests after each of its edits. Calls without arguments do not
+    /// count, since each may return something else, such as the next page.
     #[must_use]
     pub fn repeated_calls(mut self, turns: impl Into<Option<u32>>) -> Self {
         self.repeated_calls = turns.into();
         self
     }
 
-    /// Lets the tool of this name be called in the same way and return the same result any number of times, since it
-    /// waits for something.
+    /// Exempts the tool of this name from the limits of repetitions. Use it for a tool that waits for something: the
+    /// model may call it in the same way, and get the same result, any number of times.
     #[must_use]
     pub fn polling(mut self, tool: impl Into<String>) -> Self {
         self.polling.insert(tool.into());
         self
     }
 
-    /// Sets how many agents the tools of a run may run, 64 unless set: see
-    /// `Agent::as_tool`. For an agent beyond this number, the model reads that it did not
-    /// run. Agents that the run starts in this process are counted, and not the agents that those start.
+    /// Sets how many agents the tools of a run may run, 64 unless set: see `Agent::as_tool`. For each further agent,
+    /// the model reads that the agent did not run. Only agents that this run starts in this process count, not the
+    /// agents that they start.
     #[must_use]
     pub fn agents(mut self, agents: impl Into<Option<u32>>) -> Self {
         self.agents = agents.into();
         self
     }
 
-    /// Sets how deeply agents may be nested, 8 unless set: agents that the tools of a run run, agents that the
-    /// tools of these run, and so on. If several agents in the nesting set a depth, the strictest one applies.
+    /// Sets how deeply agents may be nested, 8 unless set: agents that the tools of a run run, agents that the tools of
+    /// those agents run, and so on. If several agents of the nesting set a depth, the smallest one applies.
     #[must_use]
     pub fn agent_depth(mut self, depth: impl Into<Option<u32>>) -> Self {
         self.agent_depth = depth.into();
         self
     }
 
-    /// The number of agents that the tools of a run may run.
+    /// The maximum number of agents that the tools of a run may run.
     #[doc(hidden)]
     pub fn agents_of_run(&self) -> Option<u32> {
         self.agents
     }
 
-    /// The depth to which agents may be nested.
+    /// The maximum depth of nested agents.
     #[doc(hidden)]
     pub fn depth_of_agents(&self) -> Option<u32> {
         self.agent_depth
     }
 
-    /// These guardrails, as plain data.
+    /// These guardrails, as plain data for a fact.
     pub(super) fn of_run(&self) -> RunLimits {
         let Self { turns, calls_per_turn, time, failed_calls, .. } = self;
         let Self { repetitions, repeated_calls, polling, .. } = self;
@@ -185,7 +185,7 @@ impl Guardrails {
         }
     }
 
-    /// The guardrails of a run with these limits.
+    /// The guardrails that a run's facts record as these limits.
     #[doc(hidden)]
     pub fn said_of_run(limits: &RunLimits) -> Self {
         Self {
@@ -196,7 +196,7 @@ impl Guardrails {
             repetitions: limits.repetitions,
             repeated_calls: limits.repeated_calls,
             polling: limits.polling.iter().cloned().collect(),
-            // The other settings are those of the agent, whoever has begun the run.
+            // These settings are not in the facts: the values of the process apply.
             ..Self::default()
         }
     }
@@ -207,7 +207,7 @@ impl Guardrails {
         self.turns == Some(0)
     }
 
-    /// The time that the run may take.
+    /// The time that the run may take; `None` without a limit.
     pub fn time_limit(&self) -> Option<Duration> {
         self.time
     }

@@ -1,4 +1,4 @@
-//! Limits of amounts, as a setting.
+//! The setting that limits spending: calls, tokens and cost.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -8,24 +8,23 @@ use crate::{
     journal::RunLimits,
 };
 
-/// Limits what may be spent: money, tokens and calls of tools. The same setting limits one run, a whole
-/// conversation, or an agent with all its conversations:
+/// Limits what may be spent: money, tokens and tool calls. The same setting limits one run, a conversation, or an agent
+/// with all its conversations:
 ///
-/// | set by | holds for | unless set |
+/// | set by | applies to | unless set |
 /// |---|---|---|
-/// | `Run::limits` | this run | as the agent says for each run |
+/// | `Run::limits` | this run | as set by the agent for each run |
 /// | `AgentBuilder::run_limits` | each run of the agent | 100 calls, 5,000,000 tokens sent, 500,000 generated |
 /// | `Chat::limits` | all runs of the conversation together | none |
 /// | `AgentBuilder::limits` | all conversations of the agent together | none |
 /// | [`Budget::new`](super::Budget::new) | all runs that are `within` it | none |
 ///
-/// Each of them counts everything that is spent within it, also by agents that its tools call and that pass the
-/// [`Budget`](super::Budget) on. All of them apply at the same time. [`Guardrails`](super::Guardrails) limit how
-/// often the model is asked in a run, how long the run may take and how often it repeats itself, for each run
-/// alone.
+/// Each limit counts everything that is spent within its scope, also by agents that tools call and that pass the
+/// [`Budget`](super::Budget) on. All limits apply at the same time. [`Guardrails`](super::Guardrails) limit each run
+/// alone: how many requests it sends to the model, how long it takes and how often it repeats itself.
 ///
-/// Only the named limits are set. A limit that is left open has no effect, and `None` removes the limit.
-/// When the limits are read from a file, an unknown member is an error, so that a misspelt limit is not ignored.
+/// A limit that is not set is left open: it has no effect. `None` removes a limit. When limits are read from a file, an
+/// unknown member is an error, so that a misspelt limit is not ignored.
 ///
 /// ```
 /// use harness::Limits;
@@ -51,13 +50,13 @@ pub struct Limits {
     refuse_unknown_cost: bool,
 }
 
-/// Replaces a cost of NaN, which JSON does not have.
+/// Stands for a cost of NaN, which JSON cannot express. [`Limits::check`] rejects both.
 const NO_AMOUNT: f64 = -1.0;
 
-/// An amount: left open, or set to a limit, or set to no limit.
+/// A limit: `None` is left open, `Some(None)` is no limit.
 type LimitSetting<T> = Option<Option<T>>;
 
-/// `null` is set to no limit. Only a member that is missing leaves the amount open.
+/// Reads `null` as no limit. Only a missing member leaves the limit open.
 fn named<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<LimitSetting<T>, D::Error> {
@@ -70,7 +69,7 @@ impl Limits {
         Self::default()
     }
 
-    /// Sets every amount to no limit, for a program that has limits of its own.
+    /// Removes every limit, for a program that has limits of its own.
     pub fn unlimited() -> Self {
         Self {
             tool_calls: Some(None),
@@ -86,32 +85,33 @@ impl Limits {
         Self::new().tool_calls(100).input_tokens(5_000_000).output_tokens(500_000)
     }
 
-    /// Sets how many calls may run; no more ever do. A call also counts if it started before the model's answer was
-    /// complete and the final answer does not contain it.
+    /// Sets how many calls may run. This number is never exceeded. A call that started before the model's answer was
+    /// complete counts even if the final answer does not contain it.
     ///
-    /// If an answer asks for more calls than are left, none of them runs. Calls that only read may start before the
-    /// answer is complete, when it is not yet known how many calls it asks for. They do so only while at least
-    /// [`calls_per_turn`](super::Guardrails::calls_per_turn) calls are left, since no more calls of one answer run.
+    /// If an answer has more calls than are left, none of them runs. Read-only calls may start before the answer is
+    /// complete, when the number of its calls is still unknown. They start early only while at least
+    /// [`calls_per_turn`](super::Guardrails::calls_per_turn) calls are left, since no answer can run more calls than
+    /// that.
     #[must_use]
     pub fn tool_calls(mut self, calls: impl Into<Option<u32>>) -> Self {
         self.tool_calls = Some(calls.into());
         self
     }
 
-    /// Sets how many tokens may be sent, those from a cache included. Each turn sends the whole conversation again,
-    /// and all of its tokens count again.
+    /// Sets how many tokens may be sent, cached tokens included. Each turn sends the whole conversation again, and all
+    /// of its tokens count again.
     ///
-    /// If an answer does not report its tokens, as with some local servers, this limit cannot be held in full, and
-    /// the watcher receives `Event::LimitUnknown`. For the default limit of a run
-    /// there is no such event: turns, calls and time limit the run too.
+    /// If an answer does not report its tokens, as with some local servers, this limit cannot be enforced in full, and
+    /// the watcher receives `Event::LimitUnknown`. The default limit of a run causes no such event, since turns, calls
+    /// and time limit the run too.
     #[must_use]
     pub fn input_tokens(mut self, tokens: impl Into<Option<u64>>) -> Self {
         self.input_tokens = Some(tokens.into());
         self
     }
 
-    /// Sets how many tokens models may generate, thinking included. If an answer does not report its tokens, the
-    /// same holds as for [`input_tokens`](Self::input_tokens).
+    /// Sets how many tokens models may generate, thinking included. For answers that do not report their tokens, see
+    /// [`input_tokens`](Self::input_tokens).
     #[must_use]
     pub fn output_tokens(mut self, tokens: impl Into<Option<u64>>) -> Self {
         self.output_tokens = Some(tokens.into());
@@ -119,16 +119,17 @@ impl Limits {
     }
 
     /// Sets how much money may be spent, in the currency of the prices: US dollars, unless the
-    /// [`Models`](crate::models::Models) of the agents use another one. All of them must use the same currency.
+    /// [`Models`](crate::models::Models) of the agents use another currency. All agents within one limit must use the
+    /// same currency.
     ///
-    /// If a model has no price, or an answer does not report its tokens, the limit applies only to the known cost:
-    /// the watcher then receives `Event::LimitUnknown`. See
+    /// If a model has no price, or an answer does not report its tokens, the limit applies only to the known part of
+    /// the cost, and the watcher receives `Event::LimitUnknown`. See
     /// [`refuse_unknown_cost`](Self::refuse_unknown_cost).
     ///
     /// If the amount is below 0 or not a number, building the agent or starting the run fails.
     #[must_use]
     pub fn cost(mut self, cost: impl Into<Option<f64>>) -> Self {
-        // NaN must not be read back from a file as no limit.
+        // As JSON, NaN would become `null`, and be read back as no limit.
         self.cost = Some(cost.into().map(|cost| if cost.is_nan() { NO_AMOUNT } else { cost }));
         self
     }
@@ -146,20 +147,19 @@ impl Limits {
         }
     }
 
-    /// Refuses models of unknown cost. Without a price for the model, a run ends with
-    /// [`Limit::UnknownCost`](crate::journal::Limit::UnknownCost) before its first request. If an answer shows that
-    /// its cost is unknown, because a fallback answered with another model or the server counts no tokens, the run
-    /// ends before the next request.
+    /// Refuses models of unknown cost. If the model has no price, a run ends with
+    /// [`Limit::UnknownCost`](crate::journal::Limit::UnknownCost) before its first request. The cost of an answer is
+    /// also unknown if a fallback answered with a model without a price, or if the server counts no tokens. The run
+    /// then ends before the next request.
     ///
-    /// An answer that was stopped in the middle does not count as unknown here, although it has cost more than was
-    /// reported.
+    /// An interrupted answer does not count as unknown here, although it has cost more than was reported.
     #[must_use]
     pub fn refuse_unknown_cost(mut self) -> Self {
         self.refuse_unknown_cost = true;
         self
     }
 
-    /// These limits, with those that are left open taken from `base`.
+    /// These limits. Limits that are left open are taken from `base`.
     #[must_use]
     pub fn over(&self, base: &Self) -> Self {
         let Self { tool_calls, input_tokens, output_tokens, cost, refuse_unknown_cost } = self;
@@ -172,7 +172,7 @@ impl Limits {
         }
     }
 
-    /// The limits of a run with these guardrails, as plain data.
+    /// These limits and these guardrails, as plain data for a fact.
     pub(super) fn of_run(&self, rails: &Guardrails) -> RunLimits {
         let mut limits = rails.of_run();
         limits.tool_calls = self.calls();
@@ -183,7 +183,7 @@ impl Limits {
         limits
     }
 
-    /// The limits of a run with these limits in its facts.
+    /// The limits that a run's facts record.
     #[doc(hidden)]
     pub fn said_of_run(limits: &RunLimits) -> Self {
         let set = Self::new()
@@ -194,27 +194,27 @@ impl Limits {
         Self { refuse_unknown_cost: limits.refuse_unknown_cost, ..set }
     }
 
-    /// The limit of calls.
+    /// The limit of calls; `None` without a limit.
     pub(super) fn calls(&self) -> Option<u32> {
         self.tool_calls.flatten()
     }
 
-    /// The limit of tokens sent.
+    /// The limit of sent tokens; `None` without a limit.
     pub(super) fn input(&self) -> Option<u64> {
         self.input_tokens.flatten()
     }
 
-    /// The limit of generated tokens.
+    /// The limit of generated tokens; `None` without a limit.
     pub(super) fn output(&self) -> Option<u64> {
         self.output_tokens.flatten()
     }
 
-    /// The limit of cost.
+    /// The limit of cost; `None` without a limit.
     pub(super) fn money(&self) -> Option<f64> {
         self.cost.flatten()
     }
 
-    /// Whether a model without a price is refused.
+    /// Whether models of unknown cost are refused.
     pub(super) fn can_refuse_unknown_cost(&self) -> bool {
         self.refuse_unknown_cost
     }

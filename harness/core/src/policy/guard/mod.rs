@@ -1,5 +1,5 @@
-//! The limits of a run: what it may spend, and how often it may repeat itself. The limits are a setting; the guard
-//! that holds them is a fold over the facts of a run, so that it cannot miss one.
+//! The limits of a run: what it may spend, and how often it may repeat itself. The limits are a setting. The guard that
+//! enforces them is a fold over all facts of the run, so no spending is missed.
 
 mod budget;
 mod budget_limits;

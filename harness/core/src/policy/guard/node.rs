@@ -1,4 +1,4 @@
-//! A budget with its limits, what was spent within it, and the budgets that it is within.
+//! The state of a budget: its limits, what was spent within it, and the budgets around it.
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -11,7 +11,8 @@ use super::{Guardrails, Limits, sum::ChargeSum};
 use crate::journal::LimitScope;
 
 pub(super) struct BudgetNode {
-    /// Numbered in the order of creation. Code that locks several nodes at once locks them in this order.
+    /// The number of this node in the order of creation. Code that locks several nodes locks them in this order, so
+    /// that no deadlock is possible.
     pub(super) id: u64,
     pub(super) scope: LimitScope,
     state: Mutex<BudgetState>,
@@ -20,24 +21,24 @@ pub(super) struct BudgetNode {
 pub(super) struct BudgetState {
     /// The limits that the program has set.
     pub(super) said: Limits,
-    /// The limits that apply; for a run they include the defaults.
+    /// The limits that apply. For a run, they include the defaults.
     pub(super) limits: Limits,
-    /// All budgets that this one is within, each once, the nearest first.
+    /// All budgets around this one, each once, the nearest first.
     pub(super) above: Vec<Arc<BudgetNode>>,
     pub(super) sum: ChargeSum,
-    /// The number of calls that are set aside and have not started.
+    /// The number of calls that are reserved and have not started.
     pub(super) aside: u32,
-    /// The number of requests that are under way, here and within this budget.
+    /// The number of requests in progress, of this budget and of all budgets within it.
     pub(super) asking: u32,
     pub(super) run: Option<RunPart>,
 }
 
-/// The part of the state that only the budget of a run has.
+/// The state that only the budget of a run has.
 pub(super) struct RunPart {
     pub(super) rails: Arc<Guardrails>,
-    /// The number of answers of the run's own model.
+    /// The number of turns of the run's own model.
     pub(super) turns: u32,
-    /// Whether the run's own model is being asked.
+    /// Whether a request to the run's own model is in progress.
     pub(super) asking: bool,
     pub(super) ends: Option<Instant>,
 }
@@ -71,7 +72,7 @@ impl BudgetNode {
 }
 
 impl BudgetState {
-    /// Sets limits; those that `limits` leaves open stay as they were.
+    /// Sets limits. Limits that `limits` leaves open keep their values.
     pub(super) fn limit(&mut self, limits: &Limits) {
         self.said = limits.over(&self.said);
         self.limits = match self.run {

@@ -1,4 +1,4 @@
-//! The loop guard: it detects that the model gets the same result, or makes the same call, again and again.
+//! The loop guard: detects that the model gets the same result, or makes the same call, again and again.
 
 use std::{
     borrow::Cow,
@@ -13,23 +13,23 @@ use crate::{
     tool::{COPIED, NOT_KEPT, READ_RESULT},
 };
 
-/// The note that the model reads in a repeated result, one turn before the run is stopped.
+/// The note that is added to a repeated result, one turn before the run is stopped.
 const NOTE: &str = "Note: you have had this very result before. Repeating the call will not change \
                     it, and doing so once more ends the run. Try something else, or answer with \
                     what you know.";
 
-/// The note that the model reads in the result of a call that it has made in many turns with the same arguments.
+/// The note that is added to the result of a call that the model has made in many turns with the same arguments.
 const SAME_CALL: &str = "Note: you have made this very call, with the same arguments, many times in this run, and no \
                          other new call in between. The run ends if you go on like this. Try something else, or answer with what you know.";
 
-/// The results that the model has had so far, and in how many turns.
+/// Counts in how many turns the model got the same result, and made the same call.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RepeatCounter {
     turn: u32,
-    /// The last result of each call.
+    /// The hash of each call's last result, by the hash of the call.
     results: HashMap<u64, u64>,
     heard: HashMap<u64, ResultTurns>,
-    /// The calls since the last one that was new, whatever their results.
+    /// The calls since the last new call, whatever their results.
     made: HashMap<u64, ResultTurns>,
 }
 
@@ -45,7 +45,7 @@ impl ResultTurns {
         Self { tool: tool.to_owned(), turns: 0, last: 0 }
     }
 
-    /// Counts the turn. Calls of one turn do not know each other's results, so they count once.
+    /// Counts the turn once: the model made all calls of a turn before it saw their results.
     fn count(&mut self, turn: u32) {
         if self.last != turn {
             self.turns = self.turns.saturating_add(1);
@@ -54,20 +54,22 @@ impl ResultTurns {
     }
 }
 
-/// A result of a call, as it is counted.
+/// A result of a call, with the hashes by which it is counted.
 pub(super) struct CountedResult {
     tool: String,
     call: u64,
     thing: u64,
     said: u64,
-    /// Whether the call has arguments. One without is the same each time, such as the next page.
+    /// Whether the call has arguments. Equal calls without arguments are no repetition: each may return something else,
+    /// such as the next page.
     has_arguments: bool,
-    /// Whether a result shows that the model does not repeat itself. A part of a kept result has a new name each time.
+    /// Whether a new result proves progress. Reading a part of a large result proves none, since each large result has
+    /// a new name.
     shows_news: bool,
 }
 
 impl CountedResult {
-    /// The result of a call; `None` if it does not count as a repetition of others.
+    /// The counted form of a result; `None` if it never counts as a repetition.
     pub(super) fn of(call: &ToolCall, result: &ToolResult) -> Option<Self> {
         Some(Self {
             thing: thing(call, result)?,
@@ -80,7 +82,7 @@ impl CountedResult {
     }
 }
 
-/// The result or the call that was repeated most often in this run.
+/// The result or the call with the most repetitions in this run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RepeatedResult {
     pub(super) tool: String,
@@ -88,7 +90,7 @@ pub(super) struct RepeatedResult {
 }
 
 impl RepeatCounter {
-    /// Called when the model has answered: for results from here on, it knew the results before.
+    /// Called when the model has answered: it had seen all earlier results by then.
     pub(super) fn turn(&mut self) {
         self.turn = self.turn.saturating_add(1);
     }
@@ -98,11 +100,12 @@ impl RepeatCounter {
         let CountedResult { tool, call, thing, said, has_arguments, shows_news } = came;
         let before = self.results.insert(call, said);
         if before != Some(said) && shows_news {
-            // A new result shows that the model does not repeat itself.
+            // A new result shows progress: no earlier repetition counts any more.
             self.heard.clear();
         }
         if before.is_none() && shows_news {
-            // So does a new call: who edits and tests by turns makes the same test again.
+            // A new call shows progress, too. For example, a model that edits and tests by turns makes the same test
+            // call again.
             self.made.clear();
         }
         self.heard.entry(thing).or_insert_with(|| ResultTurns::new(&tool)).count(self.turn);
@@ -111,7 +114,7 @@ impl RepeatCounter {
         }
     }
 
-    /// The number of turns with this call since the last call that was new, this turn included.
+    /// The number of turns with this call since the last new call, this turn included.
     pub(super) fn turns_of(&self, call: &ToolCall) -> u32 {
         match self.made.get(&of_call(call)) {
             Some(made) if made.last == self.turn => made.turns,
@@ -120,7 +123,7 @@ impl RepeatCounter {
         }
     }
 
-    /// The number of turns in which this result was had, this one included.
+    /// The number of turns in which the model got this result, this turn included.
     pub(super) fn turns_with(&self, call: &ToolCall, result: &ToolResult) -> u32 {
         let Some(thing) = thing(call, result) else { return 0 };
         let fresh =
@@ -132,12 +135,12 @@ impl RepeatCounter {
         }
     }
 
-    /// The result that was repeated most often.
+    /// The result that was repeated in most turns.
     pub(super) fn most(&self) -> Option<RepeatedResult> {
         most_of(&self.heard)
     }
 
-    /// The call that was made in most turns since the last call that was new.
+    /// The call that was made in most turns since the last new call.
     pub(super) fn most_made(&self) -> Option<RepeatedResult> {
         most_of(&self.made)
     }
@@ -148,18 +151,17 @@ fn most_of(all: &HashMap<u64, ResultTurns>) -> Option<RepeatedResult> {
     Some(RepeatedResult { tool: most.tool.clone(), turns: most.turns })
 }
 
-/// Whether the model is warned when it has made the same call in so many turns: at half of the limit, and in the last
-/// turn before it.
+/// Whether the model is warned after the same call in `turns` turns: at half of the limit, and one turn before it.
 pub(super) fn is_warned(turns: u32, limit: u32) -> bool {
     turns > 1 && turns < limit && (turns == limit / 2 || turns == limit.saturating_sub(1))
 }
 
-/// The result with the note that it is a repetition.
+/// Adds the note that the result is a repetition.
 pub(super) fn with_note(result: &ToolResult) -> ToolResult {
     with(result, NOTE)
 }
 
-/// The result with the note that its call is a repetition.
+/// Adds the note that the call is a repetition.
 pub(super) fn with_call_note(result: &ToolResult) -> ToolResult {
     with(result, SAME_CALL)
 }
@@ -175,7 +177,8 @@ fn noted(result: &ToolResult) -> bool {
     matches!(last, Some(ToolContent::Text(text)) if [NOTE, SAME_CALL].contains(&text.as_str()))
 }
 
-/// A hash of the counted result: the result of exactly this call, or an error of the tool whatever the arguments.
+/// The hash by which a result counts: a success counts per tool and arguments, an error per tool. `None` if it never
+/// counts.
 fn thing(call: &ToolCall, result: &ToolResult) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     call.name().hash(&mut hasher);
@@ -183,7 +186,7 @@ fn thing(call: &ToolCall, result: &ToolResult) -> Option<u64> {
     match result.outcome() {
         CallOutcome::Succeeded => of_call(call).hash(&mut hasher),
         CallOutcome::Failed => {}
-        // The text of a time-out is the library's own and nearly the same each time.
+        // The library itself writes the text of a timeout, nearly the same for each call. So it counts per call.
         CallOutcome::StoppedReading | CallOutcome::InDoubt | CallOutcome::StillRunning => {
             of_call(call).hash(&mut hasher)
         }
@@ -199,7 +202,7 @@ fn has_arguments(call: &ToolCall) -> bool {
     !matches!(call.arguments().trim(), "" | "{}" | "null")
 }
 
-/// A hash that is the same for the same tool and arguments, whatever the order and the spacing of the arguments.
+/// A hash of the tool and the arguments. The order and the spacing of the arguments do not matter.
 fn of_call(call: &ToolCall) -> u64 {
     let mut hasher = DefaultHasher::new();
     call.name().hash(&mut hasher);
@@ -231,8 +234,8 @@ fn hash_value(value: &Value, hasher: &mut DefaultHasher) {
     }
 }
 
-/// The text without the names under which parts of the result are kept whole, since each result has new ones, and without
-/// the reason why a part was not kept, which may have a time in it. The checksum of the whole stays.
+/// Removes from a result's text the names of its kept parts, since they are new for each result. Also removes the
+/// reason why a part was not kept, which may contain a time. The checksum of the whole part stays.
 fn without_names<'a>(text: &'a str, names: &[String]) -> Cow<'a, str> {
     let named = names.iter().filter(|name| text.contains(name.as_str()));
     let text =

@@ -1,4 +1,4 @@
-//! Sums of costs: one charge for each fact that costs something, and the sums of charges.
+//! Amounts of spending: a charge for each fact that costs something, and sums of charges.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -18,12 +18,12 @@ pub(super) struct FactCharge {
     pub(super) turns: u32,
     pub(super) tool_calls: u32,
     pub(super) usage: Usage,
-    /// The cost of its known tokens.
+    /// The cost of those tokens whose number and price are known.
     pub(super) money: Money,
     pub(super) unknown: UnknownAmounts,
 }
 
-/// What is unknown about a charge or a sum.
+/// Which amounts of a charge or a sum are unknown.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UnknownAmounts {
     /// An answer broke off, and has cost more than was reported.
@@ -32,11 +32,11 @@ pub(super) struct UnknownAmounts {
     pub(super) input: bool,
     /// An answer did not report the generated tokens.
     pub(super) output: bool,
-    /// Why the cost of an answer is unknown.
+    /// Why the cost of an answer is unknown; `None` if it is known.
     pub(super) cost: Option<Arc<str>>,
 }
 
-/// The sum of all charges so far. Their order makes no difference.
+/// The sum of all charges so far, independent of their order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ChargeSum {
     pub(super) turns: u32,
@@ -47,7 +47,7 @@ pub(super) struct ChargeSum {
 }
 
 impl FactCharge {
-    /// The charge for the agents that a call has run.
+    /// The charge for the agents that a call ran.
     pub(super) fn of_agents(spent: &CallSpent) -> Self {
         Self {
             turns: spent.turns,
@@ -65,7 +65,7 @@ impl FactCharge {
 }
 
 impl ChargeSum {
-    /// The sum beyond `part`, as plain data; `None` if nothing is left.
+    /// The sum minus `part`, as plain data; `None` if nothing is left.
     pub(super) fn beyond(&self, part: &CallSpent) -> Option<Box<CallSpent>> {
         let Self { turns, tool_calls, usage, money, unknown } = self;
         let rest = CallSpent {
@@ -102,7 +102,7 @@ impl ChargeSum {
         }
     }
 
-    /// The cost, if all of it is known.
+    /// The cost; `None` if a part of it is unknown.
     pub(super) fn cost(&self) -> Option<Money> {
         let known = self.unknown.cost.is_none() && !self.unknown.broke_off;
         known.then_some(self.money)
@@ -121,7 +121,7 @@ impl ChargeSum {
     }
 }
 
-/// The spending of a call's agents that a fact states, with the id of the call.
+/// What a fact states about the spending of a call's agents, with the id of the call.
 pub(super) fn spent_by_agents(fact: &Fact) -> Option<(&str, &CallSpent)> {
     match fact {
         Fact::CallFinished { result, spent: Some(spent) }
@@ -132,7 +132,7 @@ pub(super) fn spent_by_agents(fact: &Fact) -> Option<(&str, &CallSpent)> {
     }
 }
 
-/// An amount of which nothing is known, for this reason.
+/// An amount that is wholly unknown for this reason.
 #[doc(hidden)]
 pub fn unknown_spent(why: &str) -> CallSpent {
     CallSpent {
@@ -144,15 +144,16 @@ pub fn unknown_spent(why: &str) -> CallSpent {
     }
 }
 
-/// What the agents of open calls have spent: the amounts that facts state, and amounts that no fact states yet
-/// because their process is gone.
+/// What the agents of open calls have spent: the amounts that facts state, and the amounts of ended processes that no
+/// fact states yet.
 #[derive(Debug, Default)]
 #[doc(hidden)]
 pub struct AgentSums {
-    /// What facts state for agents whose conversations the journal keeps.
+    /// The amounts that facts state for agents whose conversations the journal keeps.
     said: HashMap<String, CallSpent>,
     untold: HashMap<String, CallSpent>,
-    /// The calls that run agents whose conversations are in no journal, until a fact states what these have spent.
+    /// The calls that run agents whose conversations are in no journal, until a fact states what these agents have
+    /// spent.
     unkept: HashSet<String>,
 }
 
@@ -174,7 +175,7 @@ impl AgentSums {
         }
     }
 
-    /// A fact of a call that goes on states an amount.
+    /// Records the amount that a fact states for a call that is still open.
     fn states(&mut self, call: &str, spent: Option<&CallSpent>) {
         self.unkept.remove(call);
         let Some(spent) = spent else { return };
@@ -185,25 +186,26 @@ impl AgentSums {
         }
     }
 
-    /// Whether a call runs agents whose conversations are in no journal, and no fact states what these have spent.
+    /// Whether a call runs agents whose conversations are in no journal, and no fact states their spending yet.
     pub fn has_unkept_agents(&self, call: &str) -> bool {
         self.unkept.contains(call)
     }
 
-    /// The amounts counted for those agents of a call whose conversations the journal keeps, here and in all earlier
-    /// processes: their facts are read again.
+    /// The amounts already counted for those agents of a call whose conversations the journal keeps, in this and all
+    /// earlier processes. The caller subtracts them when these conversations are read again.
     pub fn counted(&self, call: &str) -> CallSpent {
         let untold = self.untold.get(call).and_then(|untold| untold.kept.as_deref());
         let all = self.said.get(call).into_iter().chain(untold);
         rest_of(all, &CallSpent::default()).map(|sum| *sum).unwrap_or_default()
     }
 
-    /// Notes an amount that was spent in a process that is gone and that no fact states yet.
+    /// Records an amount that was spent in an ended process and that no fact states yet.
     pub fn add_unstated(&mut self, call: &str, spent: CallSpent) {
         self.untold.insert(call.to_owned(), spent);
     }
 
-    /// The amount that the next fact of a call states for its agents, which have spent `here` in this process.
+    /// The amount that the next fact of a call has to state for its agents. `here` is what they have spent in this
+    /// process.
     pub fn take_unstated(
         &self,
         call: &str,
@@ -214,7 +216,7 @@ impl AgentSums {
     }
 }
 
-/// The amounts of all of these together beyond `part`; `None` if nothing is left.
+/// The sum of `whole` minus `part`; `None` if nothing is left.
 #[doc(hidden)]
 pub fn rest_of<'a>(
     whole: impl IntoIterator<Item = &'a CallSpent>,

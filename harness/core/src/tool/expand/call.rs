@@ -1,5 +1,5 @@
-//! A call of a declared tool: decodes the arguments, collects all their faults, and runs the function only if there
-//! is none.
+//! A call of a tool that `#[tool]` declares: decodes the arguments and collects all their faults. The function runs
+//! only if there are none.
 
 use std::{
     any::Any,
@@ -24,10 +24,10 @@ use crate::{
     unwind::caught,
 };
 
-/// The value whose method is the tool. It is passed only to this method.
+/// The value whose method is the tool.
 pub(in crate::tool) type MethodReceiver = Arc<dyn Any + Send + Sync>;
 
-/// A call of a declared tool.
+/// A call of a tool that `#[tool]` declares.
 pub struct DeclaredCall {
     context: ToolContext,
     arguments: Map<String, Value>,
@@ -47,7 +47,7 @@ impl DeclaredCall {
         Self { context, arguments, def, receiver, problems: Vec::new(), broken: None }
     }
 
-    /// Returns the value of a parameter. If it is faulty, notes the fault and returns `None`.
+    /// Decodes and returns the value of a parameter. If it is faulty, records the fault and returns `None`.
     pub fn take<T>(&mut self, param: &TypedParam<T>) -> Option<T> {
         let def = &param.def;
         let decode = match &param.origin {
@@ -56,7 +56,7 @@ impl DeclaredCall {
                 return supply(&self.context).map_err(|reason| self.broken = Some(reason)).ok();
             }
         };
-        // `shift_remove` keeps the other arguments in the order in which the model wrote them.
+        // `shift_remove` keeps the order of the other arguments.
         let value = self.arguments.shift_remove(def.name);
         let taken = def.read(decode, value, self.def.checker().ok()).and_then(|read| {
             match (read, param.default, def.default) {
@@ -72,17 +72,17 @@ impl DeclaredCall {
         taken.map_err(|misfit| self.problems.push(misfit.0.below(def.name).line())).ok()
     }
 
-    /// Whether there is no fault. Call it after all parameters were taken.
+    /// Whether no fault was found. Call this method after all parameters were taken.
     pub fn is_valid(&mut self) -> bool {
         self.problems.is_empty() && self.broken.is_none()
     }
 
-    /// Answers the call with all faults.
+    /// The result of a call with faults: an error that lists them all.
     pub fn refusal(self) -> ToolFuture {
         Box::pin(ready(Err(self.wrong())))
     }
 
-    /// Answers that it cannot be found out whether the call happened, with all faults.
+    /// Reports that the arguments do not fit, so that it is unknown whether the call happened. Lists all faults.
     pub fn unknown(self) -> ReconcileFuture {
         Box::pin(ready(Err(self.wrong())))
     }
@@ -99,7 +99,7 @@ impl DeclaredCall {
         SharedReceiver(self.receiver.clone())
     }
 
-    /// Runs an asynchronous function.
+    /// Runs an async function.
     pub fn run(
         self,
         run: impl Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
@@ -107,8 +107,8 @@ impl DeclaredCall {
         Box::pin(run)
     }
 
-    /// Runs a function that may block: on the runtime's threads for blocking work, so that the loop goes on; on the
-    /// current thread if there is no runtime.
+    /// Runs a function that may block: on the runtime's threads for blocking work, so that async tasks are not delayed,
+    /// or on the current thread if no runtime exists.
     pub fn block(
         self,
         run: impl FnOnce() -> Result<ToolOutput, ToolError> + Send + 'static,
@@ -116,7 +116,7 @@ impl DeclaredCall {
         let thread = self.context.identity().cloned();
         let thread =
             thread.map(|identity| ToolThread::of(identity, self.context.secrets().clone()));
-        // The function cannot be stopped, so its permit is held until it returns.
+        // The function cannot be stopped, so it holds the permit until it returns.
         let permit = self.context.permit();
         let run = move || {
             let _permit = permit;
@@ -126,7 +126,7 @@ impl DeclaredCall {
     }
 }
 
-/// The function is boxed so that the code for the runtime is compiled once and not for each tool.
+/// The function is boxed, so that this code is compiled once and not for each tool.
 fn on_thread_for_blocking(
     thread: Option<Arc<ToolThread>>,
     run: Box<dyn FnOnce() -> Result<ToolOutput, ToolError> + Send>,
@@ -149,14 +149,14 @@ fn on_thread_for_blocking(
         drop(left);
         match ended {
             Ok(Ok(ended)) => ended,
-            // `dispatch` turns a panic into a result, whichever thread it happened on.
+            // Passes the panic on to `dispatch`, which turns every panic into a result.
             Ok(Err(panicked)) => resume_unwind(Box::new(panicked.into_words())),
             Err(_) => Err(ToolError::new(CLOSING)),
         }
     })
 }
 
-/// Lists a function that still runs when its call is dropped.
+/// On drop, lists the function as still running if it has not returned.
 struct ListedOnDrop(Option<Arc<ToolThread>>);
 
 impl Drop for ListedOnDrop {
@@ -173,7 +173,7 @@ impl fmt::Debug for DeclaredCall {
     }
 }
 
-/// Aborts the task on drop: a function that has not begun by then never begins.
+/// Aborts the task on drop: a function that has not started by then never starts.
 pub(in crate::tool) struct OnDrop<T>(JoinHandle<T>);
 
 impl<T> OnDrop<T> {
@@ -192,7 +192,7 @@ impl<T> Drop for OnDrop<T> {
     }
 }
 
-/// The value whose method is called.
+/// The value whose method is called; `None` inside for a function that is no method.
 #[derive(Debug)]
 pub struct SharedReceiver(Option<MethodReceiver>);
 
@@ -207,7 +207,7 @@ pub trait ShareableValue: Send + Sync + 'static {}
 #[diagnostic::do_not_recommend]
 impl<T: Send + Sync + 'static> ShareableValue for T {}
 
-/// Wraps the value whose methods become tools. Only here does the macro need the bound.
+/// Wraps the value whose methods become tools. The macro calls this function because of its trait bound.
 pub fn share<T: ShareableValue>(value: &Arc<T>) -> SharedReceiver {
     let receiver: MethodReceiver = Arc::<T>::clone(value);
     SharedReceiver(Some(receiver))
@@ -225,7 +225,7 @@ impl SharedReceiver {
     /// The value as its own type.
     ///
     /// # Panics
-    /// Never: `#[toolset]` asks for the type of the value that it wrapped.
+    /// Never: `#[toolset]` calls this with the type of the value that it wrapped.
     #[expect(clippy::expect_used, reason = "`#[toolset]` makes the value and the method together")]
     pub fn get<T: 'static>(&self) -> &T {
         let value = self.0.as_deref().and_then(|value| value.downcast_ref());
@@ -233,21 +233,22 @@ impl SharedReceiver {
     }
 }
 
-/// The arguments on their way to the thread that runs the tool. Their type decides whether they can be sent there.
+/// The arguments that are sent to the thread that runs the tool. The type decides at compile time whether they can be
+/// sent.
 #[derive(Debug)]
 pub struct CarriedArguments<T>(pub T);
 
 impl<T: Send + 'static> CarriedArguments<T> {
-    /// They can be sent.
+    /// The arguments can be sent.
     pub fn __harness_way(&self) -> CanBeSent {
         CanBeSent
     }
 }
 
-/// The answer of [`CarriedArguments`] for every other type. The error for a type that cannot be sent is reported where the
-/// type is named; this answer keeps the compiler from reporting it again for the code that would send it.
+/// The fallback of [`CarriedArguments`] for all types that cannot be sent. The compiler reports such a type where the
+/// user names it. This fallback prevents a second error for the code that sends the arguments.
 pub trait NotSent {
-    /// They cannot be sent.
+    /// The arguments cannot be sent.
     fn __harness_way(&self) -> CannotBeSent {
         CannotBeSent
     }
@@ -260,12 +261,12 @@ impl<T> NotSent for CarriedArguments<T> {}
 pub struct CanBeSent;
 
 impl CanBeSent {
-    /// Stops the build, at the name of the function, if the function's future cannot be sent to another thread.
+    /// Stops the build, at the name of the function, if the function's future is not `Send`.
     pub fn is_send<F: Future + Send>(self, future: F) -> F {
         future
     }
 
-    /// Runs an asynchronous function.
+    /// Runs an async function.
     pub fn run<T, F>(
         self,
         call: DeclaredCall,
@@ -289,17 +290,17 @@ impl CanBeSent {
     }
 }
 
-/// The arguments cannot be sent to another thread. Nothing ever runs, since the program does not compile.
+/// The arguments cannot be sent to another thread. Its methods never run, because the program does not compile.
 #[derive(Clone, Copy, Debug)]
 pub struct CannotBeSent;
 
 impl CannotBeSent {
-    /// Accepts any future.
+    /// Accepts any future, so that no second error is reported.
     pub fn is_send<F: Future>(self, _: F) -> Pending<F::Output> {
         pending()
     }
 
-    /// Runs nothing.
+    /// Never runs, because the program does not compile.
     pub fn run<T, F>(
         self,
         call: DeclaredCall,
@@ -312,7 +313,7 @@ impl CannotBeSent {
         call.refusal()
     }
 
-    /// Runs nothing.
+    /// Never runs, because the program does not compile.
     pub fn block<T>(
         self,
         call: DeclaredCall,

@@ -1,4 +1,4 @@
-//! The constants that the expansion of `#[tool]` declares for a function and its parameters.
+//! The constants that `#[tool]` declares for a function and its parameters.
 
 use std::{fmt, sync::OnceLock};
 
@@ -14,14 +14,16 @@ use super::{
 };
 use crate::tool::{ConcurrencyLimit, StateType, ToolDef};
 
-/// The declaration of a deprecated function, behind a name that is not deprecated. Code that names a deprecated
-/// function without a warning must be deprecated itself; the implementation of this trait is, and no code names it.
+/// The declaration of a deprecated function, under a name that is not deprecated. Using a deprecated function without a
+/// warning is allowed only in deprecated code: the implementation of this trait is marked as deprecated, and no code
+/// names it.
 pub trait DeclaredTool {
     /// The declaration.
     const TOOL: &'static ToolDef;
 }
 
-/// Keeps what is made of a tool at its first use: its schema, its fault, and the limit of its calls.
+/// Caches what is created at the first use of a tool: its schema, its fault, its concurrency limit and its output
+/// schema.
 #[derive(Debug, Default)]
 pub struct SchemaCell {
     pub(in crate::tool) made: OnceLock<MadeSchema>,
@@ -30,7 +32,7 @@ pub struct SchemaCell {
     pub(in crate::tool) output: OnceLock<Option<Value>>,
 }
 
-/// The schema that is sent to the model, and the checker of each call.
+/// The schema that is sent to the model, and the checker of the arguments.
 #[derive(Debug)]
 pub(in crate::tool) struct MadeSchema {
     pub(in crate::tool) schema: ToolSchema,
@@ -49,15 +51,15 @@ impl SchemaCell {
     }
 }
 
-/// Whether a text is empty or only whitespace.
+/// Whether a text is empty or only white space.
 pub const fn is_blank(text: &str) -> bool {
     text.trim_ascii().is_empty()
 }
 
-/// Stops the build with this message if `accepts_integers` is false.
+/// Stops the build with `message` if `holds` is false.
 ///
 /// # Panics
-/// Panics while compiling if `accepts_integers` is false.
+/// Panics at compile time if `holds` is false.
 #[expect(clippy::panic, reason = "it only ever runs in a constant, where a panic is an error")]
 #[track_caller]
 pub const fn rule(holds: bool, message: &str) {
@@ -75,7 +77,7 @@ pub struct ParamDef {
     pub(in crate::tool) name: &'static str,
     pub(in crate::tool) description: &'static str,
     pub(in crate::tool) injected: bool,
-    /// The type of the shared value that the parameter is, if the program has to give one.
+    /// The type of the shared value; `None` if the parameter is no shared value or an optional one.
     pub(in crate::tool) needs: Option<StateType>,
     pub(in crate::tool) schema: Option<fn(&mut schemars::SchemaGenerator) -> schemars::Schema>,
     pub(in crate::tool) optional: fn() -> bool,
@@ -84,13 +86,13 @@ pub struct ParamDef {
     pub(in crate::tool) range: Option<fn() -> Range>,
     pub(in crate::tool) length: Option<Length>,
     pub(in crate::tool) pattern: Option<&'static str>,
-    /// Example values for the model; `None` for one that cannot be written as JSON.
+    /// The example values for the model. `None` stands for a value that cannot be written as JSON.
     pub(in crate::tool) examples: &'static [fn() -> Option<Value>],
     pub(in crate::tool) check: ArgumentCheck,
 }
 
 impl ParamDef {
-    /// The property that the schema has for this parameter; `None` if the host supplies it.
+    /// The property of the schema for this parameter; `None` if the host supplies the value.
     pub(in crate::tool) fn property(&self) -> Option<MemberSchema<'static>> {
         Some(MemberSchema {
             name: self.name,
@@ -114,18 +116,17 @@ impl ParamDef {
         (self.check)(self, value, checker)
     }
 
-    /// Whether the host supplies the parameter.
+    /// Whether the host supplies the value.
     pub const fn is_injected(&self) -> bool {
         self.injected
     }
 
-    /// Whether the model may leave the argument out.
+    /// Whether the model may omit the argument.
     pub(in crate::tool) fn is_optional(&self) -> bool {
         self.has_default || (self.optional)()
     }
 
-    /// Decodes an argument; `Ok(None)` means that the default is used. The argument has already been checked by
-    /// `checker`.
+    /// Decodes an argument that `checker` has already checked. `Ok(None)` means that the default is used.
     pub(in crate::tool) fn read<T>(
         &self,
         decode: fn(Option<&Value>) -> Result<T, ReadFault>,
@@ -140,7 +141,7 @@ impl ParamDef {
             (Err(misfit), None) => return Err(misfit),
             (Err(misfit), Some(value)) => (misfit, value),
         };
-        // `serde` does not accept 3.0 as an integer.
+        // Second attempt: `serde` rejects 3.0 for an integer type.
         let (misfit, mut value) = first;
         if checker.is_some_and(|checker| checker.integers_of(self.name, &mut value)) {
             return decode(Some(&value)).map(Some).map_err(|_| misfit);
@@ -159,7 +160,7 @@ pub struct TypedParam<T> {
     pub(in crate::tool) default: Option<fn() -> T>,
 }
 
-/// Declares a parameter of this type. Only here does the macro need the bound.
+/// Declares a parameter of this type. The macro calls this function because of its trait bound.
 pub const fn param<T: ToolParam<Source>, Source>(
     name: &'static str,
     description: &'static str,
@@ -194,7 +195,7 @@ pub const fn param<T: ToolParam<Source>, Source>(
 }
 
 impl<T> TypedParam<T> {
-    /// Uses this JSON value if the argument is left out or `null`.
+    /// Uses this JSON value if the argument is missing or `null`.
     #[must_use]
     pub const fn or_json(mut self, value: fn() -> Option<Value>) -> Self {
         self.def.has_default = true;
@@ -202,7 +203,8 @@ impl<T> TypedParam<T> {
         self
     }
 
-    /// Uses this value if the argument is left out or `null`; `value` writes it as JSON, if it can be written.
+    /// Uses `default` if the argument is missing or `null`. `value` returns the default as JSON; `None` if it cannot be
+    /// written as JSON.
     #[must_use]
     pub const fn or(mut self, default: fn() -> T, value: fn() -> Option<Value>) -> Self {
         self.default = Some(default);
@@ -216,7 +218,7 @@ impl<T> TypedParam<T> {
     {
     }
 
-    /// Whether all integers from `least` to `greatest` are valid for the type, and 0 too if `zero` is true.
+    /// Whether the type accepts all integers from `least` to `greatest`, and 0 too if `zero` is true.
     pub const fn accepts_integers<Kind>(&self, least: i128, greatest: i128, zero: bool) -> bool
     where
         T: TakesLiteral<Kind>,

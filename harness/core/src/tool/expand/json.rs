@@ -1,4 +1,4 @@
-//! The JSON of a default value, if the value can be written as JSON.
+//! The JSON of a default value, for types with and without `Serialize`.
 
 use std::mem::discriminant;
 
@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-/// Asks a value for its JSON: the method with the bound is found before that of [`ByName`].
+/// Returns the JSON of a value. For a type with `Serialize`, the compiler takes the method of this type; otherwise that
+/// of [`ByName`].
 #[derive(Debug)]
 pub struct JsonOf<'a, T>(pub &'a T);
 
@@ -18,10 +19,10 @@ impl<T: Serialize> JsonOf<'_, T> {
     }
 }
 
-/// The answer of [`JsonOf`] for a value that cannot be serialized. A variant of an enum is written as the name in
-/// the schema that is read as this variant; other values have no JSON.
+/// The fallback of [`JsonOf`] for a type without `Serialize`. For a variant of an enum, the JSON is the name in the
+/// schema that is decoded as this variant. Other values have no JSON.
 pub trait ByName {
-    /// The name of the variant.
+    /// The name of the variant; `None` if the value is no such variant.
     fn __harness_json(&self) -> Option<Value>;
 }
 
@@ -39,7 +40,7 @@ impl<T: DeserializeOwned + JsonSchema> ByName for JsonOf<'_, T> {
     }
 }
 
-/// The JSON of a literal; `()` is `null`.
+/// The JSON of a literal. `()` becomes `null`.
 pub fn value(literal: impl Into<Value>) -> Value {
     literal.into()
 }

@@ -1,5 +1,5 @@
-//! Which literals can be the default of a type that the macro does not know by its spelling: an alias of `String`
-//! accepts `"a"`, and an enum accepts only a value of its own.
+//! Traits for literals as default values. They find out whether a type accepts a literal even if the macro does not
+//! know the type's name: an alias of `String` accepts `"a"`, but an enum accepts only its own values.
 
 use std::{
     borrow::Cow,
@@ -15,51 +15,51 @@ use crate::tool::{CancellationToken, Progress, State, ToolContext};
 
 /// A type that accepts every literal of this kind as its default.
 ///
-/// A type can reject some strings only when it parses them, which is too late for an error of the compiler. So a type
-/// that accepts only some literals of a kind does not implement this trait.
+/// A type that accepts only some literals of a kind does not implement this trait. For example, it may reject a
+/// string only at run time, when the string is parsed: too late for a compile error.
 #[diagnostic::on_unimplemented(
     message = "the default of a parameter of the type `{Self}` cannot be this literal",
     label = "not known to be a `{Self}` before it is read",
     note = "write a value of the type: a variant (`default = Order::Up`), a constant or a call (`default = Id::new(7)`)"
 )]
 pub trait TakesLiteral<Kind> {
-    /// The least integer that the type accepts.
+    /// The smallest integer that the type accepts.
     const LEAST: i128 = i128::MIN;
-    /// The greatest integer that the type accepts.
+    /// The largest integer that the type accepts.
     const GREATEST: i128 = i128::MAX;
     /// Whether the type accepts 0.
     const ZERO: bool = true;
 }
 
-/// A string.
+/// A string literal.
 #[derive(Debug)]
 pub struct TextLiteral;
 
-/// A number without a decimal point.
+/// A number literal without a decimal point.
 #[derive(Debug)]
 pub struct IntegerLiteral;
 
-/// A number with a decimal point.
+/// A number literal with a decimal point.
 #[derive(Debug)]
 pub struct FloatLiteral;
 
-/// `true` or `false`.
+/// The literal `true` or `false`.
 #[derive(Debug)]
 pub struct BoolLiteral;
 
-/// A character.
+/// A character literal.
 #[derive(Debug)]
 pub struct CharLiteral;
 
-/// A list whose items are of one kind.
+/// A list literal with items of one kind.
 #[derive(Debug)]
 pub struct ListLiteral<Kind>(Kind);
 
-/// An empty list.
+/// An empty list literal.
 #[derive(Debug)]
 pub struct EmptyList;
 
-/// A list whose items are of several kinds.
+/// A list literal with items of several kinds.
 #[derive(Debug)]
 pub struct MixedList;
 
@@ -95,7 +95,7 @@ macro_rules! takes_integer {
 }
 takes_integer!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize);
 
-/// Implements the trait for types that wrap another type: they accept the literals that the inner type accepts.
+/// Implements the trait for types that wrap another type: they accept the same literals as the inner type.
 macro_rules! takes_as {
     ($($ty:ident)*) => {$(
         #[diagnostic::do_not_recommend]
@@ -134,7 +134,8 @@ takes_list! {
 #[diagnostic::do_not_recommend]
 impl<Kind> TakesLiteral<Kind> for Value {}
 
-// The error that the host supplies these parameters is reported elsewhere.
+// The host supplies these parameters, so a default for one is an error that is reported elsewhere. Accepting every
+// literal prevents a second error.
 #[diagnostic::do_not_recommend]
 impl<Kind> TakesLiteral<Kind> for ToolContext {}
 

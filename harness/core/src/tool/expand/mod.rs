@@ -1,10 +1,10 @@
-//! What `#[tool]`, `#[toolset]` and `tools![]` expand to: how the parameters of a function are declared and
-//! decoded, how the function is called, and how its return value reaches the model. Users do not need it; the
-//! crate's `__private` exports it for the expansions.
+//! The code to which `#[tool]`, `#[toolset]` and `tools![]` expand: it declares and decodes the parameters of a
+//! function, calls the function, and turns its return value into a result. Users do not need it; the crate's
+//! `__private` exports it for the expansions.
 //!
-//! An expansion stands among the user's traits, and a blanket trait has its methods on these types, too. So it calls
-//! functions by their path. Where the type has to be asked, which only a method call can do, the method has a name that begins
-//! with `__harness_`.
+//! An expansion stands in the user's code, where blanket traits of the user may add methods to these types. So
+//! expansions call functions by their full path. Where only a method call can select an implementation by the type, the
+//! method's name begins with `__harness_`.
 
 pub(crate) mod call;
 pub(crate) mod declared;

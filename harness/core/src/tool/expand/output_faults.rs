@@ -1,7 +1,6 @@
-//! Finds the parts of a value that a model would misread in its JSON: a number that JSON does not have, which
-//! `serde_json` writes as `null`, so that there would seem to be nothing; a map whose keys are not strings, for
-//! which `serde_json` does not say where it is; and a `Result` that is an error, which would look like an ordinary
-//! value.
+//! Finds the parts of a value that a model would misread in its JSON. A number that JSON does not have is written as
+//! `null` by `serde_json`, and would look like a missing value. An error in a `Result` would look like an ordinary
+//! value. For a map with keys that are not strings, the error of `serde_json` does not say which map.
 
 use serde::{
     Serialize, Serializer,
@@ -13,21 +12,21 @@ use serde_json::Value;
 pub(super) struct SerializedOutput {
     /// The whole value, as `serde` writes it.
     pub(super) json: Value,
-    /// Each part that is an error, and each number that JSON does not have.
+    /// All parts that are errors, or numbers that JSON does not have.
     pub(super) failed: Vec<FaultyPart>,
 }
 
-/// A faulty part: its place in the JSON, as a JSON pointer, and its fault.
+/// A faulty part: its position as a JSON pointer, and its fault as text.
 #[derive(Debug, PartialEq)]
 pub(super) struct FaultyPart {
     pub(super) pointer: String,
     pub(super) words: String,
 }
 
-/// The JSON of a value with the errors in it, or why it cannot be written.
+/// The JSON of a value, with its faulty parts.
 ///
 /// # Errors
-/// Fails if the value cannot be serialized, or if a map in it has keys that are not strings.
+/// Fails if the value cannot be serialized, for example because a map in it has keys that are not strings.
 pub(super) fn to_json<T: Serialize>(value: &T) -> Result<SerializedOutput, String> {
     let json = match serde_json::to_value(value) {
         Ok(json) => json,
@@ -45,11 +44,12 @@ pub(super) fn to_json<T: Serialize>(value: &T) -> Result<SerializedOutput, Strin
     }
 }
 
-/// The JSON of a value, or why it has none that says the same. Errors in the value are allowed; numbers that JSON
-/// does not have are not.
+/// The JSON of a value, if it means the same as the value. Errors in the value are allowed, but numbers that JSON does
+/// not have are not.
 ///
 /// # Errors
-/// Fails as [`to_json`] does, and if the value holds a number that JSON does not have, with its place.
+/// Fails as [`to_json`] does. Also fails if the value contains a number that JSON does not have; the text names its
+/// position.
 pub(in crate::tool) fn faithful_json<T: Serialize>(value: &T) -> Result<Value, String> {
     let SerializedOutput { json, failed } = to_json(value)?;
     match failed.iter().find(|failed| json.pointer(&failed.pointer) == Some(&Value::Null)) {
@@ -59,8 +59,8 @@ pub(in crate::tool) fn faithful_json<T: Serialize>(value: &T) -> Result<Value, S
     }
 }
 
-/// Whether a search is worthwhile: only a `null` can stand for a number that JSON does not have, and only an object
-/// whose one member is `Err` can be an error.
+/// Whether the value has to be searched for faults. Only a `null` can stand for a number that JSON does not have, and
+/// only an object with the single member `Err` can be an error.
 fn is_suspect(json: &Value) -> bool {
     match json {
         Value::Null => true,
@@ -72,15 +72,14 @@ fn is_suspect(json: &Value) -> bool {
     }
 }
 
-/// Serializes a value as JSON would and collects its faults. It stops only where the value refuses to be
-/// serialized.
+/// Serializes a value as JSON would, and collects its faults. It stops only where the value refuses to be serialized.
 struct FaultSearch;
 
-/// The place where the value cannot be serialized, and the reason.
+/// The position at which the value cannot be serialized, and the reason, as text.
 #[derive(Debug)]
 struct SerializeError(String);
 
-/// The result of a search.
+/// The faulty parts of a value, or the reason why it cannot be serialized.
 type FaultSearchResult = Result<Vec<FaultyPart>, SerializeError>;
 
 fn number(number: f64) -> FaultSearchResult {
@@ -97,7 +96,7 @@ fn number(number: f64) -> FaultSearchResult {
 }
 
 impl SerializeError {
-    /// The same fault, seen from the value that contains this one at `step`.
+    /// The same fault with the position `step` prepended: `step` is where the outer value contains this one.
     fn below(self, step: &str) -> Self {
         let (pointer, fault) = match self.0.strip_prefix("at `") {
             Some(rest) => rest.split_once("`: ").unwrap_or(("", rest)),
@@ -112,7 +111,7 @@ impl FaultyPart {
         Self { pointer: String::new(), words }
     }
 
-    /// The same fault, seen from the value that contains this one at `step`.
+    /// The same fault with the position `step` prepended: `step` is where the outer value contains this one.
     fn below(self, step: &str) -> Self {
         Self { pointer: pointer_below(step, &self.pointer), ..self }
     }
@@ -137,7 +136,7 @@ impl ser::Error for SerializeError {
     }
 }
 
-/// The parts of a list or an object, and how far it was read.
+/// The search in the parts of a list or an object: the current position, and the faults so far.
 #[derive(Default)]
 struct PartsSearch {
     index: usize,
@@ -163,7 +162,7 @@ impl PartsSearch {
     }
 }
 
-/// The parts of a variant's content, which JSON writes below the variant's name.
+/// The search in the content of an enum variant, which JSON writes below the variant's name.
 struct VariantContentSearch(&'static str, PartsSearch);
 
 impl VariantContentSearch {
@@ -237,8 +236,8 @@ impl Serializer for FaultSearch {
         variant: &'static str,
         value: &T,
     ) -> FaultSearchResult {
-        // `serde` writes the `Result` of the standard library under this name. Another type with a variant `Err`
-        // has another name and is an ordinary value.
+        // `serde` serializes the standard library's `Result` under this name. An enum of another name with a variant
+        // `Err` is an ordinary value.
         if (name, variant) == ("Result", "Err") {
             return Ok(vec![FaultyPart::here(words(value)?)]);
         }
@@ -301,7 +300,7 @@ fn words<T: Serialize + ?Sized>(error: &T) -> Result<String, SerializeError> {
     }
 }
 
-/// A map with only this key.
+/// A map with only this key. Serializing it checks the key.
 struct SingleKeyMap<'a, K: ?Sized>(&'a K);
 
 impl<K: Serialize + ?Sized> Serialize for SingleKeyMap<'_, K> {
@@ -312,7 +311,7 @@ impl<K: Serialize + ?Sized> Serialize for SingleKeyMap<'_, K> {
     }
 }
 
-/// The traits for compound values: each of them adds items, and its end returns the faults.
+/// Implements the traits for compound values: each adds items, and its end returns the faults.
 macro_rules! parts {
     ($($trait:ident::$method:ident),*) => {$(
         impl ser::$trait for PartsSearch {

@@ -1,4 +1,4 @@
-//! Asks the return type of a function for its schema. Functions may return types without a schema.
+//! Finds the schema of a function's return type, which may have none.
 
 use std::{fmt, marker::PhantomData};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::reconcile::UninhabitedValue;
 
-/// The return type of a function.
+/// Stands for the return type of a function, and returns its schema.
 pub struct ReturnTypeProbe<T>(PhantomData<fn() -> T>);
 
 impl<T> fmt::Debug for ReturnTypeProbe<T> {
@@ -17,22 +17,22 @@ impl<T> fmt::Debug for ReturnTypeProbe<T> {
     }
 }
 
-/// Asks for the return type of a function, which is not called.
+/// Infers the return type of a function without calling the function.
 pub fn returned<T>(_: impl FnOnce(UninhabitedValue) -> T) -> ReturnTypeProbe<T> {
     ReturnTypeProbe(PhantomData)
 }
 
-/// The same for a function that returns a future.
+/// Infers the output type of the future that a function returns, without calling the function.
 pub fn returned_later<F: Future>(
     _: impl FnOnce(UninhabitedValue) -> F,
 ) -> ReturnTypeProbe<F::Output> {
     ReturnTypeProbe(PhantomData)
 }
 
-// The answers are methods of the same name behind different numbers of references. The method behind the most
-// references is found first.
+// The three traits have a method of the same name, behind different numbers of references. The compiler takes the
+// applicable method behind the most references.
 
-/// The answer of [`ReturnTypeProbe`] for a `Result` whose value has a schema.
+/// Selected by [`ReturnTypeProbe`] for a `Result` whose value has a schema.
 pub trait SchemaInResult {
     /// The schema of the value.
     fn __harness_output_schema(&self) -> Option<Value>;
@@ -44,9 +44,9 @@ impl<T: JsonSchema, E> SchemaInResult for &&ReturnTypeProbe<Result<T, E>> {
     }
 }
 
-/// The answer of [`ReturnTypeProbe`] for a type that has a schema.
+/// Selected by [`ReturnTypeProbe`] for a type that has a schema.
 pub trait OwnSchema {
-    /// The schema.
+    /// The schema of the return type.
     fn __harness_output_schema(&self) -> Option<Value>;
 }
 
@@ -56,9 +56,9 @@ impl<T: JsonSchema> OwnSchema for &ReturnTypeProbe<T> {
     }
 }
 
-/// The answer of [`ReturnTypeProbe`] for all other types.
+/// The fallback of [`ReturnTypeProbe`] for all other types.
 pub trait OtherSchema {
-    /// These types have no schema.
+    /// Returns `None`, because the type has no schema.
     fn __harness_output_schema(&self) -> Option<Value> {
         None
     }

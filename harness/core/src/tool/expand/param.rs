@@ -1,5 +1,5 @@
 //! The types that a parameter of a tool can have: a type that the model fills in, or one that the host supplies. A
-//! trait decides, so an alias or a re-export works like the name itself.
+//! trait decides between them, so an alias or a re-export of a type works like its original name.
 
 use std::{
     marker::PhantomData,
@@ -20,9 +20,9 @@ use crate::tool::{CancellationToken, Progress, State, StateType, ToolContext};
 
 /// A type that a function with `#[tool]` can take.
 ///
-/// You need not implement it: a type that is `serde::Deserialize` and `schemars::JsonSchema` is filled in by the
-/// model; [`ToolContext`], [`State`], [`CancellationToken`] and [`Progress`] are supplied by the host. `Source` is
-/// one of the two and is inferred.
+/// Do not implement this trait. The model fills in every type that is `serde::Deserialize` and `schemars::JsonSchema`.
+/// The host supplies [`ToolContext`], [`State`], [`CancellationToken`] and [`Progress`]. `Source` is [`FromModel`] or
+/// [`FromHost`], and is inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a tool parameter",
     label = "the model cannot fill this in",
@@ -47,20 +47,20 @@ pub struct FromHost;
 /// Where the value of a parameter comes from.
 #[derive(Debug)]
 pub enum ParamOrigin<T> {
-    /// The model writes it, as JSON.
+    /// The model writes the value, as JSON.
     Model {
         /// The schema of the type.
         schema: fn(&mut SchemaGenerator) -> Schema,
-        /// Whether the argument may be left out.
+        /// Whether the argument may be missing.
         optional: fn() -> bool,
-        /// Decodes the argument; `None` is an argument that was left out.
+        /// Decodes the argument. `None` stands for a missing argument.
         decode: fn(Option<&Value>) -> Result<T, ReadFault>,
     },
-    /// The host supplies it.
+    /// The host supplies the value.
     Host {
         /// Obtains the value.
         supply: fn(&ToolContext) -> Result<T, String>,
-        /// The type of the shared value, if the program has to give one.
+        /// The type of the shared value that the program has to give; `None` if it need not give one.
         needs: Option<StateType>,
     },
 }
@@ -96,8 +96,8 @@ impl ToolParam<FromHost> for Progress {
 impl<T: Send + Sync + 'static> ToolParam<FromHost> for State<T> {
     const ORIGIN: ParamOrigin<Self> = ParamOrigin::Host {
         supply: |context| {
-            // Without the value, an agent is not built and a run does not begin. Only a program that calls the tool
-            // itself can get here.
+            // Without the value, an agent is not built and a run does not start. So only a program that calls the tool
+            // by itself can reach this error.
             context.state().ok_or_else(|| {
                 format!(
                     "the program has no `{}` to share; add one with `ToolContext::with`",
@@ -115,18 +115,18 @@ impl<T: Send + Sync + 'static> ToolParam<FromHost> for Option<State<T>> {
         ParamOrigin::Host { supply: |context| Ok(context.state()), needs: None };
 }
 
-/// Decodes an argument. The error says where in the argument the fault is.
+/// Decodes an argument. The error contains the position of the fault in the argument.
 fn decode<T: DeserializeOwned>(value: Option<&Value>) -> Result<T, ReadFault> {
     let Some(value) = value else {
         return T::deserialize(MissingArgument).map_err(|err| err.to_string().into());
     };
-    // The place of the fault is only looked for if the value cannot be decoded.
+    // Decode again to find the position of the fault. This costs more, so it is done only after a failure.
     T::deserialize(value).or_else(|_| {
         serde_path_to_error::deserialize(value).map_err(|err| ReadFault(explain(&err)))
     })
 }
 
-/// The place of the fault as a JSON pointer, and the fault.
+/// The position of the fault as a JSON pointer, and its reason.
 fn explain(err: &serde_path_to_error::Error<serde_json::Error>) -> ValueFault {
     use serde_path_to_error::Segment;
     let mut pointer = String::new();
@@ -141,7 +141,7 @@ fn explain(err: &serde_path_to_error::Error<serde_json::Error>) -> ValueFault {
     ValueFault { at: pointer, reason: err.inner().to_string() }
 }
 
-/// An argument that was left out: only a type that can do without a value decodes it.
+/// A missing argument: only a type that needs no value, such as `Option`, can be decoded from it.
 struct MissingArgument;
 
 impl<'de> Deserializer<'de> for MissingArgument {
@@ -169,9 +169,9 @@ impl<'de> Deserializer<'de> for MissingArgument {
     }
 }
 
-/// Asks whether a type can be the key of a map, which JSON writes as a string. Whether a type decodes a string
-/// shows only when it does so, but a type that is made of a string has a trait for that, and an enum is recognized
-/// by its discriminant.
+/// Finds out whether a type can be the key of a map, which JSON writes as a string. Only decoding would show this for
+/// certain. But a type that is created from a string has a trait for that, and an enum is detected by the size of its
+/// discriminant.
 #[derive(Debug)]
 pub struct MapKeyProbe<K>(PhantomData<K>);
 
@@ -185,7 +185,7 @@ impl<K: TryFrom<String>> MapKeyProbe<K> {
     pub const __HARNESS_IS_CONVERTED: bool = true;
 }
 
-/// The answer of [`MapKeyProbe`] for every other type.
+/// The fallback of [`MapKeyProbe`] for every other type.
 pub trait OtherKey {
     /// The type does not have `FromStr`.
     const __HARNESS_IS_PARSED: bool = false;
@@ -196,16 +196,16 @@ pub trait OtherKey {
 }
 
 impl<K> OtherKey for MapKeyProbe<K> {
-    // The discriminant of a type that is not an enum takes one byte. So does that of an enum with `#[repr(u8)]`,
-    // which therefore needs `FromStr`. An enum with fields is larger, or has to be dropped.
+    // The discriminant of a type that is no enum has one byte. That of an enum with `#[repr(u8)]` has one byte too, so
+    // such an enum needs `FromStr`. An enum with fields is larger than 8 bytes or has to be dropped.
     const __HARNESS_IS_NAME: bool =
         size_of::<Discriminant<K>>() > 1 && size_of::<K>() <= 8 && !needs_drop::<K>();
 }
 
-/// How a borrowed type is decoded and lent to the function: `&str` as `String`, `&Path` as `PathBuf`, `&[T]` as
-/// `Vec<T>`, `&T` as `T`.
+/// Defines how a borrowed parameter type is decoded and lent to the function: `&str` as `String`, `&Path` as `PathBuf`,
+/// `&[T]` as `Vec<T>`, `&T` as `T`.
 pub trait LentType {
-    /// The owned type that is decoded and kept while the tool runs.
+    /// The owned type that is decoded, and kept while the tool runs.
     type Owned;
 
     /// Lends the value to the function.
@@ -244,5 +244,5 @@ impl LentType for std::path::Path {
     }
 }
 
-/// The owned form of a lent type.
+/// The owned type of a borrowed parameter type.
 pub type OwnedForm<T> = <T as LentType>::Owned;

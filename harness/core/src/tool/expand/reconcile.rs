@@ -1,4 +1,4 @@
-//! The function of `#[tool(reconcile = ..)]`: what it may take and return, and how it runs.
+//! The function of `#[tool(reconcile = ..)]`: the parameters and return types that it may have, and how it runs.
 
 use std::{
     convert::Infallible,
@@ -16,8 +16,8 @@ use super::{
 };
 use crate::tool::{ReconcileFuture, Reconciled, ToolError};
 
-/// A function that `#[tool(reconcile = ..)]` can name. `Args` are the parameter types of the tool's function;
-/// `Form` marks the return type and is inferred.
+/// A function that `#[tool(reconcile = ..)]` can name. `Args` are the parameter types of the tool's function. `Form`
+/// marks the return type, and is inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot find out what became of a call",
     label = "this does not take what the tool's function takes, or does not return a `Reconciled`",
@@ -25,14 +25,14 @@ use crate::tool::{ReconcileFuture, Reconciled, ToolError};
     note = "it returns a `harness::tool::Reconciled`, whose `Happened` holds what the tool returns, or a `Result` of one with any error that displays; it may be `async`, with a future that is `Send`"
 )]
 pub trait FindsOut<Args, Form> {
-    /// How the function runs.
+    /// How the function runs: [`AsyncExecution`] or [`BlockingExecution`].
     type Mode;
 
     /// Starts to find out whether the call happened.
     fn find_out(self, args: Args) -> impl Future<Output = ReconcileResult> + Send;
 }
 
-/// Whether the call happened, or why that cannot be found out.
+/// Whether the call happened, or why this cannot be found out.
 type ReconcileResult = Result<Reconciled, ToolError>;
 
 macro_rules! finds_out {
@@ -69,20 +69,20 @@ finds_out!(A a B b C c D d E e G g H h I i J j K k L l M m N n O o);
 finds_out!(A a B b C c D d E e G g H h I i J j K k L l M m N n O o P p);
 finds_out!(A a B b C c D d E e G g H h I i J j K k L l M m N n O o P p Q q);
 
-/// A return type of this function.
+/// A return type that the function of `#[tool(reconcile = ..)]` may have.
 pub trait ReconcileReturn<Form> {
-    /// How the function runs.
+    /// How the function runs: [`AsyncExecution`] or [`BlockingExecution`].
     type Mode;
 
     /// Whether the call happened.
     fn into_result(self) -> impl Future<Output = ReconcileResult> + Send;
 }
 
-/// Marks a function that returns its result directly, in this form.
+/// Marks a function that is not async. `Form` marks its result.
 #[derive(Debug)]
 pub struct DirectReturn<Form>(PhantomData<Form>);
 
-/// Marks a function that returns a future of its result, in this form.
+/// Marks a function that returns a future. `Form` marks the output of the future.
 #[derive(Debug)]
 pub struct FutureReturn<Form>(PhantomData<Form>);
 
@@ -105,20 +105,19 @@ where
     }
 }
 
-/// A result of finding out whether the call happened.
+/// A type that states whether the call happened, possibly as a `Result`.
 pub trait IntoReconciled<Form> {
     /// Whether the call happened.
     ///
-    /// # Errors
     /// Fails if this cannot be found out.
     fn outcome(self) -> ReconcileResult;
 }
 
-/// Marks a `Reconciled` whose value has this form.
+/// Marks a `Reconciled`. `Form` marks its value.
 #[derive(Debug)]
 pub struct ReconciledForm<Form>(PhantomData<Form>);
 
-/// Marks a `Result`, which may be an error.
+/// Marks a `Result`.
 #[derive(Debug)]
 pub struct MayFail<Form>(PhantomData<Form>);
 
@@ -139,7 +138,7 @@ impl<T: IntoToolOutput<Form>, E: Display, Form> IntoReconciled<MayFail<Form>>
     }
 }
 
-/// An `async` function: it runs where the agent runs.
+/// An `async` function: it runs in the task of the agent.
 #[derive(Clone, Copy, Debug)]
 pub struct AsyncExecution;
 
@@ -147,9 +146,9 @@ pub struct AsyncExecution;
 #[derive(Clone, Copy, Debug)]
 pub struct BlockingExecution;
 
-/// How a function runs. Only the type matters.
+/// How a function runs. Only the type is used.
 pub trait ExecutionMode {
-    /// The value of the type.
+    /// The only value of the type.
     const HERE: Self;
 
     /// Runs the function in this way.
@@ -171,7 +170,7 @@ impl ExecutionMode for BlockingExecution {
         const CLOSING: &str = "the program is shutting down, or the function panicked";
         Box::pin(async move {
             let Ok(runtime) = Handle::try_current() else { return found.await };
-            // The future has nothing to wait for.
+            // The function itself runs inside of this future, which never waits.
             let mut task = OnDrop::new(runtime.spawn_blocking(move || found.now_or_never()));
             match task.ended().await {
                 Ok(Some(found)) => found,
@@ -181,33 +180,34 @@ impl ExecutionMode for BlockingExecution {
     }
 }
 
-/// An uninhabited type: the expansion writes closures that take it, so that rustc infers their types. They are never called.
+/// An uninhabited type. `#[tool]` expands to closures that take it: rustc infers their return types, and the closures
+/// are never called.
 #[derive(Clone, Copy, Debug)]
 pub struct UninhabitedValue(Infallible);
 
 impl UninhabitedValue {
-    /// A value of any type.
+    /// Has the type that the context requires.
     pub fn any<T>(self) -> T {
         match self.0 {}
     }
 
-    /// A value of the type of the argument.
+    /// Has the type of the argument.
     pub fn like<T>(self, _: &T) -> T {
         match self.0 {}
     }
 }
 
-/// The types of the arguments that a function is called with.
+/// Stands for the types of the arguments with which a function is called.
 #[derive(Debug)]
 pub struct ArgumentTypes<Args>(PhantomData<fn() -> Args>);
 
-/// Asks for the types of the arguments that a function is called with.
+/// Infers the types of the arguments with which a function is called.
 pub fn argument_types<Args>(_: impl FnOnce(UninhabitedValue) -> Args) -> ArgumentTypes<Args> {
     ArgumentTypes(PhantomData)
 }
 
 impl<Args> ArgumentTypes<Args> {
-    /// Asks how a function runs. Only here does the macro need the bound on the function.
+    /// Infers how a function runs. The macro calls this method because of its trait bound.
     pub fn way<F, Form, W>(&self, _: F) -> W
     where
         F: FindsOut<Args, Form, Mode = W>,
@@ -251,7 +251,7 @@ impl CanBeSent {
 }
 
 impl CannotBeSent {
-    /// Runs nothing.
+    /// Never runs, because the program does not compile.
     pub fn find_out(
         self,
         _: impl ExecutionMode,

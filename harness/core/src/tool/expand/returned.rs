@@ -1,4 +1,4 @@
-//! The types that a function with `#[tool]` may return, and how a returned value reaches the model.
+//! The types that a function with `#[tool]` may return, and how a returned value becomes a result.
 
 use std::{error::Error, fmt::Display, marker::PhantomData};
 
@@ -13,10 +13,9 @@ use crate::{
 
 /// A type that a function with `#[tool]` can return, alone or in a `Result`.
 ///
-/// You need not implement it. A value of a type that is `serde::Serialize` is passed on as JSON (a string as text,
-/// `()` and `None` as nothing; a `Result` inside of it that is an error makes the call fail). One or several
-/// [`ToolContent`], and a [`ToolOutput`], are passed on as they are. `Form` marks which of the two it is and is
-/// inferred.
+/// Do not implement this trait. A `serde::Serialize` value is passed on as JSON; a string becomes text, `()` and `None`
+/// become an empty output, and an error in a `Result` inside of the value makes the call fail. [`ToolContent`], a list
+/// of them, and [`ToolOutput`] are passed on unchanged. `Form` is [`AsValue`] or [`AsContent`], and is inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be returned from a tool",
     label = "not a tool result",
@@ -29,11 +28,11 @@ pub trait IntoToolOutput<Form> {
     fn into_output(self) -> Result<ToolOutput, ToolError>;
 }
 
-/// Marks an output that is made of a value.
+/// Marks a value that is serialized.
 #[derive(Debug)]
 pub struct AsValue;
 
-/// Marks an output that is content already.
+/// Marks a value that already is content.
 #[derive(Debug)]
 pub struct AsContent;
 
@@ -54,15 +53,15 @@ impl<T: Serialize> IntoToolOutput<AsValue> for T {
 
 const UNREADABLE: &str = "the tool ran to its end, but what it returned cannot be written as JSON";
 
-/// The highest number of errors that are listed; all of them are in the JSON.
+/// The maximum number of errors that are listed. The JSON below the list contains all of them.
 const LISTED: usize = 50;
 
-/// The text that the model reads if a returned value has errors in it. The tool ran to its end and reports itself
-/// what failed, so the call is not in doubt, even if the tool writes.
+/// The text for the model if a returned value contains errors. The tool ran to its end and reports by itself what
+/// failed, so the call is not in doubt, even if the tool writes.
 fn partly_failed(mut failed: Vec<FaultyPart>, json: &Value) -> String {
     let whole = failed.pop_if(|last| last.pointer.is_empty());
     match whole {
-        // A number that JSON does not have is written as `null`.
+        // `serde_json` writes a number that JSON does not have as `null`.
         Some(FaultyPart { words, .. }) if json.is_null() => {
             return format!("{UNREADABLE}: {words}");
         }
@@ -117,19 +116,19 @@ impl IntoToolOutput<AsContent> for ToolOutput {
 
 /// A type that a function with `#[tool]` can return as its error.
 ///
-/// You need not implement it: every error type works, and every type that implements `Display`. `Form` marks which
-/// of these it is and comes from [`ErrorTypeProbe`].
+/// Do not implement this trait: every error type has it, and every type that implements `Display`. `Form` marks the
+/// kind of the error, and comes from [`ErrorTypeProbe`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the error of a tool",
     label = "this error cannot be shown to the model",
     note = "the error type must implement `std::error::Error + Send + Sync + 'static` (for example with `#[derive(thiserror::Error)]`), or at least `Display`; `anyhow::Error`, `String` and `ToolError` work too"
 )]
 pub trait IntoToolError<Form> {
-    /// The text for the model, and the cause for the host.
+    /// Returns an error with a text for the model, and a cause for the program.
     fn into_error(self) -> ToolError;
 }
 
-/// Marks an error that has causes.
+/// Marks an error type whose causes are shown, too.
 #[derive(Debug)]
 pub struct AsError;
 
@@ -137,11 +136,11 @@ pub struct AsError;
 #[derive(Debug)]
 pub struct AsAnyhow;
 
-/// Marks an error that has causes and cannot be sent to another thread.
+/// Marks a boxed error that is not `Send`.
 #[derive(Debug)]
 pub struct AsLocal;
 
-/// Marks an error that has only its text.
+/// Marks an error type that has only a text.
 #[derive(Debug)]
 pub struct AsErrorText;
 
@@ -158,7 +157,7 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> IntoToolError<AsError> for E {
 #[diagnostic::do_not_recommend]
 impl IntoToolError<AsAnyhow> for anyhow::Error {
     fn into_error(self) -> ToolError {
-        // If context was added, the model reads the context too.
+        // The text includes context that was added to the error.
         let text = chain(&*self);
         match self.downcast::<ToolError>() {
             Ok(err) if err.to_string() == text => err,
@@ -185,15 +184,15 @@ impl<E: Display> IntoToolError<AsErrorText> for E {
     }
 }
 
-/// The highest number of causes of an error that are told.
+/// The maximum number of causes in the text of an error.
 pub(in crate::tool) const CAUSES: usize = 64;
 
 /// The error and its causes, as `a: b: c`. A cause that the text already contains is not repeated. The causes of a
-/// [`ToolError`] are not for the model.
+/// [`ToolError`] are not included, because the model must not read them.
 fn chain(err: &(dyn Error + 'static)) -> String {
     let mut text = err.to_string();
     let mut last = err;
-    // An error may return itself as its source.
+    // The number of steps is limited, because an error may return itself as its source.
     for _ in 0..CAUSES {
         let Some(cause) = last.source().filter(|_| !last.is::<ToolError>()) else { break };
         let words = cause.to_string();
@@ -205,7 +204,7 @@ fn chain(err: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// A `Result` that a function with `#[tool]` can return, whatever its name.
+/// A `Result` that a function with `#[tool]` can return, also through an alias.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be returned from a tool",
     label = "not a tool result",
@@ -229,11 +228,11 @@ where
     }
 }
 
-/// The type itself. Written as `SameType<_>`, an inferred type has several tokens, so that an error about it underlines
-/// the whole type that the user wrote.
+/// The same type. The expansion writes an inferred type as `SameType<_>`: since this has several tokens, a compile
+/// error underlines the whole type that the user wrote.
 pub type SameType<T> = T;
 
-/// Marks a function that cannot fail.
+/// Marks a function whose return type is no `Result`.
 #[derive(Clone, Copy, Debug)]
 pub struct InfallibleForm;
 
@@ -250,12 +249,12 @@ impl InfallibleForm {
     }
 }
 
-/// Marks a function that can fail, with an error of this form.
+/// Marks a function that returns a `Result` with an error of this form.
 #[derive(Clone, Copy, Debug)]
 pub struct FallibleForm<ErrorForm>(PhantomData<ErrorForm>);
 
 impl<ErrorForm> FallibleForm<ErrorForm> {
-    /// The result of a function that returns some `Result`.
+    /// The result of a function that returns a `Result`.
     ///
     /// # Errors
     /// Fails if the function returned an error, and as [`InfallibleForm::answer`] does.
@@ -266,8 +265,8 @@ impl<ErrorForm> FallibleForm<ErrorForm> {
         returned.into_answer()
     }
 
-    /// The result of a function whose return type is written as `Result<T, E>`: a compile error about one of the
-    /// two types names only that type.
+    /// The result of a function whose return type is written as `Result<T, E>`. A compile error about `T` or `E` then
+    /// names only this type.
     ///
     /// # Errors
     /// Fails if the function returned an error, and as [`InfallibleForm::answer`] does.
@@ -279,26 +278,26 @@ impl<ErrorForm> FallibleForm<ErrorForm> {
     }
 }
 
-/// Asks whether a type is a `Result`, so that an alias works like the name itself: the method of the type is found
-/// before that of [`NotAResult`].
+/// Finds out whether a type is a `Result`, also through an alias. For a `Result`, the compiler takes the method of this
+/// type; otherwise that of [`NotAResult`].
 #[derive(Debug)]
 pub struct ReturnKind<T>(PhantomData<T>);
 
 impl<T> ReturnKind<T> {
-    /// Asks the type of this value.
+    /// Creates a probe for the type of this value.
     pub fn of(_: &T) -> Self {
         Self(PhantomData)
     }
 }
 
 impl<T, E> ReturnKind<Result<T, E>> {
-    /// The function can fail; its error type is asked next.
+    /// The function can fail. Returns a probe for its error type.
     pub fn __harness_failing(&self) -> ErrorTypeProbe<E> {
         ErrorTypeProbe(PhantomData)
     }
 }
 
-/// The answer of [`ReturnKind`] for everything that is not a `Result`.
+/// The fallback of [`ReturnKind`] for every type that is no `Result`.
 pub trait NotAResult {
     /// The function cannot fail.
     fn __harness_failing(&self) -> NoErrorType {
@@ -308,28 +307,28 @@ pub trait NotAResult {
 
 impl<T> NotAResult for ReturnKind<T> {}
 
-/// Stands for the error type of a function that cannot fail.
+/// Stands for the missing error type of a function that cannot fail.
 #[derive(Debug)]
 pub struct NoErrorType;
 
 impl NoErrorType {
-    /// There is no error form.
+    /// Returns the form of a function that cannot fail.
     pub fn __harness_form(&self) -> InfallibleForm {
         InfallibleForm
     }
 }
 
-/// Asks an error type how it is passed on. The answers are methods of the same name behind different numbers of
-/// references. The method behind the most references is found first.
+/// Finds out how an error type is passed on. The traits below have a method of the same name, behind different numbers
+/// of references. The compiler takes the applicable method behind the most references.
 #[derive(Debug)]
 pub struct ErrorTypeProbe<E>(PhantomData<E>);
 
-/// The answer of [`ErrorTypeProbe`] for types that have a form of their own.
+/// Selected by [`ErrorTypeProbe`] for types with a special form.
 pub trait WithOwnForm {
-    /// The form.
+    /// The form that marks this error type.
     type Form;
 
-    /// The type has a form of its own.
+    /// Returns the special form.
     fn __harness_form(&self) -> FallibleForm<Self::Form> {
         FallibleForm(PhantomData)
     }
@@ -343,9 +342,9 @@ impl WithOwnForm for &&ErrorTypeProbe<Box<dyn Error>> {
     type Form = AsLocal;
 }
 
-/// The answer of [`ErrorTypeProbe`] for an error type.
+/// Selected by [`ErrorTypeProbe`] for types that convert into a boxed error.
 pub trait WithCauses {
-    /// The error has causes.
+    /// Returns the form of an error with causes.
     fn __harness_form(&self) -> FallibleForm<AsError> {
         FallibleForm(PhantomData)
     }
@@ -353,9 +352,10 @@ pub trait WithCauses {
 
 impl<E: Into<Box<dyn Error + Send + Sync>>> WithCauses for &ErrorTypeProbe<E> {}
 
-/// The answer of [`ErrorTypeProbe`] for a type that is not an error type.
+/// The fallback of [`ErrorTypeProbe`] for all other types.
 pub trait WithWords {
-    /// The error may have a text; if it has none, the bound of `AsErrorText` reports that.
+    /// Returns the form of an error that has only a text. If the type has no text either, the bound of `AsErrorText`
+    /// reports this.
     fn __harness_form(&self) -> FallibleForm<AsErrorText> {
         FallibleForm(PhantomData)
     }
@@ -363,7 +363,7 @@ pub trait WithWords {
 
 impl<E> WithWords for ErrorTypeProbe<E> {}
 
-/// Stops the build, at the name of the function, if the function's future cannot be sent to another thread.
+/// Stops the build, at the name of the function, if the function's future is not `Send`.
 pub fn is_send<F: Future + Send>(future: F) -> F {
     future
 }

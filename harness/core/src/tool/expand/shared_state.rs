@@ -1,5 +1,5 @@
-//! Refuses parameters that share mutable state. A `Mutex` can be read from JSON, but each call would get a new one,
-//! so that nothing would be shared. A `Cell`, or a type that contains one, is refused by the bound `Sync` of
+//! Refuses parameters that share mutable state. A `Mutex` can be decoded from JSON, but each call would get a new one,
+//! so nothing would be shared. A `Cell`, or a type that contains one, is refused by the bound `Sync` of
 //! [`ToolParam`](super::param::ToolParam).
 
 use std::{
@@ -12,7 +12,7 @@ use std::{
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-/// A type whose values are made to be shared and changed, or a container of this type.
+/// A type that shares mutable state, or a container of such a type.
 pub trait SharesState {}
 
 macro_rules! shares {
@@ -58,19 +58,19 @@ impl<T: SharesState, const N: usize> SharesState for [T; N] {}
 impl<T: SharesState + ?Sized> SharesState for Box<T> {}
 impl<T: SharesState + ?Sized> SharesState for Arc<T> {}
 
-/// Asks whether a type shares mutable state.
+/// Finds out whether a type shares mutable state.
 ///
-/// The answer is a type, so that it can be used in a constant: methods of a trait cannot run in a constant, and the
-/// answer for all other types comes from a trait.
+/// The answer is a type, so that it can be used in a constant: the fallback for all other types comes from a trait, and
+/// trait methods cannot run in a constant.
 #[derive(Debug)]
 pub struct SharedStateProbe<T>(PhantomData<fn() -> T>);
 
 impl<T> SharedStateProbe<T> {
-    /// Asks this type.
+    /// The probe for this type.
     pub const ASKED: Self = Self(PhantomData);
 }
 
-// A type that cannot be a parameter at all gets a better error elsewhere.
+// The bounds exclude types that cannot be a parameter at all: these get a better error elsewhere.
 impl<T: SharesState + DeserializeOwned + JsonSchema + Send + Sync + 'static> SharedStateProbe<T> {
     /// The type shares mutable state.
     pub fn __harness_is_shared(&self) -> Yes {
@@ -78,7 +78,7 @@ impl<T: SharesState + DeserializeOwned + JsonSchema + Send + Sync + 'static> Sha
     }
 }
 
-/// The answer of [`SharedStateProbe`] for every other type.
+/// The fallback of [`SharedStateProbe`] for every other type.
 pub trait WithoutSharedState {
     /// The type does not share mutable state.
     fn __harness_is_shared(&self) -> No {
@@ -88,9 +88,9 @@ pub trait WithoutSharedState {
 
 impl<T> WithoutSharedState for SharedStateProbe<T> {}
 
-/// The answer "yes" or "no".
+/// The answer "yes" or "no", as a type.
 pub trait TypeAnswer {
-    /// Whether the answer is "yes".
+    /// `true` for "yes".
     const IS: bool;
 }
 
@@ -110,7 +110,7 @@ impl TypeAnswer for No {
     const IS: bool = false;
 }
 
-/// Whether the answer is "no". Only the type of the function's result matters; the function is not called.
+/// Whether the answer is "no". Only the return type of the function is used; the function is not called.
 pub const fn is_no<A: TypeAnswer>(_: &impl Fn() -> A) -> bool {
     !A::IS
 }

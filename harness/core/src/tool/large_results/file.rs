@@ -1,4 +1,4 @@
-//! A file as a tool's output: it is read in pieces, so that a large file is never whole in memory.
+//! Reads a file as a tool's output, in pieces, so that a large file is never wholly in memory.
 
 use std::{
     fs::File,
@@ -12,12 +12,12 @@ use crate::{
     tool::truncate::gap,
 };
 
-/// The number of bytes of a file that are searched for secrets at a time.
+/// The number of bytes of a file in which secrets are searched for at a time.
 const SEARCHED: usize = 256 * 1024;
 
-/// The text of a file as a model reads it, without known secrets. Of a file with more than `limit` bytes it is the
-/// head and the tail, and the whole is kept in `spills` if there are any, under the returned name. If the file
-/// cannot be read, the error says why.
+/// The text of a file as a model reads it, without known secrets. Of a file with more than `limit` bytes, the text is
+/// the beginning and the end; the whole is then kept in `spills`, if set, and its name is returned. If the file cannot
+/// be read, the error says why.
 pub(in crate::tool) async fn read_file(
     path: &Path,
     limit: usize,
@@ -42,7 +42,8 @@ pub(in crate::tool) async fn read_file(
         }
         taken.push(&cleaner.push(&piece)).await;
     }
-    // The process that writes the file may have been stopped in the middle of a secret, or may still be writing.
+    // The end may be the beginning of a secret, because the writer of the file may have been stopped or may still be
+    // writing.
     taken.push(&cleaner.finish_cut()).await;
     Ok(taken.finish().await)
 }
@@ -53,11 +54,11 @@ async fn off_loop<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|err| Err(io::Error::other(err)))
 }
 
-/// A file whose size the system does not tell has to have fewer bytes than this.
+/// A file whose size the system does not report must be shorter than this, in bytes.
 const UNSIZED: u64 = 64 * 1024 * 1024;
 
-/// Opens a regular file. Only the bytes that it has now are read, since a log may grow as fast as it is read. Some
-/// systems tell no size, such as that of `/proc`. Also returns whether the size is known.
+/// Opens a regular file. Only its current number of bytes is read, because a log may grow as fast as it is read. Also
+/// returns whether the size is known: some file systems, such as `/proc`, report none.
 fn open(path: PathBuf) -> io::Result<(Take<File>, bool)> {
     if !path.metadata()?.is_file() {
         return Err(io::Error::other("it is not a file"));
@@ -75,17 +76,17 @@ fn piece(mut file: Take<File>) -> io::Result<(Take<File>, Vec<u8>)> {
     Ok((file, piece))
 }
 
-/// The head and the tail of a text that comes in pieces. Once the text is over the limit, the whole is written to
-/// the store.
+/// Collects the beginning and the end of a text that arrives in pieces. Once the text is over the limit, the whole text
+/// is written to the store.
 struct HeadAndTail<'a> {
     limit: usize,
     spills: Option<&'a LargeResults>,
     writer: Option<SpillWriter<'a>>,
-    /// The whole text while it is within the limit, and then its head.
+    /// The whole text while it is within the limit, and then its beginning.
     head: String,
     tail: String,
     size: usize,
-    /// Of the whole text.
+    /// The checksum of the whole text.
     checksum: SpillChecksum,
 }
 

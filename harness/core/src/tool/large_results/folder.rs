@@ -1,4 +1,5 @@
-//! Keeps large results in a folder that the program names: one file for each, which only its user may read.
+//! Keeps large results in a folder that the program names: one file per result, which only the user of the process may
+//! read.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -11,23 +12,23 @@ use sha2::{Digest as _, Sha256};
 use super::{CHUNK, SpillFuture, SpillStore, is_name};
 use crate::error::{Error, ErrorKind};
 
-/// The folder of one conversation. It is made when the first result is kept.
+/// The folder of one conversation. It is created when the first result is kept.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct SpillFolder(PathBuf);
 
 impl SpillFolder {
-    /// The folder of the conversation whose first message has this id, below the folder that the program names.
+    /// The folder of the conversation with this first message, below the folder that the program names.
     pub fn of(folder: &Path, first_message: &str) -> Self {
         let hash = Sha256::digest(first_message.as_bytes());
         let name = hash.iter().take(16).map(|byte| format!("{byte:02x}"));
         Self(folder.join(name.collect::<String>()))
     }
 
-    /// Makes the folder that the program names, and checks that files can be written in it.
+    /// Creates the folder that the program names, and checks that files can be written in it.
     ///
     /// # Errors
-    /// Fails if the folder cannot be made, or no file can be written in it.
+    /// Fails if the folder cannot be created, or if no file can be written in it.
     pub fn prepare(folder: &Path) -> Result<(), Error> {
         if folder.to_string_lossy().trim().is_empty() {
             let text = "`AgentBuilder::spill_folder` was given an empty path: name a folder";
@@ -58,7 +59,7 @@ impl SpillFolder {
         let done = tokio::task::spawn_blocking(move || work(&folder, &file)).await;
         let done = done.unwrap_or_else(|err| Err(io::Error::other(err)));
         done.map_err(|err| {
-            // Without the name, which is another one for each result.
+            // Without the name of the file: it is different for each result.
             Error::new(ErrorKind::Journal, format!("the file for it: {err}")).because(err)
         })
     }
@@ -90,7 +91,7 @@ impl SpillStore for SpillFolder {
                     Err(err) if err.kind() == Io::NotFound => return Ok(None),
                     file => file?,
                 };
-                // Systems refuse to seek to offsets that no file can have.
+                // Some systems refuse to seek to an offset that no file can have.
                 let offset = chunk.saturating_mul(CHUNK as u64);
                 if offset >= file.metadata()?.len() {
                     return Ok(None);
@@ -109,7 +110,7 @@ impl SpillStore for SpillFolder {
     }
 }
 
-/// Makes a folder that only its user may open, unless it exists.
+/// Creates a folder that only the user of the process may open, unless it exists.
 fn make(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -118,7 +119,7 @@ fn make(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Makes a new file that only its user may read.
+/// Creates a new file that only the user of the process may read.
 fn private(file: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);

@@ -1,5 +1,5 @@
-//! Large results: they are kept whole, in chunks, beside the conversation, so that the model can read the parts
-//! that it needs.
+//! Large results: they are stored whole, in chunks, beside the conversation. The model can then read the parts that it
+//! needs.
 
 mod file;
 mod folder;
@@ -24,14 +24,14 @@ use crate::{
     message::{Messages, ToolCall},
 };
 
-/// The future of a call of a [`SpillStore`].
+/// The future that a method of [`SpillStore`] returns.
 #[doc(hidden)]
 pub type SpillFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 /// Stores the large results of one conversation.
 #[doc(hidden)]
 pub trait SpillStore: Send + Sync {
-    /// Keeps a chunk. The chunks of a name come in order, from 0 on.
+    /// Stores a chunk. The chunks of a name arrive in order, starting at 0.
     fn write<'a>(&'a self, name: &'a str, chunk: u64, bytes: &'a [u8]) -> SpillFuture<'a, ()>;
 
     /// Reads a chunk; `None` after the last chunk and for an unknown name.
@@ -41,7 +41,7 @@ pub trait SpillStore: Send + Sync {
     fn delete<'a>(&'a self, name: &'a str) -> SpillFuture<'a, ()>;
 }
 
-/// The bytes of a chunk. Only the last chunk may be shorter.
+/// The size of a chunk, in bytes. Only the last chunk may be shorter.
 const CHUNK: usize = 256 * 1024;
 
 /// The store for the large results of a conversation, and the size above which a result is large.
@@ -53,17 +53,17 @@ pub struct LargeResults {
 }
 
 impl LargeResults {
-    /// Keeps results of more than `limit` bytes in `store`.
+    /// Stores results of more than `limit` bytes in `store`.
     pub fn new(store: impl SpillStore + 'static, limit: usize) -> Self {
         Self { store: Arc::new(store), limit }
     }
 
-    /// The bytes of text that a model reads of one result.
+    /// How many bytes of text a model reads of one result.
     pub(super) fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Keeps a text whole.
+    /// Stores a whole text.
     pub(super) async fn keep(&self, text: &str) -> SpillNote {
         let mut writer = SpillWriter::new(self);
         writer.push(text.as_bytes()).await;
@@ -77,19 +77,20 @@ impl fmt::Debug for LargeResults {
     }
 }
 
-/// The note for a text that could not be kept begins with this; the cause follows, and then the checksum.
+/// The beginning of the note for a text that could not be stored. The cause follows, and then the checksum.
 pub(crate) const NOT_KEPT: &str = "; the whole could not be kept: ";
 
-/// What became of a text that was to be kept whole.
+/// The outcome of storing a text.
 pub(super) struct SpillNote {
-    /// Tells the model how to read the text, or why it could not be kept.
+    /// A note for the model: how to read the text, or why it could not be stored.
     pub(super) text: String,
-    /// The name under which the text is kept, if it is.
+    /// The name of the stored text; `None` if it is not stored.
     pub(super) name: Option<String>,
 }
 
 impl SpillNote {
-    /// For a text that is kept nowhere. The checksum tells two large results apart whose beginning and end are alike.
+    /// Creates the note for a text that is not stored. The checksum distinguishes large results with the same beginning
+    /// and end.
     pub(super) fn of_lost(text: &[u8]) -> Self {
         let mut checksum = SpillChecksum::default();
         checksum.write(text);
@@ -97,7 +98,7 @@ impl SpillNote {
     }
 }
 
-/// The checksum of the whole of a large result.
+/// The checksum of a whole large result.
 #[derive(Default)]
 pub(super) struct SpillChecksum(DefaultHasher);
 
@@ -113,15 +114,14 @@ impl fmt::Display for SpillChecksum {
     }
 }
 
-/// Writes the bytes that are pushed to the store. After a failure it writes nothing more, and `finish` reports the
-/// failure.
+/// Writes bytes to the store, in chunks. After a failure, nothing more is written, and `finish` reports the failure.
 pub(super) struct SpillWriter<'a> {
     store: &'a dyn SpillStore,
     name: String,
     buffer: Vec<u8>,
     chunk: u64,
     failed: Option<Error>,
-    /// Of all bytes.
+    /// The checksum of all bytes.
     checksum: SpillChecksum,
 }
 
@@ -152,7 +152,7 @@ impl<'a> SpillWriter<'a> {
         self.failed = written.err();
     }
 
-    /// Writes the rest.
+    /// Writes the last chunk and returns the note about the text.
     pub(super) async fn finish(mut self) -> SpillNote {
         if self.failed.is_none() && !self.buffer.is_empty() {
             self.write().await;
@@ -166,7 +166,7 @@ impl<'a> SpillWriter<'a> {
                 name: Some(self.name),
             },
             Some(error) => {
-                // If the deletion fails, the chunks are deleted with the conversation.
+                // If this fails too, the chunks are deleted together with the conversation.
                 let _ = self.store.delete(&self.name).await;
                 let checksum = self.checksum;
                 let text = format!("{NOT_KEPT}{error}; checksum {checksum}");
@@ -176,32 +176,33 @@ impl<'a> SpillWriter<'a> {
     }
 }
 
-/// The beginning of the name of a kept result.
+/// The beginning of each name of a stored result.
 const PREFIX: &str = "r-";
 
-/// Whether a name has the form of the names of kept results. No other name is looked up.
+/// Whether a name has the form of a stored result's name. No other name is looked up.
 fn is_name(name: &str) -> bool {
     let digits = name.strip_prefix(PREFIX).unwrap_or_default();
     digits.len() == 16 && digits.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The beginning of the name of the arguments of a call.
+/// The beginning of each name for the arguments of a call.
 const ARGUMENTS: &str = "a-";
 
-/// The name by which the arguments of a call are read: those of call number `call` in message number `message` of
-/// the transcript.
+/// The name by which the model reads the arguments of a call: the call with the index `call`, in the transcript's
+/// message with the index `message`.
 pub(crate) fn name_of_arguments(message: usize, call: usize) -> String {
     format!("{ARGUMENTS}{message}-{call}")
 }
 
-/// The line that is sent in place of an argument has its size, this text, and the name by which it is read.
+/// The middle of the line that is sent in place of a long argument. Before this text comes the argument's size, and
+/// after it the name by which the model reads the arguments.
 pub(crate) const LEFT_OUT: &str = " bytes stood here, and were left out to save room: `read_result` reads these arguments whole as `";
 
-/// The first words of the result of a call that does not run, because its argument is a copy of the line.
+/// The first words of the result for a call that was not started, because its argument is a copy of such a line.
 #[doc(hidden)]
 pub const COPIED: &str = "This call was not started: its argument ";
 
-/// Whether the line stands in the place of an argument. An argument may also quote it.
+/// Whether an argument of the call is such a line. An argument that only quotes the line does not count.
 fn is_shortened(call: &ToolCall) -> bool {
     let is_line = |value: &Value| {
         let line = value.as_str().and_then(|text| text.strip_prefix('['));
@@ -213,20 +214,20 @@ fn is_shortened(call: &ToolCall) -> bool {
     call.decoded().is_ok_and(|arguments| arguments.iter().any(|(_, value)| is_line(value)))
 }
 
-/// The number of the message and the number of the call in it that a name of arguments refers to.
+/// The index of the message and the index of the call to which a name of arguments refers.
 fn call_of(name: &str) -> Option<(usize, usize)> {
     let (message, call) = name.strip_prefix(ARGUMENTS)?.split_once('-')?;
     let (message, call) = (message.parse().ok()?, call.parse().ok()?);
     (name_of_arguments(message, call) == name).then_some((message, call))
 }
 
-/// Reads the large results of a conversation from a store, and the arguments of its calls from its transcript.
+/// A store that also reads the arguments of calls from the conversation's transcript. Large results come from `store`.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct WithArguments<S> {
     store: S,
     said: Messages,
-    /// How many messages the conversation began with.
+    /// The number of messages that the program passed in when the conversation began.
     given: usize,
 }
 
@@ -235,11 +236,12 @@ impl<S> WithArguments<S> {
         Self { store, said, given }
     }
 
-    /// A chunk of the arguments of a call, if there is this call and this chunk.
+    /// A chunk of the arguments of a call; `None` if the call or the chunk does not exist.
     fn chunk(&self, (message, call): (usize, usize), chunk: u64) -> Option<Vec<u8>> {
         let is_given = message < self.given;
         let call = self.said.get(message)?.calls().nth(call)?;
-        // In a conversation that begins with what was sent in another one, some arguments are not there.
+        // The first messages may come from another conversation as they were sent, so that some arguments are already
+        // shortened.
         if is_given && call.arguments().contains(LEFT_OUT) && is_shortened(call) {
             return None;
         }

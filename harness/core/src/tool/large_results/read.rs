@@ -1,20 +1,20 @@
-//! Reads parts of a result that is kept in chunks: lines, bytes, and the places of a text.
+//! Reads parts of a stored result: by lines, by bytes, or by a text search.
 
 use memchr::{memchr_iter, memmem, memrchr};
 
 use super::{CHUNK, LargeResults};
 use crate::error::Error;
 
-/// The text that was read, and a line that says which part of the result it is.
+/// A part of a result: its text, and a line that says which part it is.
 pub(super) struct SpillExcerpt {
     pub(super) head: String,
     pub(super) text: String,
 }
 
-/// The number of bytes that are shown on either side of a hit.
+/// The number of bytes that are shown before and after a hit.
 const AROUND: usize = 100;
 
-/// Reads bytes from `from` on, in whole characters. `None` if no result has this name.
+/// Reads whole characters from the byte `from` on, at most `room` bytes. `None` if no result has this name.
 pub(super) async fn bytes(
     spills: &LargeResults,
     name: &str,
@@ -24,11 +24,11 @@ pub(super) async fn bytes(
     if spills.store.read(name, 0).await?.is_none() {
         return Ok(None);
     }
-    // At least one character is read, however few bytes are wanted, and even if the first of them are inside of another.
+    // At least one whole character is read, even if `room` is smaller or `from` is inside of a character.
     let (wanted, room) = (room, room.max(2 * CHARACTER));
     let size = CHUNK as u64;
     let mut chunk = from / size;
-    // Three bytes more on either side show where characters begin.
+    // A UTF-8 character has at most three continuation bytes, so the first bytes show where a character begins.
     let mut skip = usize::try_from(from % size).unwrap_or(usize::MAX);
     let mut read: Vec<u8> = Vec::new();
     let mut is_all = false;
@@ -66,23 +66,23 @@ pub(super) async fn bytes(
     Ok(Some(SpillExcerpt { head, text: String::from_utf8_lossy(text).into_owned() }))
 }
 
-/// The largest number of bytes of a character.
+/// The maximum length of a character, in bytes.
 const CHARACTER: usize = 4;
 
-/// The first characters that have no more bytes than this, and at least one character.
+/// The first characters that fit into this number of bytes, but at least one character.
 fn few(text: &[u8], bytes: usize) -> &[u8] {
     let ends = |at: &usize| std::str::from_utf8(text.get(..*at).unwrap_or_default()).is_ok();
     let end = (1..=bytes).rev().find(ends).or_else(|| (1..=CHARACTER).find(ends));
     text.get(..end.unwrap_or(text.len()).min(text.len())).unwrap_or(text)
 }
 
-/// The number of bytes up to the last whole character.
+/// The length of the bytes without an incomplete character at the end.
 fn whole_characters(bytes: &[u8]) -> usize {
     let invalid = bytes.utf8_chunks().last().map_or(0, |chunk| chunk.invalid().len());
     bytes.len().saturating_sub(invalid)
 }
 
-/// Reads lines from `from` on. `None` if no result has this name.
+/// Reads at most `most` lines from the line `from` on, and at most `room` bytes. `None` if no result has this name.
 pub(super) async fn lines(
     spills: &LargeResults,
     name: &str,
@@ -144,7 +144,7 @@ pub(super) async fn lines(
     let is_cut = read.len() > room;
     if is_cut {
         read.truncate(room);
-        // Ends after the last whole line, or after the last whole character if there is no whole line.
+        // Cut after the last whole line, or after the last whole character if not even one line fits.
         let end = memrchr(b'\n', &read).map(|at| at.saturating_add(1));
         read.truncate(end.unwrap_or_else(|| whole_characters(&read)));
     }
@@ -162,7 +162,7 @@ pub(super) async fn lines(
     Ok(Some(SpillExcerpt { head, text: String::from_utf8_lossy(&read).into_owned() }))
 }
 
-/// Finds the places of a text, each with the line around it. `None` if no result has this name.
+/// Finds all places of a text, and shows each with the line around it. `None` if no result has this name.
 pub(super) async fn search(
     spills: &LargeResults,
     name: &str,
@@ -170,11 +170,11 @@ pub(super) async fn search(
     room: usize,
 ) -> Result<Option<SpillExcerpt>, Error> {
     let finder = memmem::Finder::new(wanted);
-    // The rest of the chunks before: a hit may begin in it, and it has the text before the next hit.
+    // The end of the earlier chunks: a hit may begin in it, and it contains the text before the next hit.
     let mut held: Vec<u8> = Vec::new();
     let (mut offset, mut line, mut chunk) = (0_u64, 1_u64, 0_u64);
     let (mut text, mut shown, mut hits, mut is_full) = (String::new(), 0_u64, 0_u64, false);
-    // Hits that begin before this byte are done.
+    // Hits that begin before this byte are already handled.
     let mut from = 0_u64;
     loop {
         let next = spills.store.read(name, chunk).await?;
@@ -196,7 +196,7 @@ pub(super) async fn search(
             }
             hits = hits.saturating_add(1);
             from = offset.saturating_add(hit as u64).saturating_add(wanted.len() as u64);
-            // Hits that do not fit in the room are counted and not shown.
+            // Hits that do not fit into `room` are counted but not shown.
             if is_full {
                 continue;
             }
@@ -216,7 +216,7 @@ pub(super) async fn search(
         if is_last {
             break;
         }
-        // The text before the next hit is kept.
+        // Keeps the text before the next hit.
         let gone = ready.saturating_sub(AROUND);
         let breaks = held.get(counted..gone.max(counted)).unwrap_or_default();
         line = line.saturating_add(memchr_iter(b'\n', breaks).count() as u64);
@@ -237,7 +237,7 @@ pub(super) async fn search(
     Ok(Some(SpillExcerpt { head, text }))
 }
 
-/// The hit with the rest of its line, up to `AROUND` bytes on either side.
+/// The hit with the rest of its line: at most `AROUND` bytes on either side.
 fn around(text: &[u8], hit: usize, length: usize) -> String {
     let end = hit.saturating_add(length);
     let before = text.get(hit.saturating_sub(AROUND)..hit).unwrap_or_default();

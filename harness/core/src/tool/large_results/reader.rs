@@ -1,4 +1,4 @@
-//! The tool `read_result`, by which a model reads what was cut of a result.
+//! The tool `read_result`, with which a model reads the rest of a result that was cut.
 
 use serde_json::{Map, Value, json};
 
@@ -11,17 +11,17 @@ use crate::{
     tool::{SideEffect, SideEffects, Tool, ToolContext, ToolError, ToolOutput},
 };
 
-/// The name by which the model calls the tool. No other tool may have it while large results are kept.
+/// The name of the tool. No other tool may have this name while large results are kept.
 #[doc(hidden)]
 pub const READ_RESULT: &str = "read_result";
 
 const DESCRIPTION: &str = "Reads what was cut of a result of this conversation, or left out of the arguments of a call. \
                            The note there says by which name the whole is kept. Give one of `line`, `byte` and `search`.";
 
-/// The bytes that the head may take beside the text that was read.
+/// The number of bytes that are reserved for the line above the text.
 const SAID: usize = 200;
 
-/// Creates the tool. It reads only what belongs to the conversation of its call.
+/// Creates the tool. It reads only results and arguments of the conversation of its call.
 pub(crate) fn read_result() -> Tool {
     let schema = json!({
         "type": "object",

@@ -1,4 +1,4 @@
-//! One block of an answer while it arrives, and the parts of it that later requests send back.
+//! One block of an answer while it arrives, with the data that later requests send back.
 
 use std::borrow::Cow;
 
@@ -14,15 +14,15 @@ use harness_core::{error::Error, provider::VendorPart};
 /// One block of an answer while it arrives.
 #[derive(Debug)]
 pub(super) struct OpenBlock {
-    /// The index of the block in the stream.
+    /// The block's index in the stream.
     index: u64,
-    /// The number that identifies the block in the events.
+    /// The block's number in the library's events.
     pub(super) number: u32,
     closed: bool,
     kind: OpenBlockKind,
 }
 
-/// What a delta adds to.
+/// The part of a block to which a delta adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DeltaTarget {
     Text,
@@ -43,18 +43,18 @@ enum OpenBlockKind {
     Call {
         id: String,
         input: String,
-        /// Whether deltas have brought arguments other than an empty object.
+        /// Whether the deltas contained arguments other than an empty object.
         deltas: bool,
         extra: Option<String>,
-        /// The arguments so far, if the start of the call was lost.
+        /// The arguments so far, if the start of the call did not arrive; `None` once the start is known.
         unnamed: Option<String>,
     },
-    /// A block that only the vendor understands, kept completely: calls that its servers execute,
-    /// their results, hidden thinking, and unknown kinds.
+    /// A block that only the vendor understands, kept completely: a call that the vendor's servers execute, its result,
+    /// hidden thinking, or an unknown kind.
     Opaque {
         kind: String,
         id: String,
-        /// The id of the call whose result it is.
+        /// The id of the call, if the block is a result; otherwise empty.
         answers: String,
         json: String,
         input: String,
@@ -127,17 +127,17 @@ impl OpenBlock {
         self.closed
     }
 
-    /// Whether pieces of arguments belong to it.
+    /// Whether deltas with arguments belong to this block.
     pub(super) fn can_take_input(&self) -> bool {
         matches!(self.kind, OpenBlockKind::Call { .. } | OpenBlockKind::Opaque { .. })
     }
 
-    /// Whether it is a call whose start has not come.
+    /// Whether this block is a call whose start has not arrived.
     pub(super) fn is_unnamed(&self) -> bool {
         matches!(self.kind, OpenBlockKind::Call { unnamed: Some(_), .. }) && !self.closed
     }
 
-    /// Begins a call whose start has not come, with these members and the arguments so far.
+    /// Adds the start to a call that has only arguments so far. `members` are those of the start.
     pub(super) fn name(
         &mut self,
         members: &ObjectMembers<'_>,
@@ -150,7 +150,7 @@ impl OpenBlock {
         out.call_delta(self.number, arguments)
     }
 
-    /// Its JSON, if it is a complete summary by the vendor.
+    /// The JSON of the block, if the block is a complete summary by the vendor.
     pub(super) fn summary(&self) -> Option<&str> {
         match &self.kind {
             OpenBlockKind::Opaque { kind, json, .. } if kind == SUMMARY && self.closed => {
@@ -160,13 +160,13 @@ impl OpenBlock {
         }
     }
 
-    /// Its type and id, if it is a vendor block that needs a result.
+    /// The type and id of the block, if it is a vendor block that needs a result.
     pub(super) fn awaited_result(&self) -> Option<(String, String)> {
         let OpenBlockKind::Opaque { kind, id, .. } = &self.kind else { return None };
         kind.ends_with("_use").then(|| (kind.clone(), id.clone()))
     }
 
-    /// The id of the call whose result it is.
+    /// The id of the call, if this block is the result of a call.
     pub(super) fn answered_call(&self) -> Option<String> {
         match &self.kind {
             OpenBlockKind::Opaque { answers, .. } if !answers.is_empty() => Some(answers.clone()),
@@ -174,27 +174,26 @@ impl OpenBlock {
         }
     }
 
-    /// Whether this call has only begun, and these members begin it again: a repeated start is not
-    /// a second call.
+    /// Whether these members repeat the start of this call before its arguments. A repeated start is not a second call.
     pub(super) fn is_begun_by(&self, members: &ObjectMembers<'_>) -> bool {
         let OpenBlockKind::Call { id, input, deltas, .. } = &self.kind else { return false };
         let has_only_begun = !self.closed && !*deltas && input.is_empty();
         has_only_begun && !id.is_empty() && text_of(members.get("id")) == *id
     }
 
-    /// Whether these are also the members of a call, and neither has an id.
+    /// Whether these members are those of a call, and neither that call nor this one has an id.
     pub(super) fn is_again(&self, members: &ObjectMembers<'_>) -> bool {
         let OpenBlockKind::Call { id, .. } = &self.kind else { return false };
         let text = |name| text_of(members.get(name));
         id.is_empty() && text("type") == "tool_use" && text("id").is_empty()
     }
 
-    /// Whether a delta with this index belongs to the block.
+    /// Whether a delta with this index belongs to the block. A delta without an index belongs to any block.
     pub(super) fn is(&self, index: crate::wire::tolerant::TolerantCount) -> bool {
         index.0.is_none_or(|index| index == self.index)
     }
 
-    /// Adds to the block; `None` if it is a block of another kind.
+    /// Adds to the block; `None` if the block is of another kind.
     pub(super) fn more(
         &mut self,
         what: DeltaTarget,
@@ -218,14 +217,14 @@ impl OpenBlock {
         }
     }
 
-    /// Sets the signature, if the block is thinking. A later one replaces it.
+    /// Sets the signature of a thinking block, in place of an earlier signature.
     pub(super) fn sign(&mut self, proof: Cow<'_, str>) {
         if let OpenBlockKind::Thinking { signature } = &mut self.kind {
             *signature = proof.into_owned();
         }
     }
 
-    /// Adds a source of the text, if the block is text.
+    /// Adds a citation to a text block.
     pub(super) fn cite(&mut self, json: &str, out: &mut EventSink) -> Result<(), Error> {
         if let OpenBlockKind::Text { citations } = &mut self.kind {
             out.source(json)?;
@@ -267,19 +266,19 @@ impl OpenBlock {
                 {
                     if let Some(value) = value {
                         out.kept(value.get())?;
-                        // The last one counts.
+                        // A later value of the same member replaces the earlier value.
                         changed.retain(|(of, _)| *of != name);
                         changed.push((name, value.get().to_owned()));
                     }
                 }
             }
-            // A delta that does not fit its block, or of an unknown kind.
+            // A delta of an unknown kind, or of a kind that does not fit the block, is ignored.
             _ => {}
         }
         Ok(())
     }
 
-    /// Ends the block.
+    /// Ends the block, and emits its last events.
     pub(super) fn close(&mut self, out: &mut EventSink) -> Result<(), Error> {
         if std::mem::replace(&mut self.closed, true) {
             return Ok(());
@@ -292,7 +291,7 @@ impl OpenBlock {
                 let json = format!(r#"{{"citations":[{}]}}"#, citations.join(","));
                 out.vendor(number, VendorPart::Text, WIRE, json)?;
             }
-            // Thinking without a signature must not be sent back.
+            // Thinking without a signature must not be sent back, so the block keeps no vendor data.
             OpenBlockKind::Thinking { signature } if signature.is_empty() => {}
             OpenBlockKind::Thinking { signature } => {
                 let mut json = r#"{"signature":"#.to_owned();
@@ -321,7 +320,7 @@ impl OpenBlock {
     }
 }
 
-/// Hands on a piece of arguments, or keeps it until the start of its call is known.
+/// Emits a chunk of arguments, or collects it until the start of the call is known.
 fn hand_on(
     number: u32,
     unnamed: &mut Option<String>,
@@ -337,7 +336,7 @@ fn hand_on(
     }
 }
 
-/// The block as if it had arrived in one piece.
+/// The JSON of the block as if it had arrived in one piece, with its input and its changed members.
 fn whole(json: String, input: &str, changed: &[(&'static str, String)]) -> String {
     let input = Some(input).filter(|input| {
         !input.is_empty() && serde_json::from_str::<serde::de::IgnoredAny>(input).is_ok()
@@ -361,13 +360,13 @@ fn whole(json: String, input: &str, changed: &[(&'static str, String)]) -> Strin
     join(kept.chain(added)).unwrap_or(json)
 }
 
-/// Whether a piece of arguments contains more than the braces of an empty object.
+/// Whether a chunk of arguments contains more than the braces of an empty object.
 fn has_member(piece: &str) -> bool {
     piece.chars().any(|char| !char.is_whitespace() && !matches!(char, '{' | '}'))
 }
 
-/// Whether this is a value other than an object. It is kept unchanged, so that the fault can be
-/// reported.
+/// Whether the arguments are a value other than an object. Such a value is kept unchanged, so that the model can be
+/// shown the fault.
 fn is_scalar(json: &str) -> bool {
     !matches!(json, "" | "null") && !json.starts_with('{')
 }

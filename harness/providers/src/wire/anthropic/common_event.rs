@@ -1,5 +1,5 @@
-//! Walks over an event of the Messages stream, and reads the data that answers consist of. At
-//! anything unusual it gives up, and the event is parsed: see `wire/json_walk.rs`.
+//! Reads common events of the Messages stream without a JSON parser. On anything unusual the walk returns `None`, and
+//! the event is parsed: see `wire/json_walk.rs`.
 
 use std::borrow::Cow;
 
@@ -13,23 +13,23 @@ use crate::wire::{
     tolerant::{ObjectMembers, RawJson, TolerantCount, TolerantList, TolerantObject, TolerantText},
 };
 
-/// An event of one of the common kinds.
+/// An event of one of the common kinds; members that the event does not have are empty.
 #[derive(Default)]
 pub(super) struct AnthropicCommonEvent<'a> {
     pub(super) kind: &'a [u8],
     pub(super) index: Option<u64>,
-    /// The type of the delta.
+    /// The type of the delta, such as `text_delta`.
     pub(super) delta: &'a [u8],
     pub(super) more: Option<DeltaContent<'a>>,
-    /// The stop reason.
+    /// The stop reason; empty if the event has none.
     pub(super) stop: Cow<'a, str>,
-    /// A block as it begins, and its members.
+    /// The JSON and the members of a block that begins.
     pub(super) block: Option<(&'a str, ObjectMembers<'a>)>,
     pub(super) message: Option<AnthropicMessage<'a>>,
     pub(super) usage: Option<AnthropicWireUsage>,
 }
 
-/// The contents of a delta.
+/// The content of a delta.
 pub(super) enum DeltaContent<'a> {
     Of(DeltaTarget, Cow<'a, str>),
     Signature(Cow<'a, str>),
@@ -41,7 +41,7 @@ impl<'a> AnthropicCommonEvent<'a> {
         Self::usual_delta(data).or_else(|| Self::any(data))
     }
 
-    /// A delta in the vendor's own order of members, without others.
+    /// Reads a delta whose members are in the vendor's usual order, without other members.
     fn usual_delta(data: &'a [u8]) -> Option<Self> {
         let mut walk = JsonWalk::new(data);
         walk.same(br#"{"type":"content_block_delta","index":"#)?;

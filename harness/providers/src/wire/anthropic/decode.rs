@@ -1,5 +1,4 @@
-//! Converts the Messages stream into events. The data that each kind of block keeps for later
-//! requests is in `block`.
+//! Converts the Messages stream into events. `block` has the data that each block keeps for later requests.
 
 use std::{
     borrow::Cow,
@@ -35,23 +34,23 @@ pub fn summary_decoder(limits: AnswerLimits) -> Decoder<AnthropicAnswer> {
     Decoder::with(AnthropicAnswer { is_summary: true, ..AnthropicAnswer::default() }, limits)
 }
 
-/// The answer so far.
+/// The state of an answer while it arrives.
 #[derive(Debug, Default)]
 pub struct AnthropicAnswer {
-    /// Whether it must be a summary by the vendor.
+    /// Whether the answer must be a summary by the vendor.
     is_summary: bool,
     id: Option<String>,
     started: bool,
     blocks: Vec<OpenBlock>,
-    /// The index of the last block with each number in the stream, and of the last call.
+    /// For each index in the stream: the position in `blocks` of the last block, and of the last call (`call_places`).
     places: HashMap<u64, usize>,
     call_places: HashMap<u64, usize>,
-    /// The numbers of all blocks, and the largest number plus one.
+    /// The numbers of all blocks, and the largest number plus one (`next`).
     numbers: HashSet<u32>,
     next: u32,
     usage: AnthropicWireUsage,
     stop: Option<String>,
-    /// Whether the stop reason has come behind the blocks, and not with the start.
+    /// Whether the stop reason came after the blocks, and not with the start.
     stopped: bool,
     calls: bool,
 }
@@ -74,7 +73,7 @@ struct AnthropicEvent<'a> {
     error: Option<RawJson<'a>>,
 }
 
-/// The members of all kinds of deltas.
+/// The members of deltas of all kinds.
 #[derive(Deserialize)]
 pub(super) struct AnthropicDelta<'a> {
     #[serde(borrow, default, rename = "type")]
@@ -137,9 +136,9 @@ pub(super) struct AnthropicOutputDetails {
 
 impl Copy for TolerantObject<AnthropicOutputDetails> {}
 
-/// The tokens that the vendor used to summarize the conversation, if it did. They are in the list
-/// of the answer's steps (`iterations`) and not in the answer's own counts. The answer's own counts
-/// also leave out an advisor's tokens, but those are of another model with another price.
+/// The tokens of the steps in which the vendor summarized the conversation. They are in the list of the answer's steps
+/// (`iterations`), and the answer's own counts leave them out. The counts also leave out an advisor's tokens. Those are
+/// not added here, because the advisor is another model with another price.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CompactionUsage(Option<Usage>);
 
@@ -180,20 +179,19 @@ impl<'de> Deserialize<'de> for CompactionUsage {
     }
 }
 
-/// The input with the same meaning as on every wire: the vendor does not count cached tokens as
-/// input.
+/// All input tokens, with the same meaning as on every wire. The vendor's own count leaves out cached tokens.
 fn whole_input(fresh: TolerantCount, read: TolerantCount, written: TolerantCount) -> Option<u64> {
     let cached = read.0.unwrap_or(0).saturating_add(written.0.unwrap_or(0));
     fresh.0.map(|fresh| fresh.saturating_add(cached))
 }
 
-/// A call of which only arguments have come.
+/// The start of a call whose own start did not arrive.
 const UNNAMED: &str = r#"{"type":"tool_use"}"#;
 
-/// The type of an event that adds to a block.
+/// The type of an event with a delta.
 const DELTA: &str = r#""content_block_delta""#;
 
-/// A delta that adds to its block.
+/// Where a delta belongs: the index of the block, and the part of the block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockDelta {
     index: TolerantCount,
@@ -235,7 +233,7 @@ impl Dialect for AnthropicAnswer {
                 self.over(parsed.usage.0.as_ref(), stop);
             }
             "message_stop" => self.complete(out)?,
-            // An answer in one piece.
+            // The answer came as one object instead of a stream.
             "message" => {
                 if let Ok(message) = reader::from_str::<AnthropicMessage<'_>>(data) {
                     self.stop = message.stop_reason.owned();
@@ -348,7 +346,7 @@ impl AnthropicAnswer {
     fn start(&mut self, message: AnthropicMessage<'_>, out: &mut EventSink) -> Result<(), Error> {
         let id = message.id.owned();
         if self.started {
-            // Gateways repeat the start. A start of another answer is an error.
+            // Gateways repeat the start. A start with another id is an error.
             return match id == self.id {
                 true => Ok(()),
                 false => Err(Error::new(
@@ -378,7 +376,7 @@ impl AnthropicAnswer {
         Ok(())
     }
 
-    /// Records the usage and the stop reason.
+    /// Records the usage and the stop reason, if the event has them.
     fn over(&mut self, usage: Option<&AnthropicWireUsage>, stop: Option<Cow<'_, str>>) {
         if let Some(usage) = usage {
             self.usage.replace(usage);
@@ -397,15 +395,14 @@ impl AnthropicAnswer {
         members: &ObjectMembers<'_>,
         out: &mut EventSink,
     ) -> Result<(), Error> {
-        // A server that gives every block the same number, or none, still sends them one after the
-        // other.
+        // Some servers give every block the same index, or none. Their blocks still arrive one after the other.
         let index = index.0.unwrap_or(u64::from(self.next));
         let mut number = match u32::try_from(index) {
             Ok(number) if !self.numbers.contains(&number) => number,
             _ => self.next,
         };
-        // A call that begins at the place of another one: the accumulator decides whether it is a
-        // repeat. For that, calls without ids need the same number.
+        // A call may begin at the index of another call. The accumulator decides whether it is a repeat, and for that,
+        // calls without ids need the same number.
         let call = self.call_places.get(&index).and_then(|at| self.blocks.get_mut(*at));
         if let Some(call) = call {
             if call.is_begun_by(members) {
@@ -443,10 +440,10 @@ impl AnthropicAnswer {
             if delta.partial_json.is_empty() {
                 return Ok(());
             }
-            // The start of a call was lost. The call is kept, and the model is told that it is incomplete.
+            // The start of a call did not arrive. The call is kept, and the model is told that it is incomplete.
             self.open(index, UNNAMED, &ObjectMembers::of(UNNAMED), out)?;
         } else if self.block(index).is_none() {
-            // Some servers send no start.
+            // Some servers send no start for text and thinking.
             let json = match &*delta.kind {
                 "text_delta" => r#"{"type":"text"}"#,
                 "thinking_delta" | "signature_delta" => r#"{"type":"thinking"}"#,
@@ -467,10 +464,10 @@ impl AnthropicAnswer {
         }
     }
 
-    /// The block with this number in the stream; without a number, the last block.
+    /// The block with this index in the stream; without an index, the last block.
     fn block(&mut self, index: TolerantCount) -> Option<&mut OpenBlock> {
         let last = self.blocks.len().checked_sub(1)?;
-        // Blocks come one after the other, so nearly always it is the last one.
+        // Blocks arrive one after the other, so the last block is nearly always the right one.
         let is_last = self.blocks.get(last).is_some_and(|block| block.is(index));
         let at = match index.0 {
             Some(index) if !is_last => *self.places.get(&index)?,
@@ -482,7 +479,7 @@ impl AnthropicAnswer {
     fn complete(&mut self, out: &mut EventSink) -> Result<(), Error> {
         let mut stop = self.stop_reason();
         for block in &mut self.blocks {
-            // It is unknown whether the last call of a truncated answer is complete.
+            // It is unknown whether the last call of a truncated answer is complete, so that call is not closed.
             if stop == StopReason::Truncated && block.is_call() {
                 block.name(&ObjectMembers::of("{}"), out)?;
                 continue;
@@ -505,7 +502,7 @@ impl AnthropicAnswer {
         Ok(())
     }
 
-    /// The text of the vendor's own summary, if it can be sent back, and otherwise its fault.
+    /// The text of the vendor's own summary if it can be sent back, or otherwise a description of its fault.
     ///
     /// Source: <https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand>.
     fn summary(&self) -> Result<String, String> {
@@ -527,9 +524,9 @@ impl AnthropicAnswer {
         Ok(words)
     }
 
-    /// The item, other than a call of a tool, that the program would have to execute: a block that needs a result and
-    /// has none. The blocks that the vendor executes itself get their results in a later answer if there are calls to
-    /// run first, so they do not count then.
+    /// A block other than a tool call that needs a result from the program and has none. Blocks that the vendor
+    /// executes itself do not count if the answer also has tool calls: then the vendor sends their results in a later
+    /// answer.
     fn wanted(&self) -> Option<WantedItem> {
         let answered: HashSet<String> =
             self.blocks.iter().filter_map(OpenBlock::answered_call).collect();
@@ -552,7 +549,7 @@ impl AnthropicAnswer {
             Some("max_tokens" | "model_context_window_exceeded") => StopReason::Truncated,
             Some("pause_turn" | "compaction") => StopReason::Paused,
             Some("refusal") => StopReason::Refused,
-            // The calls show whether results are needed; unknown stop reasons say nothing about it.
+            // Calls need results, whatever the stop reason. Unknown stop reasons do not say whether results are needed.
             _ if self.calls => StopReason::ToolCalls,
             _ => StopReason::Complete,
         }
@@ -560,10 +557,10 @@ impl AnthropicAnswer {
 }
 
 impl AnthropicWireUsage {
-    /// Replaces the counts that are given. The others stay, and some servers end with zeros in place
-    /// of counts that they have given before.
+    /// Replaces the counts that `by` contains, and keeps the others. A zero in place of an earlier count is ignored,
+    /// because some servers end with zeros.
     fn replace(&mut self, by: &Self) {
-        // Where the steps of the answer are listed, its own counts may be zero in the end.
+        // An answer with a list of steps may end with counts of zero, and these zeros are valid.
         let has_steps = by.iterations.0.is_some();
         let set = |field: &mut TolerantCount, by: TolerantCount| {
             field.0 = if has_steps { by.0.or(field.0) } else { update_count(field.0, by.0) };
@@ -593,7 +590,7 @@ impl AnthropicWireUsage {
             reasoning: details.thinking_tokens.0.or(details.reasoning_tokens.0),
             compaction: None,
         };
-        // A sum with an unknown part would be unknown.
+        // A missing part would make the sum wrong, so the compaction is added only if both counts are known.
         if let (Some(_), Some(_), Some(compaction)) =
             (usage.input, usage.output, &self.iterations.0)
         {

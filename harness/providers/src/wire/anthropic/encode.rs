@@ -1,8 +1,8 @@
 //! Encodes a request of the Messages API from the transcript.
 //!
-//! The bytes of a message depend on that message alone, so each request begins with the bytes of the previous one. This
-//! keeps the vendor's cache and signed thinking valid. The only exception is a vendor block that waits for its result: it is
-//! sent only while the result may still come.
+//! The bytes of a message depend on that message alone, so each request begins with the bytes of the previous request.
+//! This keeps the vendor's cache and signed thinking valid. The only exception is a vendor block that waits for its
+//! result: it is sent only while the result may still come.
 
 use std::borrow::Cow;
 
@@ -43,30 +43,30 @@ use harness_core::{
 pub struct Options {
     /// The id of the model.
     pub model: String,
-    /// The settings.
+    /// The settings of every request.
     pub settings: Settings,
     /// Which kinds of files and which options the model accepts.
     pub takes: ModelCapabilities,
-    /// The members that the server has refused by their names. They are left out.
+    /// The optional members that the server has refused. They are left out.
     pub refused: RefusedMembers,
-    /// How the model is told the schema of its answer, if the request has one. `None`: chosen by
-    /// the vendor, the model and the schema.
+    /// The output mode of requests that have a schema for the answer. `None`: chosen by the vendor, the model and the
+    /// schema.
     pub answer_way: Option<OutputMode>,
-    /// Whether tools that were found by a search are marked, so that the vendor reads them at the place of the search,
-    /// and everything before it from its cache. Other servers of this protocol may not support it.
+    /// Whether tools that a search has found are marked. For a marked tool, the vendor reads the definition at the
+    /// place of the search, and takes everything before it from its cache. Other servers of this protocol may not
+    /// support the mark.
     ///
     /// Source: <https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool>.
     pub defers_tools: bool,
-    /// Whether thinking without a signature is sent back, and each turn with calls contains
-    /// thinking, even if it is empty. Anthropic refuses both; DeepSeek and Moonshot refuse a turn
-    /// with calls without its thinking, which they do not sign.
+    /// Whether thinking without a signature is sent back, and each turn with calls contains thinking, even if the
+    /// thinking is empty. Anthropic refuses both. DeepSeek and Moonshot do not sign thinking, and refuse a turn that
+    /// has calls and no thinking.
     ///
     /// Source: <https://api-docs.deepseek.com/guides/anthropic_api>.
     pub unsigned_thinking: bool,
-    /// Whether the model binds its reasoning to what comes before it: see
-    /// [`Model::binds_reasoning`].
+    /// Whether the model's reasoning is valid only behind the same messages: see [`Model::binds_reasoning`].
     pub binds_reasoning: bool,
-    /// Whether the server takes changes of instructions and tools behind the messages so far.
+    /// Whether the server accepts changed instructions and tools after the existing messages.
     pub appends_changes: bool,
 }
 
@@ -106,31 +106,32 @@ const PLACES: CarriedFiles = CarriedFiles {
     size: 32 * 1024 * 1024,
 };
 
-/// The limit of an answer's tokens for an unknown model. The protocol requires a limit.
+/// The token limit of an answer of an unknown model. The protocol requires a limit.
 const MAX_TOKENS: u32 = 16_384;
 
-/// The limit of an answer's tokens if the program sets none: the model's maximum, but at most an
-/// eighth of its window. Older models refuse a conversation that leaves no room for such a long answer.
+/// The token limit of an answer if the program sets none: the model's maximum, but at most an eighth of its context
+/// window. Older models refuse a conversation that leaves no room for an answer of the full limit.
 fn longest_answer(known: &Model) -> u32 {
     let eighth = known.window.and_then(|window| u32::try_from(window / 8).ok());
     known.output.zip(eighth).map_or(MAX_TOKENS, |(output, eighth)| output.min(eighth))
 }
 
-/// The longest id, in bytes, that vendors accept.
+/// The maximum length of a call id, in bytes, that vendors accept.
 const ID_LIMIT: usize = 64;
 
 /// Encodes the body of a request.
 ///
 /// # Errors
-/// - [`ErrorKind::Configuration`]: `extra` names a member that is made from the conversation, or
-///   has `context_management` in a request for a summary.
-/// - [`ErrorKind::Transcript`]: the conversation has nothing to send.
-/// - [`ErrorKind::Content`]: the user's last message holds a file that this recipient cannot take.
+/// - [`ErrorKind::Configuration`]: `extra` names a member that is made from the conversation, or contains
+///   `context_management` in a request for a summary.
+/// - [`ErrorKind::Transcript`]: no message of the conversation can be sent.
+/// - [`ErrorKind::Content`]: the user's last message contains a file that this recipient does not accept.
 pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error> {
     encode_pieces(request, options).map(Encoded::into_bytes)
 }
 
-/// Like [`encode`], but in pieces: messages that an earlier request has [sent](Request::with_sent) are not encoded again.
+/// Encodes like [`encode`], but returns pieces: messages that an earlier request has [sent](Request::with_sent) are not
+/// encoded again.
 ///
 /// # Errors
 /// The same as [`encode`].
@@ -188,10 +189,11 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let mut has_budget = of_extra
         .map_or(matches!(said.config, Some(ThinkingConfig::Enabled(_))), |it| it == "enabled");
     if has_budget && of_extra.is_none() && !open_turn_thinks(request, settings) {
-        // Within a budget, the thinking of a turn must begin the turn. It is on from the next turn on.
+        // With a thinking budget, the open turn must begin with thinking. Here it does not, so thinking stays off until
+        // the next turn.
         (said, has_budget) = (ThinkingSettings::default(), false);
     }
-    // The program that writes the member itself decides about its text, too.
+    // A program that writes `thinking` itself also decides whether the text of the thinking is sent.
     let wants_text = *thinking_text != Some(false)
         && known.omits_thinking == Some(true)
         && !extra.contains_key("thinking")
@@ -224,7 +226,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     }
     let whole = cache::anthropic(prompt_cache.unwrap_or_default());
     if let Some(mark) = whole {
-        // The vendor applies it to the last block, so that earlier messages keep their bytes.
+        // The vendor applies this mark to the last block, so the bytes of earlier messages do not change.
         body.optional(OptionalMember::CacheControl, |out| raw(out, mark));
     }
     let mark = whole.filter(|_| !refused.has(OptionalMember::CacheMarks));
@@ -256,15 +258,16 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     if summarizes {
         body.member("compaction", |out| raw(out, r#"{"type":"summarize"}"#));
     }
-    // With a thinking budget, the last answer with tool calls must begin with its thinking. These
-    // models do not require the original messages before it.
+    // With a thinking budget, the last answer with tool calls must begin with its thinking. Models with a budget do not
+    // require the original messages before that thinking.
     let thinking_from = match is_off {
-        // Without thinking, the vendor refuses the thinking of an open turn: `When thinking is disabled, an `assistant`
-        // message in the final position cannot contain `thinking``. It does not read that of earlier turns.
+        // With thinking off, the vendor refuses thinking in an open turn: `When thinking is disabled, an `assistant`
+        // message in the final position cannot contain `thinking``. The vendor does not read the thinking of earlier
+        // turns.
         true => usize::MAX,
         false => thinking_from(request, settings, has_budget),
     };
-    // Such a request contains one summary, as its first block.
+    // A request for or with a summary may contain only one summary, as its first block.
     let first_alone = summarizes || request.has_summary_first();
     let summary_at = first_alone.then(|| request.has_summary_first().then_some(0));
     let is = format!(
@@ -274,7 +277,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         prefix::form(request, strict),
         answer::form(plan.as_ref())
     );
-    // A server that takes no mark for the whole request gets one at the end of the conversation.
+    // If the server refuses a mark for the whole request, the last message gets a mark instead.
     let at = match refused.has(OptionalMember::CacheControl) {
         true => request.messages().len().checked_sub(1),
         false => marked(request, extra),
@@ -294,7 +297,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         let message = &answer::sent_form(plan.as_ref(), at, message);
         let summaries = summary_at.is_none_or(|first| first == Some(at));
         let thinking = match unsigned_thinking {
-            // Of each turn with calls, such a server wants the thinking.
+            // A server with unsigned thinking requires the thinking of each turn with calls.
             true if !is_off && (at >= thinking_from || message.calls().next().is_some()) => {
                 SentThinking::All
             }
@@ -310,7 +313,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     })
 }
 
-/// What the reasoning in a request like this one is bound to.
+/// The messages and settings to which the reasoning in this request is bound.
 pub(crate) fn binding(request: &Request<'_>, options: &Options) -> ReasoningBinding {
     if !options.binds_reasoning {
         return ReasoningBinding::default();
@@ -320,8 +323,8 @@ pub(crate) fn binding(request: &Request<'_>, options: &Options) -> ReasoningBind
         .deferring_tools(options.defers_tools && !options.refused.has(OptionalMember::DeferLoading))
 }
 
-/// What is known about the server's ways to hold an answer to a schema. A server that uses this
-/// protocol for another model ignores an unknown mode.
+/// What is known about the server's modes for an answer with a schema. A server that uses this protocol for another
+/// vendor's model ignores an unknown mode.
 fn server(options: &Options) -> ServerSupport {
     ServerSupport {
         mode: options.takes.schema_answers().unwrap_or(SchemaAnswers::Never),
@@ -337,12 +340,13 @@ fn server(options: &Options) -> ServerSupport {
     }
 }
 
-/// The number of blocks before a mark in which the vendor looks for a cached part, minus one for blocks that are not sent.
+/// The number of blocks before a mark in which the vendor looks for a cached prefix, minus one for blocks that are not
+/// sent.
 const LOOKBACK: usize = 19;
 
-/// The message that ended the previous request, if more blocks have come since than the vendor
-/// looks at. It then gets a mark of its own, the fourth that a request may have. The cached bytes
-/// are the same with and without the mark.
+/// The index of the message that ended the previous request, if more blocks follow it than the vendor searches. This
+/// message then gets a mark of its own, the fourth and last that a request may have. A mark does not change the cached
+/// bytes.
 ///
 /// Source: <https://docs.claude.com/en/docs/build-with-claude/prompt-caching> (20 blocks, 4 marks).
 fn marked(request: &Request<'_>, extra: &Map<String, serde_json::Value>) -> Option<usize> {
@@ -353,7 +357,7 @@ fn marked(request: &Request<'_>, extra: &Map<String, serde_json::Value>) -> Opti
         let message = messages.get(at)?;
         let is_answer = message.role() == Role::Assistant;
         if said && !is_answer {
-            // The program's own tools may have a mark.
+            // The program's own tools may already have the fourth mark.
             let is_full =
                 || extra.get("tools").is_some_and(|it| it.to_string().contains("cache_control"));
             return (blocks > LOOKBACK && !is_full()).then_some(at);
@@ -386,7 +390,7 @@ fn choice(choice: Option<&ToolChoice>, parallel: Option<bool>) -> Option<serde_j
     Some(said)
 }
 
-/// Writes one message, unless no part of it can be sent. Returns how long its bytes stay the same.
+/// Writes one message, unless no part of it can be sent. Returns how long the bytes of the message stay the same.
 fn encode_message(
     out: &mut BodyDraft,
     message: &Message,
@@ -395,7 +399,7 @@ fn encode_message(
     found: &DeferredTools<'_>,
     to: Recipient<'_>,
 ) -> PrefixStability {
-    // The vendor refuses a conversation that continues from a refused answer.
+    // The vendor refuses a conversation that continues after a refused answer, so refused answers are left out.
     if message.is_refused() {
         return PrefixStability::Always;
     }
@@ -415,10 +419,10 @@ fn encode_message(
     if thinking == SentThinking::All && is_silent_turn(message) {
         raw(out, r#"{"type":"thinking","thinking":""}"#);
     }
-    // Where thinking begins that nothing follows.
+    // The offset of thinking that no other block follows yet.
     let mut alone = None;
-    // The vendor expects the result of a call directly after it, so calls come last. Only thinking between them stays in its
-    // place, since the vendor refuses it elsewhere.
+    // The vendor expects the result of a call directly after the call, so calls come last. Thinking between calls stays
+    // in its place, because the vendor refuses it elsewhere.
     let is_call = |block: &Block| matches!(block, Block::ToolCall(_));
     let may_mix = |block: &Block| is_call(block) || matches!(block, Block::Reasoning(_));
     let in_place = message.blocks().iter().skip_while(|block| !is_call(block)).all(may_mix);
@@ -434,7 +438,7 @@ fn encode_message(
                 [] => encode_result(out, result, to),
                 tools => encode_found(out, result, tools),
             },
-            // Only a user message contains files.
+            // Only user messages can contain files.
             block if block.media().is_some() && message.role() == Role::Assistant => {}
             Block::Vendor(data) => match result_of(data, message, after) {
                 VendorResultPlace::Here => encode_block(out, block, to),
@@ -461,8 +465,8 @@ fn encode_message(
         }
     }
     let mut behind = message.calls().filter(|_| !in_place).peekable();
-    // The vendor refuses an answer that ends with thinking, such as one that was cut off there. Only a paused answer goes
-    // back unchanged.
+    // The vendor refuses an answer that ends with thinking, such as one that was cut off during thinking. Only a paused
+    // answer is sent back unchanged.
     if let Some(alone) = alone.filter(|_| behind.peek().is_none() && !message.is_paused()) {
         drop(out.split_off(alone));
     }
@@ -477,11 +481,11 @@ fn encode_message(
     stays
 }
 
-/// The thinking of a message that is sent.
+/// Which thinking of a message is sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SentThinking {
     Nothing,
-    /// Only what this vendor has signed.
+    /// Only thinking that this vendor has signed.
     Signed,
     All,
 }
@@ -495,7 +499,7 @@ fn is_silent_turn(message: &Message) -> bool {
     message.calls().next().is_some() && !message.blocks().iter().any(thinks)
 }
 
-/// Whether the turn that is open begins with thinking that can be sent back, or no turn is open.
+/// Whether the open turn begins with thinking that can be sent back. Also true if no turn is open.
 fn open_turn_thinks(request: &Request<'_>, settings: &Settings) -> bool {
     let from = thinking_from(request, settings, true);
     let messages = request.messages();
@@ -514,38 +518,38 @@ fn open_turn_thinks(request: &Request<'_>, settings: &Settings) -> bool {
     })
 }
 
-/// Fails if the settings do not fit the model.
+/// Checks that the settings fit the model.
 ///
 /// # Errors
-/// [`ErrorKind::Configuration`] for a budget of thinking that the model does not have.
+/// [`ErrorKind::Configuration`] for a thinking budget with a model that has none.
 pub(crate) fn check(options: &Options) -> Result<(), Error> {
     let Options { model, settings, .. } = options;
     thinking::check(model, &Models::default().find("anthropic", model), settings)
 }
 
-/// Whether this is a summary by the vendor.
+/// Whether this block is a summary by the vendor.
 fn is_summary(data: &VendorData) -> bool {
     data.wire() == WIRE && text_of(ObjectMembers::of(data.json()).get("type")) == SUMMARY
 }
 
-/// The place of the result of a vendor block.
+/// Where the result of a vendor block is.
 enum VendorResultPlace {
-    /// In the same message, or the block needs none.
+    /// In the same message, or the block needs no result.
     Here,
-    /// In a later message, at this distance.
+    /// In a later message; the value is the distance in messages.
     Behind(usize),
-    /// It may come with the next answer.
+    /// Not there yet, but the next answer may contain it.
     Later,
-    /// It is missing and cannot come, whatever follows.
+    /// Missing, and no later message can bring it.
     Never,
-    /// It is missing and cannot come any more because of a later message at this distance.
+    /// Missing, and the later message at this distance excludes that it still comes.
     NotBehind(usize),
 }
 
-/// The place of the result of a block. The vendor gives the results of its own blocks itself, in a
-/// later answer if it has paused or waits for the results of calls. A cut-off answer has no result,
-/// and none comes once the user sends a new message instead of continuing. The vendor then refuses
-/// the block with `tool use with id .. was found without a corresponding .. block`.
+/// Finds the result of a vendor block. The vendor sends the results of its own blocks, in a later answer if this answer
+/// has paused or waits for the results of calls. For an answer that was cut off, no result comes once the user sends a
+/// new message. The vendor then refuses the block with `tool use with id .. was found without a corresponding ..
+/// block`.
 ///
 /// Source: <https://docs.claude.com/en/docs/agents-and-tools/tool-use/server-tools>.
 fn result_of(data: &VendorData, message: &Message, after: &Messages) -> VendorResultPlace {
@@ -599,12 +603,12 @@ fn encode_block(out: &mut BodyDraft, block: &Block, to: Recipient<'_>) {
     }
 }
 
-/// Whether this is a complete block.
+/// Whether this JSON is an object with a type, as every block is.
 fn is_block(json: &str) -> bool {
     json.contains(r#""type""#) && !text_of(ObjectMembers::of(json).get("type")).is_empty()
 }
 
-/// Writes text, unless it is only white space, which is refused.
+/// Writes text. White space alone is left out, because the vendor refuses it.
 fn encode_text(out: &mut BodyDraft, text: &TextBlock) {
     if text.text().trim().is_empty() {
         return;
@@ -617,7 +621,7 @@ fn encode_text(out: &mut BodyDraft, text: &TextBlock) {
     out.push(b'}');
 }
 
-/// Writes thinking, byte for byte. Thinking that is not signed has no meaning for most servers.
+/// Writes thinking, byte for byte. Thinking without a signature is left out unless `sent` is `All`.
 fn encode_reasoning(out: &mut BodyDraft, reasoning: &ReasoningBlock, sent: SentThinking) {
     let Some(json) = ours(reasoning.vendor()) else {
         if sent == SentThinking::All && !reasoning.text().is_empty() {
@@ -651,7 +655,7 @@ fn encode_call(out: &mut BodyDraft, call: &ToolCall) {
     out.push(b'}');
 }
 
-/// Writes the tools that a search has found, which the vendor reads instead of the result's text.
+/// Writes the tools that a search has found. The vendor reads them instead of the text of the result.
 fn encode_found(out: &mut BodyDraft, result: &ToolResult, tools: &[&str]) {
     comma(out);
     raw(out, r#"{"type":"tool_result""#);
@@ -675,7 +679,7 @@ fn encode_result(out: &mut BodyDraft, result: &ToolResult, to: Recipient<'_>) {
     for part in result.content() {
         match (part.media(), to.words(part)) {
             (_, Some(words)) if result.is_error() => encode_words(out, &words),
-            // For a failed call, only text is accepted.
+            // The protocol accepts only text in the result of a failed call.
             (Some((kind, media)), None) if result.is_error() => {
                 let why = "the call went wrong, and of such a call this protocol takes words alone";
                 encode_words(out, &line(kind, media, why));
@@ -685,7 +689,7 @@ fn encode_result(out: &mut BodyDraft, result: &ToolResult, to: Recipient<'_>) {
         }
     }
     if out.len() == first {
-        // An empty list is refused.
+        // The vendor refuses an empty list.
         encode_words(out, "(no output)");
     }
     out.push(b']');
@@ -714,7 +718,7 @@ fn encode_media(out: &mut BodyDraft, kind: MediaKind, media: &Media, to: Recipie
         Ok(FilePart::Text(media)) => {
             return encode_words(out, &media.to_text().unwrap_or_default());
         }
-        // This wire cannot carry audio.
+        // This protocol has no audio.
         Ok(FilePart::Audio { .. }) => return,
     };
     comma(out);
@@ -728,7 +732,7 @@ fn encode_media(out: &mut BodyDraft, kind: MediaKind, media: &Media, to: Recipie
             member(out, "data", data);
         }
         MediaSource::Text { mime: _, text } => {
-            // The vendor accepts every kind of text as this type.
+            // The vendor accepts every kind of text as `text/plain`.
             raw(out, r#""text","media_type":"text/plain""#);
             member(out, "data", text);
         }
@@ -752,7 +756,7 @@ fn encode_media(out: &mut BodyDraft, kind: MediaKind, media: &Media, to: Recipie
 /// The maximum length of a document's title in bytes. The vendor accepts 500 characters.
 const TITLE: usize = 400;
 
-/// The vendor data, if it belongs to this wire and can be sent.
+/// The vendor data as JSON, if it belongs to this wire and can be sent.
 fn ours(data: Option<&VendorData>) -> Option<Cow<'_, str>> {
     data.filter(|data| data.wire() == WIRE).and_then(|data| sendable(data.json()))
 }

@@ -18,7 +18,7 @@ pub(crate) use self::{
     tools::adds_tools,
 };
 
-/// The wire name of this protocol's vendor data.
+/// The name under which vendor data of this protocol is stored.
 pub(crate) const WIRE: &str = "anthropic";
 
 /// The type of a block with the vendor's own summary.

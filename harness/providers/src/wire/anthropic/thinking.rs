@@ -1,4 +1,4 @@
-//! Translates effort for each family of models.
+//! Translates the effort setting for each family of Anthropic's models.
 
 use harness_core::{
     error::{Error, ErrorKind},
@@ -21,7 +21,7 @@ pub(super) enum ThinkingConfig {
     Disabled,
     BetweenTools,
     Adaptive,
-    /// With this number of tokens.
+    /// Enabled with a budget of this number of tokens.
     Enabled(u32),
 }
 
@@ -36,18 +36,17 @@ impl ThinkingConfig {
     }
 }
 
-/// The smallest budget that the vendor takes.
+/// The smallest thinking budget, in tokens, that the vendor accepts.
 ///
 /// Source: <https://docs.claude.com/en/docs/build-with-claude/extended-thinking>.
 const LEAST: u32 = 1024;
 
-/// How many tokens of an answer are left for its text, if its length allows that.
+/// The number of tokens reserved for the text of an answer, if the answer's limit allows it.
 const TEXT: u32 = 1024;
 
-/// Translates the effort for a model that thinks in this way: to a budget of tokens, or to a level
-/// within which the model decides itself. A model that cannot stop thinking gets the lowest level,
-/// and one that cannot think gets no setting. An unknown model is treated like a newer one. See the
-/// vendor's documentation of extended and adaptive thinking.
+/// Translates the effort for this model: to a token budget, or to a level at which the model decides itself. A model
+/// that cannot stop thinking gets the lowest level, and a model that cannot think gets no setting. An unknown model is
+/// treated like a newer model. See the vendor's documentation of extended and adaptive thinking.
 ///
 /// # Errors
 /// The same as [`check`].
@@ -83,7 +82,7 @@ pub(super) fn thinking(
     })
 }
 
-/// Fails if the model has no budget of tokens and one is set, or if there is no room for one.
+/// Fails if a budget is set for a model without budgets, or if `max_tokens` leaves no room for the budget.
 ///
 /// # Errors
 /// [`ErrorKind::Configuration`].
@@ -92,7 +91,7 @@ pub(super) fn check(model: &str, known: &Model, settings: &Settings) -> Result<(
     let wrong = |what: String| Err(Error::new(ErrorKind::Configuration, what));
     let has_budget = matches!(known.thinking, Some(How::Budget) | None);
     match (*effort, *max_tokens) {
-        // The program writes the setting itself.
+        // A program that writes `thinking` itself is responsible for its value.
         _ if extra.contains_key("thinking") => Ok(()),
         (Effort::Tokens(tokens), _) if !has_budget => wrong(format!(
             "`Effort::Tokens({tokens})`: the model `{model}` takes no budget of tokens for its thinking: set a level, \
@@ -121,7 +120,7 @@ pub(super) fn check(model: &str, known: &Model, settings: &Settings) -> Result<(
     }
 }
 
-/// How many tokens the model may think, if the answer is long enough.
+/// The wanted thinking budget in tokens, before it is limited by the length of the answer.
 fn wished(known: &Model, effort: Effort) -> u32 {
     match effort {
         Effort::Off => 0,
@@ -135,8 +134,7 @@ fn wished(known: &Model, effort: Effort) -> u32 {
     }
 }
 
-/// The limit of an answer's tokens if the program sets none: `usual`, or more if the thinking needs
-/// it.
+/// The token limit of an answer if the program sets none: `usual`, or more if the thinking budget needs more.
 pub(super) fn with_room(known: &Model, effort: Option<Effort>, usual: u32) -> u32 {
     let has_budget =
         known.thinking == Some(How::Budget) || matches!(effort, Some(Effort::Tokens(_)));
@@ -145,13 +143,13 @@ pub(super) fn with_room(known: &Model, effort: Option<Effort>, usual: u32) -> u3
     usual.max(thought.saturating_add(TEXT)).min(most)
 }
 
-/// A budget of at least 1,024 tokens, and less than the whole answer.
+/// A budget of at least 1,024 tokens that is smaller than the limit of the answer.
 fn budget(known: &Model, effort: Effort, max_tokens: u32) -> Option<ThinkingConfig> {
     if effort == Effort::Off {
         return Some(ThinkingConfig::Disabled);
     }
     let is_exact = matches!(effort, Effort::Tokens(_));
-    // An answer of the greatest length may be thinking to its end.
+    // With the maximum effort and the maximum length, thinking may use all tokens but one.
     let is_whole = effort == Effort::Max && Some(max_tokens) >= known.output;
     let text = if is_exact || is_whole { 1 } else { TEXT };
     let most = max_tokens.saturating_sub(text).max(LEAST);

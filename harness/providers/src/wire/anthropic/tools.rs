@@ -1,4 +1,5 @@
-//! The tools of a request of the Messages API: in its list, at the place of a search, and in the middle of the conversation.
+//! Writes the tools of a request of the Messages API: in the list of tools, at the place of a search, and in the middle
+//! of the conversation.
 
 use harness_schema::{EncodedSchema, SchemaForm, StrictForm, ToolSchema};
 
@@ -7,15 +8,16 @@ use harness_core::provider::{BodyDraft, PrefixAddition, Request, ToolSearches};
 
 use super::encode::breakpoint;
 
-/// The tools that are read at the place of the search that found them.
+/// The tools whose definitions the vendor reads at the place of the search that found them.
 pub(super) struct DeferredTools<'a> {
     found: ToolSearches<'a>,
     pub(super) tools: Vec<&'a str>,
 }
 
 impl<'a> DeferredTools<'a> {
-    /// Only tools of this request count, because the vendor refuses results that name others. It
-    /// also requires at least one tool that was not found by a search. If the choice of a tool names a found tool, none.
+    /// Collects the found tools that this request still has, because the vendor refuses results that name other tools.
+    /// The vendor also requires at least one tool that no search has found. No tool is deferred if `wanted`, the choice
+    /// of a tool, names a found tool.
     pub(super) fn of(request: &Request<'a>, defers: bool, wanted: &[&str]) -> Self {
         let found = request.found();
         let is_named = wanted.iter().any(|name| found.has(name));
@@ -31,7 +33,7 @@ impl<'a> DeferredTools<'a> {
         self.tools.contains(&tool)
     }
 
-    /// The tools that this call has found.
+    /// The deferred tools that this call has found.
     pub(super) fn by(&self, call: &str) -> Vec<&'a str> {
         if self.tools.is_empty() {
             return Vec::new();
@@ -40,7 +42,7 @@ impl<'a> DeferredTools<'a> {
         found.map(String::as_str).filter(|tool| self.has(tool)).collect()
     }
 
-    /// What the bytes of messages depend on.
+    /// A text that changes whenever the deferred tools change the bytes of a message.
     pub(super) fn form(&self) -> String {
         if self.tools.is_empty() {
             String::new()
@@ -58,7 +60,7 @@ pub(super) fn tools(
     found: &DeferredTools<'_>,
     mark: Option<&str>,
 ) {
-    // Found tools are read at the place of the search, and cannot have a mark.
+    // The cache mark goes to the last tool that is not deferred, because deferred tools cannot have one.
     let last = request.tools().iter().rposition(|tool| !found.has(&tool.name));
     let parameters = request.parameters(schema_form(strict));
     room_for(out, request.tools(), &parameters);
@@ -82,7 +84,7 @@ fn schema_form(strict: bool) -> SchemaForm {
     }
 }
 
-/// Writes the definition of a tool, without its last brace.
+/// Writes the definition of a tool, without the closing brace.
 fn definition(out: &mut BodyDraft, tool: &ToolSchema, (parameters, strict): (&str, bool)) {
     out.push(b'{');
     member(out, "name", &tool.name);
@@ -94,12 +96,12 @@ fn definition(out: &mut BodyDraft, tool: &ToolSchema, (parameters, strict): (&st
     }
 }
 
-/// Whether this request has definitions of tools in the middle of the conversation, for which it needs the beta.
+/// Whether this request defines tools in the middle of the conversation. Such a request needs the vendor's beta.
 pub(crate) fn adds_tools(request: &Request<'_>) -> bool {
     request.additions().iter().any(|it| !it.tools.is_empty())
 }
 
-/// Writes the instructions and the tools that are sent behind a message, as a system message.
+/// Writes added instructions and tools as a system message behind the message to which they belong.
 ///
 /// Source: <https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages>.
 pub(super) fn addition(out: &mut BodyDraft, addition: &PrefixAddition, strict: bool) {

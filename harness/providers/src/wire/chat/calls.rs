@@ -1,6 +1,6 @@
-//! Assigns fragments to calls. Servers number calls wrongly, repeat ids and names, change ids on
-//! the way or omit them. The assignment uses what these servers still have in common. The
-//! accumulator decides whether a call repeats another one.
+//! Assigns fragments to calls. Servers number calls wrongly, repeat ids and names, change ids within a call or omit
+//! ids. The assignment uses what all these servers have in common. The accumulator decides whether a call repeats
+//! another call.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -21,13 +21,13 @@ use harness_core::{
 #[derive(Debug, Default)]
 pub(super) struct AnswerCalls {
     calls: Vec<StreamedCall>,
-    /// The origin of the answer.
+    /// The server and model of the answer.
     origin: Origin,
-    /// The index of the last call with this id, also for each call index.
+    /// For each id: the position of the last call with this id, in general and for each index in the stream.
     ids: HashMap<String, CallPlaces>,
-    /// The index of the last call with this call index.
+    /// For each index in the stream: the position of the last call with this index.
     indices: HashMap<u64, usize>,
-    /// Calls with incomplete arguments.
+    /// The positions of calls with incomplete arguments.
     open: BTreeSet<usize>,
 }
 
@@ -40,35 +40,35 @@ struct CallPlaces {
 #[derive(Debug)]
 struct StreamedCall {
     index: Option<u64>,
-    /// The id from the server; empty if it gave none.
+    /// The id from the server; empty if the server sent none.
     wire_id: String,
     name: String,
     arguments: String,
     progress: JsonProgress,
-    /// The number that identifies the call in the events.
+    /// The number of the call's block in the library's events.
     number: u32,
-    /// Whether its start has been emitted.
+    /// Whether the start of the call was emitted.
     begun: bool,
-    /// The number of bytes of the arguments that have been emitted.
+    /// The number of bytes of the arguments that were emitted.
     sent: usize,
-    /// Whether its end has been emitted.
+    /// Whether the end of the call was emitted.
     ended: bool,
-    /// The data that the server wants back with it, until it has been emitted.
+    /// The data to send back with the call; `None` if there is none or if it was emitted.
     extra: Option<String>,
 }
 
-/// The place of a fragment.
+/// The call to which a fragment belongs.
 #[derive(Debug, PartialEq)]
 enum FragmentPlace {
     New,
     At(usize),
-    /// A new value at the place of this call, which is complete.
+    /// The fragment begins a new value, and this call with the same index or id is complete.
     Again(usize),
     Nowhere,
 }
 
 impl AnswerCalls {
-    /// The calls of an answer with this origin.
+    /// Starts without calls, for an answer of this server and model.
     pub(super) fn of(origin: Origin) -> Self {
         Self { origin, ..Self::default() }
     }
@@ -77,7 +77,7 @@ impl AnswerCalls {
         self.calls.is_empty()
     }
 
-    /// Adds one fragment. `first` is the number of the first call's block.
+    /// Adds one fragment. `first` is the block number for the first call.
     pub(super) fn push(
         &mut self,
         delta: &CallDelta<'_>,
@@ -90,7 +90,7 @@ impl AnswerCalls {
         let (id, name) = (delta.id.trim(), function.name.trim());
         let extra = delta.extra_content.map(RawJson::get).filter(|extra| *extra != "null");
         let place = self.place(delta.index.0, id, name, arguments);
-        // The data that the server wants back may come alone, without identifying its call.
+        // The data to send back may arrive in a fragment of its own, without the id or name of its call.
         let is_alone = extra.is_some() && id.is_empty() && name.is_empty() && arguments.is_empty();
         let place = match (place, self.calls.len().checked_sub(1)) {
             (FragmentPlace::New | FragmentPlace::Nowhere, Some(last)) if is_alone => {
@@ -109,12 +109,12 @@ impl AnswerCalls {
                 self.end(at, out)?;
                 let mut call = self.begin(delta.index.0, first, out)?;
                 if let Some(before) = self.calls.get(at) {
-                    // Without an id, it has the id of the call at its place. Without a name, it
-                    // continues that call, whatever its id.
+                    // A fragment without an id gets the id of the complete call. A fragment without a name continues
+                    // the complete call, so it also gets that id.
                     if id.is_empty() || name.is_empty() {
                         before.wire_id.clone_into(&mut call.wire_id);
                     }
-                    // Without ids, all calls at one place have the same number.
+                    // Without ids, all calls with the same index have the same number.
                     if before.wire_id.is_empty() && id.is_empty() && delta.index.0.is_some() {
                         call.number = before.number;
                     }
@@ -131,7 +131,7 @@ impl AnswerCalls {
                 id.clone_into(&mut call.wire_id);
                 self.ids.entry(id.to_owned()).or_default().add(call.index, at);
             }
-            // It is set only once: some servers repeat it, and it never comes in pieces.
+            // The name is set only once: some servers repeat it, and none sends it in parts.
             if call.name.is_empty() {
                 name.clone_into(&mut call.name);
             }
@@ -197,8 +197,8 @@ impl AnswerCalls {
         }
     }
 
-    /// Whether the arguments of a call are an empty object, which some servers send before the
-    /// actual ones.
+    /// Whether the call at `at` has an empty object as its arguments, and this fragment brings the actual arguments.
+    /// Some servers send an empty object first.
     fn is_to_follow(&self, at: usize, id: &str, name: &str, arguments: &str) -> bool {
         let is_it = |call: &StreamedCall| {
             let same_name = name.is_empty() || name == call.name;
@@ -208,7 +208,7 @@ impl AnswerCalls {
         arguments.trim_start().starts_with('{') && self.calls.get(at).is_some_and(is_it)
     }
 
-    /// Begins the arguments of a call again, and discards the earlier ones.
+    /// Replaces the arguments of a call, and discards the earlier ones.
     fn start_over(&mut self, at: usize, arguments: &str, out: &mut EventSink) -> Result<(), Error> {
         let Some(call) = self.calls.get_mut(at) else { return Ok(()) };
         arguments.clone_into(&mut call.arguments);
@@ -224,7 +224,7 @@ impl AnswerCalls {
         }
     }
 
-    /// Handles the end of the answer. In a truncated answer, only complete calls get an end.
+    /// Ends the calls of the answer. In a truncated answer, only calls with complete arguments end.
     pub(super) fn finish(&mut self, truncated: bool, out: &mut EventSink) -> Result<(), Error> {
         for at in 0..self.calls.len() {
             let cut = |call: &StreamedCall| truncated && !is_object(&call.arguments);
@@ -238,8 +238,7 @@ impl AnswerCalls {
         Ok(())
     }
 
-    /// Emits the data that the server wants back with a call. It may come after the rest of the
-    /// call.
+    /// Emits the data to send back with a call. The data may arrive after the rest of the call.
     fn hand_on_extra(&mut self, at: usize, out: &mut EventSink) -> Result<(), Error> {
         let Some(call) = self.calls.get_mut(at).filter(|call| call.begun) else { return Ok(()) };
         match call.extra.take() {
@@ -251,7 +250,7 @@ impl AnswerCalls {
         }
     }
 
-    /// Ends a complete call.
+    /// Emits the end of a call, unless it was emitted before.
     fn end(&mut self, at: usize, out: &mut EventSink) -> Result<(), Error> {
         if let Some(call) = self.calls.get_mut(at).filter(|call| !call.ended) {
             if call.sent == 0 {
@@ -269,9 +268,8 @@ impl AnswerCalls {
         Ok(())
     }
 
-    /// Emits the start of the call once its name is known, and its arguments so far. Arguments that
-    /// do not begin as an object are kept until the end, because they may be an object inside a
-    /// string.
+    /// Emits the start of the call once its name is known, and the arguments so far. Arguments that do not begin as an
+    /// object are held back until the end, because they may be an object inside a string.
     fn hand_on(&mut self, at: usize, over: bool, out: &mut EventSink) -> Result<(), Error> {
         let Some(call) = self.calls.get_mut(at) else { return Ok(()) };
         let ready =
@@ -292,11 +290,11 @@ impl AnswerCalls {
     fn place(&self, index: Option<u64>, id: &str, name: &str, arguments: &str) -> FragmentPlace {
         let is_structured = arguments.trim_start().starts_with(['{', '[']);
         let begins = is_structured || arguments.trim_start().starts_with('"');
-        // After the end of a list, an object or a string, the same value cannot continue like this.
+        // After the end of a list, an object or a string, a fragment that begins a value is a new value.
         let is_again = |call: &StreamedCall| {
             begins && call.is_whole() && call.arguments.trim_end().ends_with(['}', ']', '"'])
         };
-        // Another name, or a new value after a complete one, means another call.
+        // A fragment with another name, or with a new value after a complete value, belongs to another call.
         let or_new = |at: usize| match self.calls.get(at) {
             Some(call) if !name.is_empty() && !call.name.is_empty() && name != call.name => {
                 FragmentPlace::New
@@ -318,8 +316,8 @@ impl AnswerCalls {
         }
         let same_index = index.and_then(|index| self.indices.get(&index).copied());
         match (id.is_empty(), same_index) {
-            // A new id at a known place: another call if it looks like one, and otherwise a server
-            // that makes a new id for each fragment.
+            // A new id at a known index: either another call, or a server that makes a new id for each fragment. A new
+            // name, an object or list, or complete arguments show that it is another call.
             (false, Some(at)) => match self.calls.get(at) {
                 Some(call) if call.wire_id.is_empty() || name.is_empty() => or_new(at),
                 Some(call) => {
@@ -348,8 +346,8 @@ impl AnswerCalls {
 }
 
 impl AnswerCalls {
-    /// The place of arguments that nothing assigns to a call. They are kept as a call without a
-    /// name, which does not run, unless they repeat those of a call.
+    /// Where to put arguments that belong to no known call. They become a call without a name, which is never run.
+    /// Arguments that repeat those of another call are dropped.
     fn unnamed_place(&self, arguments: &str) -> FragmentPlace {
         let is_unnamed = |call: &StreamedCall| {
             call.name.is_empty() && call.wire_id.is_empty() && call.index.is_none()
@@ -374,13 +372,13 @@ impl CallPlaces {
 }
 
 impl StreamedCall {
-    /// Whether its arguments are one JSON value.
+    /// Whether the arguments so far are one complete JSON value.
     fn is_whole(&self) -> bool {
         self.progress.is_whole(&self.arguments)
     }
 }
 
-/// The object inside a string; empty for `null`.
+/// Unpacks arguments that are an object inside a JSON string. `null` becomes empty, and other arguments stay unchanged.
 fn unwrapped(arguments: &str) -> String {
     let arguments = arguments.trim();
     match serde_json::from_str::<Option<String>>(arguments) {

@@ -1,4 +1,4 @@
-//! The chunk of a stream. Every member is optional, and no type of a value is an error.
+//! One chunk of a stream. Every member is optional, and a value of a wrong type is no error.
 
 use serde::Deserialize;
 
@@ -25,10 +25,10 @@ pub(super) struct ChatChunk<'a> {
     pub(super) error: Option<RawJson<'a>>,
     #[serde(borrow, default)]
     pub(super) detail: Option<RawJson<'a>>,
-    /// The URLs of the sources of the answer, in each chunk.
+    /// The URLs of all sources of the answer. Each chunk repeats them.
     #[serde(borrow, default)]
     pub(super) citations: TolerantList<TolerantText<'a>>,
-    /// The same sources with titles.
+    /// The same sources as in `citations`, with titles.
     #[serde(borrow, default)]
     pub(super) search_results: TolerantList<RawJson<'a>>,
 }
@@ -39,7 +39,7 @@ pub(super) struct ChunkChoice<'a> {
     pub(super) index: TolerantCount,
     #[serde(borrow, default)]
     pub(super) delta: TolerantObject<ChunkDelta<'a>>,
-    /// The whole message so far, beside the delta or instead of it.
+    /// The whole message so far. Some servers send it beside the delta or instead of the delta.
     #[serde(borrow, default)]
     pub(super) message: TolerantObject<ChunkDelta<'a>>,
     #[serde(borrow, default)]
@@ -66,13 +66,13 @@ pub(super) struct ChunkDelta<'a> {
     pub(super) tool_calls: TolerantList<CallDelta<'a>>,
     #[serde(borrow, default)]
     pub(super) function_call: TolerantObject<FunctionDelta<'a>>,
-    /// The sources of the text.
+    /// The citations of the text.
     #[serde(borrow, default)]
     pub(super) annotations: TolerantList<RawJson<'a>>,
     /// The pictures that the model generated.
     #[serde(borrow, default)]
     pub(super) images: TolerantList<RawJson<'a>>,
-    /// The audio of the answer.
+    /// A fragment of the answer's audio.
     #[serde(borrow, default)]
     pub(super) audio: TolerantObject<AudioDelta<'a>>,
 }
@@ -102,7 +102,7 @@ pub(super) struct CallDelta<'a> {
     /// A call of something other than a function.
     #[serde(borrow, default)]
     pub(super) custom: Option<RawJson<'a>>,
-    /// The data that the server wants back with the call.
+    /// The data that the server requires back with the call.
     #[serde(borrow, default)]
     pub(super) extra_content: Option<RawJson<'a>>,
 }
@@ -154,8 +154,8 @@ pub(super) struct CompletionTokensDetails {
 }
 
 impl ChatWireUsage {
-    /// The usage with the same meaning as on every wire. Some vendors do not count thinking as
-    /// completion tokens; the total shows this.
+    /// The token counts with the same meaning as on every wire. Some vendors leave thinking out of the completion
+    /// tokens; the total then shows the difference.
     pub(super) fn known(&self) -> Usage {
         let prompt = self.prompt_tokens.0;
         let completion = self.completion_tokens.0;

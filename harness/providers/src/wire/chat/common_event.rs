@@ -1,5 +1,5 @@
-//! Walks over a chunk, and reads the data that answers consist of. At anything unusual it gives up,
-//! and the chunk is parsed: see `wire/json_walk.rs`.
+//! Reads common chunks without a JSON parser. On anything unusual the walk returns `None`, and the chunk is parsed: see
+//! `wire/json_walk.rs`.
 
 use std::borrow::Cow;
 
@@ -16,34 +16,33 @@ use crate::wire::{
     tolerant::{ObjectMembers, RawArguments, RawJson, TolerantCount, TolerantObject, TolerantText},
 };
 
-/// The contents of a chunk with at most one choice.
+/// The content of a chunk with at most one choice.
 #[derive(Default)]
 pub(super) struct ChunkContents<'a> {
-    /// The id of the answer. `id` and `model` are read only as long as the answer has not started.
+    /// The id of the answer. `id` and `model` are read only until the answer has started.
     pub(super) id: Cow<'a, str>,
     pub(super) model: Cow<'a, str>,
     pub(super) has_choice: bool,
     pub(super) words: Cow<'a, str>,
-    /// The content, if it is a list.
+    /// The parts of the content, if the content is a list.
     pub(super) parts: Vec<RawJson<'a>>,
-    /// The thinking, and the name of its field.
+    /// The name of the field with the thinking, and its text.
     pub(super) thought: Option<(&'static str, Cow<'a, str>)>,
-    /// The details of thinking, each with its size.
+    /// The details of the thinking, each with its size in bytes.
     pub(super) details: Vec<(usize, ObjectMembers<'a>)>,
     pub(super) call: Option<CallDelta<'a>>,
     pub(super) finish: Cow<'a, str>,
     pub(super) usage: Option<ChatWireUsage>,
     pub(super) groq_usage: Option<ChatWireUsage>,
-    /// The search results and the URLs, if they differ from those in the last chunk: their JSON,
-    /// and their parsed form.
+    /// The search results as JSON and parsed, if they differ from those of the last chunk. `urls` is the same for the
+    /// URLs.
     pub(super) found: Option<(&'a [u8], Vec<RawJson<'a>>)>,
     pub(super) urls: Option<(&'a [u8], Vec<TolerantText<'a>>)>,
     seen: SeenMembers,
 }
 
 impl<'a> ChunkContents<'a> {
-    /// Reads the chunk. `started` is whether the answer has started, and `media` contains the last
-    /// lists of sources.
+    /// Reads a chunk. `started`: the answer has started. `media` has the last lists of sources, for comparison.
     pub(super) fn read(
         &mut self,
         data: &'a [u8],
@@ -145,7 +144,7 @@ impl<'a> ChunkContents<'a> {
                     self.delta(walk)?;
                     12
                 }
-                // It repeats what the deltas contain.
+                // The message repeats the content of the deltas.
                 b"message" => {
                     repeated(walk)?;
                     13
@@ -205,7 +204,8 @@ impl<'a> ChunkContents<'a> {
         })
     }
 
-    /// Several fields may contain the same text. The first one in the list of fields counts.
+    /// Reads a field with thinking. Several fields may contain the same text. The first field in the list `FIELDS`
+    /// counts.
     fn thought(&mut self, field: u8, walk: &mut JsonWalk<'a>) -> Option<u32> {
         let text = walk.text_or_null()?;
         let fields = FIELDS.get(..=usize::from(field))?;
@@ -218,13 +218,13 @@ impl<'a> ChunkContents<'a> {
     }
 }
 
-/// Skips `null` or an empty list, and nothing else.
+/// Skips `null` or an empty list. Returns `None` for any other value.
 fn none(walk: &mut JsonWalk<'_>, member: u32) -> Option<u32> {
     matches!(walk.value()?, b"null" | b"[]").then_some(member)
 }
 
-/// Skips a message that is not read. It must be one that parsing would accept: the members of a
-/// delta must not occur twice, and those with nested members must be empty.
+/// Skips a message that is not read, if the parser would accept it: no member of a delta may occur twice, and members
+/// with nested members must be empty.
 fn repeated(walk: &mut JsonWalk<'_>) -> Option<()> {
     const NAMES: [&[u8]; 12] = [
         b"content",
@@ -315,7 +315,7 @@ impl<'a> FunctionDelta<'a> {
 }
 
 impl ChatWireUsage {
-    /// The usage; `Some(None)` for `null`.
+    /// The token counts; `Some(None)` for `null`.
     fn walk(walk: &mut JsonWalk<'_>) -> Option<Option<Self>> {
         let mut usage = Self::default();
         let mut seen = SeenMembers::default();

@@ -1,5 +1,4 @@
-//! Converts the stream of chunks into events. Fragments are assigned to calls in `calls`, and
-//! thinking is found in `thought`.
+//! Converts the stream of chunks into events. `calls` assigns fragments to calls, and `thought` finds thinking.
 
 use std::borrow::Cow;
 
@@ -24,16 +23,16 @@ use harness_core::{
     provider::{AnswerLimits, StopReason, Usage, VendorPart, WantedItem},
 };
 
-/// The settings for reading a server's answers.
+/// How a server's answers are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DecodeOptions {
-    /// Whether the text contains thinking.
+    /// Whether the text of an answer contains thinking.
     pub think_tags: ThinkTags,
-    /// Whether `[DONE]` ends an answer without a stop reason. Most servers give a stop reason, and
-    /// then its absence means that the answer broke off.
+    /// Whether `[DONE]` completes an answer without a stop reason. Most servers send a stop reason, and a missing stop
+    /// reason means that the answer broke off.
     pub done_is_enough: bool,
-    /// The origin of the answer, which must be the same as in [`Options`](super::Options): the data
-    /// that a server wants back is sent only to that server.
+    /// The server and model of the answer. This must be the same value as in [`Options`](super::Options): the data that
+    /// a server requires back is sent only to that server.
     pub origin: Origin,
 }
 
@@ -45,7 +44,7 @@ pub fn decoder(limits: AnswerLimits, reading: DecodeOptions) -> Decoder<ChatAnsw
     Decoder::with(ChatAnswer { splitter, done_is_enough, calls, ..ChatAnswer::default() }, limits)
 }
 
-/// The number of the text's block. Thinking precedes it, and calls follow it.
+/// The block number of the text. Thinking has the number before it, and calls have the numbers after it.
 const TEXT: u32 = 1;
 const FIRST_CALL: u32 = 2;
 const OTHER_CALLS: u32 = u32::MAX;
@@ -53,14 +52,14 @@ const OTHER_CALLS: u32 = u32::MAX;
 /// The type of a chunk.
 const CHUNK: &str = r#""chat.completion.chunk""#;
 
-/// What helps with a server that never gives a stop reason.
+/// A note for the error of a server that never sends a stop reason.
 const NEVER_SAYS_WHY: &str = "if this server never gives one, `done_is_enough(true)` of the provider's builder takes \
                               `[DONE]` as the end of an answer";
 
-/// Stop reasons that are failures.
+/// The stop reasons that are failures.
 const FAILURES: [&str; 2] = ["error", "insufficient_system_resource"];
 
-/// The answer so far.
+/// The state of an answer while it arrives.
 #[derive(Debug, Default)]
 pub struct ChatAnswer {
     started: bool,
@@ -69,10 +68,10 @@ pub struct ChatAnswer {
     thought: AnswerThinking,
     calls: AnswerCalls,
     media: AnswerMedia,
-    /// The number of bytes of text seen, for servers that repeat the whole text each time.
+    /// The number of bytes of text read, for servers that repeat the whole text each time.
     said: usize,
     refused: bool,
-    /// The type of a call of something other than a function, and the pieces of such calls.
+    /// The type of the first call of something other than a function, and the fragments of such calls (`others`).
     wanted: Option<WantedItem>,
     others: Vec<String>,
     finish: Option<String>,
@@ -83,7 +82,7 @@ pub struct ChatAnswer {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PlainChunk {
     Words,
-    /// The name of the thinking's field.
+    /// The name of the field with the thinking.
     Thought(&'static str),
 }
 
@@ -100,7 +99,7 @@ impl Dialect for ChatAnswer {
                 _ => error,
             });
         }
-        // Google's errors are inside a list.
+        // Google sends errors inside a list.
         if data.trim_start().starts_with('[') {
             let unknown = || Error::new(ErrorKind::Protocol, data.trim());
             return Err(fault::in_json(data).unwrap_or_else(unknown));
@@ -113,7 +112,7 @@ impl Dialect for ChatAnswer {
         if let Some(err) = failure(event, data, &chunk) {
             return Err(err);
         }
-        // The first chunk may contain only the result of the filter for the prompt.
+        // The first chunk may contain only the filter's result for the prompt. Such a chunk does not start the answer.
         let named = chunk.id.some().is_some() || chunk.model.some().is_some();
         if !self.started && (named || !chunk.choices.0.is_empty()) {
             self.started = true;
@@ -131,7 +130,7 @@ impl Dialect for ChatAnswer {
             }
         }
         if &*chunk.object == "chat.completion" && self.finish.is_some() {
-            // An answer in one piece.
+            // The answer came as one object instead of a stream.
             self.done(out)?;
         }
         Ok(true)
@@ -198,7 +197,7 @@ impl Dialect for ChatAnswer {
     }
 
     fn end(&mut self, out: &mut EventSink) -> Result<(), Error> {
-        // Some servers send no `[DONE]` at the end; the stop reason is enough.
+        // Some servers send no `[DONE]`. The stop reason is enough.
         self.done(out)
     }
 }
@@ -284,7 +283,7 @@ impl ChatAnswer {
             }
         }
         if let Some(function) = &delta.function_call.0 {
-            // The form of calls before they had ids.
+            // The older form of a call, from before calls had ids.
             let arguments = function.arguments.clone();
             let name = function.name.clone();
             let function = TolerantObject(Some(super::chunk::FunctionDelta { name, arguments }));
@@ -295,7 +294,7 @@ impl ChatAnswer {
         Ok(())
     }
 
-    /// Keeps a piece of a call of something other than a function.
+    /// Keeps a fragment of a call of something other than a function.
     fn other_call(
         &mut self,
         kind: &str,
@@ -311,14 +310,14 @@ impl ChatAnswer {
         Ok(())
     }
 
-    /// Reads a message in place of a delta, which contains the whole text so far.
+    /// Reads a message that came instead of a delta. The message contains the whole text so far.
     fn message(&mut self, message: &ChunkDelta<'_>, out: &mut EventSink) -> Result<(), Error> {
         if self.said == 0 && self.calls.is_empty() {
             self.delta(message, out)?;
             self.said = surrogates::without_last(&message.content.text).len();
             return Ok(());
         }
-        // The first half of a character at the end will be a whole character the next time.
+        // Half a surrogate pair at the end is left out: the next message contains the whole character.
         let all = surrogates::without_last(&message.content.text);
         self.words(all.get(self.said..).unwrap_or_default(), out)
     }
@@ -346,7 +345,7 @@ impl ChatAnswer {
         }
     }
 
-    /// Ends the answer, if it has a stop reason.
+    /// Ends the answer. Fails if there is no stop reason.
     fn done(&mut self, out: &mut EventSink) -> Result<(), Error> {
         let Some(reason) = self.finish.take() else {
             return Err(Error::new(
@@ -372,8 +371,8 @@ impl ChatAnswer {
             "length" | "max_tokens" | "model_length" | "abort" => StopReason::Truncated,
             "content_filter" => StopReason::Refused,
             _ if self.refused => StopReason::Refused,
-            // Many servers send `stop` although calls are waiting, and some send other reasons
-            // without any call. So only the calls decide.
+            // Only the calls decide between the remaining stop reasons: many servers send `stop` with calls, and some
+            // send other reasons without any call.
             _ if self.wanted.is_some() => {
                 self.wanted.map_or(StopReason::Complete, StopReason::Unsupported)
             }
@@ -390,7 +389,7 @@ impl ChatAnswer {
     }
 }
 
-/// The type of a call of something other than a function.
+/// The type of a call of something other than a function; `None` for a function.
 pub(super) fn other_than_function<'a>(call: &'a CallDelta<'_>) -> Option<&'a str> {
     match (call.function.0.is_some(), call.custom, call.kind.trim()) {
         (true, ..) | (false, None, "" | "function") => None,
@@ -399,7 +398,7 @@ pub(super) fn other_than_function<'a>(call: &'a CallDelta<'_>) -> Option<&'a str
     }
 }
 
-/// The error in place of a chunk, or in it beside the choices.
+/// The error that came instead of a chunk, or inside a chunk beside the choices.
 fn failure(event: &str, data: &str, chunk: &ChatChunk<'_>) -> Option<Error> {
     let names_one = chunk.error.is_some_and(|json| fault::is_told(json.get()))
         || event == "error"

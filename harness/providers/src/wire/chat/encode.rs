@@ -1,5 +1,5 @@
-//! Encodes a request of Chat Completions from the transcript. The bytes of a message depend on that
-//! message alone. Differences between servers are options.
+//! Encodes a request of Chat Completions from the transcript. The bytes of a message depend on that message alone.
+//! Options describe the differences between servers.
 
 use std::borrow::Cow;
 
@@ -33,7 +33,7 @@ use harness_core::{
 pub struct Options {
     /// The id of the model.
     pub model: String,
-    /// The settings.
+    /// The settings of every request.
     pub settings: Settings,
     /// How the model's thinking is sent back.
     pub thought: ThoughtReplay,
@@ -42,29 +42,29 @@ pub struct Options {
     /// Whether the token limit is sent as `max_completion_tokens`, as OpenAI requires, and not as
     /// `max_tokens`.
     pub max_completion_tokens: bool,
-    /// Whether requests ask the server to count tokens.
+    /// Whether requests ask the server to report token counts.
     pub ask_for_usage: bool,
-    /// Whether the server requires alternating turns, as Mistral does: two messages that cannot
-    /// follow each other, such as a result and a user message, get a short message of the other
-    /// side in between. The transcript is not changed.
+    /// Whether the server requires alternating turns, as Mistral does. Two messages that cannot follow each other, such
+    /// as a result and a user message, then get a short message of the other side in between. The transcript is not
+    /// changed.
     pub strict_turns: bool,
-    /// The server and its model. Data that it wants back with a call is sent only to it.
+    /// The server and its model. The data that a server requires back with a call is sent only to the same server and
+    /// model.
     pub origin: Origin,
-    /// The member of `extra_content` for the signature that the server requires with the first call
-    /// of each turn, such as `google`; `None` if it requires none. Calls of another model are sent
-    /// with the value with which they are not checked.
+    /// The member of `extra_content` with the signature that the server requires in the first call of each turn, such
+    /// as `google`. `None` if the server requires no signature. Calls of another model are sent with a documented value
+    /// that the server accepts unchecked.
     pub signed_calls: Option<Cow<'static, str>>,
     /// The form of tool schemas in strict mode.
     pub strict_form: StrictForm,
     /// Which kinds of files and which options the model accepts.
     pub takes: ModelCapabilities,
-    /// The members that the server has refused by their names. They are left out.
+    /// The optional members that the server has refused. They are left out.
     pub refused: RefusedMembers,
-    /// How the model is told the schema of its answer, if the request has one. `None`: chosen by
-    /// the vendor, the model and the schema.
+    /// The output mode of requests that have a schema for the answer. `None`: chosen by the vendor, the model and the
+    /// schema.
     pub answer_way: Option<OutputMode>,
-    /// Whether the server takes a [budget](Effort::Tokens) of tokens for thinking, as
-    /// `reasoning.max_tokens`.
+    /// Whether the server accepts a token [budget](Effort::Tokens) for thinking, as `reasoning.max_tokens`.
     ///
     /// Source: <https://openrouter.ai/docs/use-cases/reasoning-tokens>.
     pub thinking_budget: bool,
@@ -107,26 +107,26 @@ impl Options {
     }
 }
 
-/// How the model's thinking is sent back. Some servers refuse it, and some require it.
+/// How the model's thinking is sent back. Some servers refuse thinking, and some require it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ThoughtReplay {
-    /// It is not sent back.
+    /// Thinking is not sent back.
     Off,
-    /// In the field in which it came.
+    /// Thinking is sent back in the field in which it arrived.
     #[default]
     SameField,
-    /// In the field with this name, which each turn with calls contains even if it is empty.
+    /// Thinking is sent back in the field with this name. Each turn with calls contains the field, even if it is empty.
     Field(Cow<'static, str>),
-    /// As `reasoning_details`, unchanged.
+    /// `reasoning_details` are sent back unchanged.
     Details,
 }
 
-/// Which call ids a server accepts.
+/// The call ids that a server accepts. Other ids are replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CallIds {
-    /// Letters, digits, `_` and `-`, at most 64.
+    /// At most 64 letters, digits, `_` and `-`.
     #[default]
     Plain,
     /// Exactly nine letters and digits, as Mistral requires.
@@ -136,17 +136,17 @@ pub enum CallIds {
 /// Encodes the body of a request.
 ///
 /// # Errors
-/// - [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration): `extra` names a member that is
-///   made from the conversation.
-/// - [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript): the conversation has nothing to send.
-/// - [`ErrorKind::Content`](harness_core::error::ErrorKind::Content): the user's last message holds a file that
-///   this recipient cannot take.
+/// - [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration): `extra` names a member that is made
+///   from the conversation.
+/// - [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript): no message of the conversation can be sent.
+/// - [`ErrorKind::Content`](harness_core::error::ErrorKind::Content): the user's last message contains a file that this
+///   recipient does not accept.
 pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error> {
     encode_pieces(request, options).map(Encoded::into_bytes)
 }
 
-/// Like [`encode`], but in pieces: messages that an earlier request has [sent](Request::with_sent)
-/// are not encoded again.
+/// Encodes like [`encode`], but returns pieces: messages that an earlier request has [sent](Request::with_sent) are not
+/// encoded again.
 ///
 /// # Errors
 /// The same as [`encode`].
@@ -188,7 +188,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         });
     }
     if let Some(limit) = request.max_tokens(settings, None) {
-        // A server that refuses one name of the limit gets the other.
+        // If the server has refused one name of the limit, the other name is sent.
         let is_own =
             ["max_tokens", "max_completion_tokens"].iter().any(|it| extra.contains_key(*it));
         let is_first = is_own || body.may_send(OptionalMember::LimitName);
@@ -218,7 +218,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let forced = plan.as_ref().and_then(OutputPlan::forced);
     // Keywords that the vendor refuses are left out even without strict mode.
     let told = match (options.strict_form, strict) {
-        // The lengths let a model come to an end.
+        // With a forced call, the limits of lengths help the model to end its answer.
         (form, _) if forced.is_some() => SchemaForm::Plain(form),
         (form, true) if form.is_held() => SchemaForm::Held(form),
         (form, _) if form.is_held() => SchemaForm::Plain(form),
@@ -252,7 +252,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     );
     let form = MessageEncoding { is, mark: None };
     conversation(body, "messages", leading.ready(), form, request, to, |out, before, message| {
-        // A server that requires all thinking refuses a turn without it.
+        // A server that requires the thinking field in each turn refuses a turn without it.
         let thinks = before.len() >= thinking_from || matches!(thought, ThoughtReplay::Field(_));
         let thought = if thinks { thought } else { &ThoughtReplay::Off };
         let message = &answer::sent_form(plan.as_ref(), before.len(), message);
@@ -261,8 +261,8 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     })
 }
 
-/// What is known about the server's ways to hold an answer to a schema. Several unknown servers
-/// refuse their schema mode together with tools, or call no tool then.
+/// What is known about the server's modes for an answer with a schema. Several unknown servers refuse their schema mode
+/// together with tools, or never call a tool in that mode.
 fn server(options: &Options) -> ServerSupport {
     let known = options.takes.schema_answers();
     ServerSupport {
@@ -279,11 +279,11 @@ fn server(options: &Options) -> ServerSupport {
     }
 }
 
-/// Fails if the settings do not fit the server.
+/// Checks that the settings fit the server.
 ///
 /// # Errors
-/// [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) for a budget of thinking at a
-/// server that takes none.
+/// [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) for a thinking budget with a server that
+/// accepts none.
 pub(crate) fn check(options: &Options) -> Result<(), Error> {
     effort::check(&options.settings, options.thinking_budget)
 }
@@ -309,7 +309,7 @@ fn tools(out: &mut BodyDraft, request: &Request<'_>, told: SchemaForm) {
         member(out, "description", &tool.description);
         key(out, "parameters");
         raw(out, json);
-        // No server of this protocol is strict unless the request says so.
+        // Every server of this protocol is non-strict by default.
         if *strict {
             raw(out, r#","strict":true"#);
         }
@@ -351,7 +351,7 @@ fn encode_message(
     }
 }
 
-/// Whether any part of a user message is sent.
+/// Whether any part of a user message can be sent.
 pub(super) fn has_content(message: &Message) -> bool {
     message.blocks().iter().any(|block| match block {
         Block::Text(text) => !text.text().trim().is_empty(),
@@ -365,7 +365,7 @@ enum UserPart<'a> {
     File(FilePart<'a>),
 }
 
-/// Writes a user message with only text.
+/// Writes a user message that contains only text.
 fn encode_said<'a>(out: &mut BodyDraft, words: impl IntoIterator<Item = &'a str>) {
     comma(out);
     raw(out, r#"{"role":"user""#);
@@ -400,7 +400,7 @@ fn encode_user(out: &mut BodyDraft, message: &Message, to: Recipient<'_>) {
         UserPart::Words(text) => Some(&**text),
         UserPart::File(_) => None,
     });
-    // Servers of text-only models do not accept a list.
+    // Servers with text-only models do not accept a list of parts.
     if let Some(texts) = texts.collect::<Option<Vec<_>>>() {
         return encode_said(out, texts);
     }
@@ -415,7 +415,7 @@ fn encode_user(out: &mut BodyDraft, message: &Message, to: Recipient<'_>) {
     raw(out, "]}");
 }
 
-/// Writes one message: thinking in its field, text, then calls.
+/// Writes a message of the model: thinking in its field, then text, then calls.
 fn encode_assistant(
     out: &mut BodyDraft,
     message: &Message,
@@ -430,8 +430,7 @@ fn encode_assistant(
     let calls = message.calls().next().is_some();
     comma(out);
     raw(out, r#"{"role":"assistant""#);
-    // Beside calls, some servers refuse an empty text, and a few refuse `null`, so the member is
-    // left out.
+    // Beside calls, some servers refuse an empty text and a few refuse `null`, so an empty `content` is left out.
     if speaks {
         key(out, "content");
         texts(out, words, "");
@@ -456,8 +455,8 @@ fn encode_assistant(
     out.push(b'}');
 }
 
-/// Whether any part of a model's message is sent. A message that a filter cut off would be checked
-/// and refused again.
+/// Whether any part of a model's message is sent. A message that the vendor's filter cut off is left out, because the
+/// filter would check and refuse it again.
 pub(super) fn is_written(message: &Message) -> bool {
     let said = |block: &Block| match block {
         Block::Text(text) => !text.text().trim().is_empty(),
@@ -467,7 +466,7 @@ pub(super) fn is_written(message: &Message) -> bool {
     message.blocks().iter().any(said) && (!message.is_refused() || is_refusal(message))
 }
 
-/// Whether the message contains a refusal in the model's own words.
+/// Whether the model itself has refused, with a text.
 fn is_refusal(message: &Message) -> bool {
     message.blocks().iter().any(|block| match block {
         Block::Text(text) => ours(text.vendor())
@@ -513,7 +512,7 @@ fn data_of(reasoning: &ReasoningBlock) -> Option<Cow<'_, str>> {
     ours(reasoning.vendor())
 }
 
-/// The vendor data, if it belongs to this wire and can be sent.
+/// The vendor data as JSON, if it belongs to this wire and can be sent.
 fn ours(data: Option<&VendorData>) -> Option<Cow<'_, str>> {
     data.filter(|data| data.wire() == WIRE).and_then(|data| sendable(data.json()))
 }
@@ -523,14 +522,15 @@ fn field_of(data: &str) -> Option<&'static str> {
     FIELDS.into_iter().find(|known| *known == field)
 }
 
-/// Writes a call without its last brace.
+/// Writes a call without the closing brace.
 fn encode_call(out: &mut BodyDraft, call: &ToolCall, ids: CallIds) {
     comma(out);
     raw(out, r#"{"type":"function""#);
     member(out, "id", &call_id(call.id(), ids));
     raw(out, r#","function":{"#);
     member(out, "name", &names::tool(call.name()));
-    // The protocol wants text here, but some servers parse the text to fill their templates.
+    // The protocol defines the arguments as text, but some servers parse this text for their templates, so the text is
+    // always an object.
     member(out, "arguments", &object(call.arguments()));
     out.push(b'}');
 }
@@ -552,7 +552,7 @@ fn encode_result(out: &mut BodyDraft, result: &ToolResult, ids: CallIds, to: Rec
     out.push(b'}');
 }
 
-/// Results cannot contain files on this wire, so the files follow after all results.
+/// Writes the files of results behind all results, because results cannot contain files on this wire.
 fn encode_shown(out: &mut BodyDraft, message: &Message, to: Recipient<'_>) {
     if !to.is_sent_as_file(message) {
         return;
@@ -583,7 +583,7 @@ fn encode_file(out: &mut BodyDraft, part: &FilePart<'_>) {
             match media.source() {
                 MediaSource::Data { mime, data } => data_url(out, mime, data),
                 MediaSource::Url(url) => text(out, url),
-                // This wire cannot carry these.
+                // This protocol cannot carry these sources.
                 MediaSource::File { .. } | MediaSource::Text { .. } => raw(out, "null"),
             }
         }
@@ -604,7 +604,7 @@ fn encode_file(out: &mut BodyDraft, part: &FilePart<'_>) {
                     key(out, "file_data");
                     data_url(out, mime, data);
                 }
-                // This wire cannot carry these.
+                // This protocol cannot carry these sources.
                 MediaSource::Url(_) | MediaSource::Text { .. } => {}
             }
         }

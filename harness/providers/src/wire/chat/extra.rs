@@ -1,6 +1,5 @@
-//! The data that a server wants back with a call (`extra_content`). It is sent only to the server
-//! and the model that gave it. Gemini's models give a signature of their thinking with the first
-//! call of a turn, and refuse a conversation without it.
+//! The data that a server requires back with a call (`extra_content`). The data is sent only to the server and model
+//! that created it. Gemini's models sign the first call of a turn, and refuse a conversation without the signature.
 
 use super::WIRE;
 use crate::wire::{
@@ -10,7 +9,7 @@ use crate::wire::{
 };
 use harness_core::{message::ToolCall, provider::BodyDraft};
 
-/// A server and its model. Data that one of them wants back is not sent to another.
+/// Identifies a server and its model. The data that one server or model requires back is never sent to another.
 ///
 /// ```
 /// use harness::wire::chat::Origin;
@@ -22,7 +21,7 @@ use harness_core::{message::ToolCall, provider::BodyDraft};
 pub struct Origin(u64);
 
 impl Origin {
-    /// The model with this name at this URL.
+    /// The origin for the model `model` at the URL `address`.
     pub fn of(address: &str, model: &str) -> Self {
         Self(names::hash(&format!("{address}\n{model}")))
     }
@@ -32,12 +31,12 @@ impl Origin {
     }
 }
 
-/// The data that is kept of a call: its `extra_content` unchanged, and its origin.
+/// The vendor data to keep for a call: its `extra_content` unchanged, and its origin.
 pub(super) fn kept(extra: &str, origin: Origin) -> String {
     format!(r#"{{"extra_content":{extra},"origin":"{}"}}"#, origin.mark())
 }
 
-/// The data that is sent back to this server with this call, as JSON.
+/// The `extra_content` of this call, as JSON, if it came from this origin.
 pub(super) fn of_call(call: &ToolCall, origin: Origin) -> Option<String> {
     let data = call.vendor().filter(|data| data.wire() == WIRE)?;
     let json = sendable(data.json())?;
@@ -46,14 +45,14 @@ pub(super) fn of_call(call: &ToolCall, origin: Origin) -> Option<String> {
     members.get("extra_content").filter(|_| is_ours).map(str::to_owned)
 }
 
-/// Writes the data that is sent back with a call.
+/// Writes the `extra_content` of a call.
 pub(super) fn write(out: &mut BodyDraft, extra: &str) {
     key(out, "extra_content");
     raw(out, extra);
 }
 
-/// Writes a signature for another model's call: the documented value with which the vendor does not
-/// check it. See <https://ai.google.dev/gemini-api/docs/thought-signatures>.
+/// Writes a value in place of a signature for a call of another model. The vendor documents that it does not check this
+/// value: see <https://ai.google.dev/gemini-api/docs/thought-signatures>.
 pub(super) fn write_skipped(out: &mut BodyDraft, vendor: &str) {
     let proof = serde_json::json!({ "thought_signature": "skip_thought_signature_validator" });
     key(out, "extra_content");

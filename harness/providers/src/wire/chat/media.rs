@@ -1,4 +1,4 @@
-//! The other parts of an answer besides text and calls: sources of the text, pictures, and audio.
+//! The parts of an answer besides text and calls: citations, pictures and audio.
 
 use std::collections::HashSet;
 
@@ -19,32 +19,31 @@ use harness_core::{
     provider::VendorPart,
 };
 
-/// The number of the audio's block. Pictures have the numbers below it.
+/// The block number of the audio. Pictures have the numbers below it.
 const AUDIO: u32 = u32::MAX - 1;
 
 /// The sources, the pictures and the audio of one answer.
 #[derive(Debug, Default)]
 pub(super) struct AnswerMedia {
-    /// The annotations, unchanged.
+    /// The annotations of the text as JSON, unchanged.
     annotations: Vec<String>,
-    /// The sources beside the choices. Each chunk contains all sources so far.
+    /// The sources listed beside the choices, each once. Each chunk repeats all sources so far.
     sources: Vec<Citation>,
     pictures: u32,
-    /// Hashes of what has been emitted: some servers send a picture or an annotation again at the
-    /// end.
+    /// Hashes of emitted pictures and annotations: some servers send a picture or an annotation again at the end.
     seen: HashSet<u64>,
-    /// The last lists of sources as JSON. Servers repeat them in each chunk, and they are long.
+    /// The last lists of sources, as JSON. Servers repeat these long lists in each chunk, and equal lists are not
+    /// parsed again.
     pub(super) last_found: Vec<u8>,
     pub(super) last_urls: Vec<u8>,
     audio: Option<AnswerAudio>,
 }
 
-/// The audio of an answer.
+/// The audio of an answer while it arrives.
 #[derive(Debug, Default)]
 struct AnswerAudio {
     id: String,
-    /// The data in base64. Audio is not essential, so if it is too large it is left out, and the
-    /// answer goes on.
+    /// The data in base64. Audio that is too large is dropped, and the answer goes on without it.
     data: String,
     is_too_large: bool,
     transcript: String,
@@ -56,7 +55,7 @@ impl AnswerAudio {
         !self.id.is_empty() || !self.data.is_empty() || !self.transcript.is_empty()
     }
 
-    /// The audio itself, and the vendor's data about it.
+    /// The audio, if it has data, and the vendor's JSON about it.
     fn parts(self) -> (Option<message::Media>, String) {
         let Self { id, data, is_too_large: _, transcript, expires_at } = self;
         let sound = Some(data).filter(|data| !data.is_empty());
@@ -68,7 +67,7 @@ impl AnswerAudio {
     }
 }
 
-/// The media type of audio, from its beginning. Streams are samples of 16 bits without a header.
+/// The media type of audio, from its first bytes. In streams the audio has no header and consists of 16-bit samples.
 ///
 /// Source: <https://platform.openai.com/docs/guides/audio> (`pcm16`, 24 kHz, little-endian).
 fn format(data: &str) -> &'static str {
@@ -80,7 +79,7 @@ fn format(data: &str) -> &'static str {
 }
 
 impl AnswerMedia {
-    /// Adds the sources that a chunk contains beside its choices: search results and URLs.
+    /// Adds the sources listed beside the choices of a chunk: search results and URLs.
     pub(super) fn sources(
         &mut self,
         found: &[RawJson<'_>],
@@ -109,7 +108,7 @@ impl AnswerMedia {
         Ok(())
     }
 
-    /// Adds the contents of a delta. `text` is the block of the text.
+    /// Adds the citations, pictures and audio of a delta. `text` is the block number of the text.
     pub(super) fn push(
         &mut self,
         delta: &ChunkDelta<'_>,
@@ -161,17 +160,18 @@ impl AnswerMedia {
         }
         sound.transcript.push_str(&audio.transcript);
         sound.expires_at = audio.expires_at.0.or(sound.expires_at);
-        // The transcript is the text of the answer.
+        // The transcript of the audio is the text of the answer.
         out.text(text, &*audio.transcript)
     }
 
-    /// Ends the answer. Returns the annotations, which are kept with the text.
+    /// Ends the media of the answer. Returns the annotations, which are stored with the text.
     pub(super) fn finish(
         &mut self,
         text: u32,
         out: &mut EventSink,
     ) -> Result<Option<String>, Error> {
-        // These are the same sources, without the parts of the text that they are about.
+        // Annotations name the same sources together with parts of the text, so these are emitted only if there are no
+        // annotations.
         let sources = std::mem::take(&mut self.sources).into_iter();
         for source in sources.filter(|_| self.annotations.is_empty()) {
             out.cited(text, source)?;

@@ -1,8 +1,7 @@
 //! The Chat Completions protocol, as OpenAI specified it and as other servers implement it.
 //!
-//! See the vendor's reference of chat completion chunks. Hardly any server follows it completely,
-//! so the decoder accepts the deviations that have been seen. Each of them has a test named after
-//! it.
+//! See the vendor's reference of chat completion chunks. Hardly any server follows it completely, so the decoder
+//! accepts all deviations seen so far. Each deviation has a test named after it.
 
 mod calls;
 mod chunk;
@@ -23,5 +22,5 @@ pub use self::{
     thought::ThinkTags,
 };
 
-/// The wire name of this protocol's vendor data.
+/// The name under which vendor data of this protocol is stored.
 pub(crate) const WIRE: &str = "chat";

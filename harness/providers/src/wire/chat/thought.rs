@@ -1,4 +1,4 @@
-//! The model's thinking: the field in which it comes, and the form in which it is sent back.
+//! The model's thinking: the fields in which it arrives, and the data for sending it back.
 
 use std::collections::HashMap;
 
@@ -9,16 +9,16 @@ use crate::wire::{
 };
 use harness_core::{error::Error, provider::VendorPart};
 
-/// Whether the text contains thinking, between `<think>` and `</think>`.
+/// Whether the text of an answer contains thinking between `<think>` and `</think>`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ThinkTags {
-    /// The text contains no thinking, so all of it is kept.
+    /// The text contains no thinking. All of it is kept as text.
     #[default]
     Keep,
     /// The text between the tags is thinking.
     Split,
-    /// The answer begins inside thinking, because the opening tag is part of the server's template.
+    /// The answer begins inside thinking, because the server's template contains the opening tag.
     SplitOpen,
 }
 
@@ -26,40 +26,40 @@ pub enum ThinkTags {
 pub(super) const FIELDS: [&str; 4] =
     ["reasoning_content", "reasoning", "reasoning_text", "thinking"];
 
-/// The number of the thinking's block.
+/// The block number of the thinking.
 const BLOCK: u32 = 0;
 
-/// The thinking of one answer.
+/// The thinking of one answer while it arrives.
 #[derive(Debug, Default)]
 pub(super) struct AnswerThinking {
     field: Option<&'static str>,
     details: Vec<ReasoningDetail>,
 }
 
-/// One of the details: its members in order.
+/// One entry of `reasoning_details`, with its members in order.
 #[derive(Debug, Default)]
 struct ReasoningDetail {
     members: Vec<(String, DetailValue)>,
-    /// The index of the member with each name, once there are at least [`MANY`] members.
+    /// For each name: the position in `members`, once there are at least [`MANY`] members.
     places: HashMap<String, usize>,
 }
 
-/// The number of members from which on an index finds them by name. With fewer members they are searched one by one.
-/// Servers send fewer than ten.
+/// The number of members from which on they are found through an index. Fewer members are searched one by one. Servers
+/// send fewer than ten.
 const MANY: usize = 32;
 
-/// The value of a member.
+/// The value of a member of a detail.
 #[derive(Debug, PartialEq)]
 enum DetailValue {
     /// JSON as the server wrote it.
     Json(String),
-    /// Text that may continue.
+    /// Text to which later pieces may be appended.
     Text(String),
 }
 
 impl AnswerThinking {
-    /// The thinking of a delta, with the name of its field. Several fields may contain the same
-    /// text.
+    /// The field with the thinking of a delta, and its text. Several fields may contain the same text, and the first
+    /// one counts.
     pub(super) fn found<'a>(delta: &'a ChunkDelta<'_>) -> Option<(&'static str, &'a str)> {
         let texts =
             [&delta.reasoning_content, &delta.reasoning, &delta.reasoning_text, &delta.thinking];
@@ -67,7 +67,7 @@ impl AnswerThinking {
         fields.find(|(_, text)| !text.is_empty())
     }
 
-    /// Adds the thinking of one delta, and its details, each with its size.
+    /// Adds the thinking of one delta. `details` has the entries of `reasoning_details`, each with its size in bytes.
     pub(super) fn push<'a>(
         &mut self,
         found: Option<(&'static str, impl EventText)>,
@@ -104,7 +104,8 @@ impl AnswerThinking {
         out.reasoning(BLOCK, text)
     }
 
-    /// Adds a part of the content if the part is thinking, as Mistral sends it. Returns whether the part is thinking.
+    /// Adds a part of the content if the part is thinking. Mistral sends thinking in this form. Returns whether it was
+    /// thinking.
     pub(super) fn push_part(
         &mut self,
         part: &ObjectMembers<'_>,
@@ -119,12 +120,12 @@ impl AnswerThinking {
         Ok(true)
     }
 
-    /// Adds thinking from inside the text.
+    /// Adds thinking that stood inside the text.
     pub(super) fn push_text(&mut self, text: &str, out: &mut EventSink) -> Result<(), Error> {
         out.reasoning(BLOCK, text)
     }
 
-    /// Emits the data that the vendor wants back with thinking, if any.
+    /// Emits the data for sending thinking back, if there is any.
     pub(super) fn finish(&mut self, out: &mut EventSink) -> Result<(), Error> {
         let mut kept = Vec::new();
         if let Some(field) = self.field {
@@ -140,7 +141,7 @@ impl AnswerThinking {
         }
     }
 
-    /// Merges the pieces of one detail, which are sent back as one.
+    /// Adds one entry of `reasoning_details`. The pieces of an entry are merged and sent back as one.
     fn keep(&mut self, detail: &ObjectMembers<'_>) {
         let is_piece =
             matches!(detail.get("type"), Some(r#""reasoning.text""# | r#""reasoning.summary""#));
@@ -179,7 +180,7 @@ impl ReasoningDetail {
         self.members.get_mut(at).map(|(_, value)| value)
     }
 
-    /// Whether the member with this name has this JSON.
+    /// Whether the member has this JSON value. A missing member equals `None`.
     fn has(&mut self, name: &str, json: Option<&str>) -> bool {
         match (self.get(name), json) {
             (Some(DetailValue::Json(known)), Some(json)) => known == json,
@@ -203,8 +204,7 @@ impl ReasoningDetail {
         }
     }
 
-    /// Adds a member of the next piece. `at` is its index in that piece, which is usually also its
-    /// index here.
+    /// Adds a member of the next piece. `at` is the member's position in that piece, and usually also in this detail.
     fn add(&mut self, at: usize, name: &str, json: &str) {
         let known = match self.members.get(at).is_some_and(|(member, _)| member == name) {
             true => self.members.get_mut(at).map(|(_, value)| value),
@@ -229,11 +229,11 @@ impl ReasoningDetail {
     }
 }
 
-/// Separates thinking from text if both arrive as text. A tag may arrive in pieces.
+/// Separates thinking from text where both arrive as text. A tag may be split between chunks.
 #[derive(Debug, Default)]
 pub(super) struct ThinkTagSplitter {
     inside: bool,
-    /// Text that may be the beginning of a tag.
+    /// The end of the text so far, if it may be the beginning of a tag.
     held: String,
 }
 
@@ -246,7 +246,7 @@ impl ThinkTagSplitter {
         }
     }
 
-    /// Calls `each` with each piece of text and whether it is thinking.
+    /// Calls `each` with each piece of text, and with `true` if the piece is thinking.
     pub(super) fn push(
         &mut self,
         text: &str,
@@ -262,7 +262,7 @@ impl ThinkTagSplitter {
                 rest = after;
                 continue;
             }
-            // Text that may be the beginning of the tag waits for the rest.
+            // Text that may be the beginning of the tag is held back until more text arrives.
             let keep = (1..tag.len())
                 .rev()
                 .find(|length| tag.get(..*length).is_some_and(|part| rest.ends_with(part)));
@@ -274,7 +274,7 @@ impl ThinkTagSplitter {
         }
     }
 
-    /// Hands on the text that was held back.
+    /// Emits the text that was held back.
     pub(super) fn finish(
         &mut self,
         mut each: impl FnMut(bool, &str) -> Result<(), Error>,

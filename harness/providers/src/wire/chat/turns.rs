@@ -1,13 +1,12 @@
-//! For servers that require alternating turns of the user and the model: Mistral's, and local ones
-//! whose template for the model requires it. After a stopped run, a user message may follow another
-//! one or the results of tools, and such a server refuses the conversation with status 400.
-//! Requests then contain a short message of the other side in between; the transcript is not
-//! changed.
+//! Supports servers that require alternating turns of user and model: Mistral's servers, and local servers whose
+//! template for the model requires them. After a stopped run, a user message may follow another user message or results
+//! of tools, and such a server refuses the conversation with status 400. Requests then contain a short message of the
+//! other side in between. The transcript is not changed.
 //!
-//! The other wires do not need it. Messages merges consecutive messages of one side
-//! (<https://docs.claude.com/en/api/messages>), and results are user messages there. Responses has
-//! items instead of turns. A local server with these protocols fills its template itself; if the
-//! template refuses, use Chat Completions for the same model.
+//! The other protocols need no extra messages. Messages merges consecutive messages of one side
+//! (<https://docs.claude.com/en/api/messages>), and treats results as user messages. Responses has items instead of
+//! turns. A local server with one of these protocols may still use a template that refuses the conversation. In that
+//! case, use Chat Completions for the model.
 
 use super::encode::{PLACES, has_content, is_written};
 use crate::wire::{
@@ -20,12 +19,11 @@ use harness_core::{
     provider::BodyDraft,
 };
 
-/// The message between two messages that cannot follow each other. It is always the same, so that a
-/// request begins with the bytes of the previous one.
+/// The extra messages. Their texts never change, so that each request begins with the bytes of the previous request.
 const OF_MODEL: &str = r#"{"role":"assistant","content":"OK."}"#;
 const OF_PERSON: &str = r#"{"role":"user","content":"Go on."}"#;
 
-/// Writes the message that is needed between these messages and one with this role.
+/// Writes an extra message if a message with `role` cannot follow the last sent message of `before`.
 pub(super) fn bridge(out: &mut BodyDraft, before: &Messages, role: Role, to: Recipient<'_>) {
     let between = match (last(before, to), role) {
         (Some(Role::User | Role::Tool), Role::User) => OF_MODEL,
@@ -36,13 +34,13 @@ pub(super) fn bridge(out: &mut BodyDraft, before: &Messages, role: Role, to: Rec
     raw(out, between);
 }
 
-/// Writes the message that is needed before the files of tools, which are sent as a user message.
+/// Writes the extra message between results and their files, which are sent as a user message.
 pub(super) fn bridge_results(out: &mut BodyDraft) {
     comma(out);
     raw(out, OF_MODEL);
 }
 
-/// Whether a conversation can only be sent with extra messages, because its roles do not alternate.
+/// Whether the conversation needs extra messages, because its roles do not alternate.
 pub(crate) fn needs_bridge(messages: &Messages, takes: &ModelCapabilities) -> bool {
     let to = Recipient { takes, places: &PLACES };
     let mut out = BodyDraft::default();
@@ -62,7 +60,7 @@ pub(crate) fn needs_bridge(messages: &Messages, takes: &ModelCapabilities) -> bo
     false
 }
 
-/// The role of the last message that is sent of these.
+/// The role of the last of these messages that is sent.
 fn last(messages: &Messages, to: Recipient<'_>) -> Option<Role> {
     let last = messages.iter().rev().find(|message| is_sent(message))?;
     Some(match last.role() {
@@ -79,8 +77,8 @@ fn is_sent(message: &Message) -> bool {
     }
 }
 
-/// Whether a server has refused a conversation because two messages cannot follow each other. The
-/// error contains the text of its template.
+/// Whether a server has refused a conversation because its roles do not alternate. The error contains a text of the
+/// server's template.
 ///
 /// Mistral: `Unexpected role 'user' after role 'tool'`, code 3230. Models' templates, with vLLM,
 /// llama.cpp and others: `Conversation roles must alternate user/assistant/user/assistant/..`, with

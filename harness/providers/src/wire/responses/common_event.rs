@@ -1,5 +1,5 @@
-//! Walks over an event of the Responses stream, and reads the data that answers consist of. At
-//! anything unusual it gives up, and the event is parsed: see `wire/json_walk.rs`.
+//! Reads common events of the Responses stream without a JSON parser. On anything unusual the walk returns `None`, and
+//! the event is parsed: see `wire/json_walk.rs`.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use crate::wire::{
     tolerant::{ObjectMembers, RawJson, TolerantCount, TolerantList, TolerantObject, TolerantText},
 };
 
-/// An event of one of the common kinds.
+/// An event of one of the common kinds; members that the event does not have are empty.
 #[derive(Default)]
 pub(super) struct ResponsesCommonEvent<'a> {
     pub(super) kind: &'a [u8],
@@ -27,14 +27,14 @@ pub(super) struct ResponsesCommonEvent<'a> {
     refusal: Cow<'a, str>,
     arguments: Option<RawJson<'a>>,
     pub(super) annotation: Option<RawJson<'a>>,
-    /// An item as it was written, and its members.
+    /// The JSON of an item, and its members.
     pub(super) item: Option<(&'a str, ObjectMembers<'a>)>,
-    /// The answer, unless the event only reports progress.
+    /// The response object, unless the event only reports progress.
     pub(super) response: Option<ResponseObject<'a>>,
 }
 
 impl<'a> ResponsesCommonEvent<'a> {
-    /// Reads the event. `started` is whether the answer has started.
+    /// Reads the event. `started`: the answer has started.
     pub(super) fn read(&mut self, data: &'a [u8], started: bool) -> Option<()> {
         let common = self;
         let mut seen = SeenMembers::default();
@@ -68,7 +68,7 @@ impl<'a> ResponsesCommonEvent<'a> {
                     common.delta = walk.text()?;
                     4
                 }
-                // The output index identifies the item better.
+                // The item is identified by its output index, and its id is not needed.
                 b"item_id" => {
                     walk.skip_text()?;
                     5
@@ -98,7 +98,7 @@ impl<'a> ResponsesCommonEvent<'a> {
                 }
                 b"response" => {
                     match common.kind {
-                        // The later events repeat the first one, and are long.
+                        // After the first of these events, the others only repeat its long content.
                         b"response.created" | b"response.in_progress" | b"response.queued"
                             if started =>
                         {

@@ -1,4 +1,4 @@
-//! Converts the Responses stream into events. Single items are handled in `item`.
+//! Converts the Responses stream into events. `item` handles single items.
 
 use std::{
     borrow::Cow,
@@ -36,22 +36,22 @@ pub fn summary_decoder(limits: AnswerLimits) -> Decoder<ResponsesAnswer> {
     Decoder::with(ResponsesAnswer { is_summary: true, ..ResponsesAnswer::default() }, limits)
 }
 
-/// The answer so far.
+/// The state of an answer while it arrives.
 #[derive(Debug, Default)]
 pub struct ResponsesAnswer {
-    /// Whether it must be a summary by the vendor.
+    /// Whether the answer must be a summary by the vendor.
     is_summary: bool,
     started: bool,
     items: Vec<OpenItem>,
-    /// The index of the last item with each output index, and of the last item with each id.
+    /// For each output index: the position in `items` of the last item. `ids` is the same for each item id.
     places: HashMap<u64, usize>,
     ids: HashMap<String, usize>,
-    /// The items that are not done, by the kind of events that they accept. Items that are done are
-    /// removed when they are the last ones.
+    /// The positions of items that are not done, by the kind of events that they accept. An item that is done is
+    /// removed when it is the last of its list.
     open: HashMap<&'static str, Vec<usize>>,
 }
 
-/// The members of all events.
+/// The members of events of all kinds.
 #[derive(Deserialize)]
 struct ResponsesEvent<'a> {
     #[serde(borrow, default, rename = "type")]
@@ -70,7 +70,7 @@ struct ResponsesEvent<'a> {
     text: TolerantText<'a>,
     #[serde(borrow, default)]
     refusal: TolerantText<'a>,
-    /// The name of the tool, at the end of the arguments of a call.
+    /// The name of the tool, which the event at the end of a call's arguments repeats.
     #[serde(borrow, default)]
     name: TolerantText<'a>,
     #[serde(borrow, default)]
@@ -164,7 +164,7 @@ impl Dialect for ResponsesAnswer {
     fn read(&mut self, event: &str, data: &str, out: &mut EventSink) -> Result<bool, Error> {
         let parsed = match reader::from_str::<ResponsesEvent<'_>>(data) {
             Ok(parsed) => parsed,
-            // The answer ends with an event; this may follow it, or follow an error.
+            // The answer ends with an event, so `[DONE]` after it, or after an error, means nothing.
             Err(_) if data.trim() == "[DONE]" => return Ok(false),
             Err(err) if event == "error" => return Err(fault::in_event(data).because(err)),
             Err(err) => return Err(not_understood(data, err)),
@@ -173,7 +173,7 @@ impl Dialect for ResponsesAnswer {
         match kind {
             "keepalive" | "ping" => return Ok(false),
             "response.created" | "response.in_progress" | "response.queued" => {
-                // The later events repeat the first one, and are long.
+                // After the first of these events, the others only repeat its long content.
                 let response = parsed.response.filter(|_| !self.started);
                 if let Some(response) = response.and_then(read_response) {
                     self.start(&response, out);
@@ -208,7 +208,7 @@ impl Dialect for ResponsesAnswer {
             {
                 return Err(fault::in_event(data));
             }
-            // An answer in one piece.
+            // The answer came as one object instead of a stream.
             "" if &*parsed.object == "response" => {
                 let response: Option<RawJson<'_>> = serde_json::from_str(data).ok();
                 self.end_of("response.done", response, data, out)?;
@@ -275,7 +275,7 @@ impl Dialect for ResponsesAnswer {
                     let names = what == ItemEventKind::ArgumentsDone && item.is_unnamed();
                     item.read_event(what, (!names).then(|| common.item_event())?, out)
                 }
-                // The event has no data of its own. An event without this prefix may be an error.
+                // An event without data to read. An event whose type has another prefix may be an error.
                 None => return kind.starts_with(b"response.").then_some(Ok(true)),
             },
         };
@@ -285,7 +285,7 @@ impl Dialect for ResponsesAnswer {
     fn delta(&self, data: &str, places: &mut VaryingPlaces) -> Option<ItemDelta> {
         let (mut kind, mut output, mut content, mut summary) = ("", "", "0", "0");
         scan::object(data, |name, rest| match name {
-            // Other events are not deltas, and some are long.
+            // Other events are no deltas, and some are long.
             "type" => scan::value(rest, &mut kind).filter(|_| kind.ends_with(".delta\"")),
             "output_index" => scan::value(rest, &mut output),
             "content_index" => scan::value(rest, &mut content),
@@ -326,7 +326,7 @@ impl Dialect for ResponsesAnswer {
         Some(item.read_event(what, told, out))
     }
 
-    /// Here the stop reason is in the last event.
+    /// Always `false`: on this wire, the last event contains the stop reason.
     fn has_stopped(&self) -> bool {
         false
     }
@@ -347,7 +347,7 @@ impl ResponsesAnswer {
         }
     }
 
-    /// The item with these members. It is created if it is new.
+    /// The item with these members, which is created if it is new. `None` if the item cannot be found again.
     fn add(
         &mut self,
         index: TolerantCount,
@@ -357,8 +357,8 @@ impl ResponsesAnswer {
         let id = text_of(members.get("id"));
         let kind = text_of(members.get("type"));
         let known = self.position(index, &id);
-        // A call at the place of one that has ended: the accumulator decides whether it is a
-        // repeat. For that, calls without ids need the same number.
+        // A call may begin at the place of a call that has ended. The accumulator decides whether it is a repeat, and
+        // for that, calls without ids need the same number.
         let is_again = |item: &OpenItem| item.is_done_call() && is_call(&kind);
         let number = match known.and_then(|at| self.items.get(at)) {
             Some(item) if !is_again(item) => return Ok(known.and_then(|at| self.items.get_mut(at))),
@@ -369,12 +369,12 @@ impl ResponsesAnswer {
         let item = self.push(index, &id, &kind, members);
         item.number = number.unwrap_or(item.number);
         item.added(members, out)?;
-        // Without an output index and an id, it cannot be found again.
+        // An item without an output index and without an id cannot be found again.
         let is_known = index.0.is_some() || !id.is_empty();
         Ok(is_known.then_some(item))
     }
 
-    /// Handles a complete item, with its JSON and its members.
+    /// Handles the event of a complete item.
     fn done(
         &mut self,
         index: TolerantCount,
@@ -388,11 +388,11 @@ impl ResponsesAnswer {
         }
     }
 
-    /// The output index identifies an item, because some gateways give an item another id in each
-    /// event. Without an output index, the id counts.
+    /// The position of an item by its output index, because some gateways give an item another id in each event.
+    /// Without an output index, the id is used.
     fn position(&self, index: TolerantCount, id: &str) -> Option<usize> {
         match index.0 {
-            // Nearly always it is the last item.
+            // Nearly always the item is the last one.
             Some(_) if self.items.last().is_some_and(|last| last.index == index.0) => {
                 self.items.len().checked_sub(1)
             }
@@ -412,7 +412,7 @@ impl ResponsesAnswer {
         let (known, mut index) = (self.position(index, id), index);
         let at = match known {
             None if index.0.is_none() => self.last_open(what),
-            // The output index of arguments is that of an item that has none.
+            // Some servers send arguments with the output index of an item that is no call.
             Some(at) if what.kind() == "function_call" && !is_call(&at) => {
                 index = TolerantCount(None);
                 self.ids.get(id).copied().filter(is_call).or_else(|| self.last_open(what))
@@ -422,7 +422,7 @@ impl ResponsesAnswer {
         let at = match at {
             Some(at) => at,
             None => {
-                // It began without an event.
+                // The item began without an event.
                 out.part()?;
                 self.push(index, id, what.kind(), &ObjectMembers::of("{}"));
                 self.items.len().saturating_sub(1)
@@ -432,7 +432,7 @@ impl ResponsesAnswer {
         Ok(&mut self.items[at])
     }
 
-    /// The last item that is not done and accepts this kind of event.
+    /// The position of the last item that is not done and accepts this kind of event.
     fn last_open(&mut self, what: ItemEventKind) -> Option<usize> {
         let open = self.open.get_mut(what.kind())?;
         while let Some(at) = open.last().copied() {
@@ -523,8 +523,8 @@ impl ResponsesAnswer {
         Ok(())
     }
 
-    /// Adds what the events did not contain from the end of the answer. Only some vendors send the
-    /// whole output there, so an answer is never built from it alone.
+    /// Adds what the events left out, from the output in the last event. Only some vendors send the whole output there,
+    /// so normally an answer is not built from the last event.
     fn catch_up(&mut self, output: &[RawJson<'_>], out: &mut EventSink) -> Result<(), Error> {
         let silent = self.items.is_empty();
         if !silent && !self.items.iter().any(OpenItem::is_open) {
@@ -537,7 +537,8 @@ impl ResponsesAnswer {
             match known.and_then(|at| self.items.get(at)) {
                 Some(item) if !item.is_open() => {}
                 None if !silent => {
-                    // Its arguments came without anything that says whose they are.
+                    // The arguments of this call arrived without an index or an id, so they are in a call without a
+                    // name.
                     let mut unnamed = self.items.iter_mut().filter(|item| item.is_unnamed());
                     let kind = text_of(members.get("type"));
                     if let Some(item) = unnamed.next().filter(|_| kind == "function_call") {
@@ -550,7 +551,7 @@ impl ResponsesAnswer {
         Ok(())
     }
 
-    /// The item that the program is asked to execute, if the vendor has not executed it.
+    /// The item that the program is asked to execute, unless the vendor has executed it.
     fn wanted(&self) -> Option<WantedItem> {
         let answered: HashSet<&str> =
             self.items.iter().filter_map(OpenItem::answered_call).collect();

@@ -1,7 +1,7 @@
 //! Encodes a request of the Responses API from the transcript.
 //!
-//! The vendor stores nothing: each request repeats the whole conversation and the vendor's own
-//! items. The bytes of a message depend on that message alone.
+//! The vendor stores nothing, so each request repeats the whole conversation, including the vendor's own items. The
+//! bytes of a message depend on that message alone.
 
 use std::borrow::Cow;
 
@@ -43,25 +43,25 @@ use harness_core::{
 pub struct Options {
     /// The id of the model.
     pub model: String,
-    /// The settings.
+    /// The settings of every request.
     pub settings: Settings,
     /// Which kinds of files and which options the model accepts.
     pub takes: ModelCapabilities,
-    /// The members that the server has refused by their names. They are left out.
+    /// The optional members that the server has refused. They are left out.
     pub refused: RefusedMembers,
-    /// How the model is told the schema of its answer, if the request has one. `None`: chosen by
-    /// the vendor, the model and the schema.
+    /// The output mode of requests that have a schema for the answer. `None`: chosen by the vendor, the model and the
+    /// schema.
     pub answer_way: Option<OutputMode>,
-    /// Whether tools that a search has found are sent in the output of that search, after everything that the model has
-    /// read already, so that the prompt cache keeps what came before. With `false`, they are sent at the end of the
+    /// Whether tools that a search has found are sent in the output of that search. They then stand behind everything
+    /// that the model has read, and the prompt cache stays valid. With `false`, they are sent at the end of the
     /// request's list of tools.
     ///
     /// Source: <https://developers.openai.com/api/docs/guides/tools-tool-search>.
     pub defers_tools: bool,
-    /// Whether the model binds its reasoning to what comes before it: see
+    /// Whether the model's reasoning is valid only behind the same messages: see
     /// [`Model::binds_reasoning`](harness_core::models::Model::binds_reasoning).
     pub binds_reasoning: bool,
-    /// Whether the server takes changes of instructions and tools behind the messages so far.
+    /// Whether the server accepts changed instructions and tools after the existing messages.
     pub appends_changes: bool,
 }
 
@@ -100,22 +100,22 @@ pub(super) const PLACES: CarriedFiles = CarriedFiles {
     size: 50 * 1024 * 1024,
 };
 
-/// The longest id, in bytes, that vendors accept.
+/// The maximum length of an id, in bytes, that vendors accept.
 const ID_LIMIT: usize = 64;
 
 /// Encodes the body of a request.
 ///
 /// # Errors
-/// - [`ErrorKind::Configuration`]: `Settings::stop` is not empty, or `extra` names a member that is
-///   made from the conversation.
-/// - [`ErrorKind::Transcript`]: the conversation has nothing to send.
-/// - [`ErrorKind::Content`]: the user's last message holds a file that this recipient cannot take.
+/// - [`ErrorKind::Configuration`]: `Settings::stop` is not empty, or `extra` names a member that is made from the
+///   conversation.
+/// - [`ErrorKind::Transcript`]: no message of the conversation can be sent.
+/// - [`ErrorKind::Content`]: the user's last message contains a file that this recipient does not accept.
 pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error> {
     encode_pieces(request, options).map(Encoded::into_bytes)
 }
 
-/// Like [`encode`], but in pieces: messages that an earlier request has [sent](Request::with_sent)
-/// are not encoded again.
+/// Encodes like [`encode`], but returns pieces: messages that an earlier request has [sent](Request::with_sent) are not
+/// encoded again.
 ///
 /// # Errors
 /// The same as [`encode`].
@@ -158,9 +158,9 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let mut body = JsonBody::new(extra, &["input", "stream"], *refused)?;
     body.value("model", model);
     body.value("stream", &true);
-    // The vendor stores nothing, so it is asked for the encrypted thinking, which goes back later.
+    // The vendor must not store the answer. Later requests send the thinking back in encrypted form instead.
     body.optional(OptionalMember::Store, |out| raw(out, "false"));
-    // Models that do not think refuse to be asked for it.
+    // For a model that does not think, the vendor refuses `include` with encrypted thinking.
     let thinks = takes.thinks();
     if thinks || extra.contains_key("include") {
         body.optional(OptionalMember::Include, |out| {
@@ -171,7 +171,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     body.maybe("temperature", temperature.as_ref());
     body.maybe("top_p", top_p.as_ref());
     if let Some(effort) = effort.filter(|_| thinks) {
-        // The vendor shows a summary of the thinking only if the request asks for it.
+        // The vendor sends a summary of the thinking only on request.
         let config = match effort {
             Effort::Off => serde_json::json!({ "effort": "none" }),
             effort if body.may_send(OptionalMember::ReasoningSummary) => {
@@ -195,7 +195,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let system = request.system().filter(|system| !system.trim().is_empty());
     let mut leading = BodyDraft::default();
     match system {
-        // Only a content part can carry a cache mark, so the prompt becomes a developer message.
+        // Only a part of a message can have a cache mark, so the system prompt is sent as a developer message.
         Some(system)
             if cache::marks_system(settings, takes, *refused)
                 && body.may_send(OptionalMember::CacheBreakpoint) =>
@@ -213,7 +213,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         body.may_send(OptionalMember::DeferLoading);
     }
     if !request.tools().is_empty() {
-        // Tools that the program wants to be strict are sent so, or not at all.
+        // If the program requires strict tools, `strict` is always sent. Otherwise it is an optional member.
         let says_strict = strict || body.may_send(OptionalMember::Strict);
         body.tools(|out| tools(out, request, (strict, says_strict), &loaded));
         let forced = plan.as_ref().and_then(OutputPlan::forced);
@@ -244,7 +244,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     })
 }
 
-/// What the reasoning in a request like this one is bound to.
+/// The messages and settings to which the reasoning in this request is bound.
 pub(crate) fn binding(request: &Request<'_>, options: &Options) -> ReasoningBinding {
     if !options.binds_reasoning {
         return ReasoningBinding::default();
@@ -254,7 +254,7 @@ pub(crate) fn binding(request: &Request<'_>, options: &Options) -> ReasoningBind
         .deferring_tools(options.defers_tools && !options.refused.has(OptionalMember::DeferLoading))
 }
 
-/// What is known about the server's ways to hold an answer to a schema.
+/// What is known about the server's modes for an answer with a schema.
 fn server(options: &Options) -> ServerSupport {
     let known = options.takes.schema_answers();
     ServerSupport {
@@ -271,11 +271,11 @@ fn server(options: &Options) -> ServerSupport {
     }
 }
 
-/// Fails if the settings do not fit the protocol.
+/// Checks that the settings fit the protocol.
 ///
 /// # Errors
-/// [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) for a budget of thinking, which
-/// this protocol does not have.
+/// [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) for a thinking budget, because this
+/// protocol has none.
 pub(crate) fn check(settings: &Settings) -> Result<(), Error> {
     effort::check(settings, false)
 }
@@ -289,8 +289,7 @@ fn choice(choice: &ToolChoice) -> serde_json::Value {
     }
 }
 
-/// Writes a message as one or several items. Thinking and the item that follows it stay adjacent
-/// and in order.
+/// Writes a message as one or several items. Thinking stays directly before the item that followed it.
 pub(super) fn encode_message(
     out: &mut BodyDraft,
     before: &Messages,
@@ -312,8 +311,8 @@ pub(super) fn encode_message(
                 }
             }
         }
-        // A message that a filter cut off would be refused again; a refusal by the model itself is
-        // an ordinary answer.
+        // A message that the vendor's filter cut off would be refused again, so it is left out. A refusal by the model
+        // itself is an ordinary answer.
         Role::Assistant if message.is_refused() && !has_refusal(message) => {}
         Role::Assistant if is_foreign(message) => {
             // Servers that merge items accept calls only directly after each other.
@@ -323,15 +322,14 @@ pub(super) fn encode_message(
             let blocks = others.chain(blocks.filter(is_call));
             blocks.for_each(|block| encode_block(out, block, true, loaded));
         }
-        // The vendor's own items go back in the order in which they arrived.
+        // The vendor's own items are sent back in the order in which they arrived.
         Role::Assistant => encode_items(out, message, thinking, loaded),
     }
 }
 
-/// Writes the vendor's own items. An item that asked the program to execute something goes back
-/// with an answer that it was not executed, if the vendor has an item type for that answer.
-/// Otherwise the item is left out, together with the thinking before it, because the vendor refuses
-/// thinking without the item that follows it.
+/// Writes the vendor's own items. If an item asked the program to execute something, an output follows which says that
+/// this was not executed. If the vendor has no such output for the item, the item is left out with the thinking before
+/// it, because the vendor refuses thinking without the item that follows it.
 fn encode_items(out: &mut BodyDraft, message: &Message, thinking: bool, loaded: &LoadedTools<'_>) {
     let answered: Vec<String> = items(message)
         .filter(|members| wanted(members).is_none())
@@ -343,7 +341,7 @@ fn encode_items(out: &mut BodyDraft, message: &Message, thinking: bool, loaded: 
         wanted(&ObjectMembers::of(&data)).filter(|(_, id)| !answered.contains(id))
     };
     let mut picture = None;
-    // Where thinking begins that nothing follows: the vendor refuses it.
+    // The offset of thinking that no other item follows yet. The vendor refuses an answer that ends with thinking.
     let mut alone = None;
     let mut blocks = message.blocks().iter().peekable();
     while let Some(block) = blocks.next() {
@@ -385,7 +383,7 @@ fn encode_items(out: &mut BodyDraft, message: &Message, thinking: bool, loaded: 
     }
 }
 
-/// Whether this is the rest of an item whose picture became a block of its own.
+/// Whether this vendor data is an item whose generated picture was moved into a block of its own.
 fn is_picture(data: &VendorData) -> bool {
     let members = ObjectMembers::of(data.json());
     data.wire() == WIRE
@@ -393,7 +391,7 @@ fn is_picture(data: &VendorData) -> bool {
         && members.get("result").is_none_or(|result| result == "null")
 }
 
-/// Writes the item of a generated picture, with the picture put back into it.
+/// Writes the item of a generated picture, with the picture inserted again.
 fn encode_picture(out: &mut BodyDraft, data: &VendorData, picture: Option<&Media>) {
     let data_of = picture.and_then(Media::base64);
     let (Some(kept), Some(data)) = (ours(Some(data)), data_of) else { return };
@@ -412,7 +410,8 @@ fn items(message: &Message) -> impl Iterator<Item = ObjectMembers<'_>> {
     })
 }
 
-/// The answer to an item that the program was asked to execute and did not execute.
+/// The output that tells the model that this item was not executed; `None` if the vendor has no output for this kind of
+/// item.
 fn answer(kind: &str, id: &str) -> Option<serde_json::Value> {
     const WHY: &str = "This was not executed: the program cannot do it.";
     Some(match kind {
@@ -432,7 +431,7 @@ fn answer(kind: &str, id: &str) -> Option<serde_json::Value> {
     })
 }
 
-/// Whether nothing in the message comes from this vendor.
+/// Whether no part of the message comes from this vendor.
 fn is_foreign(message: &Message) -> bool {
     let ours = |data: Option<&VendorData>| data.is_some_and(|data| data.wire() == WIRE);
     !message.blocks().iter().any(|block| match block {
@@ -444,7 +443,7 @@ fn is_foreign(message: &Message) -> bool {
     })
 }
 
-/// Whether the message contains a refusal in the model's own words.
+/// Whether the model itself has refused, with a text.
 fn has_refusal(message: &Message) -> bool {
     message.blocks().iter().any(|block| match block {
         Block::Text(text) => ours(text.vendor()).is_some_and(|kept| is_refusal(&kept)),
@@ -452,13 +451,13 @@ fn has_refusal(message: &Message) -> bool {
     })
 }
 
-/// Whether a text with this vendor data is a refusal in the model's own words.
+/// Whether a text with this vendor data is a refusal by the model itself.
 fn is_refusal(kept: &str) -> bool {
     ObjectMembers::of(kept).get("refusal").is_some()
 }
 
-/// Writes a block. If the thinking before it is left out, its id is left out too: by the id the
-/// vendor would notice the missing thinking.
+/// Writes a block. `thinking`: the thinking of this message is sent. Without it, the ids of items are left out, because
+/// from an id the vendor would notice that the thinking before the item is missing.
 fn encode_block(out: &mut BodyDraft, block: &Block, thinking: bool, loaded: &LoadedTools<'_>) {
     match block {
         Block::Text(text) => encode_text(out, text, thinking),
@@ -477,7 +476,7 @@ fn encode_block(out: &mut BodyDraft, block: &Block, thinking: bool, loaded: &Loa
                 return;
             }
             let kind = text_of(ObjectMembers::of(&json).get("type"));
-            // These have a block of their own. Sent as they came, they would have no id and no
+            // These items have blocks of their own. If they were sent unchanged, they would have neither an id nor a
             // result.
             let is_own = ["function_call", "custom_tool_call", "reasoning", "message"];
             let is_own = is_own.contains(&kind.trim_end_matches("_output"));
@@ -486,7 +485,7 @@ fn encode_block(out: &mut BodyDraft, block: &Block, thinking: bool, loaded: &Loa
                 raw(out, &json);
             }
         }
-        // Only a user message contains files, and only tool results answer calls.
+        // Only user messages contain files, and only tool results answer calls.
         Block::Image(_) | Block::Audio(_) | Block::Document(_) | Block::ToolResult(_) => {}
     }
 }
@@ -512,7 +511,7 @@ fn encode_user(out: &mut BodyDraft, message: &Message, to: Recipient<'_>) {
     raw(out, "]}");
 }
 
-/// Writes text of the model, with the id and the phase that the vendor gave it, if any.
+/// Writes text of the model, with the vendor's phase, and with the vendor's id if `with_id`.
 fn encode_text(out: &mut BodyDraft, text: &TextBlock, with_id: bool) {
     if text.text().trim().is_empty() {
         return;
@@ -546,8 +545,8 @@ fn encode_text(out: &mut BodyDraft, text: &TextBlock, with_id: bool) {
     out.push(b'}');
 }
 
-/// Writes thinking if it is encrypted, and otherwise nothing: the vendor stores nothing, so an id
-/// alone would refer to nothing.
+/// Writes thinking that is encrypted. Other thinking is left out: the vendor stores nothing, so its id would refer to
+/// nothing.
 fn encode_reasoning(out: &mut BodyDraft, reasoning: &ReasoningBlock) {
     let Some(json) = ours(reasoning.vendor()) else { return };
     let members = ObjectMembers::of(&json);
@@ -558,7 +557,7 @@ fn encode_reasoning(out: &mut BodyDraft, reasoning: &ReasoningBlock) {
     raw(out, r#"{"type":"reasoning""#);
     for (name, value) in &members.0 {
         let is_taken = match &**name {
-            // The readable content is only for display; the vendor does not accept it as input.
+            // The readable content is for display only, and the vendor does not accept it as input.
             "type" | "content" | "status" | "summary" => false,
             "id" => value.get().starts_with('"'),
             _ => true,
@@ -584,13 +583,13 @@ fn encode_call(out: &mut BodyDraft, call: &ToolCall, with_id: bool) {
     if custom {
         member(out, "input", &text_of(Some(&surrogates::readable(call.arguments()))));
     } else {
-        // The protocol wants text here, but some servers parse the text as JSON.
+        // The protocol defines the arguments as text, but some servers parse this text as JSON.
         member(out, "arguments", &object(call.arguments()));
     }
     for (name, value) in &members.0 {
         let id = text_of(Some(value.get()));
         let known = matches!(&**name, "type" | "call_id" | "name" | "arguments" | "input");
-        // The vendor refuses ids that do not have its own form.
+        // The vendor refuses ids that do not have its own prefix.
         let own = with_id && (id.starts_with("fc") || custom && id.starts_with("ctc"));
         let foreign = name == "id" && !own;
         if !known && !foreign && value.get() != "null" {
@@ -601,7 +600,7 @@ fn encode_call(out: &mut BodyDraft, call: &ToolCall, with_id: bool) {
     out.push(b'}');
 }
 
-/// Writes a search whose output has the tools that it has found.
+/// Writes a call of the tool search, whose output will contain the found tools.
 fn encode_search(out: &mut BodyDraft, call: &ToolCall, with_id: bool) {
     let kept = ours(call.vendor()).unwrap_or_default();
     let id = text_of(ObjectMembers::of(&kept).get("id"));
@@ -617,7 +616,7 @@ fn encode_search(out: &mut BodyDraft, call: &ToolCall, with_id: bool) {
     out.push(b'}');
 }
 
-/// Writes the output of a search: the definitions of the tools that it has found.
+/// Writes the output of a tool search: the definitions of the found tools.
 fn encode_loaded(out: &mut BodyDraft, result: &ToolResult, tools: &[&str]) {
     comma(out);
     raw(out, r#"{"type":"tool_search_output""#);
@@ -630,7 +629,7 @@ fn encode_loaded(out: &mut BodyDraft, result: &ToolResult, tools: &[&str]) {
     raw(out, "]}");
 }
 
-/// Whether the call takes free text; its result has an item type of its own.
+/// Whether the input of the call is free text. The result of such a call has an item type of its own.
 fn is_custom(call: &ToolCall) -> bool {
     let kept = ours(call.vendor()).unwrap_or_default();
     text_of(ObjectMembers::of(&kept).get("type")) == "custom_tool_call"
@@ -646,7 +645,7 @@ fn encode_result(out: &mut BodyDraft, result: &ToolResult, custom: bool, to: Rec
     key(out, "output");
     if to.shown(result.content()).next().is_none() {
         let words = to.text(result);
-        // Some servers with this protocol refuse white space alone.
+        // Some servers with this protocol refuse a text of white space alone.
         match words.iter().all(|text| text.trim().is_empty()) {
             true => text(out, "(no output)"),
             false => texts(out, words.iter().map(|text| &**text), "\n"),
@@ -690,7 +689,7 @@ fn encode_media(out: &mut BodyDraft, kind: MediaKind, media: &Media, to: Recipie
             raw(out, r#"{"type":"input_file""#);
             ("file_url", media)
         }
-        // This wire cannot carry audio.
+        // This protocol has no audio.
         Ok(FilePart::Audio { .. }) => return,
     };
     match media.source() {
@@ -706,13 +705,13 @@ fn encode_media(out: &mut BodyDraft, kind: MediaKind, media: &Media, to: Recipie
             key(out, address);
             data_url(out, mime, data);
         }
-        // Text files are written as text parts.
+        // Text files were written as text above.
         MediaSource::Text { .. } => {}
     }
     out.push(b'}');
 }
 
-/// The vendor data, if it belongs to this wire and can be sent.
+/// The vendor data as JSON, if it belongs to this wire and can be sent.
 fn ours(data: Option<&VendorData>) -> Option<Cow<'_, str>> {
     data.filter(|data| data.wire() == WIRE).and_then(|data| sendable(data.json()))
 }

@@ -1,4 +1,4 @@
-//! One item of an answer while it arrives, and the parts of it that later requests send back.
+//! One item of an answer while it arrives, with the data that later requests send back.
 
 use super::WIRE;
 use crate::wire::{
@@ -13,7 +13,7 @@ use harness_core::{
     provider::VendorPart,
 };
 
-/// What an event says about an item.
+/// The kinds of events about an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ItemEventKind {
     Text,
@@ -41,7 +41,7 @@ impl ItemEventKind {
         })
     }
 
-    /// The type of the items that have this kind of event.
+    /// The type of the items that get this kind of event.
     pub(super) fn kind(self) -> &'static str {
         match self {
             Self::Text | Self::TextDone | Self::Refusal | Self::RefusalDone => "message",
@@ -51,16 +51,16 @@ impl ItemEventKind {
     }
 }
 
-/// The data of an event about an item. Each event fills some of the fields.
+/// The data of an event about an item. Fields that the event does not have are empty.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ItemEvent<'a> {
-    /// The text that is new in this event.
+    /// The new part of the text.
     pub(super) delta: &'a str,
     pub(super) text: &'a str,
     pub(super) refusal: &'a str,
     pub(super) name: &'a str,
     pub(super) arguments: Option<&'a str>,
-    /// The index of the part of the content, and of the part of the summary.
+    /// The index of the part of the content; `summary_index` is that of the part of the summary.
     pub(super) content_index: u64,
     pub(super) summary_index: u64,
 }
@@ -69,7 +69,7 @@ pub(super) struct ItemEvent<'a> {
 #[derive(Debug)]
 pub(super) struct OpenItem {
     pub(super) index: Option<u64>,
-    /// The number that identifies the item in the decoder's events.
+    /// The item's number in the library's events.
     pub(super) number: u32,
     kind: OpenItemKind,
     done: bool,
@@ -78,32 +78,32 @@ pub(super) struct OpenItem {
 #[derive(Debug)]
 enum OpenItemKind {
     Message {
-        /// For each part, its index and the text handed on so far.
+        /// For each part: its index, and the text emitted so far.
         parts: Vec<(u64, String)>,
         refused: bool,
-        /// The number of citations handed on.
+        /// The number of citations emitted.
         cited: usize,
     },
     Reasoning {
-        /// Which of the two kinds of thinking is handed on, and the index of its current part.
+        /// The kind of thinking that is emitted (full or summary), and the index of its current part.
         part: Option<(ItemEventKind, u64)>,
     },
     Call {
         started: bool,
-        /// The id and the name, if they have come without the start of the item.
+        /// The id and the name, if they arrived without the start of the item.
         id: String,
         name: String,
-        /// The arguments handed on or kept so far.
+        /// The arguments emitted or collected so far.
         sent: String,
         ended: bool,
         cut: bool,
     },
     /// A call whose input is free text.
     Custom { started: bool },
-    /// A search for tools that the program runs.
+    /// A tool search that the program runs.
     Search { started: bool, cut: bool },
-    /// An item that only the vendor understands: the type and the id of what it waits for, if
-    /// anything, and otherwise the id that it answers.
+    /// An item that only the vendor understands. `wants`: the type and id of the call, if the program has to answer it.
+    /// `answers`: otherwise, the id of the call that this item answers.
     Opaque { wants: Option<(String, String)>, answers: String },
 }
 
@@ -142,7 +142,7 @@ impl OpenItem {
         )
     }
 
-    /// The type and the id, if the item asks the program to execute something.
+    /// The type and id of the item, if it asks the program to execute something.
     pub(super) fn awaited_result(&self) -> Option<&(String, String)> {
         match &self.kind {
             OpenItemKind::Opaque { wants, .. } => wants.as_ref(),
@@ -150,7 +150,7 @@ impl OpenItem {
         }
     }
 
-    /// The id of the call that the vendor has already executed.
+    /// The id of the call whose result this item is: the vendor has executed that call.
     pub(super) fn answered_call(&self) -> Option<&str> {
         match &self.kind {
             OpenItemKind::Opaque { answers, .. } => Some(answers),
@@ -158,13 +158,13 @@ impl OpenItem {
         }
     }
 
-    /// Whether it is a call whose start has not come.
+    /// Whether the item is a call whose start has not arrived.
     pub(super) fn is_unnamed(&self) -> bool {
         matches!(self.kind, OpenItemKind::Call { started: false, .. })
     }
 
-    /// Begins a call of which only arguments have come. Without a name, the model is told that no
-    /// such tool exists.
+    /// Emits the start of a call that has only arguments so far. If its name is missing, the model gets the error for
+    /// an unknown tool.
     pub(super) fn begin_unnamed(&mut self, out: &mut EventSink) -> Result<(), Error> {
         let OpenItemKind::Call { started, id, name, sent, .. } = &mut self.kind else {
             return Ok(());
@@ -196,7 +196,7 @@ impl OpenItem {
         self.event_kind() == Some(what.kind())
     }
 
-    /// The [kind](ItemEventKind::kind) of the events that this item accepts.
+    /// The [kind](ItemEventKind::kind) of events that this item accepts.
     pub(super) fn event_kind(&self) -> Option<&'static str> {
         match self.kind {
             OpenItemKind::Message { .. } => Some("message"),
@@ -254,7 +254,7 @@ impl OpenItem {
                 let Some((_, sent)) = parts.get_mut(at) else { return Ok(()) };
                 let text: &str = match what {
                     ItemEventKind::Text | ItemEventKind::Refusal => event.delta,
-                    // The rest that no delta contained.
+                    // The rest of the text, which no delta contained.
                     ItemEventKind::TextDone => behind(event.text, sent).unwrap_or_default(),
                     _ => behind(event.refusal, sent).unwrap_or_default(),
                 };
@@ -267,7 +267,7 @@ impl OpenItem {
                     _ => event.content_index,
                 };
                 match part {
-                    // The summary repeats the thinking: only the kind that came first is handed on.
+                    // The summary repeats the thinking, so only the kind that came first is emitted.
                     Some((known, _)) if *known != what => return Ok(()),
                     Some((_, last)) if *last != at => out.reasoning(number, "\n\n")?,
                     _ => {}
@@ -276,7 +276,7 @@ impl OpenItem {
                 out.reasoning(number, event.delta)
             }
             OpenItemKind::Call { started, name, sent, .. } => match what {
-                // The complete item has already been handled; this event repeats it.
+                // This event only repeats the complete item, which was handled before.
                 _ if self.done => Ok(()),
                 ItemEventKind::Arguments => {
                     sent.push_str(event.delta);
@@ -315,8 +315,7 @@ impl OpenItem {
         Ok(())
     }
 
-    /// Handles the complete item: hands on what is still missing, and the data that goes back to
-    /// the vendor.
+    /// Handles the complete item: emits what is still missing, and the data for sending the item back.
     pub(super) fn done(
         &mut self,
         members: &ObjectMembers<'_>,
@@ -326,7 +325,7 @@ impl OpenItem {
         if std::mem::replace(&mut self.done, true) {
             return Ok(());
         }
-        // Its first event need not say who runs the search.
+        // The first event of a tool search may not say whether the program or the vendor runs it.
         if matches!(self.kind, OpenItemKind::Opaque { .. })
             && text_of(members.get("type")) == "tool_search_call"
             && is_ours(members)
@@ -352,7 +351,8 @@ impl OpenItem {
                     out.citation(number, annotation)?;
                 }
                 annotations.retain(|annotation| sources::is_returnable(annotation));
-                // Annotations give offsets into their part, but all parts go back as one text.
+                // Annotations have offsets into one part, but all parts are sent back as one text, so they are kept
+                // only for a single part.
                 let annotations = format!("[{}]", annotations.join(","));
                 let annotations = Some(("annotations", annotations.as_str()))
                     .filter(|(_, list)| texts == 1 && *list != "[]");
@@ -442,7 +442,7 @@ impl OpenItem {
         }
     }
 
-    /// Ends a call whose end the server did not report, once the answer is complete.
+    /// Ends a call whose end the server did not send. Called when the answer is complete.
     pub(super) fn close(&mut self, out: &mut EventSink) -> Result<(), Error> {
         self.begin_unnamed(out)?;
         if let OpenItemKind::Call { started: true, ended, cut: false, .. } = &mut self.kind
@@ -454,19 +454,18 @@ impl OpenItem {
     }
 }
 
-/// The part of `whole` after `sent`, if `whole` begins with `sent`. A server may repeat a short
-/// `whole` with each event, so finding out that it is too short must not take time in proportion to
-/// `sent`.
+/// The part of `whole` after `sent`; `None` if `whole` does not begin with `sent`. A server may repeat a short `whole`
+/// with each event, so a `whole` that is too short must be detected without reading all of `sent`.
 fn behind<'a>(whole: &'a str, sent: &str) -> Option<&'a str> {
-    // The marks of two halves of a character are four times as long as the character.
+    // `sent` may contain marked halves of a character, which are four times as long as the character in `whole`.
     if whole.len() < sent.len() / 4 {
         return None;
     }
     whole.strip_prefix(&*surrogates::joined(sent))
 }
 
-/// Hands on the part of the complete arguments that was not handed on yet. If the complete
-/// arguments differ from what was handed on, the complete ones replace it.
+/// Emits the part of the complete arguments that was not emitted before. If the complete arguments do not begin with
+/// the emitted ones, they replace them.
 fn rest_of(number: u32, all: &str, sent: &mut String, out: &mut EventSink) -> Result<(), Error> {
     match behind(all, sent) {
         Some(rest) => {
@@ -474,7 +473,7 @@ fn rest_of(number: u32, all: &str, sent: &mut String, out: &mut EventSink) -> Re
             sent.push_str(rest);
             Ok(())
         }
-        // An end without arguments confirms the arguments that came before it.
+        // An end event without arguments confirms the arguments before it.
         None if are_none(all) => Ok(()),
         None => {
             all.clone_into(sent);
@@ -483,10 +482,9 @@ fn rest_of(number: u32, all: &str, sent: &mut String, out: &mut EventSink) -> Re
     }
 }
 
-/// The type and the id of an item that waits for an answer of the program, by the vendor's
-/// reference: calls that have a `call_id` (`shell_call`, `apply_patch_call`, `computer_call` and
-/// newer types) or of which the vendor says that the program executes them, unless it says that it executes them
-/// itself, and requests for an approval.
+/// The type and id of an item that the program has to answer, according to the vendor's reference. These are requests
+/// for an approval, calls with a `call_id` (`shell_call`, `apply_patch_call`, `computer_call` and newer types), and
+/// calls whose `execution` is the client. Calls that the vendor executes itself are not included.
 pub(super) fn wanted(members: &ObjectMembers<'_>) -> Option<(String, String)> {
     let kind = text_of(members.get("type"));
     if kind == "mcp_approval_request" {
@@ -499,15 +497,15 @@ pub(super) fn wanted(members: &ObjectMembers<'_>) -> Option<(String, String)> {
     (wants && executed_by != "server").then_some((kind, id))
 }
 
-/// The name of the tool that searches for tools. The protocol has no name for it, only its type.
+/// The name of the tool-search tool. The protocol has only a type for it.
 const SEARCH: &str = "tool_search";
 
-/// Whether the program has to run this search for tools, and not the vendor.
+/// Whether the program has to run this tool search, and not the vendor.
 fn is_ours(members: &ObjectMembers<'_>) -> bool {
     text_of(members.get("execution")) == "client" && !text_of(members.get("call_id")).is_empty()
 }
 
-/// The generated picture in an item, and the rest of the item.
+/// The generated picture in an item, and the JSON of the item without it.
 fn picture(members: &ObjectMembers<'_>) -> Option<(Media, String)> {
     if text_of(members.get("type")) != PICTURE {
         return None;
@@ -528,14 +526,13 @@ pub(super) fn is_call(kind: &str) -> bool {
     matches!(kind, "function_call" | "custom_tool_call" | "tool_search_call")
 }
 
-/// The id that results refer to. It differs from the id of the item.
+/// The id by which results refer to the call. It differs from the id of the item.
 pub(super) fn call_id(members: &ObjectMembers<'_>) -> String {
     let id = text_of(members.get("call_id"));
     if id.is_empty() { text_of(members.get("id")) } else { id }
 }
 
-/// The arguments as text. The protocol sends text that holds JSON, but some servers send the JSON
-/// itself.
+/// The arguments as text. The protocol sends a string that contains JSON, but some servers send the JSON itself.
 fn arguments(json: Option<&str>) -> String {
     match json {
         Some(json) if json.starts_with('{') => surrogates::escaped(json).into_owned(),

@@ -16,7 +16,7 @@ pub use self::{
     summary::encode_summary,
 };
 
-/// The wire name of this protocol's vendor data.
+/// The name under which vendor data of this protocol is stored.
 pub(crate) const WIRE: &str = "responses";
 
 /// The type of an answer with the vendor's own summary.

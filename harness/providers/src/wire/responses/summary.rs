@@ -1,7 +1,7 @@
-//! The vendor's own summary: its request, its check, and the form in which it is sent back.
+//! The vendor's own summary: how it is requested, checked and sent back.
 //!
-//! It is the whole list of items from the vendor, and each later request begins with it unchanged:
-//! the user's messages word for word, and one encrypted item for the rest.
+//! The summary is a list of items from the vendor: the user's messages unchanged, and one encrypted item for the rest.
+//! Each later request begins with this list, unchanged.
 //!
 //! Source: <https://platform.openai.com/docs/guides/compaction>.
 
@@ -23,16 +23,16 @@ use crate::wire::{
 };
 use harness_core::{error::Error, provider::Request};
 
-/// The type of the item that replaces everything but the user's messages.
+/// The type of the encrypted item that replaces everything but the user's messages.
 const ITEM: &str = "compaction";
 
-/// Encodes the body of a request for a summary. It has no settings of an answer, because there is
-/// none.
+/// Encodes the body of a request for a summary. The settings of an answer are left out, because the vendor creates no
+/// answer.
 ///
 /// # Errors
-/// - [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript): the conversation has nothing to send.
-/// - [`ErrorKind::Content`](harness_core::error::ErrorKind::Content): the user's last message holds a file that
-///   this recipient cannot take.
+/// - [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript): no message of the conversation can be sent.
+/// - [`ErrorKind::Content`](harness_core::error::ErrorKind::Content): the user's last message contains a file that this
+///   recipient does not accept.
 pub fn encode_summary(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
     let Options { model, settings, takes, refused, .. } = options;
     let nothing = Map::new();
@@ -45,7 +45,7 @@ pub fn encode_summary(request: &Request<'_>, options: &Options) -> Result<Encode
     let is = format!("{WIRE} {thinking_from}{}", prefix::form(request, strict));
     let form = MessageEncoding { is, mark: None };
     let to = Recipient { takes, places: &PLACES };
-    // The vendor sums up words, and is told of no tools.
+    // The vendor summarizes texts, and this request has no tools.
     let loaded = LoadedTools::default();
     conversation(body, "input", b"", form, request, to, |out, before, message| {
         encode_message(out, before, message, before.len() >= thinking_from, &loaded, to);
@@ -56,7 +56,7 @@ pub fn encode_summary(request: &Request<'_>, options: &Options) -> Result<Encode
     })
 }
 
-/// The JSON that is kept of the vendor's items, or their fault.
+/// The JSON to store of the vendor's items, or a description of their fault.
 pub(super) fn of_output(output: &[RawJson<'_>]) -> Result<String, String> {
     let mut summaries = 0_usize;
     for (at, item) in output.iter().enumerate() {
@@ -80,7 +80,7 @@ pub(super) fn of_output(output: &[RawJson<'_>]) -> Result<String, String> {
             | "custom_tool_call_output" => {
                 return Err("a call stands before the vendor's own summary".to_owned());
             }
-            // The user's messages, and unknown items.
+            // The user's messages and items of unknown types need no check.
             _ => {}
         }
     }
@@ -91,7 +91,7 @@ pub(super) fn of_output(output: &[RawJson<'_>]) -> Result<String, String> {
     Ok(format!(r#"{{"object":"{SUMMARY}","output":[{}]}}"#, items.join(",")))
 }
 
-/// The items of a summary, if this is one.
+/// The items of a summary; `None` if `json` is no summary.
 pub(super) fn items(json: &str) -> Option<Vec<&str>> {
     if !json.contains(SUMMARY) {
         return None;

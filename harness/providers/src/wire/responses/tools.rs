@@ -1,4 +1,5 @@
-//! The tools of a request of the Responses API: in its list, in the output of a search, and in the middle of the conversation.
+//! Writes the tools of a request of the Responses API: in the list of tools, in the output of a search, and in the
+//! middle of the conversation.
 
 use std::collections::HashMap;
 
@@ -10,19 +11,20 @@ use crate::wire::{
 };
 use harness_core::provider::{BodyDraft, PrefixAddition, Request, ToolChoice, ToolSearches};
 
-/// The tools that are sent in the output of the search that has found them. Empty if the agent has no tool search, or if the
-/// vendor does not support such outputs.
+/// The tools that are sent in the output of the search that found them. Empty if the agent has no tool search, or if
+/// the vendor does not support such outputs.
 #[derive(Default)]
 pub(super) struct LoadedTools<'a> {
     found: ToolSearches<'a>,
     /// The name of the search tool, if it is sent as the vendor's own type of tool.
     pub(super) search: Option<&'a str>,
-    /// The definition of each found tool, by its name.
+    /// The JSON definition of each found tool, by name.
     definitions: HashMap<&'a str, String>,
 }
 
 impl<'a> LoadedTools<'a> {
-    /// If the choice of a tool names the search or a found tool, none: the vendor wants that tool in the request's list.
+    /// Collects the found tools. No tool is collected if `wanted`, the choice of a tool, names the search or a found
+    /// tool, because the vendor requires that tool in the request's list.
     pub(super) fn of(request: &Request<'a>, strict: bool, defers: bool, wanted: &[&str]) -> Self {
         let found = request.found();
         let named = |name: &str| found.search() == Some(name) || found.has(name);
@@ -42,7 +44,7 @@ impl<'a> LoadedTools<'a> {
         Self { found, search, definitions: definitions.collect() }
     }
 
-    /// The part of the state that the bytes of messages depend on.
+    /// A text that changes whenever these tools change the bytes of a message.
     pub(super) fn form(&self) -> String {
         if self.definitions.is_empty() {
             return String::new();
@@ -52,7 +54,7 @@ impl<'a> LoadedTools<'a> {
         format!(" found {}", all.join(","))
     }
 
-    /// The definitions of the tools that this call has found.
+    /// The JSON definitions of the tools that this call has found.
     pub(super) fn by(&self, call: &str) -> Vec<&str> {
         let found = self.found.by(call).into_iter().flatten();
         found.filter_map(|name| self.definitions.get(&**name)).map(String::as_str).collect()
@@ -104,7 +106,7 @@ fn function(
     member(out, "description", &tool.description);
     key(out, "parameters");
     raw(out, &parameters.json);
-    // Without this member the vendor turns strict mode on and rewrites the schema.
+    // Without this member, the vendor turns strict mode on and changes the schema.
     if says_strict {
         key(out, "strict");
         put(out, &parameters.strict);
@@ -115,7 +117,7 @@ fn function(
     out.push(b'}');
 }
 
-/// Writes the instructions and the tools that are sent behind a message, as items of the developer.
+/// Writes added instructions and tools as developer items behind the message to which they belong.
 ///
 /// Source: <https://developers.openai.com/api/docs/guides/keep-prefix-unchanged>.
 pub(super) fn addition(
@@ -143,7 +145,7 @@ pub(super) fn addition(
     raw(out, "]}");
 }
 
-/// The choice among those tools that may be called now, if these are not all.
+/// The choice of tools if the model may call only some of the sent tools; otherwise `None`.
 pub(super) fn fewer(request: &Request<'_>, wanted: &ToolChoice) -> Option<serde_json::Value> {
     let mode = match wanted {
         ToolChoice::Auto => "auto",

@@ -1,4 +1,4 @@
-//! A process and everything that it starts, which end together.
+//! A process group: a process and everything that it starts, which end together.
 
 #[cfg(target_os = "linux")]
 mod order;
@@ -27,14 +27,14 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-/// The variable by which the processes of a command are found. Its value lists the marks of all enclosing commands,
-/// so that a command inside a command has both marks.
+/// The environment variable that marks the processes of a command. Its value lists the marks of all enclosing commands,
+/// so a command inside a command has both marks.
 pub(super) const VARIABLE: &str = "HARNESS_COMMAND";
 
-/// How often a killed process is checked before it is given up, a millisecond apart.
+/// How often a killed process is checked before the check gives up. The checks are a millisecond apart.
 const LOOKS: usize = 100;
 
-/// Whether this program can be started again as a supervisor, and can see the processes that it supervises.
+/// Whether this program can be started again as a supervisor, and can see the processes to supervise.
 #[cfg(target_os = "linux")]
 pub(super) fn can_be_supervised() -> bool {
     processes::can_be_seen() && std::fs::read_link(supervised_group::PROGRAM).is_ok()
@@ -44,13 +44,13 @@ pub(super) fn can_be_supervised() -> bool {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CommandSpec<'s> {
     pub(super) command: &'s str,
-    /// The folder in which it begins; `None` for the program's own.
+    /// The folder in which the command starts; `None` for the program's current folder.
     pub(super) folder: Option<&'s Path>,
-    /// Its environment.
+    /// The complete environment of the command.
     pub(super) variables: &'s [(OsString, OsString)],
 }
 
-/// A command and everything that it has started. Dropping it kills all of that.
+/// A command and everything that it has started. Dropping this value kills all of it.
 #[derive(Debug)]
 pub(super) struct ProcessGroup(GroupKind);
 
@@ -72,10 +72,10 @@ impl ProcessGroup {
         Ok((Self(GroupKind::Plain(plain)), pipes))
     }
 
-    /// Finishes the start when the command already runs.
+    /// Completes the start. Called when the command already runs.
     ///
     /// # Errors
-    /// Fails if no watchdog watches the command, which then has to be ended.
+    /// Fails if no watchdog watches the command. The caller then has to end the command.
     pub(super) fn watch(&mut self) -> io::Result<()> {
         match &mut self.0 {
             GroupKind::Plain(plain) => plain.watch(),
@@ -84,8 +84,8 @@ impl ProcessGroup {
         }
     }
 
-    /// Waits until the command has ended. There is no status if another process has taken it, or has killed the
-    /// supervisor.
+    /// Waits until the command has ended. The status is `None` if another process has reaped the command or has killed
+    /// the supervisor.
     ///
     /// # Errors
     /// Fails if the command was not started.
@@ -100,7 +100,7 @@ impl ProcessGroup {
         }
     }
 
-    /// Waits for the supervisor to end what is left, if there is a supervisor.
+    /// Waits until the supervisor, if there is one, has ended the remaining processes.
     pub(super) async fn close(&mut self) {
         match &mut self.0 {
             GroupKind::Plain(_) => {}
@@ -109,7 +109,7 @@ impl ProcessGroup {
         }
     }
 
-    /// Kills what is left and reaps the child.
+    /// Kills the remaining processes and reaps the child.
     pub(super) fn end(&mut self) {
         match &mut self.0 {
             GroupKind::Plain(plain) => _ = plain.end(),
@@ -125,7 +125,7 @@ impl Drop for ProcessGroup {
     }
 }
 
-/// The two outputs of a child.
+/// The pipes for standard output and standard error of a child.
 #[derive(Debug)]
 pub(super) struct OutputPipes {
     pub(super) stdout: ChildStdout,
@@ -133,8 +133,8 @@ pub(super) struct OutputPipes {
 }
 
 impl OutputPipes {
-    /// Connects a command to the pipes, with no input. Everything that can fail or panic, such as in a runtime
-    /// without IO, does so here, before anything runs.
+    /// Connects a command to the pipes, without input. Everything that can fail or panic, for example in a runtime
+    /// without IO, happens here, before the command runs.
     fn on(command: &mut Command) -> io::Result<Self> {
         let (stdout, to_stdout) = io::pipe()?;
         let (stderr, to_stderr) = io::pipe()?;
@@ -145,7 +145,7 @@ impl OutputPipes {
         })
     }
 
-    /// Their names in `/proc`.
+    /// The names of the pipes in `/proc`.
     #[cfg(target_os = "linux")]
     fn proc_names(&self) -> Vec<std::path::PathBuf> {
         let ends = [rustix::fs::fstat(&self.stdout), rustix::fs::fstat(&self.stderr)];
@@ -153,12 +153,12 @@ impl OutputPipes {
     }
 }
 
-/// Waits until a child has ended, and does not reap it.
+/// Waits until a child has ended, without reaping it.
 async fn exited(child: Pid) {
-    // Listening begins before the first look, so no end is missed.
+    // Listening starts before the first check, so that no end is missed.
     let mut child_ended = signal(SignalKind::child()).ok();
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-    // An error means that the child does not exist any more: other code has reaped it.
+    // An error means that the child is gone, because other code has reaped it.
     while let Ok(None) = waitid(WaitId::Pid(child), look) {
         match &mut child_ended {
             Some(child_ended) => _ = child_ended.recv().await,
@@ -167,7 +167,7 @@ async fn exited(child: Pid) {
     }
 }
 
-/// Reaps a child that is about to die. The status is missing if other code has reaped it, or if it does not die.
+/// Reaps a child that is about to die; `None` if other code has reaped it, or if it does not die in time.
 fn reaped(child: &mut Child) -> Option<ExitStatus> {
     for _ in 0..LOOKS {
         match child.try_wait() {

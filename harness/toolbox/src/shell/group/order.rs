@@ -1,4 +1,4 @@
-//! The messages between a program and the supervisor of one of its commands: an order, then reports.
+//! The messages between a program and the supervisor of one of its commands: one order, then reports.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -9,24 +9,24 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// The longest order: no system accepts a command and an environment that are longer.
+/// The maximum size of an order, in bytes. No system accepts a longer command and environment.
 const LONGEST: usize = 16 * 1024 * 1024;
 
 /// The command to run.
 #[derive(Debug, PartialEq)]
 pub(super) struct CommandOrder {
-    /// The folder in which it begins; `None` for the supervisor's own.
+    /// The folder in which the command starts; `None` for the supervisor's own.
     pub(super) folder: Option<PathBuf>,
     pub(super) command: OsString,
-    /// Its whole environment.
+    /// The complete environment of the command.
     pub(super) variables: Vec<(OsString, OsString)>,
 }
 
 impl CommandOrder {
-    /// Encodes the order: its length, then each part with a 0 byte after it.
+    /// Encodes the order: its length, then each part followed by a 0 byte.
     ///
     /// # Errors
-    /// Fails if a part has a 0 byte in it, or if all parts together are longer than any system accepts.
+    /// Fails if a part contains a 0 byte, or if the order exceeds the maximum size.
     pub(super) fn to_bytes(&self) -> io::Result<Vec<u8>> {
         let Self { folder, command, variables } = self;
         let folder = folder.as_deref().unwrap_or(Path::new("")).as_os_str();
@@ -47,8 +47,10 @@ impl CommandOrder {
         Ok([length.to_le_bytes().as_slice(), &body].concat())
     }
 
+    /// Reads an order.
+    ///
     /// # Errors
-    /// Fails if the other side has gone, or if the bytes are not an order.
+    /// Fails if the connection is closed, or if the bytes are no order.
     pub(super) async fn read(line: &mut (impl AsyncRead + Unpin)) -> io::Result<Self> {
         let wrong = || io::Error::from(io::ErrorKind::InvalidData);
         let length = usize::try_from(line.read_u32_le().await?).map_err(|_| wrong())?;
@@ -69,15 +71,15 @@ impl CommandOrder {
     }
 }
 
-/// What happened to an order.
+/// What has happened to an order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum SupervisorReport {
-    /// The order was understood: from now on the command may run. It is sent before the command is started, since
-    /// the command can kill the supervisor, which then could not send it.
+    /// The order was read, and the command may run from now on. The report is sent before the command is started,
+    /// because the command can kill the supervisor, which could then not send it.
     Begins,
-    /// The command was not started after all; with the error number of the system.
+    /// The command was not started. The value is the system's error number.
     NotStarted(i32),
-    /// The command has ended, with the status as the system gives it. Nothing runs any more.
+    /// The command has ended, and nothing runs any more. The value is the raw exit status of the system.
     Ended(i32),
 }
 
@@ -91,8 +93,10 @@ impl SupervisorReport {
         [kind, a, b, c, d]
     }
 
+    /// Reads a report.
+    ///
     /// # Errors
-    /// Fails if the other side has gone, or if the bytes are not a report.
+    /// Fails if the connection is closed, or if the bytes are no report.
     pub(super) async fn read(line: &mut (impl AsyncRead + Unpin)) -> io::Result<Self> {
         let kind = line.read_u8().await?;
         let number = line.read_i32_le().await?;
@@ -143,7 +147,7 @@ mod tests {
         }
         let body = |body: &[u8]| [&u32::try_from(body.len()).unwrap().to_le_bytes(), body].concat();
         let endless = [0xff; 64].to_vec();
-        // No end, no command, a name without a value.
+        // No end; no command; a name without a value.
         for bytes in [body(b""), body(b"a"), body(b"a\0"), body(b"a\0b\0c\0"), endless] {
             assert!(CommandOrder::read(&mut bytes.as_slice()).await.is_err(), "{bytes:?}");
         }

@@ -13,9 +13,9 @@ use super::{CommandSpec, OutputPipes, exited, reaped};
 use super::{processes, traces::ProcessTraces};
 use harness_core::watchdog::Watchdog;
 
-/// A shell that leads a group of its own.
+/// A shell that leads its own process group.
 ///
-/// A process that leaves the group is found by its [`ProcessTraces`] on Linux, and not found elsewhere.
+/// A process that leaves the group is found by its [`ProcessTraces`] on Linux, and is not found on other systems.
 #[derive(Debug)]
 pub(super) struct PlainGroup {
     leader: Child,
@@ -55,7 +55,7 @@ impl PlainGroup {
         Ok((this, pipes))
     }
 
-    /// Gives the watchdog the id of the group. The command already runs by then.
+    /// Passes the group id to the watchdog. The command already runs by then.
     ///
     /// # Errors
     /// Fails if another process has killed the watchdog.
@@ -66,22 +66,22 @@ impl PlainGroup {
         }
     }
 
-    /// Waits until the shell has ended. It is not reaped here: its id stays taken, so that no other group can have
-    /// this id.
+    /// Waits until the shell has ended. The shell is not reaped here, so its id stays in use, and no other group can
+    /// get this id.
     pub(super) async fn ended(&self) {
         exited(self.id).await;
     }
 
-    /// Kills what is left and reaps the shell.
+    /// Kills the remaining processes and reaps the shell.
     pub(super) fn end(&mut self) -> Option<ExitStatus> {
         if let Some(watchdog) = self.watchdog.take() {
-            // Processes that have left the group are found while their parents live.
+            // Processes that have left the group can be found only while their parents live.
             #[cfg(target_os = "linux")]
             processes::end_all(|| {
                 let group = Pid::as_raw(Some(self.id));
                 self.traces.find(|process| process.group == group)
             });
-            // It fails only if the group has no process left.
+            // The kill fails only if the group has no process left.
             let _ = kill_process_group(self.id, Signal::KILL);
             drop(watchdog);
         }

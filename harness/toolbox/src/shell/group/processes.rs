@@ -1,5 +1,5 @@
-//! The processes of this machine as `/proc` lists them, and how to end some of them together with everything that
-//! they start meanwhile.
+//! Lists the processes of this machine from `/proc`, and ends a set of processes together with everything that they
+//! start meanwhile.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -10,24 +10,23 @@ use rustix::{
 
 use super::LOOKS;
 
-/// How often processes that were started during a search are searched for. A process that is replaced by its child
-/// faster than one search takes is not caught by searching often.
+/// How often the search for new processes is repeated. More repetitions would not help against a process that replaces
+/// itself by a child faster than one search takes.
 const ROUNDS: usize = 32;
 
-/// A process, as it was when it was read.
+/// A process, with its data at the time of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SystemProcess {
     pub(super) pid: Pid,
     parent: i32,
     pub(super) group: i32,
     session: i32,
-    /// The start time, in ticks of the system. A process id is reused at some time; together with the start time it
-    /// is not.
+    /// The start time, in ticks of the system. A process id may be reused, but not together with the same start time.
     started: u64,
 }
 
 impl SystemProcess {
-    /// `None` if the process does not exist, or if it is dead and waits to be reaped.
+    /// Reads a process. `None` if it does not exist, or if it is dead and not yet reaped.
     pub(super) fn look_at(pid: Pid) -> Option<Self> {
         parse(pid, &std::fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
@@ -39,12 +38,12 @@ impl SystemProcess {
     /// Sends the signal, unless the id belongs to another process by now.
     fn signal(self, signal: Signal) {
         let sent = match pidfd_open(self.pid, PidfdFlags::empty()) {
-            // The opened handle stays with the same process.
+            // The opened handle always refers to the same process.
             Ok(opened) if self.is_still_there() => pidfd_send_signal(&opened, signal),
             Err(Errno::NOSYS) if self.is_still_there() => kill_process(self.pid, signal),
             Ok(_) | Err(_) => return,
         };
-        // It fails if the process has ended, or if it belongs to another user, such as that of `sudo`.
+        // Sending fails if the process has ended or belongs to another user, such as one started by `sudo`.
         let _ = sent;
     }
 
@@ -53,7 +52,7 @@ impl SystemProcess {
     }
 }
 
-/// Every process that lives and was not started before this time.
+/// All living processes that were not started before `since`, which is in ticks.
 pub(super) fn all(since: u64) -> Vec<SystemProcess> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries
@@ -63,12 +62,12 @@ pub(super) fn all(since: u64) -> Vec<SystemProcess> {
         .collect()
 }
 
-/// The start time of a process; 0 if it is gone.
+/// The start time of a process in ticks; 0 if it does not exist.
 pub(super) fn started(pid: Pid) -> u64 {
     SystemProcess::look_at(pid).map_or(0, |process| process.started)
 }
 
-/// The state of a process, by the system's letter; `None` if the process does not exist.
+/// The state of a process, as the letter of the system; `None` if the process does not exist.
 pub(super) fn state(pid: Pid) -> Option<u8> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     stat.get(memchr::memrchr(b')', &stat)? + 2).copied()
@@ -79,9 +78,9 @@ pub(super) fn can_be_seen() -> bool {
     SystemProcess::look_at(rustix::process::getpid()).is_some()
 }
 
-/// Parses `/proc/PID/stat`: id, name in parentheses, state, parent, group, session, .., start.
+/// Parses `/proc/PID/stat`: id, name in parentheses, state, parent, group, session, .., start time.
 fn parse(pid: Pid, stat: &[u8]) -> Option<SystemProcess> {
-    // The name may contain anything, including parentheses and line breaks.
+    // The name may contain any bytes, including parentheses and line breaks.
     let after_name = memchr::memrchr(b')', stat)? + 1;
     let fields = std::str::from_utf8(stat.get(after_name..)?).ok()?;
     let mut fields = fields.split_ascii_whitespace();
@@ -94,14 +93,14 @@ fn parse(pid: Pid, stat: &[u8]) -> Option<SystemProcess> {
     Some(SystemProcess { pid, parent, group, session, started })
 }
 
-/// Adds all descendants to `found`. If a found process has begun a session, all processes of the session are its
-/// descendants, since no process can join a session: this holds whatever their parents are now. The process that
-/// calls this is never added.
+/// Adds all descendants to `found`. If a found process has started a session, all processes of this session are its
+/// descendants, whatever their parents are now, because no process can join a session. The calling process is never
+/// added.
 pub(super) fn add_descendants(found: &mut Vec<SystemProcess>, all: &[SystemProcess]) {
     let me = rustix::process::getpid();
     let mut ids: HashSet<i32> = found.iter().map(|process| process.id()).collect();
     let mut sessions: HashSet<i32> = found.iter().map(|process| process.session).collect();
-    // Session 0 was begun outside of a container: it cannot be distinguished from others.
+    // Session 0 was started outside of the container, so its processes cannot be told apart.
     let not_theirs = [0, SystemProcess::look_at(me).map_or(0, |me| me.session)];
     loop {
         for session in not_theirs {
@@ -119,7 +118,7 @@ pub(super) fn add_descendants(found: &mut Vec<SystemProcess>, all: &[SystemProce
     }
 }
 
-/// All living processes below a process, without itself.
+/// All living descendants of a process, without the process itself.
 pub(super) fn below(top: Pid) -> Vec<SystemProcess> {
     let mut parents = vec![top];
     let mut found = Vec::new();
@@ -139,8 +138,8 @@ fn below_by_scan(top: Pid) -> Vec<SystemProcess> {
     found
 }
 
-/// The children of a process, dead ones included; none if the process is gone. `None` if the kernel cannot list
-/// them.
+/// The children of a process, including dead ones; empty if the process is gone. `None` if the kernel cannot list
+/// children.
 pub(super) fn children(parent: Pid) -> Option<Vec<Pid>> {
     let mut children = Vec::new();
     for thread in std::fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten()
@@ -150,7 +149,7 @@ pub(super) fn children(parent: Pid) -> Option<Vec<Pid>> {
                 let ids = ids.split_ascii_whitespace().filter_map(|id| id.parse().ok());
                 children.extend(ids.filter_map(Pid::from_raw));
             }
-            // The thread has ended, or the system has no such file.
+            // Either the thread has ended, or the system has no such file.
             Err(_) if thread.path().exists() => return None,
             Err(_) => {}
         }
@@ -158,10 +157,10 @@ pub(super) fn children(parent: Pid) -> Option<Vec<Pid>> {
     Some(children)
 }
 
-/// Kills every process that `find` returns, until it returns no new one, and waits until they are dead.
+/// Kills every process that `find` returns, until it returns no new one, and waits until all are dead.
 ///
-/// All are stopped before the first is killed: a stopped process starts no other, and a process that has not lost
-/// its parent is found by it.
+/// All are stopped before the first is killed, because a stopped process cannot start another. As long as no parent is
+/// dead, `find` can reach each child through its parent.
 pub(super) fn end_all(mut find: impl FnMut() -> Vec<SystemProcess>) {
     let mut known = HashSet::new();
     let mut stopped = Vec::new();
@@ -181,8 +180,8 @@ pub(super) fn end_all(mut find: impl FnMut() -> Vec<SystemProcess>) {
     }
     stopped.iter().for_each(|process| process.signal(Signal::KILL));
     killed.append(&mut stopped);
-    // A signal takes effect some time after it is sent. A process of another user, such as that of `sudo`, does not
-    // obey.
+    // A signal takes effect some time after it was sent. It has no effect on a process of another user, such as one
+    // started by `sudo`.
     for _ in 0..LOOKS {
         killed.retain(|process| process.is_still_there());
         if killed.is_empty() {
@@ -227,11 +226,11 @@ mod tests {
             process(base + 5, base + 4, mine.session),
             process(base + 4, base + 1, mine.session),
             process(base + 1, mine.id(), mine.session),
-            // It has begun a session; its child has lost its parent, and so has the child's child.
+            // The first of these has started a session. Its child has lost its parent, and so has the child's child.
             process(base + 2, base + 1, base + 2),
             process(base + 3, 1, base + 2),
             process(base + 6, base + 3, base + 6),
-            // Others: in the session of the program, in one that cannot be told, in their own.
+            // Other processes: in the session of the program, in session 0, and in a session of their own.
             process(base + 7, 1, mine.session),
             process(base + 8, 1, 0),
             process(base + 9, 1, base + 9),

@@ -1,4 +1,4 @@
-//! A command below a supervisor: the program's side.
+//! The program's side of a supervised command.
 
 use std::{
     io,
@@ -21,19 +21,19 @@ use super::{
     traces::ProcessTraces,
 };
 
-/// The file of the program itself, even if it was deleted or replaced.
+/// The program's own file, even if it was deleted or replaced.
 pub(super) const PROGRAM: &str = "/proc/self/exe";
 
 /// The pause between two checks.
 const BREATH: Duration = Duration::from_millis(1);
-/// How many pauses a process is waited for that has not said that it is a supervisor.
+/// How many pauses to wait for a process that has not yet reported that it is a supervisor.
 const SHORT: u32 = 100;
-/// How many pauses a supervisor is waited for: longer than one needs that has thousands of processes to kill.
+/// How many pauses to wait for a supervisor. It may have to kill thousands of processes.
 const LONG: u32 = 20_000;
-/// How often a supervisor that was halted is told to go on.
+/// How often a supervisor that was stopped by a signal is continued.
 const HALTS: u32 = 100;
 
-/// A process of the program's own executable that runs the command. When the socket to it closes, it kills
+/// A process that runs the program's own executable as the supervisor of the command. When its socket closes, it kills
 /// everything that it has started, and ends.
 #[derive(Debug)]
 pub(super) struct SupervisedGroup {
@@ -41,9 +41,9 @@ pub(super) struct SupervisedGroup {
     id: Pid,
     line: Option<UnixStream>,
     order: Vec<u8>,
-    /// Used to find processes that have killed their supervisor.
+    /// Finds the processes of a command that has killed its supervisor.
     traces: ProcessTraces,
-    /// The number of pauses for which it is still waited for, and how often it may still be found halted.
+    /// The remaining number of pauses, and (`halts`) how often the supervisor may still be found stopped.
     patience: u32,
     halts: u32,
     is_over: bool,
@@ -63,8 +63,8 @@ impl SupervisedGroup {
         let line = Some(UnixStream::from_std(ours).map_err(failed)?);
         let mut program = Command::new(PROGRAM);
         program.arg0(NAME).arg(ARGUMENT).env_clear();
-        // A program that needs this variable to start could not be started again without it. The command finds only
-        // this variable in the environment of its parent.
+        // A program that needs this variable to start could not be started again without it. It is the only variable
+        // that the command can find in the environment of its parent.
         let libraries = std::env::var_os("LD_LIBRARY_PATH");
         program.envs(libraries.map(|libraries| ("LD_LIBRARY_PATH", libraries)));
         let pipes = OutputPipes::on(&mut program).map_err(failed)?;
@@ -76,7 +76,7 @@ impl SupervisedGroup {
         Ok((Self { supervisor, id, line, order, traces, patience, halts, is_over }, pipes))
     }
 
-    /// Sends the order and waits until everything is over.
+    /// Sends the order, and waits until everything has ended.
     ///
     /// # Errors
     /// Fails if the command was not started.
@@ -88,7 +88,7 @@ impl SupervisedGroup {
 
     async fn reported(&mut self) -> io::Result<Option<ExitStatus>> {
         let Some(line) = &mut self.line else { return Ok(None) };
-        // If it fails, the supervisor cannot report either.
+        // If this write fails, reading the report fails too.
         let _ = line.write_all(&self.order).await;
         match SupervisorReport::read(line).await {
             Ok(SupervisorReport::Begins) => self.patience = LONG,
@@ -99,7 +99,7 @@ impl SupervisedGroup {
         match SupervisorReport::read(line).await {
             Ok(SupervisorReport::NotStarted(error)) => Err(io::Error::from_raw_os_error(error)),
             Ok(SupervisorReport::Ended(status)) => Ok(Some(ExitStatus::from_raw(status))),
-            // The command, or another process, has killed the supervisor.
+            // The command or another process has killed the supervisor.
             Ok(SupervisorReport::Begins) | Err(_) => Ok(None),
         }
     }
@@ -115,7 +115,7 @@ impl SupervisedGroup {
         ))
     }
 
-    /// Lets the supervisor kill everything that is left, and waits for it without blocking.
+    /// Lets the supervisor kill all remaining processes, and waits for it without blocking the thread.
     pub(super) async fn close(&mut self) {
         self.line = None;
         loop {
@@ -130,8 +130,8 @@ impl SupervisedGroup {
         }
     }
 
-    /// Lets the supervisor kill everything that is left, and reaps it. If the supervisor does not do so, or cannot
-    /// any more, everything is killed from here.
+    /// Lets the supervisor kill all remaining processes, and reaps it. If the supervisor cannot do so, the processes
+    /// are killed from here.
     pub(super) fn end(&mut self) -> Option<ExitStatus> {
         self.line = None;
         let mut looked = self.supervisor.try_wait();
@@ -147,14 +147,14 @@ impl SupervisedGroup {
         {
             return Some(status);
         }
-        // Until it is reaped, no other process has this id.
+        // Until the supervisor is reaped, no other process can get its id.
         let lives = matches!(looked, Ok(None));
         processes::end_all(|| self.traces.find(|process| lives && process.pid == self.id));
         looked.ok().flatten().or_else(|| reaped(&mut self.supervisor))
     }
 
-    /// Whether to wait for the supervisor for another pause. Killing it in the middle of its work would let
-    /// processes go that it was about to find. A supervisor that was halted is told to go on.
+    /// Whether to wait for the supervisor for another pause. If it were killed during its work, processes that it was
+    /// about to find would survive. A supervisor that was stopped by a signal is continued.
     fn is_at_work(&mut self) -> bool {
         let Some(left) = self.patience.checked_sub(1) else { return false };
         self.patience = left;
@@ -162,13 +162,13 @@ impl SupervisedGroup {
             Some(b'T') => match self.halts.checked_sub(1) {
                 Some(left) => {
                     self.halts = left;
-                    // It fails only if the process has ended.
+                    // The signal fails only if the process has ended.
                     let _ = kill_process(self.id, Signal::CONT);
                     true
                 }
                 None => false,
             },
-            // It is being debugged.
+            // A debugger has stopped the supervisor.
             Some(b't') => false,
             _ => true,
         }

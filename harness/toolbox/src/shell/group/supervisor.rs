@@ -1,7 +1,7 @@
-//! The supervisor of a command, which is the program started again.
+//! The supervisor of a command: the program, started a second time.
 //!
-//! It does what a shell would do for the process that starts it, and nothing more: it runs one command with the
-//! given environment, and ends it.
+//! The supervisor does what a shell would do, and nothing more: it runs one command with the given environment, and
+//! ends it.
 
 use std::{
     io,
@@ -28,21 +28,21 @@ use super::{
     processes,
 };
 
-/// Its only argument.
+/// The only argument of a supervisor.
 pub(in super::super) const ARGUMENT: &str = "--harness-supervises-a-command";
-/// Its name in a list of processes. The words of the command are not part of it, so that a `pkill -f` inside of the
-/// command does not kill it.
+/// The name of a supervisor in a list of processes. The text of the command is not part of it, so that a `pkill -f`
+/// inside the command does not kill the supervisor.
 pub(super) const NAME: &str = "harness-supervisor";
 
-/// How often it checks whether all processes are dead: at first without a pause, then a millisecond apart. It takes
-/// long only if the system does not let a process die, or if a process belongs to another user.
+/// How often the supervisor checks whether all processes are dead: `AT_ONCE` times without a pause, then once a
+/// millisecond. This takes long only if the system does not let a process die, or if a process belongs to another user.
 const LOOKS: usize = 10_000;
 const AT_ONCE: usize = 1_000;
 
-/// Reads an order from standard input, a socket, and runs it. The output of the command goes to the outputs of this
+/// Reads an order from standard input, which is a socket, and runs it. The command writes to the outputs of this
 /// process.
 pub(in super::super) fn be() -> ! {
-    // The runtime has a thread of its own, since the caller may be inside of another runtime.
+    // The runtime gets a thread of its own, because the caller may be inside another runtime.
     let served = std::thread::Builder::new().spawn(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(serve())
@@ -61,7 +61,7 @@ pub(in super::super) fn be() -> ! {
 async fn serve() -> io::Result<()> {
     let stdin = io::stdin().as_fd().try_clone_to_owned()?;
     let line = net::UnixStream::from(stdin);
-    // It fails if standard input is anything but a Unix socket.
+    // Fails if standard input is no Unix socket.
     line.local_addr()?;
     line.set_nonblocking(true)?;
     let mut line = UnixStream::from_std(line)?;
@@ -69,7 +69,7 @@ async fn serve() -> io::Result<()> {
     let mut told = PoliteSignals::listen()?;
     let order = CommandOrder::read(&mut line).await?;
 
-    // If the program has hung up by now, no command is started.
+    // If the program has closed the connection by now, no command is started.
     line.write_all(&SupervisorReport::Begins.to_bytes()).await?;
     let command = match start(order) {
         Ok(command) => command,
@@ -87,7 +87,7 @@ async fn serve() -> io::Result<()> {
                     break Some(status);
                 }
             }
-            // The program sends nothing more: it hangs up, or has died.
+            // The program sends nothing more, so the read ends when it closes the connection or dies.
             _ = line.read_u8() => break None,
             () = told.received() => break None,
         }
@@ -100,9 +100,9 @@ async fn serve() -> io::Result<()> {
 }
 
 fn start(order: CommandOrder) -> io::Result<Pid> {
-    // A process below this one that loses its parent becomes a child of this process.
+    // A descendant that loses its parent becomes a child of this process.
     set_child_subreaper(Some(getpid()))?;
-    // No key at the terminal reaches the command, and the command does not reach the terminal.
+    // The new session has no terminal: keys do not reach the command, and the command does not reach the terminal.
     setsid()?;
     let CommandOrder { folder, command, variables } = order;
     let mut bash = Command::new("bash");
@@ -110,12 +110,11 @@ fn start(order: CommandOrder) -> io::Result<Pid> {
     if let Some(folder) = folder {
         bash.current_dir(folder);
     }
-    // A group of its own, so that `kill 0` in the command does not reach this process.
+    // The command gets its own group, so that `kill 0` in the command does not reach this process.
     Ok(Pid::from_child(&bash.process_group(0).spawn()?))
 }
 
-/// Reaps the dead. The status is that of the command, if it is among them; the other value says whether any process
-/// is left.
+/// Reaps dead children. Returns the status of the command if it is one of them, and whether any child is left.
 fn reap(command: Pid) -> (Option<i32>, bool) {
     let mut status = None;
     loop {
@@ -128,7 +127,7 @@ fn reap(command: Pid) -> (Option<i32>, bool) {
     }
 }
 
-/// Kills all living processes below this one, until there are none.
+/// Kills all living descendants of this process, until there are none.
 fn end_all(command: Pid) {
     let me = getpid();
     for look in 0..LOOKS {
@@ -140,14 +139,14 @@ fn end_all(command: Pid) {
             processes::end_all(|| processes::below(me));
             continue;
         }
-        // A process that still lives has lost its parent to a kill, or is replaced by a child of its own before it
-        // can be seen. A process that has lost its parent is a child of this process, and its id cannot be reused
-        // before it is reaped here.
+        // A process that still lives has lost its parent to a kill, or replaces itself by a child before it can be
+        // seen. A process without its parent is a child of this process, and its id cannot be reused before it is
+        // reaped here.
         match processes::children(me) {
             Some(children) => {
                 let kill = |child| kill_process(child, Signal::KILL) == Err(Errno::PERM);
                 let refused = children.iter().filter(|child| kill(**child)).count();
-                // This process may not kill a process of another user.
+                // This process must not kill a process of another user.
                 if refused > 0 && refused == children.len() {
                     return;
                 }
@@ -160,7 +159,7 @@ fn end_all(command: Pid) {
     }
 }
 
-/// The signals that politely ask a process to end. This process then ends everything below it too.
+/// The signals that ask a process to end. On one of them, this process ends everything below it, and then itself.
 struct PoliteSignals([unix::Signal; 4]);
 
 impl PoliteSignals {

@@ -1,5 +1,5 @@
-//! The traces of a command on each of its processes, by which processes are found that have left its group or have
-//! lost their parents, as `timeout`, jobs of `set -m`, and daemons do.
+//! The traces of a command, by which its processes are found after they have left its group or lost their parents, as
+//! processes do that are started by `timeout`, by jobs of `set -m`, or as daemons.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -10,13 +10,13 @@ use super::{
     processes::{self, SystemProcess, add_descendants},
 };
 
-/// The traces: a mark in the environment, and the outputs of the command.
+/// The traces of one command: a mark in the environment, and its output pipes.
 #[derive(Debug)]
 pub(super) struct ProcessTraces {
     mark: String,
-    /// The names of the outputs in `/proc`.
+    /// The names of the output pipes in `/proc`.
     outputs: Vec<PathBuf>,
-    /// When the first process of the command was started: older processes are not looked at.
+    /// When the first process of the command was started, in ticks. Older processes are not examined.
     since: u64,
 }
 
@@ -30,7 +30,7 @@ impl ProcessTraces {
         &self.mark
     }
 
-    /// The variable with which the command has to be started.
+    /// The environment variable with the mark. The command must be started with it.
     pub(super) fn variable(&self) -> (OsString, OsString) {
         let mut value = std::env::var_os(VARIABLE).unwrap_or_default();
         if !value.is_empty() {
@@ -40,14 +40,13 @@ impl ProcessTraces {
         (VARIABLE.into(), value)
     }
 
-    /// Notes the first process and the outputs.
+    /// Records the first process and the output pipes.
     pub(super) fn begin(&mut self, first: Pid, pipes: &OutputPipes) {
         self.since = processes::started(first);
         self.outputs = pipes.proc_names();
     }
 
-    /// All processes that have a trace or are `known` otherwise, and all their descendants; never the program
-    /// itself.
+    /// All processes that have a trace or are `known`, and all their descendants, but never the program itself.
     pub(super) fn find(&self, known: impl Fn(&SystemProcess) -> bool) -> Vec<SystemProcess> {
         let all = processes::all(self.since);
         let me = rustix::process::getpid();
@@ -60,14 +59,14 @@ impl ProcessTraces {
         found
     }
 
-    /// A process that has cleared or overwritten its environment does not have the mark any more.
+    /// Whether the process has the mark. A process that has cleared or overwritten its environment lacks it.
     fn has_mark(&self, pid: Pid) -> bool {
-        // Processes of other users cannot be read, and they do not belong to the command.
+        // The environment of other users' processes cannot be read. Such processes do not belong to the command.
         std::fs::read(format!("/proc/{pid}/environ"))
             .is_ok_and(|all| memchr::memmem::find(&all, self.mark.as_bytes()).is_some())
     }
 
-    /// Whether standard output or standard error of the process is an output of the command.
+    /// Whether standard output or standard error of the process is an output pipe of the command.
     fn has_output(&self, pid: Pid) -> bool {
         (1..=2).any(|fd| {
             std::fs::read_link(format!("/proc/{pid}/fd/{fd}"))
