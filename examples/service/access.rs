@@ -1,6 +1,6 @@
 //! Who asks. The sign-in of a program takes the place of this file.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     extract::{Request, State},
@@ -8,6 +8,10 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
+use tokio::time::timeout;
+
+/// How long a request may take to be read and answered.
+const LONGEST_REQUEST: Duration = Duration::from_secs(30);
 
 /// The users and their tokens. Without any, everybody who reaches the service is the one user.
 #[derive(Clone, Default)]
@@ -97,5 +101,7 @@ pub(crate) async fn check(users: State<Users>, mut request: Request, next: Next)
         return (StatusCode::UNAUTHORIZED, head, what).into_response();
     };
     request.extensions_mut().insert(user);
-    next.run(request).await
+    let slow = |_| (StatusCode::REQUEST_TIMEOUT, "the request took too long").into_response();
+    // Of a stream, this is the time to its head.
+    timeout(LONGEST_REQUEST, next.run(request)).await.unwrap_or_else(slow)
 }

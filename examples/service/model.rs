@@ -89,7 +89,7 @@ fn answer(request: &RecordedRequest) -> ScriptedReply {
     let messages = request.messages();
     let tokens = request.messages().iter().map(|message| message.size() as u64 / 4).sum::<u64>();
     let reply = || reply().tokens(tokens + 100, 20);
-    let last = messages.iter().last();
+    let last = messages.last();
     let results: Vec<String> =
         last.iter().flat_map(|message| message.results()).map(|it| it.to_text()).collect();
     if !results.is_empty() {

@@ -31,7 +31,8 @@ impl Service {
 
     fn with_tokens(tokens: Option<&'static str>) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder().no_proxy().build().expect("a client");
+        let client =
+            Client::builder().no_proxy().pool_max_idle_per_host(0).build().expect("a client");
         let folder = tempfile::tempdir().expect("a folder");
         let (child, address) = spawn(folder.path(), "127.0.0.1:0", tokens);
         Self { child, address, folder, tokens, client }

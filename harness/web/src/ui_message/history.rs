@@ -150,7 +150,7 @@ impl PageMessages {
         if known.is_none() {
             parts.push(json!({"toolCallId": call}));
         }
-        let part = known.map_or_else(|| parts.len().saturating_sub(1), |at| at);
+        let part = known.unwrap_or_else(|| parts.len().saturating_sub(1));
         let part = parts.get_mut(part).and_then(Value::as_object_mut);
         if let (Some(part), Value::Object(members)) = (part, members) {
             part.extend(members);
