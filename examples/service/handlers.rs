@@ -221,7 +221,8 @@ async fn watch(
     }
     let (watcher, earlier) = service.open(&id).await?;
     if !follows {
-        let mut encoder = service.ui(head.get("last-event-id").and_then(|id| id.to_str().ok()));
+        let seen = head.get("last-event-id").and_then(|id| id.to_str().ok());
+        let mut encoder = service.ui(seen).with_beginning(&earlier);
         let encode = move |event: &Numbered| (encoder.encode(event), encoder.has_ended());
         return Ok(events(ui_message::HEADERS, String::new(), watcher, encode));
     }

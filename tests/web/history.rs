@@ -139,7 +139,24 @@ async fn a_resumed_run_is_told_once_to_a_page_that_is_loaded_while_it_goes_on() 
     assert!(!messages[1].to_string().contains("It "), "{messages:#?}");
     assert!(messages[1].to_string().contains("I remove it."), "{messages:#?}");
     assert!(!live.contains("I remove it.") && live.contains("\"It \""), "{live}");
-    gate.open();
+    // The client of `ai` reads on where its messages end.
+    let watched = server.watched.clone();
+    let opens = tokio::spawn(async move {
+        watched.notified().await;
+        gate.open();
+    });
+    let steps = json!([{"resume": true}]);
+    let command = json!({"act": "chat", "api": server.api(), "id": "c", "messages": messages, "steps": steps});
+    let out = tokio::task::spawn_blocking(move || node("client.mjs", &command)).await;
+    if let Some(out) = out.expect("node") {
+        assert_eq!(out["messages"].as_array().map(Vec::len), Some(2), "{out:#}");
+        let whole = out["messages"].to_string();
+        for once in ["I remove it.", "It is gone.", "\"state\":\"output-available\""] {
+            assert_eq!(whole.matches(once).count(), 1, "{once}: {out:#}");
+        }
+    }
+    server.watched.notify_one();
+    opens.await.expect("opened");
     run.finish().await.expect("an answer");
 
     let again = server.chats.send("c", "Thanks.").await.expect("a run");

@@ -38,6 +38,8 @@ pub struct UiMessageStream {
     without_reasoning: bool,
     version_6: bool,
     price: Option<Price>,
+    /// The events of the answer that a resumed run continues.
+    beginning: Vec<Numbered>,
     state: MessageState,
 }
 
@@ -104,6 +106,20 @@ impl UiMessageStream {
         self
     }
 
+    /// Begins the stream of a resumed run with what the answer had before, out of the [earlier](harness_agent::ChatWatcher::earlier) runs of
+    /// the watcher. A page that is loaded again needs it: `useChat` lets the stream that goes on take the place of the
+    /// message, while it adds the response to an answer to the message. Other runs are as without it.
+    #[must_use]
+    pub fn with_beginning<'a>(mut self, earlier: impl IntoIterator<Item = &'a Numbered>) -> Self {
+        for event in earlier {
+            if matches!(event.event.as_event(), Event::RunStarted { said: Some(_) }) {
+                self.beginning.clear();
+            }
+            self.beginning.push(event.clone());
+        }
+        self
+    }
+
     /// Tells what each run has cost, as `cost` in the metadata of its message: its tokens at this price. Agents in calls count as far
     /// as the usage of the run does.
     #[must_use]
@@ -158,6 +174,15 @@ impl UiMessageStream {
 
     fn event(&mut self, event: Event<'_>) {
         match event {
+            Event::RunStarted { said: None } if !self.beginning.is_empty() => {
+                for event in std::mem::take(&mut self.beginning) {
+                    match event.event.as_event() {
+                        Event::RunStarted { said: None } => {}
+                        Event::RunEnded { .. } => self.end_step(),
+                        event => self.event(event),
+                    }
+                }
+            }
             Event::RunStarted { said } => self.start(event, said),
             Event::TurnStarted { .. } => self.begin_step(),
             Event::Discarded { .. } => self.take_back(),

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `POST {api}` | reads the body by [`decode_request`]. A [message](crate::ClientInput::Message) is sent; [answers](crate::ClientInput::Answers) are recorded by [`answer_waiting`](crate::answer_waiting), and the run is resumed. It answers with [`HEADERS`] and the run, encoded by [`UiMessageStream`] |
 //! | a `GET` of the program's own, for `useChat({messages})` | answers with the messages of the conversation: [`UiMessageStream::messages`] |
-//! | `GET {api}/{id}/stream`, after a reload | answers with the run that goes on, from its beginning, or with 204 if none does |
+//! | `GET {api}/{id}/stream`, after a reload | answers with the run that goes on, from its beginning, or with 204 if none does: [`UiMessageStream::with_beginning`] |
 //!
 //! A call that needs an approval is shown with `tool-approval-request`. `addToolApprovalResponse` of the page answers it, and
 //! `sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses` sends the answers. A call whose tool asks a
