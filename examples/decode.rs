@@ -32,7 +32,7 @@ use std::{
 use harness::{
     Error, ErrorKind, StopReason, StreamEvent, Usage,
     policy::visible,
-    provider::AnswerLimits,
+    provider::ResponseSizeLimits,
     wire::{anthropic, chat, responses},
 };
 use serde_json::{Value, json};
@@ -163,10 +163,10 @@ impl Wire {
             }};
         }
         match self {
-            Self::Anthropic => with!(anthropic::decoder(AnswerLimits::default())),
-            Self::Responses => with!(responses::decoder(AnswerLimits::default())),
+            Self::Anthropic => with!(anthropic::decoder(ResponseSizeLimits::default())),
+            Self::Responses => with!(responses::decoder(ResponseSizeLimits::default())),
             Self::Chat => {
-                with!(chat::decoder(AnswerLimits::default(), chat::DecodeOptions::default()))
+                with!(chat::decoder(ResponseSizeLimits::default(), chat::DecodeOptions::default()))
             }
         }
     }

@@ -120,7 +120,7 @@ impl Task {
     }
 
     /// The next answer.
-    fn next(&self, number: usize) -> anthropic::Body {
+    fn next(&self, number: usize) -> anthropic::AnthropicBody {
         if let Some(done) = self.done.iter().find(|done| done.failed) {
             let text = format!("`{}` went wrong, so I stop here: {}", done.tool, done.result);
             return anthropic::body().text(text);

@@ -15,11 +15,7 @@ mod screen;
 
 use std::process::ExitCode;
 
-use harness::{
-    Agent, CancellationToken, Outcome,
-    toolbox::{Files, calc},
-    tools,
-};
+use harness::{Agent, CancellationToken, Outcome, toolbox::calc, tools};
 use screen::Screen;
 use tokio::signal;
 
@@ -45,7 +41,6 @@ async fn run() -> anyhow::Result<ExitCode> {
     let agent = Agent::builder(answering.provider)
         .system("You are concise. Use the tools; do not guess.")
         .tools(tools![calc])
-        .tools(Files::in_folder(".")?.tools())
         .build()?;
     screen.line(&format!("> {task}\n"))?;
 

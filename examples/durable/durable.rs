@@ -1,6 +1,6 @@
 //! A run that can be killed and resumed by the same command, as often as you like.
 //!
-//!     cargo run --example durable -- --journal FILE --ledger FILE
+//!     cargo run -p harness-durable-examples --bin durable -- --journal FILE --ledger FILE
 //!
 //! A scripted model looks at bills and pays six of them. Each call takes half a second (`--call MS`
 //! sets it), and a payment is a line in the ledger. Kill the program within these five seconds, by Ctrl-C

@@ -1,6 +1,6 @@
 //! A chat in the terminal that keeps its conversations, with line editing and history.
 //!
-//!     cargo run --example repl
+//!     cargo run -p harness-durable-examples --bin repl
 //!
 //! needs no key; `PROVIDER=anthropic`, `openai`, `chat_completions` or `local` asks a real model, and
 //! `--thinking LEVEL` (`off` to `max`, `high` without LEVEL) sets how much it thinks. Its tools are

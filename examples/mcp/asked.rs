@@ -56,7 +56,7 @@ pub(crate) async fn client(url: &str) -> anyhow::Result<()> {
 }
 
 fn server(url: &str, context: &Value) -> anyhow::Result<McpServerBuilder> {
-    let server = McpServer::url(url).named("c").on_elicitation(|form| {
+    let server = McpServer::url(url).name("c").on_elicitation(|form| {
         let filled = defaults(&form);
         Box::pin(async move { McpElicitationAnswer::Accept(filled) })
     });

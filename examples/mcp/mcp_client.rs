@@ -55,7 +55,7 @@ async fn run() -> anyhow::Result<ExitCode> {
     };
     #[cfg(unix)]
     let builder = builder.form_at_terminal(harness::policy::TerminalForm::default());
-    let server = builder.named("server").trust_hints().connect().await?;
+    let server = builder.name("server").trust_hints().connect().await?;
     let answered = ask(&server, tool, arguments).await;
     server.close().await;
     writeln!(io::stdout(), "{}", answered?)?;

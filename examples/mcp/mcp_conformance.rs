@@ -285,7 +285,7 @@ async fn run() -> anyhow::Result<ExitCode> {
     ];
     let tools = tools.into_iter().chain(by_hand());
     let png = base64::engine::general_purpose::STANDARD.encode(PNG);
-    let service = McpService::new(tools).beside(Beside { png }).named("conformance", "1.0");
+    let service = McpService::new(tools).beside(Beside { png }).name("conformance", "1.0");
     // The suite plays a page of this very server.
     let service = service.allow_origin(format!("http://{address}"));
     served::over_http(service, address).await?;

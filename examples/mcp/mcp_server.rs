@@ -58,7 +58,7 @@ async fn run() -> anyhow::Result<ExitCode> {
     }
     let given = program::arguments()?;
     let given: Vec<&str> = given.iter().map(String::as_str).collect();
-    let service = McpService::new(tools![add, count]).named("sums", env!("CARGO_PKG_VERSION"));
+    let service = McpService::new(tools![add, count]).name("sums", env!("CARGO_PKG_VERSION"));
     match given.as_slice() {
         [] => service.serve_stdio().await?,
         ["--listen", address] => served::over_http(service, address).await?,

@@ -27,7 +27,7 @@ pub(crate) async fn over_http<H: ServerHandler>(
     })?;
     writeln!(
         io::stderr(),
-        "clients of the Model Context Protocol find the tools at http://{}/mcp; there is no page for a browser",
+        "clients of the Model Context Protocol find the tools at http://{}/mcp",
         listener.local_addr()?
     )?;
     Ok(service.serve_http(listener).await?)

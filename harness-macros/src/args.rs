@@ -1,5 +1,5 @@
 //! Reads the attributes `#[tool(..)]`, `#[toolset(..)]` and `#[param(..)]`. Each entry is read separately, so that an
-//! error in one entry does not hide the errors in others.
+//! error in one entry does not hide the errors in other entries.
 
 use proc_macro2::{Ident, TokenStream};
 use syn::{Expr, LitStr, Meta, Path, ext::IdentExt as _};
@@ -21,12 +21,12 @@ pub(crate) struct ToolArgs {
     pub(crate) name: Option<WrittenName>,
     pub(crate) description: Option<Expr>,
     pub(crate) title: Option<TitleValue>,
-    /// The key, which is the place for errors.
+    /// The key as written in the attribute. Errors about the key underline it.
     pub(crate) idempotent: Option<Ident>,
     pub(crate) timeout: Option<TimeoutValue>,
     pub(crate) at_once: Option<AtOnceValue>,
     pub(crate) review: Option<ReviewValue>,
-    /// The key, which is the place for errors, and the function.
+    /// The key as written in the attribute, and the function. Errors about the key underline it.
     pub(crate) reconcile: Option<(Ident, ReconcileValue)>,
     pub(crate) krate: Option<Path>,
     pub(crate) handle: Option<Ident>,
@@ -153,7 +153,7 @@ pub(crate) struct ParamArgs {
     pub(crate) pattern: Option<PatternValue>,
     pub(crate) examples: Vec<Expr>,
     seen: Vec<&'static str>,
-    /// Whether the attribute contains a description, which belongs into a doc comment.
+    /// Whether the attribute contains a description. A description should be a doc comment instead.
     pub(crate) meant_description: bool,
 }
 

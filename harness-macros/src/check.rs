@@ -83,8 +83,8 @@ pub(crate) fn is_tool(attribute: &Attribute) -> bool {
     attribute.path().segments.last().is_some_and(|last| last.ident == "tool")
 }
 
-/// Reports and removes attributes such as `#[test]` and `#[tokio::main]`, after which the function cannot be called as
-/// written. Other attributes stay, because their functions can be called in the usual way.
+/// Reports and removes attributes such as `#[test]` and `#[tokio::main]`. A function with such an attribute cannot be
+/// called as it is written. All other attributes stay, because they do not change how the function is called.
 fn check_is_callable(function: &mut ToolFunction, errors: &mut Errors) {
     let is_no_more =
         |attribute: &mut Attribute| ["test", "bench", "main"].contains(&word(attribute).as_str());
@@ -179,8 +179,8 @@ fn check_idempotent(args: &ToolArgs, side_effects: Option<&[&str]>, errors: &mut
     }
 }
 
-/// The maximum number of parameters of a tool with `reconcile`, because a trait is implemented for each number of
-/// parameters.
+/// The maximum number of parameters of a tool with `reconcile`. The limit exists because a trait has one implementation
+/// for each number of parameters.
 const RECONCILED: usize = 15;
 
 /// Reports a `reconcile` function that would never be called.

@@ -1,5 +1,5 @@
-//! The default and the examples of a parameter. A literal is checked against the spelling of the parameter's type, or
-//! by the type itself if the spelling does not suffice. All other expressions are checked by rustc.
+//! Checks the default and the examples of a parameter. A literal is checked against the spelling of the parameter's
+//! type. If the spelling does not suffice, the type itself checks the literal. rustc checks all other expressions.
 
 use proc_macro2::{Literal as Token, TokenStream};
 use quote::{ToTokens as _, quote};
@@ -88,8 +88,8 @@ fn check_given(
         );
         return None;
     }
-    // An example stands for an argument that a model writes, so the test whether the type can read the example runs
-    // when an agent is built.
+    // An example is an argument that a model could write. Only the type can decide whether it accepts the example, so
+    // this is tested when an agent is built.
     if !known && key == "default" {
         let (shown, ty) = (types::show(expr), types::show(ty));
         rules.push(ParamRule {

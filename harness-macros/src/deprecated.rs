@@ -1,4 +1,4 @@
-//! The definition of a deprecated tool, which names the deprecated function without causing the `deprecated` lint.
+//! The definition of a deprecated tool. It names the deprecated function without causing the `deprecated` lint.
 
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::quote;
@@ -23,8 +23,8 @@ pub(crate) fn declared(
     }
 }
 
-/// The output of the derive macro `Declare`: the tokens in the attribute `declare` after the name of the function. That
-/// name gets the span of this macro wherever it occurs, so that rustc does not lint it.
+/// The output of the derive macro `Declare`: the tokens after the function's name in the attribute `declare`. In these
+/// tokens, each occurrence of the function's name gets the span of this macro, so that rustc does not lint the name.
 pub(crate) fn declare(item: TokenStream) -> TokenStream {
     let written = item.into_iter().find_map(|token| match token {
         TokenTree::Group(group) => Some(group.stream().into_iter().nth(1)?),

@@ -18,7 +18,7 @@ pub(crate) struct FunctionDocs {
     pub(crate) arguments: Vec<ArgumentDoc>,
     /// Whether the comment has a section about the parameters.
     pub(crate) has_arguments: bool,
-    /// Whether only rustc knows a part of the comment, such as `include_str!`. Nothing can be found in such a part.
+    /// Whether only rustc knows a part of the comment, such as `include_str!`. The macro cannot search such a part.
     pub(crate) is_computed: bool,
     /// The lines of the sections about the parameters.
     about_parameters: Vec<(String, Span)>,
@@ -289,7 +289,7 @@ fn name_and_text(bullet: &str) -> Option<(String, String)> {
     })
 }
 
-/// The same text in a form that rustdoc does not run as a test: fences without a language are marked as text, and no
+/// Changes the text so that rustdoc does not run it as a test: fences without a language are marked as text, and no
 /// line is indented like code.
 fn as_prose(text: &str) -> String {
     const TESTED: [&str; 6] =
@@ -320,7 +320,7 @@ fn as_prose(text: &str) -> String {
             None => lines.push(format!("{indent}{words}")),
         }
     }
-    // An open fence is closed, because it would include the next parameters.
+    // Closes an open fence. Otherwise, the fence would include the text about the next parameters.
     lines.extend(open.map(str::to_owned));
     lines.join("\n")
 }

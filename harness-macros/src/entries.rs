@@ -1,5 +1,5 @@
-//! Splits an attribute into its entries, so that an error in one entry does not hide the errors in others. The code for
-//! each attribute supplies the known keys.
+//! Splits an attribute into its entries, so that an error in one entry does not hide the errors in other entries. The
+//! code for each attribute supplies the known keys.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote};

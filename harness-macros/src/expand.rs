@@ -1,4 +1,4 @@
-//! Writes the expansion. It contains only constants, names that cannot collide with names of the user, and paths in
+//! Writes the expansion. It contains only constants, names that cannot collide with the user's names, and paths in
 //! `__private`.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
@@ -22,9 +22,9 @@ pub(crate) fn crate_path(written: Option<&Path>, attribute: &str) -> Result<Toke
     if let Some(path) = written {
         return Ok(quote!(#path));
     }
-    // The names of packages, which may differ from the names of libraries. The core package comes first, because it
-    // contains everything that an expansion names: a set of tools that depends on it may have the package `harness`
-    // among its dev-dependencies.
+    // These are names of packages, which may differ from the names of libraries. The core package comes first, because
+    // it contains everything that an expansion names. A package of tools that depends on the core package may have
+    // `harness` among its dev-dependencies.
     let front = env!("CARGO_PKG_NAME").trim_end_matches("-macros");
     for (package, library) in
         [(format!("{front}-core"), "harness_core"), (front.to_owned(), "harness")]
@@ -44,8 +44,8 @@ pub(crate) fn crate_path(written: Option<&Path>, attribute: &str) -> Result<Toke
     ))
 }
 
-/// A name that cannot collide with the user's names. Its hygiene separates it from local variables. Its form separates
-/// it from constants, to which a pattern with this name would refer.
+/// A name that cannot collide with the user's names. Its hygiene separates it from local variables. Its two underscores
+/// separate it from the user's constants: a pattern with the name of a constant would refer to the constant.
 fn local(name: &str) -> Ident {
     Ident::new(&format!("__{name}"), Span::mixed_site())
 }
@@ -83,8 +83,9 @@ pub(crate) fn stub(handle: &Ident, visibility: &Visibility, krate: &TokenStream)
     wrap(handle, visibility, &definition, krate)
 }
 
-/// The replacement name for the companion of a function whose own name no tool can have. If a list names such a
-/// function and there is none, rustc quotes this name in its error, so the name explains the fault.
+/// The replacement name for a companion if no tool can have the function's own name. A list of tools uses this name,
+/// too. If the listed function has no companion, rustc quotes the replacement name in its error, and the name explains
+/// the fault.
 pub(crate) fn refused(handle: &Ident) -> Ident {
     format_ident!("no_tool_can_be_called_{}", handle.unraw(), span = handle.span())
 }
@@ -136,10 +137,10 @@ pub(crate) fn definition(
     let name = &tool.name;
     let side_effects = side_effects(&tool.side_effects, krate);
     let idempotent = tool.idempotent.then(|| quote!(.idempotent()));
-    let timeout = tool.timeout.map(|ms| quote!(.within(#private::Duration::from_millis(#ms))));
+    let timeout = tool.timeout.map(|ms| quote!(.time_limit(#private::Duration::from_millis(#ms))));
     let (some_begin, at_once) =
         tool.at_once.as_ref().map(|most| at_once(most, &owned, krate)).unzip();
-    let title = tool.title.as_ref().map(|title| quote!(.titled(#title)));
+    let title = tool.title.as_ref().map(|title| quote!(.title(#title)));
     let returning = returning(tool, self_type, krate);
     let review = tool.review.as_ref().map(|path| review(path, self_type, krate));
     let reconcile = tool.reconcile.as_ref();
@@ -158,8 +159,8 @@ pub(crate) fn definition(
     }
 }
 
-/// The call that sets the maximum number of concurrent calls, and a rule that the number is not 0 if only rustc knows
-/// the number.
+/// The call that sets the maximum number of concurrent calls. If only rustc knows this number, also a rule that the
+/// number is not 0.
 fn at_once(
     most: &Expr,
     owned: &impl Fn(&TokenStream) -> TokenStream,
@@ -194,7 +195,7 @@ fn returning(
     };
     let returned = if tool.is_async { quote!(returned_later) } else { quote!(returned) };
     quote! {
-        .returning(|| {
+        .returns(|| {
             use #private::{OtherSchema as _, OwnSchema as _, SchemaInResult as _};
             (&&&#private::#returned(|#taken| #function(#(#arguments),*))).__harness_output_schema()
         })
@@ -210,12 +211,12 @@ fn review(path: &TokenStream, self_type: Option<&TokenStream>, krate: &TokenStre
         Some(ty) => {
             let path = replace_self(path.clone(), ty);
             quote! {
-                .reviewed(|#this, #arguments| {
+                .review(|#this, #arguments| {
                     #review(#path, #private::SharedReceiver::get::<#ty>(#this), #arguments)
                 })
             }
         }
-        None => quote!(.reviewed(|_, #arguments| #review(#path, &(), #arguments))),
+        None => quote!(.review(|_, #arguments| #review(#path, &(), #arguments))),
     }
 }
 
@@ -238,7 +239,7 @@ fn reconcile_by(
         Some(lent) => lent.clone(),
         None => quote!(#local),
     });
-    // A moved value can be passed only once, so its type is determined before without moving the value.
+    // A moved value can be passed only once, so the type is determined earlier, from a reference to the value.
     let asked = lent.iter().zip(&locals).map(|(lent, local)| match lent {
         Some(lent) => lent.clone(),
         None => quote!(#never.like(&#local)),
@@ -265,7 +266,7 @@ fn reconcile_by(
     };
     let taken_from_call = take_all(&call, consts, krate);
     quote! {
-        .reconciled(|mut #call| {
+        .reconcile(|mut #call| {
             let (#(#private::Option::Some(#locals),)* true) = #taken_from_call else {
                 return #private::DeclaredCall::unknown(#call);
             };
@@ -332,8 +333,8 @@ fn side_effects(words: &[&str], krate: &TokenStream) -> TokenStream {
     quote!(#private::SideEffects::of(&[#(#private::SideEffect::#variants),*]))
 }
 
-/// The constant that declares one parameter. Only this constant names the bound on the parameter's type, because rustc
-/// would report an unfulfilled bound at each place that names it.
+/// The constant that declares one parameter. Only this constant names the bound on the parameter's type: rustc would
+/// report an unfulfilled bound at each expression that names the bound.
 fn parameter(
     param: &CheckedParam,
     constant: &Ident,
@@ -380,7 +381,8 @@ fn parameter(
     let SpanRange(first, last) = place;
     let make = at(SpanRange(first, first), quote!(#private::param::<));
     let arguments = at(SpanRange(last, last), quote!(, _>(#name, #description)));
-    // The type is named only once; the other place is inferred. Otherwise rustc reports other errors.
+    // Only one expression names the type. The second expression infers it, because rustc would otherwise report further
+    // errors.
     let same = inferred(place, krate);
     quote! {
         #function
@@ -465,7 +467,8 @@ fn rule(
         }
         RuleCondition::TakesLiteral { kind, integers } => {
             let kind = qualified(kind, &private);
-            // rustc underlines the argument with the type, from its first to its last token.
+            // rustc underlines the argument that has the parameter's type, from the first to the last token of this
+            // argument.
             let SpanRange(first, last) = *place;
             let (lent, mut held) = (quote::quote_spanned!(first=> &), constant.clone());
             held.set_span(last);

@@ -1,4 +1,4 @@
-//! How a parameter is read and passed, decided by the syntax of its type, and which syntaxes a model cannot supply.
+//! The syntax of a parameter's type decides how the parameter is read and passed, and whether a model can supply it.
 //! Traits decide what a type can do.
 
 use proc_macro2::TokenStream;
@@ -15,8 +15,8 @@ use crate::{
     types::{CONTAINERS, MAPS, arguments, only_argument, show, ungroup},
 };
 
-/// The owned type that is read for a parameter of this type, and how the value is passed. `None`, after an error
-/// report, if a model cannot supply the type.
+/// The owned type into which the parameter is deserialized, and how the value is passed. If a model cannot supply the
+/// type, reports an error and returns `None`.
 pub(crate) fn parameter(
     name: &str,
     ty: &Type,
@@ -162,8 +162,8 @@ fn check_inside(name: &str, ty: &Type, errors: &mut Errors) -> bool {
     false
 }
 
-/// Reports a trait object inside an unknown type such as `State<T>`. Trait objects have no size, and rustc would
-/// otherwise report that at each use of the type.
+/// Reports a trait object inside an unknown type such as `State<T>`. Trait objects have no size. Without this report,
+/// rustc would report the missing size at each use of the type.
 fn check_arguments_of_unknown(name: &str, path: &Path, errors: &mut Errors) -> bool {
     let mut ok = true;
     for argument in arguments(path) {

@@ -50,7 +50,7 @@ pub fn tools(list: TokenStream) -> TokenStream {
 }
 
 /// Adds items to the type beside a function. If the name of that type is already taken, rustc's error names the macro
-/// that wrote the type. Therefore this macro writes the type, and its own name is the remedy.
+/// that wrote the type. So this macro writes the type, and the name of the macro tells the user the remedy.
 #[doc(hidden)]
 #[proc_macro_attribute]
 pub fn a_taken_name_needs_handle_equals(items: TokenStream, ty: TokenStream) -> TokenStream {

@@ -1,4 +1,4 @@
-//! The data of a checked tool, which `check` makes and `expand` writes.
+//! The data of a checked tool. `check` makes this data, and `expand` writes the expansion from it.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
@@ -95,7 +95,7 @@ impl SpanRange {
 pub(crate) enum RuleCondition {
     /// Whether the host, rather than the model, must supply the parameter.
     Supplied(bool),
-    /// The type must accept literals of this kind, with these integers in them.
+    /// The type must accept literals of this kind that contain these integers.
     TakesLiteral { kind: TokenStream, integers: Vec<i128> },
     /// The type of the parameter, or the given part of it, must not contain shared mutable values.
     IsNotShared(Option<TokenStream>),

@@ -6,8 +6,8 @@ use syn::ext::IdentExt as _;
 /// The maximum length of a name that all vendors accept.
 const LONGEST: usize = 64;
 
-/// The fault of a name that some vendor refuses; `None` if all accept the name. `also` has further characters that are
-/// allowed.
+/// The fault of a name that some vendor refuses; `None` if all vendors accept the name. `also` contains additional
+/// allowed characters.
 pub(crate) fn fault_of_name(what: &str, name: &str, also: &str) -> Option<String> {
     let also_takes = |c: char| also.contains(c);
     let odd = |c: &char| !c.is_ascii_alphanumeric() && *c != '_' && *c != '-' && !also_takes(*c);

@@ -1,5 +1,6 @@
-//! Parses the item under the attribute. The body of a function is not parsed, so that the function stays known while
-//! its body is incomplete in an editor. Of other items, only the kind is determined, for the error message.
+//! Parses the item under the attribute. The body of a function is not parsed, so an editor still knows the function
+//! while a person types its body. For an item that is not a function, only the kind is determined, for the error
+//! message.
 
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
@@ -61,8 +62,8 @@ impl ToTokens for ToolFunction {
 }
 
 /// Writes `<>` if the function has no generics. rustc reports an unknown type twice: in the signature and in the
-/// generated code. It merges the two errors only if their texts are equal, which requires that neither suggests a new
-/// type parameter. Generics from the macro leave rustc no place for such a suggestion.
+/// generated code. rustc merges the two errors only if their texts are equal. The texts differ if one of them suggests
+/// a new type parameter. Generics from the macro prevent this suggestion.
 pub(crate) fn no_generics(generics: &Generics) -> TokenStream {
     if generics.params.is_empty() {
         let here = Span::mixed_site();

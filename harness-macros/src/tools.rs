@@ -109,8 +109,8 @@ fn entries(list: TokenStream, errors: &mut Errors) -> Vec<ListedTool> {
     entries
 }
 
-/// The type to which a method belongs, if the path's second last name begins with an upper-case letter, as type names
-/// do.
+/// The type to which a method belongs. The second last name of the path is a type if it begins with an upper-case
+/// letter.
 fn owner(path: &Path) -> Option<&syn::Ident> {
     let owner = &path.segments.iter().rev().nth(1)?.ident;
     owner.unraw().to_string().starts_with(char::is_uppercase).then_some(owner)
@@ -175,8 +175,8 @@ const A_VALUE: &str =
 /// The maximum number of characters of an expression that an error message quotes.
 const SHOWN_VALUE: usize = 60;
 
-/// Whether an entry is an expression that makes a value and cannot be meant as a function with `#[tool]`: a call of a
-/// type's function, of a method other than `tools`, or of a macro.
+/// Whether an entry is an expression that makes a value and cannot be meant as a function with `#[tool]`. These are
+/// calls of a function of a type, of a method (except `tools`), and of a macro.
 fn is_a_value(all: &[TokenTree]) -> bool {
     let [before @ .., TokenTree::Ident(name), TokenTree::Group(arguments)] = all else {
         return matches!(all, [.., TokenTree::Punct(mark), TokenTree::Group(_)] if mark.as_char() == '!');

@@ -96,7 +96,7 @@ pub(crate) fn is_known(ty: &Type) -> bool {
     }
 }
 
-/// The parts of a type that the spelling does not fully show, which only traits can examine. Tuples, arrays and
+/// The parts of a type whose spelling does not show them fully. Only traits can examine these parts. Tuples, arrays and
 /// references are split into their parts.
 pub(crate) fn parts(ty: &Type) -> Vec<&Type> {
     match ungroup(ty) {

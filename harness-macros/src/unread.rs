@@ -7,7 +7,8 @@ use syn::{
     parse::{ParseStream, Parser as _},
 };
 
-/// Whether a part of the item comes from `macro_rules!`. rustc may be able to parse such a part although syn is not.
+/// Whether a part of the item comes from `macro_rules!`. rustc may be able to parse such a part although syn is not
+/// able to.
 pub(crate) fn is_from_macro(item: &TokenStream) -> bool {
     item.clone().into_iter().any(|token| match token {
         TokenTree::Group(group) => {
@@ -30,8 +31,8 @@ pub(crate) fn name(item: &TokenStream) -> Option<(Ident, bool)> {
     Some((name, parameters.any(|token| is_word(&token, "self"))))
 }
 
-/// A comment after the last parameter, which describes no parameter, and the function without any comments on
-/// parameters, which syn can parse.
+/// Finds a comment after the last parameter, which describes no parameter. Returns the comment, and the function
+/// without any comments on parameters. syn can parse this function.
 pub(crate) fn comment_behind(item: &TokenStream) -> Option<(TokenStream, TokenStream)> {
     let mut all: Vec<TokenTree> = item.clone().into_iter().collect();
     let function = all.iter().position(|token| is_word(token, "fn"))?;
@@ -56,7 +57,7 @@ pub(crate) fn comment_behind(item: &TokenStream) -> Option<(TokenStream, TokenSt
     Some((comment, all.into_iter().collect()))
 }
 
-/// The error message about such a comment.
+/// The error message about a comment after the last parameter.
 pub(crate) const COMMENT_BEHIND: &str = "a comment describes the parameter below it, and below this one there is none\n\
     help: write each comment above its parameter";
 

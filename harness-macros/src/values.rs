@@ -1,7 +1,7 @@
-//! The values of keys: which values are accepted, and the errors for others.
+//! The values of keys: which values are accepted, and the errors for refused values.
 //!
-//! Each value type implements darling's `FromMeta`. `Errors` decides where an error is reported, because darling
-//! reports at a single token and a value may have several.
+//! Each value type implements darling's `FromMeta`. darling reports an error at a single token, but a value may have
+//! several tokens. So `Errors` decides where an error is reported.
 
 use darling::{Error, FromMeta, Result};
 use proc_macro2::{Ident, TokenStream};
@@ -318,7 +318,7 @@ fn meant_time(text: &str) -> Option<String> {
             ("s" | "sec" | "secs" | "second" | "seconds", _) => "s",
             ("m" | "min" | "mins" | "minute" | "minutes", _) => "m",
             ("h" | "hr" | "hrs" | "hour" | "hours", _) => "h",
-            // A number without a unit means minutes after hours, and seconds otherwise.
+            // A number without a unit means minutes if it follows hours. Otherwise, it means seconds.
             ("", "h") => "m",
             ("", "" | "m") => "s",
             _ => return None,
@@ -437,8 +437,8 @@ impl FromMeta for ReviewValue {
     }
 }
 
-/// The value of the key `reconcile`: the path of the function that finds out whether a call in doubt happened. rustc
-/// checks its signature.
+/// The value of the key `reconcile`: the path of a function. If it is in doubt whether a call happened, this function
+/// finds out. rustc checks its signature.
 pub(crate) struct ReconcileValue(pub(crate) ExprPath);
 
 impl FromMeta for ReconcileValue {

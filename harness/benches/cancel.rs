@@ -1,12 +1,12 @@
-//! How soon a stop reaches the socket, beside a thousand streams that go on: from `cancel` to the
-//! moment at which the server sees the connection closed. In the same run a bare task waits for the
-//! same signal and closes a connection of its own, and another one an answer of the bare HTTP client,
-//! whose connection is a task of its own that has to wake after it. The ratios are what counts.
+//! Measures how soon a stop reaches the socket while a thousand other streams are active. The time is from `cancel` to
+//! the moment at which the server sees that the connection is closed. The same run measures two comparisons. A bare
+//! task waits for the same signal and closes its own connection. Another task drops an answer of the bare HTTP client,
+//! whose connection is a separate task that has to wake up later. Compare the ratios.
 //!
 //!     cargo bench -p harness --bench cancel --features testing -- [STREAMS]
 //!
-//! The streams come from a process of their own. The two connections that are measured are read by
-//! threads of this process, so that one clock tells both ends.
+//! A separate process sends the streams. Threads of this process read the measured connections, so that one clock
+//! measures both ends.
 
 use std::{
     env,
@@ -24,11 +24,11 @@ use tokio::{
     runtime::Runtime,
 };
 
-/// Streams that go on, unless another number is given.
+/// The default number of streams that are active during the measurement.
 const STREAMS: usize = 1000;
-/// Between two events of each of them.
+/// The pause between two events of each stream.
 const PAUSE: Duration = Duration::from_millis(10);
-/// So often one of the three is stopped.
+/// The number of stops. Each of the three kinds of tasks gets a third of them.
 const ROUNDS: usize = 600;
 
 const HEAD: &str =
@@ -49,7 +49,7 @@ fn main() {
                 measure(streams, threads);
             }
         }
-        // A process may have a thousand sockets, as a rule: this asks for as many as it may.
+        // A process may usually have only about a thousand sockets. The shell raises this limit to the maximum.
         number => {
             let this = env::current_exe().expect("the path of this program");
             let status = Command::new("sh")
@@ -76,7 +76,7 @@ fn runtime(threads: &str) -> Runtime {
     builder.enable_all().build().expect("a runtime")
 }
 
-/// Answers every request with an event now and then, for as long as anybody listens.
+/// Answers every request with one event after another, until the client closes the connection.
 fn serve() {
     runtime("one thread").block_on(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -97,7 +97,7 @@ fn serve() {
     });
 }
 
-/// A server in a process of its own, which ends with this one.
+/// A server in a separate process. Dropping this value ends the server.
 struct Server(Child);
 
 impl Drop for Server {
@@ -117,14 +117,14 @@ fn server() -> (Server, SocketAddr) {
     (Server(child), line.trim().parse().expect("an address"))
 }
 
-/// What happens to a connection that is measured.
+/// An event on a measured connection.
 enum Seen {
     /// The answer has begun.
     Begun,
     Closed(Instant),
 }
 
-/// A server that answers each connection with one event, and says when it is closed.
+/// Starts a server that answers each connection with one event, and reports when the client closes the connection.
 fn watched() -> (SocketAddr, mpsc::Receiver<Seen>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -158,7 +158,7 @@ fn measure(streams: usize, threads: &str) {
     let runtime = runtime(threads);
     let (_server, address) = server();
     let herd = agent(address);
-    // The runtime is driven by a thread of its own, as that of a program is.
+    // A separate thread drives the runtime, as in an ordinary program.
     let over = CancellationToken::new();
     let handle = runtime.handle().clone();
     let driven = {
@@ -225,7 +225,7 @@ fn measure(streams: usize, threads: &str) {
         };
         assert!(matches!(seen.recv().expect("a server"), Seen::Begun));
         hears.recv().expect("the first word");
-        // Not in step with the streams.
+        // The wait differs from round to round, so that the stops are not synchronous with the streams.
         thread::sleep(Duration::from_micros(fastrand(round)));
         let begun = Instant::now();
         stop.cancel();
@@ -269,7 +269,7 @@ fn measure(streams: usize, threads: &str) {
     }
 }
 
-/// Between one and nine milliseconds, not in order.
+/// A wait between one and nine milliseconds, in microseconds. It differs from round to round.
 fn fastrand(round: usize) -> u64 {
     1000 + (round as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) % 8000
 }

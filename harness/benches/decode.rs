@@ -1,29 +1,28 @@
-//! What it costs to decode an answer: nanoseconds an event, for streams in many shapes and for recorded
-//! ones.
+//! Measures the time to decode an answer, in nanoseconds per event, for generated streams of many shapes and for
+//! recorded streams.
 //!
 //!     cargo bench -p harness --bench decode
 //!
 //! Three readers read the same bytes, in the same pieces:
 //!
-//! - `harness`: a decoder of the library. It hands on each event.
-//! - `floor`: the least that reading an answer can cost. It splits the lines, walks once over the bytes of
-//!   each event, picks up what kind it is, which part it belongs to and its text, and appends the text to
-//!   one string. It checks nothing, keeps nothing else and hands nothing on. See `one_pass/mod.rs`.
-//! - `plain`: what a program does that has no decoder. It splits the lines, lets `serde_json` read each
-//!   event into a struct that borrows from it, and appends the text to one string. It hands nothing on.
-//!   See `plain/mod.rs`.
+//! - `harness`: a decoder of the library. It returns each event.
+//! - `floor`: the minimum work of reading an answer. It splits the lines and reads the bytes of each event once.
+//!   From each event, it takes the kind, the part of the answer and the text, and appends the text to one string.
+//!   It checks nothing, stores nothing else and returns no events. See `one_pass/mod.rs`.
+//! - `plain`: the work of a program without a decoder. It splits the lines, deserializes each event with
+//!   `serde_json` into a struct that borrows from the event, and appends the text to one string. It returns no
+//!   events. See `plain/mod.rs`.
 //!
-//! They take turns, and the shortest turn of each counts: other programs only ever add to it. The ratios
-//! are what can be compared from one machine to the next. Two limits hold, and the program fails where
-//! one does not:
+//! The readers take turns, and the shortest turn of each reader counts, because other programs can only lengthen a
+//! turn. Ratios can be compared between machines. The program fails if one of two limits is exceeded:
 //!
 //! - No stream costs more than 1.05 times `plain`.
 //! - The recorded streams of a wire cost at most 2.0 times `floor`.
 //!
-//! Where one does not hold, the case is measured again, three times at most: a busy machine may spoil
-//! some turns. Recorded streams are looked for beside the project, in `shared/corpus`.
+//! If a limit is exceeded, the case is measured again, up to three times in total, because a busy machine may slow down
+//! some turns. Recorded streams are read from `shared/corpus` beside the project.
 //!
-//! With `DECODE_ONCE=1` each stream is read once, which is enough to count instructions:
+//! With `DECODE_ONCE=1`, each stream is read once, which is enough to count instructions:
 //!
 //!     DECODE_ONCE=1 valgrind --tool=callgrind --toggle-collect='*decode::decode*' PROGRAM --bench CASE
 
@@ -38,7 +37,7 @@ use std::{
 use harness::wire::WIRES;
 use harness::{
     StreamEvent,
-    provider::AnswerLimits,
+    provider::ResponseSizeLimits,
     wire::{self, chat},
 };
 
@@ -51,13 +50,13 @@ mod rendered;
 #[path = "shapes/mod.rs"]
 mod shapes;
 
-/// How many deltas a long answer has.
+/// The number of deltas in a long answer.
 const DELTAS: usize = 500;
 
-/// No stream may cost more than this, beside `plain`.
+/// The maximum ratio of `harness` to `plain`, for each stream.
 const OF_PLAIN: f64 = 1.05;
 
-/// Recorded streams may not cost more than this, beside `floor`.
+/// The maximum ratio of `harness` to `floor`, for recorded streams.
 const OF_FLOOR: f64 = 2.0;
 
 fn main() -> ExitCode {
@@ -118,7 +117,7 @@ struct Answer {
     by_line: bool,
 }
 
-/// The recorded streams that come to their end.
+/// The recorded streams that are complete.
 fn recorded(wire: &'static str, by_line: bool) -> Vec<Answer> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/corpus").join(wire);
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -131,7 +130,7 @@ fn recorded(wire: &'static str, by_line: bool) -> Vec<Answer> {
     answers.collect()
 }
 
-/// Reads the answers in turns, and says whether the limits hold.
+/// Measures the three readers, prints the result, and returns whether the limits are met.
 fn show(name: &str, answers: &[Answer], of_floor: Option<f64>) -> bool {
     let once = std::env::var_os("DECODE_ONCE").is_some();
     (0..3).any(|_| {
@@ -145,7 +144,7 @@ fn show(name: &str, answers: &[Answer], of_floor: Option<f64>) -> bool {
     })
 }
 
-/// How many events there are, and the nanoseconds that each costs each of the readers.
+/// Returns the number of events, and the nanoseconds per event of each reader.
 fn measure(name: &str, answers: &[Answer], once: bool) -> (usize, [f64; 3]) {
     let mut sums = [Duration::ZERO; 3];
     let mut events = 0;
@@ -183,12 +182,12 @@ fn measure(name: &str, answers: &[Answer], once: bool) -> (usize, [f64; 3]) {
     (events, sums.map(|sum| sum.as_secs_f64() * 1e9 / events as f64))
 }
 
-/// Short answers are read more often.
+/// The number of measurements of an answer. Short answers are read more often.
 fn rounds(bytes: usize) -> usize {
     (8_000_000 / bytes.max(1)).clamp(40, 400)
 }
 
-/// Whether the answer came to its end.
+/// Decodes an answer, and returns whether it is complete.
 #[inline(never)]
 fn decode(wire: &str, pieces: &[&[u8]], mut each: impl FnMut(StreamEvent)) -> bool {
     macro_rules! read {
@@ -205,7 +204,7 @@ fn decode(wire: &str, pieces: &[&[u8]], mut each: impl FnMut(StreamEvent)) -> bo
             decoder.finish().is_ok()
         }};
     }
-    let limits = AnswerLimits::default();
+    let limits = ResponseSizeLimits::default();
     match wire {
         "anthropic" => read!(wire::anthropic::decoder(limits)),
         "responses" => read!(wire::responses::decoder(limits)),

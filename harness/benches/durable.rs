@@ -1,13 +1,13 @@
-//! What it costs to keep a conversation: turns of an agent whose conversation is in no journal, in
-//! memory, in a file of SQLite in both of its modes, and in PostgreSQL over a Unix socket.
+//! Measures the cost of storing a conversation. The turns of an agent are measured without a journal, and with journals
+//! in memory, in an SQLite file (in both modes), and in PostgreSQL over a Unix socket.
 //!
 //!     cargo bench -p harness --bench durable --features testing,sqlite,postgres
 //!
-//! A turn is a message of the user, a call that reads, a call that writes, and an answer. The first
-//! table says what is appended in a turn. The second has the time of this process's processors (what the
-//! server of PostgreSQL takes is not in it) and the time on the clock, in one run, and as a ratio to a
-//! conversation in no journal. Without PostgreSQL (`initdb` and `postgres`, also in the folder that
-//! `HARNESS_POSTGRES` names) its row is left out.
+//! A turn is a message of the user, a call that reads, a call that writes, and an answer. The first table shows how
+//! much one turn appends. The second table shows the CPU time of this process and the elapsed time, both measured in
+//! one run, and the ratios to a conversation without a journal. The CPU time of the PostgreSQL server is not included.
+//! If PostgreSQL (`initdb` and `postgres`) is neither installed nor in the folder that `HARNESS_POSTGRES` names, its
+//! row is omitted.
 
 use std::{
     env, fs,
@@ -25,7 +25,8 @@ use harness::{
 };
 use serde_json::json;
 
-/// Turns of each conversation, and how often each kind is measured; the median counts.
+/// The number of turns in each conversation (`TURNS`), and the number of measurements of each kind of journal
+/// (`ROUNDS`). The median counts.
 const TURNS: u32 = 60;
 const ROUNDS: usize = 7;
 
@@ -57,7 +58,7 @@ async fn turns(chat: &mut Chat) {
     }
 }
 
-/// Processor time of this process so far.
+/// The CPU time that this process has used so far.
 fn processors() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> =
@@ -66,7 +67,7 @@ fn processors() -> Duration {
     Duration::from_millis((ticks(11) + ticks(12)) * 10)
 }
 
-/// A turn's time on the processors and on the clock, in microseconds.
+/// The CPU time and the elapsed time of one turn, in microseconds.
 #[derive(Clone, Copy)]
 struct Cost {
     processors: f64,
@@ -74,7 +75,7 @@ struct Cost {
 }
 
 async fn measure(agent: &Agent, journal: Option<&Arc<dyn Journal>>, round: usize) -> Cost {
-    // Ticks are of 10 ms, so several conversations are one measurement.
+    // The CPU time is counted in ticks of 10 ms, so one measurement contains several conversations.
     const CHATS: u32 = 6;
     let (before, begun) = (processors(), Instant::now());
     for number in 0..CHATS {
@@ -101,7 +102,7 @@ async fn sqlite(folder: &Path, synchronous: SqliteSynchronous) -> Arc<dyn Journa
     Arc::new(opened.expect("a journal"))
 }
 
-/// A server that ends with this one.
+/// A server process. Dropping this value ends the server.
 struct Server(Child);
 
 impl Drop for Server {
@@ -111,7 +112,7 @@ impl Drop for Server {
     }
 }
 
-/// The folder of the programs of PostgreSQL.
+/// The folder that contains PostgreSQL's programs.
 fn binaries() -> Option<PathBuf> {
     let named = env::var_os("HARNESS_POSTGRES").map(PathBuf::from);
     let installed = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
@@ -121,7 +122,7 @@ fn binaries() -> Option<PathBuf> {
     known.find(|folder| folder.join("initdb").exists())
 }
 
-/// Starts a server in this folder. It does not run as root: then it is given to another user.
+/// Starts a server in this folder. PostgreSQL refuses to run as root, so a root process runs it as another user.
 fn server(folder: &Path) -> Option<(Server, String)> {
     let binaries = binaries()?;
     let is_root =
@@ -196,7 +197,7 @@ fn main() {
         }
         let agent = agent();
         let mut costs: Vec<Vec<Cost>> = vec![Vec::new(); kinds.len()];
-        // Each round has all kinds, so that what else the machine does meets all of them.
+        // Each round measures all kinds, so that other load on the machine affects all of them.
         for round in 0..ROUNDS {
             for ((_, journal), costs) in kinds.iter().zip(&mut costs) {
                 costs.push(measure(&agent, journal.as_ref(), round).await);

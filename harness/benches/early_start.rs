@@ -1,12 +1,13 @@
-//! What early start is worth: a turn of 1 s with three read-only calls of 100 ms, whose arguments
-//! are complete at 0.2, 0.4 and 0.6 s. One run measures, on each wire over real HTTP: the calls one
-//! after the other when the turn is over, together when the turn is over, and started early; and
-//! the same on paused time, where the figures are exact.
+//! Measures the benefit of early start. A turn of 1 s contains three read-only calls of 100 ms. The
+//! arguments of the calls are complete at 0.2, 0.4 and 0.6 s. One run measures three modes, on each
+//! wire over real HTTP: the calls run one after the other after the turn, the calls run in parallel
+//! after the turn, or each call starts early. The same modes are measured with paused time, where
+//! the results are exact.
 //!
 //!     cargo bench -p harness --bench early_start --features testing
 //!
-//! The figures to look at are how long after the end of the stream the last result is there, and
-//! the ratio of the whole to the stream.
+//! The important results are the time from the end of the stream to the last result, and the ratio
+//! of the total time to the time of the stream.
 
 use std::time::Duration;
 
@@ -19,12 +20,13 @@ use harness::{
 use serde_json::json;
 use tokio::time::Instant;
 
-/// How long a call takes.
+/// The duration of a call.
 const CALL: Duration = Duration::from_millis(100);
-/// Before each call's arguments are complete; and from the last one to the end of the stream.
+/// The time until the arguments of the next call are complete (`STEP`), and the time from the last
+/// arguments to the end of the stream (`TAIL`).
 const STEP: Duration = Duration::from_millis(200);
 const TAIL: Duration = Duration::from_millis(400);
-/// Runs of each kind over real HTTP; the median counts.
+/// The number of runs of each mode over real HTTP. The median counts.
 const RUNS: usize = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,8 +38,8 @@ enum Mode {
 
 const MODES: [Mode; 3] = [Mode::Sequential, Mode::Parallel, Mode::Early];
 
-/// Three tools that look for 100 ms. Declared as writes they are barriers, so they run one after
-/// the other.
+/// Three tools, each of which takes 100 ms. In the sequential mode, the tools declare `write`, so
+/// that their calls run one after the other.
 fn tools(mode: Mode) -> impl Iterator<Item = Tool> {
     let effect = if mode == Mode::Sequential { SideEffect::Write } else { SideEffect::Read };
     ["one", "two", "three"].into_iter().map(move |name| {
@@ -51,7 +53,8 @@ fn tools(mode: Mode) -> impl Iterator<Item = Tool> {
     })
 }
 
-/// From the request to the end of the stream, and to the last result, in milliseconds.
+/// The time from the request to the end of the stream, and the time from the request to the last
+/// result, in milliseconds.
 #[derive(Clone, Copy)]
 struct Times {
     stream: f64,
@@ -77,7 +80,7 @@ async fn run(provider: impl Provider + 'static, mode: Mode) -> Times {
     times
 }
 
-/// The body of a turn with so many calls and words at its end, and of an answer.
+/// The body of an answer with this number of calls, and with or without text at its end.
 fn body(wire: &str, calls: usize, words: bool) -> Vec<u8> {
     let calls = ["one", "two", "three"].into_iter().take(calls);
     match wire {
@@ -97,8 +100,9 @@ fn body(wire: &str, calls: usize, words: bool) -> Vec<u8> {
     }
 }
 
-/// The turn, spoken so that each call is complete at its time: two bodies are the same as far as
-/// the calls that both have.
+/// The answer of the turn, with pauses so that each call is complete at its time. The positions of
+/// the pauses come from a comparison of answers with one call more each: they are equal up to the
+/// end of the calls that both contain.
 fn turn(wire: &str) -> Answer {
     let same = |one: &[u8], other: &[u8]| one.iter().zip(other).take_while(|(a, b)| a == b).count();
     let bodies: Vec<Vec<u8>> =
@@ -161,7 +165,8 @@ fn main() {
         line("paused time", mode, runtime(true).block_on(run(scripted(), mode)));
     }
     runtime(false).block_on(async {
-        // Interleaved, so that a noisy moment meets all kinds.
+        // All modes are measured in each round, so that other load on the machine affects all of
+        // them.
         let mut times = vec![Vec::new(); WIRES.len() * MODES.len()];
         for _ in 0..RUNS {
             let kinds = WIRES.iter().flat_map(|wire| MODES.map(|mode| (*wire, mode)));

@@ -47,7 +47,8 @@
 //! |---|---|
 //! | `sockets` (a default) | the module `client`: providers for Anthropic, OpenAI and compatible servers, over HTTP |
 //! | `terminal` | `policy::TerminalApprover` and `policy::TerminalForm` (Unix only), and `policy::visible` |
-//! | `toolbox` | the module `toolbox`: arithmetic, files inside one folder, shell commands, and pages of the web |
+//! | `toolbox` | the module `toolbox`: arithmetic, files inside one folder, and shell commands |
+//! | `calc` | of these, arithmetic alone, which builds quickly |
 //! | `testing` | the module `testing`: a scripted provider, and a server that behaves like a vendor's |
 //! | `sqlite` | `journal::SqliteJournal`: conversations in a file |
 //! | `postgres` | `journal::PostgresJournal`: conversations in PostgreSQL |
@@ -56,7 +57,7 @@
 //! | `mcp-oauth` | `mcp::McpAuth`: OAuth authorization for such servers |
 //! | `mcp-server` | `mcp::McpService`: serves the program's tools by the same protocol |
 //! | `web` | the module `web`: streams of runs for the front ends of the AI SDK (`useChat`) and of AG-UI |
-//! | `otel` | spans and metrics by OpenTelemetry's conventions |
+//! | `otel` | the module `otel`: spans and metrics of all runs by OpenTelemetry's conventions |
 //! | `async-openai` | a typed request of the crate `async-openai` as the template of each request |
 //!
 //! Without `sockets` the library has no C code and no HTTP client. The loop, the wires and the
@@ -96,7 +97,7 @@
     target_os = "unknown",
     any(
         feature = "sockets",
-        feature = "toolbox",
+        feature = "calc",
         feature = "terminal",
         feature = "testing",
         feature = "sqlite",
@@ -104,7 +105,7 @@
     )
 ))]
 compile_error!(
-    "on this target there are no sockets, files, processes or threads: the features `sockets` (a default), `toolbox`, \
+    "on this target there are no sockets, files, processes or threads: the features `sockets` (a default), `calc`, `toolbox`, \
      `terminal`, `testing`, `sqlite`, `postgres`, `async-openai`, `mcp` and `mcp-server` of harness cannot be used; \
      write `default-features = false` and bring a `Provider` of your own"
 );
@@ -152,12 +153,15 @@ pub use harness_core::{error, models, secret, trace};
 )]
 #[doc(inline)]
 pub use harness_mcp as mcp;
+#[cfg(feature = "otel")]
+#[doc(inline)]
+pub use harness_otel as otel;
 #[cfg(feature = "sockets")]
 #[doc(inline)]
 pub use harness_providers::client;
 #[doc(inline)]
 pub use harness_providers::wire;
-#[cfg(feature = "toolbox")]
+#[cfg(feature = "calc")]
 #[doc(inline)]
 pub use harness_toolbox as toolbox;
 #[cfg(feature = "web")]

@@ -15,7 +15,7 @@ use std::{
 use futures_util::FutureExt as _;
 use harness::{
     Agent, Event, Limits, Permissions, SideEffects, Stopped, StreamEvent, Tool, ToolError, Usage,
-    journal::{self, Journal, Limit, LimitScope},
+    journal::{self, Journal, LimitKind, LimitScope},
     models::{Models, Price},
     policy::{Budget, BudgetUsage, Guardrails},
     testing::{RecordedRequest, ScriptedProvider, ScriptedReply, reply},
@@ -206,7 +206,7 @@ struct Ledger {
     budgets: BTreeMap<Of, Budget>,
     begun: BTreeSet<usize>,
     wrong: Vec<String>,
-    stops: HashMap<(LimitScope, Limit), usize>,
+    stops: HashMap<(LimitScope, LimitKind), usize>,
     let_go: usize,
     early: usize,
     overshot: usize,
@@ -270,10 +270,10 @@ impl World {
             let caps = ledger.caps.get(of).copied().unwrap_or_default();
             let sum = ledger.sums.get(of).copied().unwrap_or_default();
             match reached.limit {
-                Limit::InputTokens => caps.input.is_some_and(|cap| sum.tokens().0 >= cap),
-                Limit::OutputTokens => caps.output.is_some_and(|cap| sum.tokens().1 >= cap),
-                Limit::Cost => caps.money.is_some_and(|cap| sum.money() >= cap),
-                Limit::ToolCalls => caps.calls.is_some(),
+                LimitKind::InputTokens => caps.input.is_some_and(|cap| sum.tokens().0 >= cap),
+                LimitKind::OutputTokens => caps.output.is_some_and(|cap| sum.tokens().1 >= cap),
+                LimitKind::Cost => caps.money.is_some_and(|cap| sum.money() >= cap),
+                LimitKind::ToolCalls => caps.calls.is_some(),
                 _ => false,
             }
         });
@@ -411,7 +411,7 @@ fn says(world: &World, request: &RecordedRequest) -> ScriptedReply {
 /// What the test has seen of the trees, to know that it says something.
 #[derive(Debug, Default)]
 struct Seen {
-    stops: HashMap<(LimitScope, Limit), usize>,
+    stops: HashMap<(LimitScope, LimitKind), usize>,
     dropped: usize,
     let_go: usize,
     early: usize,
@@ -555,7 +555,7 @@ fn the_sums_are_what_was_spent_and_no_limit_is_passed_but_by_answers_on_their_wa
         let seen = seen.lock().expect("unpoisoned");
         println!("{seen:?}");
         let scopes: HashSet<LimitScope> = seen.stops.keys().map(|(scope, _)| *scope).collect();
-        let limits: HashSet<Limit> = seen.stops.keys().map(|(_, limit)| *limit).collect();
+        let limits: HashSet<LimitKind> = seen.stops.keys().map(|(_, limit)| *limit).collect();
         let cuts = [seen.dropped, seen.let_go, seen.early, seen.overshot];
         if (scopes.len(), limits.len()) == (4, 4) && cuts.iter().all(|count| *count > 0) {
             return;

@@ -12,7 +12,7 @@ use harness::{
     Agent, CallOutcome, Event, Guardrails, Limits, Outcome, Permissions, SideEffect, SideEffects,
     State, Tool, ToolContext, ToolError,
     agent::AgentBuilder,
-    journal::{ConversationQuery, Journal, Limit, MemoryJournal},
+    journal::{ConversationQuery, Journal, LimitKind, MemoryJournal},
     policy::{ApprovalRequest, RuleDecision},
     testing::{Gate, RecordedRequest, ScriptedProvider, ScriptedReply, reply},
     tool, tools,
@@ -372,7 +372,7 @@ async fn the_limits_of_the_caller_hold_for_its_agents() {
     let lead = agent(calls(&["deep"])).tools([deep.as_tool("deep", "Works.")]).build();
     let lead = lead.expect("an agent");
     let stopped = lead.run("Go.").limits(Limits::new().input_tokens(150)).await.unwrap_err();
-    assert_eq!(stopped.outcome(), Outcome::Limit(Limit::InputTokens));
+    assert_eq!(stopped.outcome(), Outcome::Limit(LimitKind::InputTokens));
     assert_eq!(stopped.spent().usage.input, Some(200), "one answer of each");
     let results = stopped.transcript().messages().iter().flat_map(|it| it.results());
     let text = results.map(|it| it.to_text()).collect::<String>();
@@ -419,7 +419,7 @@ async fn delegate(
 ) -> Result<String, ToolError> {
     match worker.run(task).in_call(&context).await {
         Ok(reply) => Ok(reply.text().to_owned()),
-        Err(stopped) if stopped.outcome() == Outcome::Limit(Limit::Turns) => {
+        Err(stopped) if stopped.outcome() == Outcome::Limit(LimitKind::Turns) => {
             Ok("it took too many turns".to_owned())
         }
         Err(stopped) => Err(stopped.into()),
@@ -540,7 +540,7 @@ async fn a_limit_of_time_reaches_all_depths() {
     let limit = Duration::from_secs(5);
     let (lead, log) = stuck(Guardrails::default().time(limit));
     let stopped = lead.run("Go.").await.unwrap_err();
-    assert_eq!(stopped.outcome(), Outcome::Limit(Limit::Time));
+    assert_eq!(stopped.outcome(), Outcome::Limit(LimitKind::Time));
     assert_eq!(stopped.spent().usage.input, Some(300), "one answer at each level");
     let outcomes = |stopped: &harness::Transcript| {
         let results = stopped.messages().iter().flat_map(|it| it.results().map(|it| it.outcome()));

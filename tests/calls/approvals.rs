@@ -12,7 +12,7 @@ use std::{
 use harness::{
     Agent, CallOutcome, CancellationToken, Chat, Error, ErrorKind, Message, Outcome, Permissions,
     SideEffect, SideEffects, State, Tool, ToolCall, ToolError,
-    journal::Limit,
+    journal::LimitKind,
     message::Arguments,
     policy::{Approval, ApprovalRequest, DataFlowPolicy, Guardrails},
     testing::{Gate, ScriptedProvider, ScriptedReply, reply},
@@ -328,7 +328,7 @@ async fn the_time_of_a_run_stops_its_reviews() {
         tokio::select! {
             ended = run => {
                 let stopped = ended.expect_err("stopped");
-                assert_eq!(stopped.outcome(), Outcome::Limit(Limit::Time), "{at}");
+                assert_eq!(stopped.outcome(), Outcome::Limit(LimitKind::Time), "{at}");
             }
             () = stuck.clock() => {}
         }

@@ -6,7 +6,7 @@ use std::{collections::HashSet, time::Duration};
 
 use harness::{
     Agent, CallOutcome, Event, Outcome, Permissions, SideEffects, StopReason, StreamEvent, Tool,
-    journal::Limit,
+    journal::LimitKind,
     message::ToolResult,
     policy::{Guardrails, Limits},
     testing::{ScriptedProvider, ScriptedReply, reply},
@@ -141,7 +141,7 @@ fn check(answers: &[Answer], limits: Most, early: bool) -> Result<usize, TestCas
     let refused = match &ended {
         Ok(_) => answers.len(),
         Err(stopped) => {
-            prop_assert_eq!(stopped.outcome(), Outcome::Limit(Limit::ToolCalls));
+            prop_assert_eq!(stopped.outcome(), Outcome::Limit(LimitKind::ToolCalls));
             stopped.turns() as usize - 1
         }
     };

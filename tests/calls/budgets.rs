@@ -14,7 +14,7 @@ use harness::{
     Agent, CallOutcome, CancellationToken, ErrorKind, Event, FallbackProvider, Limits, Message,
     Outcome, SideEffects, State, Stopped, StreamEvent, Tool, ToolError, Usage,
     agent::AgentBuilder,
-    journal::{Fact, InterruptCause, Limit, LimitScope, MemoryJournal},
+    journal::{Fact, InterruptCause, LimitKind, LimitScope, MemoryJournal},
     models::{Models, Price},
     policy::{ApprovalRequest, Budget, Guardrails},
     testing::{Gate, ScriptedProvider, ScriptedReply, reply},
@@ -44,7 +44,7 @@ fn agent(model: &ScriptedProvider) -> AgentBuilder {
     Agent::builder(model.clone()).models(dollars()).guardrails(rails)
 }
 
-fn scope(stopped: &Stopped) -> (LimitScope, Limit) {
+fn scope(stopped: &Stopped) -> (LimitScope, LimitKind) {
     let reached = stopped.limit().expect("a limit");
     assert_eq!(stopped.outcome(), Outcome::Limit(reached.limit));
     (reached.scope, reached.limit)
@@ -81,7 +81,7 @@ async fn a_limit_of_money_holds_for_the_whole_conversation() {
     }
     for _ in 0..3 {
         let stopped = chat.send("Go.").await.expect_err("used up");
-        assert_eq!(scope(&stopped), (LimitScope::Conversation, Limit::Cost));
+        assert_eq!(scope(&stopped), (LimitScope::Conversation, LimitKind::Cost));
         assert_eq!(
             stopped.to_string(),
             "the limit of cost of the conversation was reached before the model had an answer: \
@@ -95,7 +95,7 @@ async fn a_limit_of_money_holds_for_the_whole_conversation() {
 
     // The sums go on with a run that is resumed, and a higher limit lets it.
     let stopped = chat.resume().await.expect_err("still used up");
-    assert_eq!(scope(&stopped), (LimitScope::Conversation, Limit::Cost));
+    assert_eq!(scope(&stopped), (LimitScope::Conversation, LimitKind::Cost));
     chat.limits(limits().cost(3.0));
     assert_eq!(chat.resume().await.expect("a dollar is left").text(), "Yes.");
     assert_eq!(chat.budget().spent().cost, Some(3.0));
@@ -105,10 +105,10 @@ async fn a_limit_of_money_holds_for_the_whole_conversation() {
 #[tokio::test]
 async fn every_amount_can_be_limited_at_every_height() {
     let table = [
-        (Limit::Cost, limits().cost(0.000_250)),
-        (Limit::InputTokens, limits().input_tokens(250)),
-        (Limit::OutputTokens, limits().output_tokens(25)),
-        (Limit::ToolCalls, limits().tool_calls(2)),
+        (LimitKind::Cost, limits().cost(0.000_250)),
+        (LimitKind::InputTokens, limits().input_tokens(250)),
+        (LimitKind::OutputTokens, limits().output_tokens(25)),
+        (LimitKind::ToolCalls, limits().tool_calls(2)),
     ];
     let looking = || {
         ScriptedProvider::answering(|request| match request.results().next() {
@@ -178,7 +178,7 @@ async fn the_nearest_limit_is_named_and_what_is_left_is_the_least() {
     chat.limits(used.clone());
     let run = chat.send("Go.").limits(used.clone()).within(&Budget::new(used));
     let stopped = run.await.expect_err("used up");
-    assert_eq!(scope(&stopped), (LimitScope::Run, Limit::InputTokens));
+    assert_eq!(scope(&stopped), (LimitScope::Run, LimitKind::InputTokens));
     assert_eq!(model.requests().len(), 1);
 }
 
@@ -215,24 +215,28 @@ async fn limits_of_a_run_replace_what_the_agent_says_and_only_what_they_name() {
     let stop = |stopped: Stopped| scope(&stopped);
     assert_eq!(
         agent.run("Go.").await.map_err(stop).err(),
-        Some((LimitScope::Run, Limit::ToolCalls))
+        Some((LimitScope::Run, LimitKind::ToolCalls))
     );
     let more = agent.run("Go.").limits(limits().tool_calls(20)).await;
     assert_eq!(more.expect("enough").text(), "Done.");
     let none = agent.run("Go.").limits(limits().tool_calls(None)).await;
     assert_eq!(none.expect("no limit").text(), "Done.");
     let other = agent.run("Go.").limits(limits().input_tokens(150)).limits(limits().cost(9.0));
-    assert_eq!(other.await.map_err(stop).err(), Some((LimitScope::Run, Limit::InputTokens)));
+    assert_eq!(other.await.map_err(stop).err(), Some((LimitScope::Run, LimitKind::InputTokens)));
     let other = agent.run("Go.").limits(limits().cost(9.0)).await;
-    assert_eq!(other.map_err(stop).err(), Some((LimitScope::Run, Limit::ToolCalls)), "it stays");
+    assert_eq!(
+        other.map_err(stop).err(),
+        Some((LimitScope::Run, LimitKind::ToolCalls)),
+        "it stays"
+    );
 }
 
 #[tokio::test]
 async fn an_agent_for_which_nothing_was_set_is_protected_all_the_same() {
     let table = [
-        (Limit::ToolCalls, 10, (0, 0), 101),
-        (Limit::InputTokens, 1, (1_000_000, 1), 5),
-        (Limit::OutputTokens, 1, (1, 100_000), 5),
+        (LimitKind::ToolCalls, 10, (0, 0), 101),
+        (LimitKind::InputTokens, 1, (1_000_000, 1), 5),
+        (LimitKind::OutputTokens, 1, (1, 100_000), 5),
     ];
     for (limit, calls, (input, output), stops_at) in table {
         let model = ScriptedProvider::answering(move |_| {
@@ -246,7 +250,7 @@ async fn an_agent_for_which_nothing_was_set_is_protected_all_the_same() {
         let stopped = agent.run("Go.").await.expect_err("a limit");
         assert_eq!(scope(&stopped), (LimitScope::Run, limit));
         let turns = u64::from(stopped.turns());
-        assert_eq!(turns, if limit == Limit::ToolCalls { 11 } else { stops_at }, "{limit:?}");
+        assert_eq!(turns, if limit == LimitKind::ToolCalls { 11 } else { stops_at }, "{limit:?}");
         assert!(stopped.spent().tool_calls <= 100);
     }
 }
@@ -294,7 +298,7 @@ async fn warnings_say_whose_limit_is_near_and_come_once_in_a_run() {
             .on_event(|event| {
                 if let Event::LimitNear { limit, scope, detail } = event {
                     said.push((run, scope, detail.to_owned()));
-                    assert_eq!(limit, Limit::InputTokens);
+                    assert_eq!(limit, LimitKind::InputTokens);
                 }
             })
             .await;
@@ -378,7 +382,7 @@ async fn an_agent_that_calls_itself_is_counted_once() {
     assert_eq!(reply.spent().usage.input, Some(1_110));
     assert_eq!(agent.budget().spent().usage.input, Some(1_110), "not twice");
     let stopped = agent.run("Go.").await.expect_err("used up");
-    assert_eq!(scope(&stopped), (LimitScope::Agent, Limit::InputTokens));
+    assert_eq!(scope(&stopped), (LimitScope::Agent, LimitKind::InputTokens));
     *itself.lock().expect("unpoisoned") = None;
 }
 
@@ -391,7 +395,7 @@ async fn the_limit_of_the_run_above_stops_the_agent_below_and_then_the_run() {
     let builder = agent(&model).tools(tools![ask]).state(other_agent).early_start(false);
     let agent = builder.build().expect("an agent");
     let stopped = agent.run("Go.").limits(limits().input_tokens(1_000)).await.expect_err("used up");
-    assert_eq!(scope(&stopped), (LimitScope::Run, Limit::InputTokens));
+    assert_eq!(scope(&stopped), (LimitScope::Run, LimitKind::InputTokens));
     // 100 of its own, and three answers of 400 below it: the third one passed the limit.
     assert_eq!((model.requests().len(), other.requests().len()), (1, 3));
     assert_eq!(stopped.spent().usage.input, Some(1_300));
@@ -558,7 +562,7 @@ async fn agents_that_run_at_the_same_time_may_each_answer_once_more_and_no_longe
     let run = agent.run("Go.").limits(limits().input_tokens(900)).into_future();
     let (ended, ()) = tokio::join!(run, opener);
     let stopped = ended.expect_err("used up");
-    assert_eq!(scope(&stopped), (LimitScope::Run, Limit::InputTokens));
+    assert_eq!(scope(&stopped), (LimitScope::Run, LimitKind::InputTokens));
     assert_eq!(stopped.spent().usage.input, Some(3_001), "one answer each");
     assert_eq!((other.requests().len(), model.requests().len()), (3, 1));
     assert_eq!(log.lines(), Vec::<String>::new(), "and none of their calls");
@@ -581,7 +585,7 @@ async fn calls_never_pass_a_limit_that_several_agents_share() {
         let mut stops = 0;
         for run in runs {
             if let Err(stopped) = run.await.expect("it does not panic") {
-                assert_eq!(scope(&stopped), (LimitScope::Outer, Limit::ToolCalls));
+                assert_eq!(scope(&stopped), (LimitScope::Outer, LimitKind::ToolCalls));
                 stops += 1;
             }
         }
@@ -632,7 +636,7 @@ async fn a_model_without_a_price_is_refused_before_it_is_asked() {
         let (mut chat, journal) = recorded(&builder.build().expect("an agent"));
         chat.limits(of_chat);
         let stopped = chat.send("Go.").await.expect_err("nobody knows what it costs");
-        assert_eq!(scope(&stopped), (height, Limit::UnknownCost));
+        assert_eq!(scope(&stopped), (height, LimitKind::UnknownCost));
         assert_eq!(
             stopped.to_string(),
             "nobody knows what the model costs, and that is refused: `house-blend` of scripted has \
@@ -676,7 +680,7 @@ async fn a_fallback_without_a_price_is_stopped_before_the_next_request() {
         .build()
         .expect("an agent");
     let stopped = agent.run("Go.").await.expect_err("nobody knows what the second one costs");
-    assert_eq!(scope(&stopped), (LimitScope::Run, Limit::UnknownCost));
+    assert_eq!(scope(&stopped), (LimitScope::Run, LimitKind::UnknownCost));
     assert!(stopped.to_string().contains("`unknown` of other has no price"), "{stopped}");
     assert_eq!(second.requests().len(), 1);
     assert_eq!(log.lines(), Vec::<String>::new(), "its calls do not run either");
@@ -690,7 +694,7 @@ async fn a_server_that_counts_no_tokens_is_refused_after_its_first_answer() {
     chat.limits(limits().refuse_unknown_cost());
     chat.send("Go.").await.expect("nobody could know");
     let stopped = chat.send("Go.").await.expect_err("now it is known that nobody knows");
-    assert_eq!(scope(&stopped), (LimitScope::Conversation, Limit::UnknownCost));
+    assert_eq!(scope(&stopped), (LimitScope::Conversation, LimitKind::UnknownCost));
     assert!(stopped.to_string().contains("does not say how many tokens"), "{stopped}");
 }
 
@@ -753,7 +757,7 @@ async fn a_call_that_has_waited_does_not_run_if_others_took_what_was_left() {
         match taken {
             true => {
                 let stopped = ended.unwrap_err();
-                assert_eq!(stopped.outcome(), Outcome::Limit(Limit::ToolCalls));
+                assert_eq!(stopped.outcome(), Outcome::Limit(LimitKind::ToolCalls));
                 let results = stopped.transcript().messages().iter().flat_map(Message::results);
                 let outcomes: Vec<CallOutcome> = results.map(|it| it.outcome()).collect();
                 assert_eq!(outcomes, [CallOutcome::NotStarted]);

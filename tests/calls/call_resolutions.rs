@@ -9,7 +9,7 @@ use harness::{
     Agent, CallOutcome, Chat, Error, ErrorKind, Event, Limits, Message, Outcome, Permissions,
     SideEffects, Stopped, Tool, ToolError,
     agent::{Action, OpenCall, Steps},
-    journal::{Envelope, Journal as _, Limit, MemoryJournal},
+    journal::{Envelope, Journal as _, LimitKind, MemoryJournal},
     policy::{Approval, ApprovalRequest, Guardrails},
     testing::{ScriptedProvider, reply},
 };
@@ -42,7 +42,7 @@ const SOURCES: [Source; 6] =
 #[derive(Debug, Default)]
 struct Seen {
     outcome: Option<Outcome>,
-    limit: Option<Limit>,
+    limit: Option<LimitKind>,
     results: Vec<(CallOutcome, String)>,
     events: Vec<String>,
 }
@@ -220,7 +220,7 @@ async fn a_denial_keeps_every_promise_wherever_it_comes_from() {
         let agent = Agent::builder(asks_for(&["pay"])).tools([acts("pay", MUTATE, &log)]);
         let agent = agent.approver(approver(source, no)).guardrails(rails);
         let seen = run(&agent.build().expect("an agent"), source, &denies).await;
-        assert_eq!(seen.limit, Some(Limit::FailedCalls), "{source:?}: a denial counts");
+        assert_eq!(seen.limit, Some(LimitKind::FailedCalls), "{source:?}: a denial counts");
 
         let before = log.lines().len();
         let stops = Permissions::default().stop_on_denial();
@@ -271,11 +271,11 @@ async fn a_result_keeps_every_promise_wherever_it_comes_from() {
 
         let agent = build(&["a"], Guardrails::default().failed_calls(1), Limits::new());
         let seen = run(&agent, source, &gives).await;
-        assert_eq!(seen.limit, Some(Limit::FailedCalls), "{source:?}: a failure counts");
+        assert_eq!(seen.limit, Some(LimitKind::FailedCalls), "{source:?}: a failure counts");
 
         let agent = build(&["a", "b", "c"], Guardrails::default(), Limits::new().tool_calls(2));
         let seen = run(&agent, source, &gives).await;
-        assert_eq!(seen.limit, Some(Limit::ToolCalls), "{source:?}: each call counts");
+        assert_eq!(seen.limit, Some(LimitKind::ToolCalls), "{source:?}: each call counts");
     }
 }
 

@@ -13,7 +13,7 @@ use harness::{
     Agent, CallOutcome, Event, Media, Outcome, StopReason, Stopped, StreamEvent, Tool, ToolContent,
     ToolError, Usage,
     agent::{AgentBuilder, Machine},
-    journal::{Fact, InterruptCause, Limit, LimitScope},
+    journal::{Fact, InterruptCause, LimitKind, LimitScope},
     models::{Models, Price},
     policy::{ApprovalRequest, Budget, Guardrails, Limits},
     testing::{Gate, RecordedRequest, ScriptedProvider, ScriptedReply, outline, reply},
@@ -76,7 +76,7 @@ fn build(builder: AgentBuilder, rails: impl Into<Rails>) -> Agent {
 /// Runs the scenario: it must end by this limit, and the conversation must go on; without limits
 /// it must end with an answer.
 async fn scenario(
-    limit: Limit,
+    limit: LimitKind,
     rails: impl Into<Rails>,
     builder: impl Fn() -> AgentBuilder,
 ) -> Stopped {
@@ -105,7 +105,7 @@ fn new_each_time() -> Tool {
 async fn turns() {
     let builder =
         || Agent::builder(stubborn(6, |turn| look(turn).tokens(7, 3))).tools([new_each_time()]);
-    let stopped = scenario(Limit::Turns, Guardrails::default().turns(4), builder).await;
+    let stopped = scenario(LimitKind::Turns, Guardrails::default().turns(4), builder).await;
     assert_eq!((stopped.turns(), stopped.text()), (4, "Hm. "));
     assert_eq!((stopped.usage().input, stopped.usage().output), (Some(28), Some(12)));
     assert_eq!(stopped.transcript().messages().len(), 9);
@@ -123,7 +123,7 @@ async fn a_batch_that_would_pass_the_limit_of_calls_runs_nothing_of_it() {
             Guardrails::default().repetitions(None).repeated_calls(None),
             Limits::new().tool_calls(10),
         );
-        let stopped = scenario(Limit::ToolCalls, rails, builder).await;
+        let stopped = scenario(LimitKind::ToolCalls, rails, builder).await;
         // Twelve in the free run, and two batches of four in the other one.
         let begun = log.lines().iter().filter(|line| *line == "begin work").count();
         assert_eq!(begun, 12 + 8, "{effects}");
@@ -144,8 +144,8 @@ async fn a_batch_that_would_pass_the_limit_of_calls_runs_nothing_of_it() {
 async fn tokens() {
     let log = Log::default();
     let table = [
-        (Limit::InputTokens, Limits::new().input_tokens(1000)),
-        (Limit::OutputTokens, Limits::new().output_tokens(100)),
+        (LimitKind::InputTokens, Limits::new().input_tokens(1000)),
+        (LimitKind::OutputTokens, Limits::new().output_tokens(100)),
     ];
     for (limit, limits) in table {
         let builder = || {
@@ -175,7 +175,7 @@ async fn tokens_are_looked_at_before_each_turn_too() {
         let stopped = build(builder(), rails).run("Go.").await.expect_err("all of it is used");
         assert!(matches!(
             stopped.outcome(),
-            Outcome::Limit(Limit::InputTokens | Limit::OutputTokens)
+            Outcome::Limit(LimitKind::InputTokens | LimitKind::OutputTokens)
         ));
         assert_eq!(stopped.turns(), 2);
     }
@@ -190,7 +190,7 @@ async fn cost() {
     };
     // 0.2 for what is sent and 0.1 for what is said: 0.3 a turn.
     let rails = Rails(Guardrails::default(), Limits::new().cost(0.9));
-    let stopped = scenario(Limit::Cost, rails, builder).await;
+    let stopped = scenario(LimitKind::Cost, rails, builder).await;
     assert_eq!((stopped.turns(), stopped.cost()), (3, Some(0.9)), "no cent is lost by rounding");
 }
 
@@ -208,7 +208,7 @@ async fn a_cost_that_nobody_knows_is_said_and_never_nothing() {
         let agent = build(builder, Rails(Guardrails::default(), Limits::new().cost(1e-3)));
         let mut said = Vec::new();
         let run = agent.run("Go.").on_event(|event| {
-            if let Event::LimitUnknown { limit: Limit::Cost, scope: LimitScope::Run, detail } =
+            if let Event::LimitUnknown { limit: LimitKind::Cost, scope: LimitScope::Run, detail } =
                 event
             {
                 said.push(detail.to_owned());
@@ -225,12 +225,12 @@ async fn a_cost_that_nobody_knows_is_said_and_never_nothing() {
 
 #[tokio::test]
 async fn tokens_that_nobody_counts_are_said_to_who_has_set_their_limit() {
-    use Limit::{InputTokens, OutputTokens};
+    use LimitKind::{InputTokens, OutputTokens};
     let default = Limits::new;
     let whole = Usage { input: Some(5), output: Some(5), ..Usage::default() };
     let half = Usage { input: Some(5), ..Usage::default() };
     let none = Usage::default();
-    let table: [(_, [Usage; 3], &[Limit]); 7] = [
+    let table: [(_, [Usage; 3], &[LimitKind]); 7] = [
         (default(), [none; 3], &[]),
         (default().input_tokens(900), [none; 3], &[InputTokens]),
         (default().output_tokens(900), [none; 3], &[OutputTokens]),
@@ -268,12 +268,12 @@ async fn time_stops_a_model_that_does_not_end() {
     let mut chat = build(builder(), Guardrails::default().time(Duration::from_secs(60))).chat();
     let mut near = None;
     let run = chat.send("Go.").on_event(|event| {
-        if let Event::LimitNear { limit: Limit::Time, .. } = event {
+        if let Event::LimitNear { limit: LimitKind::Time, .. } = event {
             near = Some(begun.elapsed());
         }
     });
     let stopped = run.await.expect_err("a limit is no answer");
-    assert_eq!(stopped.outcome(), Outcome::Limit(Limit::Time));
+    assert_eq!(stopped.outcome(), Outcome::Limit(LimitKind::Time));
     assert_eq!(stopped.text(), "I think. \n\n[interrupted]");
     assert_eq!(begun.elapsed().as_secs(), 60);
     assert_eq!(near.map(|at| at.as_secs()), Some(48));
@@ -296,7 +296,7 @@ async fn time_stops_a_tool_that_does_not_end() {
     let (_, agent) = builder();
     let agent = build(agent, Guardrails::default().time(Duration::from_secs(5)));
     let stopped = agent.run("Go.").await.expect_err("a limit is no answer");
-    assert_eq!(stopped.outcome(), Outcome::Limit(Limit::Time));
+    assert_eq!(stopped.outcome(), Outcome::Limit(LimitKind::Time));
     let last = stopped.transcript().messages().last().expect("a message");
     assert_eq!(last.results().next().map(|r| r.outcome()), Some(CallOutcome::InDoubt));
 }
@@ -327,7 +327,7 @@ async fn the_time_in_which_a_person_decides_does_not_count() {
     assert_eq!(near, [10_400 + 1_200_000], "in the third turn");
     assert_eq!(budget.left().time, Some(Duration::from_secs(1)));
     let stopped = build(builder(), rails(11)).run("Go.").await.expect_err("one too many");
-    assert_eq!(stopped.outcome(), Outcome::Limit(Limit::Time));
+    assert_eq!(stopped.outcome(), Outcome::Limit(LimitKind::Time));
 }
 
 #[tokio::test]
@@ -338,7 +338,7 @@ async fn failed_calls_in_a_row_whatever_their_names() {
         Agent::builder(stubborn(6, invents)).tools([new_each_time()])
     };
     let rails = Guardrails::default().failed_calls(4);
-    let stopped = scenario(Limit::FailedCalls, rails.clone(), builder).await;
+    let stopped = scenario(LimitKind::FailedCalls, rails.clone(), builder).await;
     assert_eq!(stopped.turns(), 4);
 
     let mends = move |turn: usize| {
@@ -354,7 +354,7 @@ async fn denied_calls_fail_too() {
         let permissions = harness::Permissions::default().deny("look", "not today");
         Agent::builder(stubborn(6, look)).tools([new_each_time()]).permissions(permissions)
     };
-    scenario(Limit::FailedCalls, Guardrails::default().failed_calls(3), builder).await;
+    scenario(LimitKind::FailedCalls, Guardrails::default().failed_calls(3), builder).await;
 }
 
 #[tokio::test]
@@ -367,7 +367,7 @@ async fn the_same_call_with_the_same_result_warns_and_then_stops() {
         };
         Agent::builder(stubborn(6, same)).tools([says("look", READ, |_, _| Ok("nothing".into()))])
     };
-    let stopped = scenario(Limit::Repetitions, Guardrails::default(), builder).await;
+    let stopped = scenario(LimitKind::Repetitions, Guardrails::default(), builder).await;
     assert_eq!(stopped.turns(), 3);
     let told: Vec<String> = stopped
         .transcript()
@@ -389,14 +389,14 @@ async fn two_calls_in_turn_are_a_loop_too() {
         let same = |name| says(name, READ, |_, _| Ok("nothing".into()));
         Agent::builder(stubborn(8, swings)).tools([same("look"), same("see")])
     };
-    let stopped = scenario(Limit::Repetitions, Guardrails::default(), builder).await;
+    let stopped = scenario(LimitKind::Repetitions, Guardrails::default(), builder).await;
     assert_eq!(stopped.turns(), 6);
     // So are two calls of one tool, which are two things though it says the same to both.
     let builder = || {
         let swings = |turn: usize| reply().call("look", json!({"at": turn % 2}));
         Agent::builder(stubborn(8, swings)).tools([says("look", READ, |_, _| Ok("nothing".into()))])
     };
-    let stopped = scenario(Limit::Repetitions, Guardrails::default(), builder).await;
+    let stopped = scenario(LimitKind::Repetitions, Guardrails::default(), builder).await;
     assert_eq!(stopped.turns(), 6);
 }
 
@@ -407,7 +407,7 @@ async fn the_same_error_from_varied_arguments_counts_too() {
         let find = says("find", READ, |_, _| Err("the index is empty".into()));
         Agent::builder(stubborn(6, varies)).tools([find])
     };
-    let stopped = scenario(Limit::Repetitions, Guardrails::default(), builder).await;
+    let stopped = scenario(LimitKind::Repetitions, Guardrails::default(), builder).await;
     assert_eq!(stopped.turns(), 3);
 }
 
@@ -435,7 +435,7 @@ async fn progress_begins_the_count_again_and_polling_is_let_alone() {
     run(|_| "same".into(), twice, rails()).await.expect("calls of one turn count once");
     run(|_| "same".into(), looks, rails().polling("look")).await.expect("it waits for something");
     let stops = run(|_| "same".into(), looks, rails()).await.expect_err("it goes in circles");
-    assert_eq!(stops, Outcome::Limit(Limit::Repetitions));
+    assert_eq!(stops, Outcome::Limit(LimitKind::Repetitions));
 }
 
 #[tokio::test]
@@ -457,8 +457,8 @@ async fn a_warning_comes_once_at_four_fifths() {
     assert_eq!(
         said,
         [
-            (8, Limit::Turns, "80 % of the limit of turns are used".to_owned()),
-            (8, Limit::InputTokens, "80 % of the limit of input tokens are used".to_owned()),
+            (8, LimitKind::Turns, "80 % of the limit of turns are used".to_owned()),
+            (8, LimitKind::InputTokens, "80 % of the limit of input tokens are used".to_owned()),
         ]
     );
 }
@@ -468,18 +468,18 @@ async fn every_limit_that_is_counted_is_near_at_four_fifths_and_not_before() {
     let guards = |rails: Guardrails| Rails(rails, Limits::unlimited());
     let limits = Limits::new;
     let table = [
-        (Limit::Turns, guards(Guardrails::none().turns(10))),
-        (Limit::ToolCalls, only(limits().tool_calls(10))),
-        (Limit::InputTokens, only(limits().input_tokens(10_000_000))),
-        (Limit::OutputTokens, only(limits().output_tokens(50))),
-        (Limit::Cost, only(limits().cost(1.25))),
-        (Limit::FailedCalls, guards(Guardrails::none().failed_calls(10))),
+        (LimitKind::Turns, guards(Guardrails::none().turns(10))),
+        (LimitKind::ToolCalls, only(limits().tool_calls(10))),
+        (LimitKind::InputTokens, only(limits().input_tokens(10_000_000))),
+        (LimitKind::OutputTokens, only(limits().output_tokens(50))),
+        (LimitKind::Cost, only(limits().cost(1.25))),
+        (LimitKind::FailedCalls, guards(Guardrails::none().failed_calls(10))),
     ];
     let prices = Models::none().with("*", Price::new(0.125, 0.0));
     for (limit, rails) in table {
         for (times, expected) in [(7, 0), (8, 1), (9, 1)] {
             // The answer at the end is a turn too.
-            let turns = if limit == Limit::Turns { times - 1 } else { times };
+            let turns = if limit == LimitKind::Turns { times - 1 } else { times };
             let fails = says("look", READ, |_, call| Err(format!("nothing {call}")));
             let model = stubborn(turns, |turn| look(turn).tokens(1_000_000, 5));
             let builder = Agent::builder(model).tools([fails]).models(prices.clone());
@@ -529,10 +529,10 @@ async fn warnings_begin_anew_with_each_run() {
     assert_eq!(
         said,
         [
-            (0, near, Limit::Turns),
-            (0, unknown, Limit::InputTokens),
-            (1, near, Limit::Turns),
-            (1, near, Limit::InputTokens),
+            (0, near, LimitKind::Turns),
+            (0, unknown, LimitKind::InputTokens),
+            (1, near, LimitKind::Turns),
+            (1, near, LimitKind::InputTokens),
         ]
     );
 }
@@ -574,12 +574,12 @@ async fn a_call_that_takes_too_long_has_failed_and_says_the_same_each_time() {
     let varies: fn(usize) -> ScriptedReply = |turn| reply().call("find", json!({"at": turn}));
     let none = Guardrails::none;
     for does in [same, varies] {
-        let failed = Err((Outcome::Limit(Limit::FailedCalls), 4));
+        let failed = Err((Outcome::Limit(LimitKind::FailedCalls), 4));
         assert_eq!(run(does, none().failed_calls(4)).await, failed);
     }
     assert_eq!(
         run(same, none().repetitions(3)).await,
-        Err((Outcome::Limit(Limit::Repetitions), 3))
+        Err((Outcome::Limit(LimitKind::Repetitions), 3))
     );
     assert_eq!(run(varies, none().repetitions(3)).await, Ok(7), "our words, not the tool's");
 }
@@ -735,7 +735,7 @@ async fn the_facts_say_which_limit_it_was_and_reading_them_again_gives_the_same(
     });
     let detail = "the model was asked 2 times".to_owned();
     let scope = LimitScope::Run;
-    assert_eq!(cause, Some(InterruptCause::Limit { limit: Limit::Turns, scope, detail }));
+    assert_eq!(cause, Some(InterruptCause::Limit { limit: LimitKind::Turns, scope, detail }));
 
     let written = serde_json::to_string(&facts).expect("JSON");
     let read: Vec<Fact> = serde_json::from_str(&written).expect("the same");
@@ -743,7 +743,7 @@ async fn the_facts_say_which_limit_it_was_and_reading_them_again_gives_the_same(
     for fact in &read {
         machine.apply(fact).expect("it followed before");
     }
-    assert_eq!(machine.next(), harness::agent::Action::Finish(Outcome::Limit(Limit::Turns)));
+    assert_eq!(machine.next(), harness::agent::Action::Finish(Outcome::Limit(LimitKind::Turns)));
     assert_eq!(outline(machine.transcript().messages()), outline(stopped.transcript().messages()));
 }
 

@@ -15,7 +15,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use harness::{
     Agent, CallOutcome, ErrorKind, Guardrails, Message, Outcome, SideEffect, SideEffects, Tool,
     agent::{ChatRun, Chats, Event, WhenBusy},
-    journal::{Journal, Limit, MemoryJournal},
+    journal::{Journal, LimitKind, MemoryJournal},
     policy::ApprovalRequest,
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
 };
@@ -391,7 +391,7 @@ async fn ten_megabytes_steer_and_at_the_limit_of_turns_what_was_heard_is_told() 
     let last = chats.send("a", "More?").when_busy(WhenBusy::Steer).await.unwrap();
     for run in [first, large, last] {
         let stopped = run.finish().await.unwrap_err();
-        assert_eq!(stopped.outcome(), Outcome::Limit(Limit::Turns), "{stopped}");
+        assert_eq!(stopped.outcome(), Outcome::Limit(LimitKind::Turns), "{stopped}");
     }
     assert_eq!(said(&agent, &journal).await, ["Go.", &megabytes, "More?"]);
 }

@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 use harness::{
     Agent, CallOutcome, Chat, Error, ErrorKind, Outcome, SideEffect, SideEffects, Tool,
     agent::Machine,
-    journal::{Envelope, Fact, Head, Journal, JournalFuture, Limit, MemoryJournal},
+    journal::{Envelope, Fact, Head, Journal, JournalFuture, LimitKind, MemoryJournal},
     policy::{ApprovalRequest, Guardrails},
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, ScriptedReply, reply},
     tool::Reconciled,
@@ -447,7 +447,7 @@ async fn a_process_that_falls_again_and_again_comes_to_its_limit() {
             None => std::mem::forget(chat),
             Some(ended) => {
                 let stopped = ended.expect_err("a limit");
-                assert_eq!(stopped.outcome(), Outcome::Limit(Limit::Turns), "{stopped}");
+                assert_eq!(stopped.outcome(), Outcome::Limit(LimitKind::Turns), "{stopped}");
                 assert_eq!((life, asked.load(Ordering::SeqCst)), (4, 5));
                 break;
             }

@@ -8,7 +8,7 @@ use harness::{
     Agent, CallOutcome, ErrorKind, StopReason,
     journal::{
         AnswerCheck, Awaited, Decider, Decision, Envelope, FORMAT, Fact, Head, InterruptCause,
-        Journal, Limit, LimitScope, MemoryJournal, Repeat,
+        Journal, LimitKind, LimitScope, MemoryJournal, Repeat,
     },
     testing::{ScriptedProvider, outline, reply},
 };
@@ -82,7 +82,7 @@ fn the_files_know_every_word_of_the_formats() {
         ("decider", words::<Decider>(r#"{"decider":"?"}"#)),
         ("by", words::<InterruptCause>(r#"{"by":"?"}"#)),
         ("for", words::<Awaited>(r#"{"for":"?"}"#)),
-        ("limit", words::<Limit>(r#""?""#)),
+        ("limit", words::<LimitKind>(r#""?""#)),
         ("scope", words::<LimitScope>(r#""?""#)),
         ("check", words::<AnswerCheck>(r#""?""#)),
         ("repeat", words::<Repeat>(r#""?""#)),

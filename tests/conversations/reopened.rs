@@ -11,7 +11,7 @@ use harness::{
     Agent, CallOutcome, Chat, Guardrails, Limits, Message, Outcome, SideEffect, SideEffects, State,
     Tool,
     agent::AgentBuilder,
-    journal::{Envelope, Fact, Head, InterruptCause, Journal, Limit, MemoryJournal},
+    journal::{Envelope, Fact, Head, InterruptCause, Journal, LimitKind, MemoryJournal},
     models::{Models, Price},
     policy::{ApprovalRequest, Permissions},
     testing::{ScriptedProvider, reply},
@@ -455,7 +455,7 @@ async fn a_model_that_breaks_off_each_time_comes_to_the_limit() {
             }
             stopped = chat.resume().await.expect_err("it breaks off");
         }
-        assert_eq!(stopped.outcome(), Outcome::Limit(Limit::Turns), "{stopped}");
+        assert_eq!(stopped.outcome(), Outcome::Limit(LimitKind::Turns), "{stopped}");
         assert_eq!(asked.load(Ordering::SeqCst), 7);
         assert_eq!(chat.budget().spent().turns, 7, "what broke off was asked for, too");
         // Told that more is allowed, it goes on.
@@ -514,7 +514,7 @@ async fn who_refuses_an_unknown_cost_does_not_go_on_after_such_an_end() {
     again.append(CHAT, Head::default(), &facts).await.expect("a copy");
     let mut chat = agent.open(&journal, CHAT).await.expect("nobody holds it");
     let stopped = chat.resume().await.expect_err("nobody knows what it has cost");
-    assert_eq!(stopped.outcome(), Outcome::Limit(Limit::UnknownCost), "{stopped}");
+    assert_eq!(stopped.outcome(), Outcome::Limit(LimitKind::UnknownCost), "{stopped}");
     assert!(stopped.to_string().contains("a process ended while a model answered"), "{stopped}");
     assert_eq!(model.requests().len(), asked);
     // Another driver finds the same in the same facts.
@@ -525,7 +525,7 @@ async fn who_refuses_an_unknown_cost_does_not_go_on_after_such_an_end() {
     let Fact::Interrupted { cause: InterruptCause::Limit { limit, .. }, .. } = &fact else {
         panic!("{fact:?}");
     };
-    assert_eq!(*limit, Limit::UnknownCost);
+    assert_eq!(*limit, LimitKind::UnknownCost);
     // A new run counts from zero.
     assert_eq!(chat.send("Again.").await.expect("an answer").cost(), Some(0.000_02));
 }

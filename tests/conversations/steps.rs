@@ -10,7 +10,7 @@ use harness::{
     Agent, CallOutcome, ErrorKind, Limits, Outcome, Permissions, SideEffect, SideEffects, State,
     Tool, ToolContent, ToolError,
     agent::{Action, Steps},
-    journal::{Envelope, Fact, InterruptCause, Limit, MemoryJournal},
+    journal::{Envelope, Fact, InterruptCause, LimitKind, MemoryJournal},
     policy::{ApprovalRequest, Guardrails, RuleDecision},
     testing::{Gate, ScriptedProvider, reply},
     tool,
@@ -193,7 +193,7 @@ async fn limits_hold_for_another_driver() {
     let mut engine = Engine::new(usize::MAX);
     let mut steps = agent.steps(CHAT, Vec::new()).expect("new");
     let ended = drive(&mut engine, &mut steps).await;
-    assert!(matches!(ended, Ok(Outcome::Limit(Limit::Turns))));
+    assert!(matches!(ended, Ok(Outcome::Limit(LimitKind::Turns))));
     assert_eq!(model.requests().len(), 3);
 }
 
@@ -277,7 +277,10 @@ async fn a_replay_takes_the_same_way_whatever_others_have_spent() {
     engine.kept.pop();
     let mut again = agent.steps(CHAT, Vec::new()).expect("new");
     let ended = drive(&mut engine, &mut again).await;
-    assert!(matches!(ended, Ok(Outcome::Limit(Limit::InputTokens))), "the last action asks anew");
+    assert!(
+        matches!(ended, Ok(Outcome::Limit(LimitKind::InputTokens))),
+        "the last action asks anew"
+    );
     assert_eq!(engine.next, engine.kept.len());
     assert_eq!(world.lock().expect("unpoisoned").len(), 3, "one of each run");
 }
@@ -443,7 +446,7 @@ async fn a_limit_of_calls_is_asked_when_a_call_starts() {
     acts_until(&mut two, is_end).await;
     assert_eq!(outcome_of(&one, "note_1"), Some(CallOutcome::Succeeded));
     assert_eq!(outcome_of(&two, "note_1"), Some(CallOutcome::NotStarted));
-    assert_eq!(two.next(), Action::Finish(Outcome::Limit(Limit::ToolCalls)));
+    assert_eq!(two.next(), Action::Finish(Outcome::Limit(LimitKind::ToolCalls)));
     assert_eq!(*world.lock().expect("unpoisoned"), ["note 1"]);
 }
 
@@ -477,7 +480,7 @@ async fn steps_bring_the_values_and_the_limits_of_a_run() {
     assert_eq!(missing.kind(), ErrorKind::Configuration);
     assert!(model.requests().is_empty(), "nothing is sent without it");
     acts_until(&mut steps, is_end).await;
-    assert_eq!(steps.next(), Action::Finish(Outcome::Limit(Limit::InputTokens)));
+    assert_eq!(steps.next(), Action::Finish(Outcome::Limit(LimitKind::InputTokens)));
     let told =
         steps.transcript().messages().iter().flat_map(|said| said.results().collect::<Vec<_>>());
     let told: Vec<_> = told.flat_map(|result| result.content().to_vec()).collect();
@@ -488,7 +491,11 @@ async fn steps_bring_the_values_and_the_limits_of_a_run() {
     let facts = steps.resume().await.expect("it goes on");
     steps.apply(facts).expect("it follows");
     acts_until(&mut steps, is_end).await;
-    assert_eq!(steps.next(), Action::Finish(Outcome::Limit(Limit::InputTokens)), "it still counts");
+    assert_eq!(
+        steps.next(),
+        Action::Finish(Outcome::Limit(LimitKind::InputTokens)),
+        "it still counts"
+    );
 
     let steps = agent.steps(CHAT, kept).expect("the same").state(User("ada"));
     let mut steps = steps.limits(Limits::new().input_tokens(100));

@@ -15,7 +15,7 @@ use harness::{
     Agent, CallOutcome, Chat, ErrorKind, Guardrails, Limits, Message, Outcome, SideEffect,
     SideEffects, State, Tool, ToolError,
     agent::AgentBuilder,
-    journal::{Fact, Head, Journal, Limit, MemoryJournal},
+    journal::{Fact, Head, Journal, LimitKind, MemoryJournal},
     message::Block,
     policy::{ApprovalRequest, Permissions},
     testing::{ScriptedProvider, reply},
@@ -297,7 +297,7 @@ async fn a_tool_that_never_finds_out_does_not_keep_the_user_from_speaking() {
         .build()
         .expect("an agent");
     let stopped = opened(&agent, &journal).await.send("Hm?").await.expect_err("it takes too long");
-    assert_eq!(stopped.outcome(), Outcome::Limit(Limit::Time), "{stopped}");
+    assert_eq!(stopped.outcome(), Outcome::Limit(LimitKind::Time), "{stopped}");
     let mut chat = opened(&agent, &journal).await;
     chat.send("And now?").await.expect("an answer");
     assert_eq!(last_result(&chat).0, CallOutcome::InDoubt);
@@ -336,7 +336,7 @@ async fn a_run_that_could_not_begin_gives_the_one_before_no_new_limits() {
         .await
         .expect_err("it cannot begin");
     let stopped = chat.resume().await.expect_err("it is at its limit");
-    assert_eq!(stopped.outcome(), Outcome::Limit(Limit::Turns));
+    assert_eq!(stopped.outcome(), Outcome::Limit(LimitKind::Turns));
 }
 
 /// Two calls are in doubt, and one is settled, so that the journal tells of the other one, too.

@@ -60,7 +60,7 @@ impl Provider for WithSummaries {
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
         let request = request.for_model(self.name(), self.model()).into_owned();
-        if !request.asks_for_summary() {
+        if !request.is_summary_request() {
             return self.0.stream(request);
         }
         crash_point("while the vendor is asked for a summary");

@@ -94,7 +94,8 @@ impl Journal for FileJournal {
                     self.write(&before)
                 }
             };
-            written.map_err(|err| Error::new(ErrorKind::Journal, "not written").because(err))?;
+            written
+                .map_err(|err| Error::new(ErrorKind::Journal, "not written").with_source(err))?;
             Ok(head_of(&self.all()))
         })
     }

@@ -15,7 +15,7 @@ use harness::{
     Tool, Usage,
     agent::AgentBuilder,
     context::Window,
-    journal::{Fact, Journal, Limit, MemoryJournal},
+    journal::{Fact, Journal, LimitKind, MemoryJournal},
     message::VendorData,
     policy::{ApprovalRequest, BudgetUsage},
     provider::{EventStream, Request, StopReason, VendorPart},
@@ -162,7 +162,7 @@ async fn a_limit_of_money_that_cannot_hold_any_more_ends_the_run() {
     let mut chat = lead.open(&journal, CHAT).await.expect("opened");
     chat.limits(Limits::new().cost(1.0).refuse_unknown_cost());
     let stopped = chat.send("Go on.").await.expect_err("a limit");
-    assert_eq!(stopped.outcome(), Outcome::Limit(Limit::UnknownCost), "{stopped}");
+    assert_eq!(stopped.outcome(), Outcome::Limit(LimitKind::UnknownCost), "{stopped}");
 }
 
 #[tokio::test]
@@ -512,7 +512,7 @@ fn sums_up(left: &Left) -> ScriptedProvider {
 }
 
 fn is_for_summary(request: &RecordedRequest) -> bool {
-    request.asks_for_summary() || request.last_text().contains("Sum it up")
+    request.is_summary_request() || request.last_text().contains("Sum it up")
 }
 
 /// A model whose vendor makes summaries of its own.
@@ -533,7 +533,7 @@ impl Provider for WithSummaries {
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
         let request = request.for_model(self.name(), self.model()).into_owned();
-        if !request.asks_for_summary() {
+        if !request.is_summary_request() {
             return self.0.stream(request);
         }
         self.1.keep();

@@ -382,7 +382,7 @@ fn model(rng: &mut Rng, world: &World, names: &[&'static str], enough: usize) ->
     ScriptedProvider::answering(move |request| {
         let rng = &mut *rng.lock().expect("unpoisoned");
         let mut read = Read::of(request);
-        if request.asks_for_summary() {
+        if request.is_summary_request() {
             return summary(format!("They have read {}.", read.words()));
         }
         let mut answer = reply().tokens(rng.u64(..2_000), 10);

@@ -311,7 +311,7 @@ async fn connections_without_a_request_keep_no_client_out() {
         half.push(socket);
     }
     // Before a time is over, the first of them is closed and the last is not.
-    let it = McpServer::url(&served.url).named("it").connect().await.expect("a service");
+    let it = McpServer::url(&served.url).name("it").connect().await.expect("a service");
     let mut byte = [0; 1];
     let first = half[0].read(&mut byte).await;
     assert!(matches!(first, Ok(0) | Err(_)), "{first:?}");

@@ -329,7 +329,7 @@ async fn a_server_that_ignores_signals_ends_too() {
     let program = env!("CARGO_BIN_EXE_scripted-mcp-server");
     let log = scripted.path().display().to_string();
     let script = r#"trap '' TERM HUP INT; exec "$0" stays "$1""#;
-    let server = McpServer::command("sh", ["-c", script, program, &log]).named("it");
+    let server = McpServer::command("sh", ["-c", script, program, &log]).name("it");
     let server = server.connect().await.expect("a server");
     assert_eq!(text(call(&server.tools()[0]).await), "ran in life 1");
     server.close().await;
@@ -343,7 +343,7 @@ async fn has_a_server_and_waits_to_be_killed() {
     let Ok(log) = std::env::var("HARNESS_TEST_LOG") else { return };
     let program = env!("CARGO_BIN_EXE_scripted-mcp-server");
     let script = r#"trap '' TERM HUP INT; exec "$0" stays "$1""#;
-    let server = McpServer::command("sh", ["-c", script, program, &log]).named("it");
+    let server = McpServer::command("sh", ["-c", script, program, &log]).name("it");
     let server = server.connect().await.expect("a server");
     let _ = call(&server.tools()[0]).await;
     std::future::pending::<()>().await;

@@ -54,7 +54,7 @@ impl Server {
 
     pub(super) async fn connect(&self) -> McpServer {
         McpServer::url(&self.url)
-            .named("it")
+            .name("it")
             .header("authorization", "Bearer sk-of-the-test")
             .connect()
             .await
@@ -486,7 +486,7 @@ async fn an_answer_of_http_that_is_none_to_the_call_ends_it() {
 #[tokio::test]
 async fn an_address_that_cannot_be_used_is_told_with_the_reason_and_a_way_out() {
     let told = async |url: &str| {
-        let err = McpServer::url(url).named("it").connect().await.expect_err(url);
+        let err = McpServer::url(url).name("it").connect().await.expect_err(url);
         err.to_string()
     };
     let err = told("http://127.0.0.1:1/mcp").await;
@@ -501,7 +501,7 @@ async fn an_address_that_cannot_be_used_is_told_with_the_reason_and_a_way_out() 
     let page = "404 all /\r\ncontent-type:text/html";
     let server = Server::start(page);
     let err =
-        McpServer::url(&server.url).named("it").header("authorization", "Bearer sk-of-the-test");
+        McpServer::url(&server.url).name("it").header("authorization", "Bearer sk-of-the-test");
     let err = err.connect().await.expect_err("a page").to_string();
     assert!(err.contains("is the path of `http://127.0.0.1:"), "{err}");
     assert_eq!(err.lines().count(), 1, "{err}");
@@ -561,7 +561,7 @@ async fn a_server_hears_of_each_call_that_is_stopped_whatever_it_does_with_other
 async fn a_session_that_is_refused_at_its_second_message_is_told_with_the_reason() {
     for (status, said) in [("403", "HTTP 403"), ("404", "404"), ("500", "500")] {
         let server = Server::start(format!("{status} notifications/initialized /").leak());
-        let it = McpServer::url(&server.url).named("it");
+        let it = McpServer::url(&server.url).name("it");
         let it = it.header("authorization", "Bearer sk-of-the-test").connect().await;
         let err = it.expect_err(status).to_string();
         assert!(err.contains("did not begin a session") && err.contains(said), "{status}: {err}");
@@ -603,7 +603,7 @@ async fn neither_call_nor_token_goes_to_another_host() {
         let way = format!("{status} {at} http://127.0.0.1:{port}/mcp");
         let server = Server::start(way.clone().leak());
         let connected = McpServer::url(&server.url)
-            .named("it")
+            .name("it")
             .header("authorization", "Bearer sk-of-the-test")
             .connect()
             .await;
@@ -632,7 +632,7 @@ async fn no_error_shows_what_a_server_repeats_of_the_secrets_in_its_address() {
     let said = |way: &'static str, user: &'static str| async move {
         let server = Server::start(way);
         let url = server.url.replace("http://", &format!("http://{user}@"));
-        let it = McpServer::url(url).named("it").header("authorization", "Bearer sk-of-the-test");
+        let it = McpServer::url(url).name("it").header("authorization", "Bearer sk-of-the-test");
         let it = it.connect().await.expect("a server");
         call(&it.tools()[0]).await.expect_err("a refusal").to_string()
     };

@@ -52,7 +52,7 @@ impl Server {
     }
 
     async fn connect(&self) -> McpServer {
-        McpServer::url(&self.url).named("it").connect().await.expect("a server")
+        McpServer::url(&self.url).name("it").connect().await.expect("a server")
     }
 
     fn has(&self, holds: impl Fn(&Heard) -> bool) -> bool {

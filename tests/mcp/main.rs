@@ -55,7 +55,7 @@ impl Scripted {
     fn server(&self, way: &str) -> McpServerBuilder {
         let program = env!("CARGO_BIN_EXE_scripted-mcp-server");
         let log = self.path().display().to_string();
-        harness::mcp::McpServer::command(program, [way.to_owned(), log]).named("it")
+        harness::mcp::McpServer::command(program, [way.to_owned(), log]).name("it")
     }
 
     fn log(&self) -> String {

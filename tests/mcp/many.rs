@@ -41,7 +41,7 @@ fn add(
 #[tokio::test]
 async fn the_tools_of_a_server_are_searched_for_and_the_programs_own_are_told() {
     let served = Served::start(McpService::new((0..500).map(one))).await;
-    let server = McpServer::url(&served.url).named("cupboard").connect().await.expect("a server");
+    let server = McpServer::url(&served.url).name("cupboard").connect().await.expect("a server");
     let listed = server.tools();
     assert_eq!(listed.len(), 500);
     let model = ScriptedProvider::new([

@@ -158,7 +158,7 @@ fn answer(mut stream: TcpStream, (refusal, way): (&str, &str), seen: &Seen) {
 async fn a_server_that_refuses_initialize_without_a_word_is_asked_in_the_newer_version() {
     for refusal in ["400 Bad Request", "404 Not Found"] {
         let server = Newer::start(refusal);
-        let it = McpServer::url(&server.url).named("it").connect().await.expect(refusal);
+        let it = McpServer::url(&server.url).name("it").connect().await.expect(refusal);
         assert_eq!(text(call(&it.tools()[0]).await), "done", "{refusal}");
         let counts = ["initialize", "server/discover", "tools/call"].map(|it| server.count(it));
         assert_eq!(counts, [1, 1, 1], "{refusal}");
@@ -169,13 +169,13 @@ async fn a_server_that_refuses_initialize_without_a_word_is_asked_in_the_newer_v
             r#"400 Bad Request|{{"jsonrpc": "2.0", {id} "error": {{"code": -32600, "message": "no"}}}}"#
         );
         let server = Newer::start(refusal.leak());
-        let it = McpServer::url(&server.url).named("it").connect().await.expect(id);
+        let it = McpServer::url(&server.url).name("it").connect().await.expect(id);
         assert_eq!(text(call(&it.tools()[0]).await), "done", "{id}");
     }
     // Any other failure is that of the server.
     for refusal in ["403 Forbidden", "500 Internal Server Error", "302 Found"] {
         let server = Newer::start(refusal);
-        let failed = McpServer::url(&server.url).named("it").connect().await;
+        let failed = McpServer::url(&server.url).name("it").connect().await;
         assert!(failed.is_err(), "{refusal}");
         assert_eq!((server.count("initialize"), server.count("server/discover")), (1, 0));
     }
@@ -184,7 +184,7 @@ async fn a_server_that_refuses_initialize_without_a_word_is_asked_in_the_newer_v
 #[tokio::test]
 async fn a_subscription_that_was_cut_is_begun_anew_before_a_call() {
     let server = Newer::start("400 Bad Request");
-    let it = McpServer::url(&server.url).named("it").connect().await.expect("a server");
+    let it = McpServer::url(&server.url).name("it").connect().await.expect("a server");
     // The end of the first one may still be on its way.
     let mut calls = 0;
     while server.count("subscriptions/listen") < 2 {
@@ -204,7 +204,7 @@ async fn a_subscription_that_was_cut_is_begun_anew_before_a_call() {
 #[tokio::test]
 async fn no_stream_is_taken_up_again() {
     let server = Newer::start_as("400 Bad Request", "cuts");
-    let it = McpServer::url(&server.url).named("it").connect().await.expect("a server");
+    let it = McpServer::url(&server.url).name("it").connect().await.expect("a server");
     // The subscription is cut behind an event with a number, so another one is begun before a call.
     let mut calls = 0;
     while server.count("subscriptions/listen") < 2 {
@@ -222,7 +222,7 @@ async fn no_stream_is_taken_up_again() {
 #[tokio::test]
 async fn a_call_that_is_stopped_ends_its_connection_though_the_server_reads_no_answers() {
     let server = Newer::start_as("400 Bad Request", "pings");
-    let it = McpServer::url(&server.url).named("it").connect().await.expect("a server");
+    let it = McpServer::url(&server.url).name("it").connect().await.expect("a server");
     let tool = it.tools().remove(0);
     // They run at the same time, so that all answers to pings are sent before a call is stopped.
     let calls = futures_util::future::join_all((0..5).map(|_| call(&tool)));
@@ -236,7 +236,7 @@ async fn a_call_that_is_stopped_ends_its_connection_though_the_server_reads_no_a
 #[tokio::test]
 async fn a_tool_whose_header_cannot_be_sent_is_left_out_with_the_reason() {
     let newer = Newer::start_as("400 Bad Request", "odd-headers");
-    let server = McpServer::url(&newer.url).named("it").connect().await.expect("a server");
+    let server = McpServer::url(&newer.url).name("it").connect().await.expect("a server");
     let server = server.reload().await.expect("the same list");
     assert_eq!(server.tools().len(), 1);
     let left_out = server.left_out();
@@ -250,7 +250,7 @@ async fn a_tool_whose_header_cannot_be_sent_is_left_out_with_the_reason() {
 async fn a_refusal_whose_body_does_not_end_is_a_refusal_too() {
     for refusal in ["400 Bad Request", "404 Not Found"] {
         let newer = Newer::start_as(refusal, "refuses-without-end");
-        let server = McpServer::url(&newer.url).named("it").connect().await.expect(refusal);
+        let server = McpServer::url(&newer.url).name("it").connect().await.expect(refusal);
         assert_eq!(text(call(&server.tools()[0]).await), "done");
         assert_eq!(newer.count("initialize"), 1);
     }

@@ -102,7 +102,7 @@ async fn has_everything(server: McpServer) {
 #[tokio::test]
 async fn the_server_that_has_everything_over_pipes() {
     let Some(script) = script("server-everything") else { return };
-    let server = McpServer::command("node", [script, "stdio".to_owned()]).named("all");
+    let server = McpServer::command("node", [script, "stdio".to_owned()]).name("all");
     has_everything(server.connect().await.expect("a server")).await;
 }
 
@@ -117,7 +117,7 @@ async fn the_server_that_has_everything_over_http() {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let _listening = Listening(command.spawn().expect("node"));
     let url = format!("http://127.0.0.1:{port}/mcp");
-    has_everything(connected(|| McpServer::url(&url).named("all")).await).await;
+    has_everything(connected(|| McpServer::url(&url).name("all")).await).await;
 }
 
 #[tokio::test]
@@ -128,7 +128,7 @@ async fn the_server_of_files_reads_and_writes_in_its_folder_alone() {
     let path = |name: &str| folder.join(name).display().to_string();
     let reads = SideEffects::of(&[SideEffect::Read]);
     let server = McpServer::command("node", [script, folder.display().to_string()])
-        .named("files")
+        .name("files")
         .effects("read_text_file", reads)
         .connect()
         .await

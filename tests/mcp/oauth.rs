@@ -188,7 +188,7 @@ impl World {
     }
 
     fn server(&self, auth: McpAuth) -> harness::mcp::McpServerBuilder {
-        McpServer::url(format!("{}/mcp", self.base)).named("it").oauth(auth)
+        McpServer::url(format!("{}/mcp", self.base)).name("it").oauth(auth)
     }
 
     fn to(&self, path: &str) -> Vec<Asked> {

@@ -164,7 +164,7 @@ async fn a_tool_is_listed_with_its_hints_and_called() {
     ) -> String {
         format!("stored {word}")
     }
-    let service = McpService::new(tools![add, store]).named("sums", "1.2").instructions("Add.");
+    let service = McpService::new(tools![add, store]).name("sums", "1.2").instructions("Add.");
     let mut client = Client::silent(service, SESSIONS, json!({}));
     let begin = json!({
         "protocolVersion": SESSIONS, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}

@@ -152,7 +152,7 @@ async fn has_all(server: McpServer) {
 }
 
 async fn connect(url: &str) -> McpServer {
-    McpServer::url(url).named("it").trust_hints().connect().await.expect("a service")
+    McpServer::url(url).name("it").trust_hints().connect().await.expect("a service")
 }
 
 #[tokio::test]

@@ -124,7 +124,7 @@ async fn a_program_that_is_killed_is_told_of_and_started_again() {
     let noted = Scripted::new();
     let program = McpServer::command(PROGRAM, [noted.path().display().to_string()]);
     // A line that it prints before it serves is none of the protocol: the client passes over it.
-    let server = program.named("it").connect().await.expect("a program");
+    let server = program.name("it").connect().await.expect("a program");
     let tool = |name: &str| server.only([name]).expect("the tool").remove(0);
     let hang = tool("hang");
     let running = tokio::spawn(async move { call_with(&hang, json!({})).await });

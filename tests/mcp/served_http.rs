@@ -62,7 +62,7 @@ impl Served {
     }
 
     pub(super) async fn connect(&self, name: &str) -> McpServer {
-        McpServer::url(&self.url).named(name).trust_hints().connect().await.expect("a service")
+        McpServer::url(&self.url).name(name).trust_hints().connect().await.expect("a service")
     }
 }
 
@@ -224,6 +224,10 @@ async fn what_is_no_request_of_the_protocol_is_refused() {
     let elsewhere = Served { url: other, task: tokio::spawn(async { Ok(()) }) };
     let status = elsewhere.post(&begin()).send().await.expect("an answer").status();
     assert_eq!(status, StatusCode::NOT_FOUND);
+    // Who opens the address in a browser reads what it is for.
+    let page = reqwest::get(served.url.replace("/mcp", "/")).await.expect("an answer");
+    assert_eq!(page.status(), StatusCode::OK);
+    assert!(page.text().await.expect("a text").contains("are served at /mcp"));
     assert_eq!(served.post(&begin()).send().await.expect("an answer").status(), StatusCode::OK);
 }
 

@@ -177,7 +177,7 @@ async fn a_call_that_was_stopped_since_its_client_was_away_is_in_doubt() {
     let seen = Seen::new();
     let served = Served::start(service(&seen).resuming_time(Duration::from_secs(2))).await;
     let line = Line::to(&served).await;
-    let server = McpServer::url(&line.url).named("it").trust_hints().connect().await;
+    let server = McpServer::url(&line.url).name("it").trust_hints().connect().await;
     let server = server.expect("a service");
     let tool = server.tools().into_iter().find(|tool| tool.name() == "it__work").expect("a tool");
     let (context, arguments) = (ToolContext::new("call_1"), json!({}));

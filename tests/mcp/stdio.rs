@@ -353,7 +353,7 @@ async fn a_program_that_cannot_be_a_server_is_told_why() {
     let err =
         McpServer::command("/no/such/program", [""; 0]).connect().await.expect_err("no program");
     assert!(err.is_configuration(), "{err}");
-    let err = scripted.server("good").named("a__b").connect().await.expect_err("a name");
+    let err = scripted.server("good").name("a__b").connect().await.expect_err("a name");
     assert!(err.is_configuration(), "{err}");
     let err = scripted.server("good").header("a", "b").connect().await.expect_err("a header");
     assert!(err.is_configuration(), "{err}");
@@ -410,12 +410,12 @@ async fn two_servers_with_one_name_are_told_how_to_have_another() {
     let (one, two) = (started(&scripted, "good").await, started(&scripted, "good").await);
     let agent = Agent::builder(ScriptedProvider::new([])).tools(one.tools()).tools(two.tools());
     let err = agent.build().expect_err("two tools of one name").to_string();
-    assert!(err.contains("`it__run`") && err.contains("`McpServerBuilder::named("), "{err}");
+    assert!(err.contains("`it__run`") && err.contains("`McpServerBuilder::name("), "{err}");
 }
 
 /// A shell as a server.
 async fn shell(script: &str) -> String {
-    let server = McpServer::command("sh", ["-c", script]).named("it");
+    let server = McpServer::command("sh", ["-c", script]).name("it");
     server.connect().await.expect_err("no server").to_string()
 }
 
@@ -438,7 +438,7 @@ async fn the_line_that_says_why_is_shown_though_others_come_behind_it() {
 
 #[tokio::test]
 async fn a_folder_that_is_not_there_is_named_and_not_the_program() {
-    let err = McpServer::command("sh", ["-c", "exit 3"]).named("it").folder("/no/such/folder");
+    let err = McpServer::command("sh", ["-c", "exit 3"]).name("it").folder("/no/such/folder");
     let err = err.connect().await.expect_err("no folder");
     assert!(err.is_configuration(), "{err}");
     let err = err.to_string();

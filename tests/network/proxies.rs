@@ -72,7 +72,7 @@ fn a_model_on_this_machine_is_asked_without_a_proxy() {
             assert!(answer.is_ok(), "{host}: {:?}", answer.err());
         }
         // A server of tools, too: what refuses is the server and not the proxy.
-        let err = McpServer::url("http://localhost:9/mcp").named("it").connect().await;
+        let err = McpServer::url("http://localhost:9/mcp").name("it").connect().await;
         let err = err.expect_err("nobody is there").to_string();
         assert!(!err.contains("proxy"), "{err}");
     });
@@ -91,7 +91,7 @@ fn a_network_error_names_the_proxy_without_its_password() {
         assert_eq!(err.url(), Some("http://model.invalid/v1/messages"));
         assert!(!said.contains("pass-word") && !said.contains("zoe9"), "{said}");
 
-        let tools = McpServer::url("http://tools.invalid/mcp").named("it").connect().await;
+        let tools = McpServer::url("http://tools.invalid/mcp").name("it").connect().await;
         let said = tools.expect_err("nobody is there").to_string();
         assert!(said.contains("through the proxy `127.0.0.1:9`"), "{said}");
         assert!(!said.contains("pass-word") && !said.contains("zoe9"), "{said}");
@@ -116,7 +116,7 @@ fn other_addresses_go_through_the_proxy_with_its_password() {
         let err = ask(&anthropic("http://model.invalid")).await.expect_err("the proxy refuses");
         assert_eq!(err.status(), Some(502), "{err:?}");
         assert!(err.to_string().contains("through the proxy `127.0.0.1:"), "{err}");
-        let tools = McpServer::url("http://tools.invalid/mcp").named("it").connect().await;
+        let tools = McpServer::url("http://tools.invalid/mcp").name("it").connect().await;
         let said = tools.expect_err("the proxy refuses").to_string();
         assert!(said.contains("through the proxy `127.0.0.1:"), "{said}");
     });

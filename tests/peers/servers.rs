@@ -8,11 +8,7 @@ use serde_json::json;
 async fn started(way: &str, log: &std::path::Path) -> McpServer {
     let program = env!("CARGO_BIN_EXE_scripted-mcp-server");
     let log = log.display().to_string();
-    McpServer::command(program, [way.to_owned(), log])
-        .named("it")
-        .connect()
-        .await
-        .expect("a server")
+    McpServer::command(program, [way.to_owned(), log]).name("it").connect().await.expect("a server")
 }
 
 async fn called(tool: &Tool, arguments: serde_json::Value) -> String {

@@ -50,16 +50,16 @@ async fn reopened(vendor: &Vendor, tools: impl IntoIterator<Item = Tool>, system
     chat.send("Four?").await.unwrap();
 }
 
+/// A tool whose calls wait for a decision.
+fn write() -> Tool {
+    let schema = json!({"type": "object", "properties": {}});
+    let effects = SideEffects::of(&[SideEffect::Mutate]);
+    Tool::new("write", "Writes.", schema, effects, |_, _| Box::pin(async { Ok("Written.".into()) }))
+}
+
 /// The same in the middle of a loop of calls.
 async fn reopened_in_a_loop(vendor: &Vendor, tools: Vec<Tool>, system: &str) {
     let journal = MemoryJournal::new();
-    let write = || {
-        let schema = json!({"type": "object", "properties": {}});
-        let effects = SideEffects::of(&[SideEffect::Mutate]);
-        Tool::new("write", "Writes.", schema, effects, |_, _| {
-            Box::pin(async { Ok("Written.".into()) })
-        })
-    };
     let asks = |question: ApprovalRequest| async move { question.later(None) };
     let before = vendor.program(OLD, [tool("look", "Looks."), write()]).approver(asks);
     let before = before.build().unwrap();
@@ -202,6 +202,35 @@ async fn a_fork_goes_on_with_another_program() {
 }
 
 #[tokio::test]
+async fn a_fork_in_a_loop_of_calls_goes_on_with_another_program() {
+    lives(
+        |vendor| {
+            Box::pin(async move {
+                let journal = MemoryJournal::new();
+                let asks = |question: ApprovalRequest| async move { question.later(None) };
+                let before = vendor.program(OLD, [tool("look", "Looks."), write()]);
+                let before = before.approver(asks).build().unwrap();
+                let mut chat = before.open(&journal, "c").await.unwrap();
+                begin(vendor, &mut chat).await;
+                let calls =
+                    [Say::Call("look", json!({"city": "Rome"})), Say::Call("write", json!({}))];
+                vendor.says(calls);
+                chat.send("Write it.").await.unwrap_err();
+                let facts = chat.facts();
+                drop(chat.fork("d", facts).await.unwrap());
+                let tools = [tool("look", "Looks it up."), tool("see", "Sees.")];
+                let after = vendor.program("Be kind.", tools).build().unwrap();
+                let mut fork = after.open(&journal, "d").await.unwrap();
+                fork.send("Three?").await.unwrap();
+                fork.send("Four?").await.unwrap();
+            })
+        },
+        [6, 6],
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn fewer_tools_for_one_message() {
     lives(
         |vendor| {
@@ -253,7 +282,13 @@ struct Towns {
     people: BTreeMap<String, u64>,
 }
 
-/// At OpenAI, the form of the answer is a part of the prefix.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Sizes {
+    #[expect(dead_code, reason = "only its schema matters")]
+    towns: BTreeMap<String, String>,
+}
+
+/// OpenAI's format of an answer comes before all messages, so a conversation that is going on has a tool for it behind them.
 #[tokio::test]
 async fn a_typed_answer() {
     lives(
@@ -262,19 +297,21 @@ async fn a_typed_answer() {
                 let agent = vendor.program(OLD, [tool("look", "Looks.")]).build().unwrap();
                 let mut chat = agent.chat();
                 begin(vendor, &mut chat).await;
-                vendor.says([Say::Typed(json!({"name": "Oslo"}))]);
-                let town = chat.send("Three?").answer::<Town>().await.unwrap();
-                assert_eq!(town.value().name, "Oslo");
-                chat.send("Four?").await.unwrap();
+                for turn in 0..2 {
+                    let call = Say::Call("look", json!({"city": "Rome"}));
+                    vendor.says([call, Say::Typed(json!({"name": "Oslo"}))]);
+                    let town = chat.send("Three?").answer::<Town>().await.unwrap();
+                    assert_eq!(town.value().name, "Oslo", "{turn}");
+                    chat.send("Four?").await.unwrap();
+                }
                 chat.send("Five?").await.unwrap();
             })
         },
-        [5, 1],
+        [9, 9],
     )
     .await;
 }
 
-/// Its tool is in the list for this run alone.
 #[tokio::test]
 async fn a_typed_answer_whose_schema_has_no_strict_form() {
     lives(
@@ -283,14 +320,76 @@ async fn a_typed_answer_whose_schema_has_no_strict_form() {
                 let agent = vendor.program(OLD, [tool("look", "Looks.")]).build().unwrap();
                 let mut chat = agent.chat();
                 begin(vendor, &mut chat).await;
-                vendor.says([Say::Typed(json!({"people": {"Oslo": 7}}))]);
-                let towns = chat.send("Three?").answer::<Towns>().await.unwrap();
-                assert_eq!(towns.value().people["Oslo"], 7);
-                chat.send("Four?").await.unwrap();
+                for turn in 0..2 {
+                    vendor.says([Say::Typed(json!({"people": {"Oslo": 7}}))]);
+                    let towns = chat.send("Three?").answer::<Towns>().await.unwrap();
+                    assert_eq!(towns.value().people["Oslo"], 7, "{turn}");
+                    chat.send("Four?").await.unwrap();
+                }
                 chat.send("Five?").await.unwrap();
             })
         },
-        [1, 1],
+        [7, 7],
+    )
+    .await;
+}
+
+/// Each schema has one tool, however often it is wanted.
+#[tokio::test]
+async fn typed_answers_of_two_types() {
+    lives(
+        |vendor| {
+            Box::pin(async move {
+                let journal = MemoryJournal::new();
+                let agent = vendor.program(OLD, [tool("look", "Looks.")]).build().unwrap();
+                let mut chat = agent.open(&journal, "c").await.unwrap();
+                begin(vendor, &mut chat).await;
+                for _ in 0..2 {
+                    vendor.says([Say::Call("final_answer", json!({"people": {"Oslo": 7}}))]);
+                    chat.send("Three?").answer::<Towns>().await.unwrap();
+                    vendor.says([Say::Call("final_answer_2", json!({"towns": {"Oslo": "big"}}))]);
+                    chat.send("Four?").answer::<Sizes>().await.unwrap();
+                    drop(chat);
+                    chat = agent.open(&journal, "c").await.unwrap();
+                }
+                // What is not wanted now is not taken.
+                vendor.says([Say::Call("final_answer", json!({})), Say::Text("No.")]);
+                let reply = chat.send("Five?").await.unwrap();
+                assert_eq!(reply.text(), "No.");
+                let body = vendor.last().to_string();
+                for name in ["final_answer", "final_answer_2"] {
+                    let definition = format!(r#""name":"{name}","description""#);
+                    assert_eq!(body.matches(&definition).count(), 1, "{body}");
+                }
+            })
+        },
+        [8, 8],
+    )
+    .await;
+}
+
+/// A conversation that begins with a typed answer has OpenAI's format before its messages for as long as it is wanted.
+#[tokio::test]
+async fn a_typed_answer_at_the_beginning() {
+    lives(
+        |vendor| {
+            Box::pin(async move {
+                let agent = vendor.program(OLD, [tool("look", "Looks.")]).build().unwrap();
+                let mut chat = agent.chat();
+                for kept in 0..3 {
+                    vendor.says([Say::Typed(json!({"name": "Oslo"}))]);
+                    chat.send("One?").answer::<Town>().await.unwrap();
+                    assert_eq!(vendor.check.kept(), kept);
+                    let path = ["/output_config/format", "/text/format"];
+                    assert!(path.iter().any(|path| vendor.last().pointer(path).is_some()));
+                }
+                chat.send("Two?").await.unwrap();
+                vendor.says([Say::Typed(json!({"name": "Oslo"}))]);
+                chat.send("Three?").answer::<Town>().await.unwrap();
+                chat.send("Four?").await.unwrap();
+            })
+        },
+        [5, 2],
     )
     .await;
 }

@@ -1,8 +1,16 @@
 //! Programs that change while their conversations live on, before servers that bind reasoning to its prefix.
 
+mod caches;
 mod lives;
 mod policies;
+#[cfg(unix)]
+mod processes;
 mod random;
+
+#[cfg(all(unix, feature = "postgres"))]
+#[expect(dead_code, reason = "the other tests use the rest")]
+#[path = "../postgres/server.rs"]
+mod server;
 
 use std::{
     collections::VecDeque,
@@ -20,6 +28,9 @@ use serde_json::{Value, json};
 
 /// The protocols whose vendors bind reasoning.
 const WIRES: [&str; 2] = ["anthropic", "responses"];
+
+/// A summary as it is asked for.
+const SUMMARY: &str = "## Goals\n- a\n## Decisions\n- a\n## Open work\n- a\n## Names and ids\n- a\n## Tried and failed\n- a\n";
 
 /// What the model says next. It thinks before each.
 enum Say {
@@ -103,11 +114,8 @@ fn answer(wire: &str, body: &Value, proof: &str, id: &str, say: Say) -> Answer {
     let say = match say {
         Say::Typed(value) => {
             let format = ["/output_config/format", "/text/format"];
-            let has_tool = body.to_string().contains(r#""name":"answer""#);
-            match format.iter().any(|path| body.pointer(path).is_some()) || !has_tool {
-                true => Ok(value.to_string()),
-                false => Err(("answer", value)),
-            }
+            let is_format = format.iter().any(|path| body.pointer(path).is_some());
+            if is_format { Ok(value.to_string()) } else { Err(("final_answer", value)) }
         }
         Say::Text(text) => Ok(text.to_owned()),
         Say::Call(name, arguments) => Err((name, arguments)),

@@ -6,18 +6,17 @@ use std::sync::{
 };
 
 use harness::{
-    Agent, Chat,
+    Agent, Chat, ErrorKind,
     agent::PrefixPolicy,
     journal::{Fact, Journal, MemoryJournal},
+    models::{Model, Models},
     policy::{FallbackProvider, RetryPolicy},
-    provider::Settings,
+    provider::{Effort, Settings, ToolChoice},
     testing::{LoopbackServer, PrefixCheck, ScriptedProvider, anthropic},
 };
 use serde_json::{Value, json};
 
-use crate::{Say, Vendor, begin, tool};
-
-const SUMMARY: &str = "## Goals\n- a\n## Decisions\n- a\n## Open work\n- a\n## Names and ids\n- a\n## Tried and failed\n- a\n";
+use crate::{SUMMARY, Say, Vendor, begin, tool};
 
 /// Sends a message and returns the changes that the run tells of.
 async fn changes(chat: &mut Chat, message: &str) -> Vec<Value> {
@@ -254,4 +253,82 @@ async fn the_text_of_thinking_is_asked_for_where_a_model_omits_it() {
     let old = vendor.with_model("claude-sonnet-4-5");
     old.program("Be brief.", []).build().unwrap().run("Three?").await.unwrap();
     assert_eq!(old.last()["thinking"], Value::Null);
+}
+
+/// The row of the table says what a server takes that has another name, or a model that has.
+#[tokio::test]
+async fn a_gateway_gets_changes_behind_messages_if_the_table_says_so() {
+    let of = Models::default().find("anthropic", "claude-opus-5-5");
+    let table = [
+        ("gateway", None, false),
+        ("gateway", Some(true), true),
+        ("anthropic", None, true),
+        ("anthropic", Some(false), false),
+    ];
+    for (name, appends_changes, appends) in table {
+        let check = Arc::new(PrefixCheck::refusing());
+        let server = check
+            .serve(|_, proof| anthropic::body().thinking("Hm.", proof).text("Done.").answer())
+            .await
+            .unwrap();
+        let program = |system: &str| {
+            let models = Models::default().with("prod-1", Model { appends_changes, ..of });
+            let provider = harness::AnthropicProvider::builder().api_key("k").name(name);
+            let provider = provider.model("prod-1").models(models).base_url(server.url());
+            let provider = provider.build().unwrap().with_retry(RetryPolicy::none());
+            Agent::builder(provider).system(system).build().unwrap()
+        };
+        let journal = MemoryJournal::new();
+        program("Be brief.").open(&journal, "c").await.unwrap().send("One?").await.unwrap();
+        let mut chat = program("Be kind.").open(&journal, "c").await.unwrap();
+        let told = changes(&mut chat, "Two?").await;
+        assert_eq!(told[0]["appended"], appends, "{name} {appends_changes:?}");
+        chat.send("Three?").await.unwrap();
+        let kept = if appends { 2 } else { 1 };
+        assert_eq!((check.kept(), check.refusals()), (kept, 0), "{name} {appends_changes:?}");
+        // The rest of the row holds, too: the model thinks always.
+        let last = server.requests().last().unwrap().json();
+        assert_eq!(last["thinking"], json!({"type": "adaptive", "display": "summarized"}));
+    }
+}
+
+#[tokio::test]
+async fn a_demand_for_a_call_that_the_model_refuses_is_an_error_of_the_builder_or_of_the_run() {
+    let build = |model: &str, choice: ToolChoice| {
+        let settings = Settings { tool_choice: Some(choice), ..Settings::default() };
+        let builder = harness::AnthropicProvider::builder().api_key("k").model(model);
+        builder.settings(settings).build().map(drop)
+    };
+    let one = || ToolChoice::Tool("look".to_owned());
+    for model in ["claude-opus-5-5", "claude-sonnet-5-5", "claude-fable-5-2", "claude-mythos-5-1"] {
+        for choice in [ToolChoice::Required, one()] {
+            let error = build(model, choice).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Configuration, "{error}");
+            assert!(error.message().contains(model), "{error}");
+        }
+        build(model, ToolChoice::Forbidden).unwrap();
+    }
+    for model in ["claude-opus-5", "claude-fable-5", "claude-haiku-4-5", "my-own"] {
+        build(model, ToolChoice::Required).unwrap();
+    }
+    let vendor = Vendor::start("anthropic", PrefixCheck::refusing()).await;
+    let agent = vendor.program("Be brief.", [tool("look", "Looks.")]).build().unwrap();
+    let must = Settings { tool_choice: Some(ToolChoice::Required), ..Settings::default() };
+    let stopped = agent.run("One?").settings(must).await.unwrap_err();
+    assert_eq!(stopped.error().unwrap().last().kind(), ErrorKind::Configuration, "{stopped:?}");
+    assert_eq!(vendor.server.requests().len(), 0);
+}
+
+/// `none` is no level of a model that thinks always.
+#[tokio::test]
+async fn a_model_that_cannot_stop_thinking_gets_its_lowest_level() {
+    let vendor = Vendor::start("responses", PrefixCheck::refusing()).await;
+    let off = Settings { effort: Some(Effort::Off), ..Settings::default() };
+    let agent = vendor.program("Be brief.", []).build().unwrap();
+    agent.run("One?").settings(off.clone()).await.unwrap();
+    assert_eq!(vendor.last()["reasoning"]["effort"], "low");
+    let other = vendor.with_model("gpt-6-sol");
+    let agent = other.program("Be brief.", []).build().unwrap();
+    agent.run("One?").settings(off).await.unwrap();
+    assert_eq!(other.last()["reasoning"]["effort"], "none");
 }

@@ -2,6 +2,7 @@
 
 use std::{
     fmt::Write as _,
+    future::Future,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -12,27 +13,80 @@ use harness::{
     Agent, AnthropicProvider, Chat, Event, OpenAIProvider, Outcome, Provider, SideEffects, Stopped,
     Tool,
     agent::Run,
-    journal::MemoryJournal,
+    context::Window,
+    journal::{Journal, MemoryJournal},
     policy::{ApprovalRequest, RetryPolicy},
+    provider::Settings,
     testing::{Answer, LoopbackServer, PrefixCheck, anthropic, responses},
     tool::SideEffect,
 };
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{size, tool_of};
+use crate::{SUMMARY, size, tool_of};
 
 /// How many lives take some seconds.
 const FEW: u64 = 50;
 
-/// What is known of the requests to all vendors.
+/// The beginning of the message that wants a typed answer.
+const TYPED: &str = "What town?";
+
+/// The vendors, and what is known of the requests to them.
 #[derive(Default)]
 struct Traffic {
-    random: Mutex<Option<fastrand::Rng>>,
+    random: Mutex<fastrand::Rng>,
     answered: AtomicUsize,
-    /// How many pieces of reasoning the last request should have sent.
-    bodies: Mutex<Vec<String>>,
+}
+
+/// The servers of both wires.
+pub(crate) struct Vendors {
+    checks: [Arc<PrefixCheck>; 2],
+    traffic: Arc<Traffic>,
+    servers: [LoopbackServer; 2],
+}
+
+/// What the vendors have counted.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Counts {
+    answered: usize,
+    kept: [usize; 2],
+    refused: usize,
+}
+
+impl Vendors {
+    pub(crate) async fn start() -> Self {
+        let checks = [Arc::new(PrefixCheck::refusing()), Arc::new(PrefixCheck::refusing())];
+        let traffic = Arc::new(Traffic::default());
+        let servers = [
+            serve(&checks[0], &traffic, "anthropic").await,
+            serve(&checks[1], &traffic, "responses").await,
+        ];
+        Self { checks, traffic, servers }
+    }
+
+    pub(crate) fn begin(&self, seed: u64) {
+        *self.traffic.random.lock().unwrap() = fastrand::Rng::with_seed(seed);
+    }
+
+    pub(crate) fn urls(&self) -> [String; 2] {
+        self.servers.each_ref().map(LoopbackServer::url)
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        Counts {
+            answered: self.traffic.answered.load(Ordering::Relaxed),
+            kept: self.checks.each_ref().map(|check| check.kept()),
+            refused: self.checks.iter().map(|check| check.refusals() + check.lost()).sum(),
+        }
+    }
+
+    /// A server that tells another process what was counted.
+    pub(crate) async fn serve_counts(self: &Arc<Self>) -> LoopbackServer {
+        let vendors = Arc::clone(self);
+        let counts = move || Answer::json(200, &serde_json::to_value(vendors.counts()).unwrap());
+        LoopbackServer::answering(move |_| counts()).await.unwrap()
+    }
 }
 
 /// A server of one wire that answers at random.
@@ -45,9 +99,11 @@ async fn serve(
     let mut calls = 0;
     check
         .serve(move |request, proof| {
-            traffic.answered.fetch_add(1, Ordering::Relaxed);
             let body = request.json();
-            traffic.bodies.lock().unwrap().push(body.to_string());
+            if request.path().ends_with("/compact") || body.get("compaction").is_some() {
+                return summary(wire, &body, proof);
+            }
+            traffic.answered.fetch_add(1, Ordering::Relaxed);
             // Old models bind nothing.
             let proof = match body["model"] == "claude-sonnet-4-5" {
                 true => "old",
@@ -55,25 +111,50 @@ async fn serve(
             };
             calls += 1;
             let mut random = traffic.random.lock().unwrap();
-            say(wire, &body, proof, &format!("{wire}_{calls}"), random.as_mut().unwrap())
+            say(wire, &body, proof, &format!("{wire}_{calls}"), &mut random)
         })
         .await
         .unwrap()
 }
 
+/// The vendor's own summary.
+fn summary(wire: &str, body: &Value, proof: &str) -> Answer {
+    if wire == "anthropic" {
+        let block = json!({"type": "compaction", "content": "So far.", "signature": proof});
+        return anthropic::body().block(block).stop("compaction").usage(size(body), 9).answer();
+    }
+    let all = body["input"].as_array().unwrap().iter();
+    let said = all.filter(|it| it["type"] == "message" && it["role"] == "user");
+    let mut output: Vec<Value> = said.cloned().collect();
+    output.push(json!({"type": "compaction", "id": "cmp_1", "encrypted_content": proof}));
+    let usage = json!({"input_tokens": size(body), "output_tokens": 9});
+    let body = json!({
+        "id": "resp_9", "object": "response.compaction", "created_at": 1, "output": output,
+        "usage": usage,
+    });
+    Answer::json(200, &body)
+}
+
+/// Whether the last question wants a typed answer.
+fn is_typed(messages: &str) -> bool {
+    let typed = messages.rfind(TYPED);
+    typed > messages.rfind("Question ") && typed > messages.rfind("With fewer?")
+}
+
 fn say(wire: &str, body: &Value, proof: &str, id: &str, random: &mut fastrand::Rng) -> Answer {
-    let text = body.to_string();
     let form = ["/output_config/format", "/text/format"];
-    let call = if text.contains("Sum it up now") && !text.contains("The conversation, in short") {
-        let headings = ["Goals", "Decisions", "Open work", "Names and ids", "Tried and failed"];
-        Err(headings.map(|heading| format!("## {heading}\n- none\n")).concat())
+    let messages = body.get("messages").or_else(|| body.get("input")).unwrap().to_string();
+    let answer = || json!({"name": "Oslo"});
+    let call = if messages.contains("Sum it up now") && !messages.contains("in short") {
+        Err(SUMMARY.to_owned())
     } else if form.iter().any(|path| body.pointer(path).is_some()) {
-        Err(json!({"name": "Oslo"}).to_string())
+        Err(answer().to_string())
     } else {
         let tools = ["look", "see", "write", "gone"];
         match random.u32(..10) {
+            0..5 if is_typed(&messages) => Ok(("final_answer", answer())),
             0..5 => Err("Done.".to_owned()),
-            _ => Ok(tools[random.usize(..tools.len())]),
+            _ => Ok((tools[random.usize(..tools.len())], json!({"city": "Oslo"}))),
         }
     };
     match wire {
@@ -81,14 +162,14 @@ fn say(wire: &str, body: &Value, proof: &str, id: &str, random: &mut fastrand::R
             let body = anthropic::body().thinking("Hm.", proof).usage(size(body), 9);
             match call {
                 Err(text) => body.text(text).answer(),
-                Ok(name) => body.call(id, name, json!({"city": "Oslo"})).answer(),
+                Ok((name, arguments)) => body.call(id, name, arguments).answer(),
             }
         }
         _ => {
             let body = responses::body().reasoning(&["Hm."], proof).usage(size(body), 9);
             match call {
                 Err(text) => body.text(text).answer(),
-                Ok(name) => body.call(id, name, json!({"city": "Oslo"})).answer(),
+                Ok((name, arguments)) => body.call(id, name, arguments).answer(),
             }
         }
     }
@@ -144,226 +225,322 @@ fn is_ordinary(stopped: &Stopped) -> bool {
     matches!(stopped.outcome(), Outcome::Waiting | Outcome::Limit(_))
 }
 
-/// What is expected of one conversation.
-#[derive(Clone, Debug, Default)]
-struct Expected {
-    /// How many pieces of reasoning each wire could get back.
-    alive: [usize; 2],
-    /// What the last request to a model that binds had besides instructions and tools.
-    typed: bool,
-    /// Whether a model was asked that binds.
-    begun: bool,
+/// What stands before the messages besides instructions and tools, as far as the test knows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+enum Form {
+    #[default]
+    NotBegun,
+    Unknown,
+    Known {
+        strict: bool,
+        format: bool,
+    },
 }
 
-struct Life {
-    random: fastrand::Rng,
-    checks: [Arc<PrefixCheck>; 2],
-    urls: [String; 2],
-    traffic: Arc<Traffic>,
-    journal: MemoryJournal,
-    story: String,
-    faults: Vec<String>,
+impl Form {
+    /// The form of the next request, if only what has to change changes.
+    fn next(self, strict: bool, wants_format: bool) -> Self {
+        let fresh = Self::Known { strict, format: wants_format };
+        let by_tool = Self::Known { strict, format: false };
+        match self {
+            Self::Unknown if wants_format => Self::Unknown,
+            known if known == by_tool => known,
+            _ => fresh,
+        }
+    }
+}
+
+/// What is expected of one conversation.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Expected {
+    /// How many pieces of reasoning each wire could get back; `None` if only the vendor's summary knows it.
+    alive: [Option<usize>; 2],
+    form: Form,
+    /// Whether the open run wants a typed answer.
+    typed: bool,
+}
+
+/// A conversation, and where it can be forked: at so many facts, with what is expected then.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Life {
+    pub(crate) seed: u64,
+    /// Which program goes on with it.
+    pub(crate) program: u64,
+    name: String,
+    known: Expected,
+    places: Vec<(u64, Expected)>,
+    pub(crate) story: String,
+    pub(crate) faults: Vec<String>,
+    pub(crate) reasoning: u64,
+    pub(crate) left_out: u64,
+}
+
+impl Life {
+    pub(crate) fn new(seed: u64) -> Self {
+        let alive = [Some(0), Some(0)];
+        let known = Expected { alive, ..Expected::default() };
+        Self { seed, name: format!("c{seed}"), known, ..Self::default() }
+    }
+
+    /// How many programs one after the other go on with it.
+    pub(crate) fn programs(&self) -> u64 {
+        self.seed % 3 + 2
+    }
 }
 
 /// What the events of a run have said.
 #[derive(Default)]
 struct Seen {
     left_out: u64,
-    refusals: usize,
     appended: usize,
 }
 
-impl Life {
-    fn agent(&mut self) -> (Agent, usize, bool) {
-        let (wire, model) = MODELS[self.random.usize(..MODELS.len())];
-        let at = usize::from(wire == "responses");
-        let system = ["Be brief.", "Be kind.", "Be exact."][self.random.usize(..3)];
-        let mut tools = Vec::new();
-        for name in ["look", "see", "write"] {
-            if self.random.u32(..4) > 0 {
-                tools.push(a_tool(name, &mut self.random));
-            }
+/// One program, which goes on with a conversation.
+struct Program<'a, C> {
+    random: fastrand::Rng,
+    life: &'a mut Life,
+    counts: C,
+    agent: Agent,
+    /// The number of its wire.
+    at: usize,
+    binds: bool,
+    by_vendor: bool,
+}
+
+/// Lets the next program go on with this life.
+pub(crate) async fn go_on<J, C, F>(life: &mut Life, journal: &J, urls: &[String; 2], counts: C)
+where
+    J: Journal + Clone + 'static,
+    C: Fn() -> F,
+    F: Future<Output = Counts>,
+{
+    let mut random = fastrand::Rng::with_seed(life.seed * 100 + life.program);
+    let (wire, model) = MODELS[random.usize(..MODELS.len())];
+    let at = usize::from(wire == "responses");
+    let system = ["Be brief.", "Be kind.", "Be exact."][random.usize(..3)];
+    let mut tools = Vec::new();
+    for name in ["look", "see", "write"] {
+        if random.u32(..4) > 0 {
+            tools.push(a_tool(name, &mut random));
         }
-        let names: Vec<&str> = tools.iter().map(|tool| tool.name()).collect();
-        let _ = writeln!(self.story, "a program: {model}, {system}, {names:?}");
-        let agent = Agent::builder(provider(wire, model, &self.urls[at]))
-            .system(system)
-            .tools(tools)
-            .approver(|question: ApprovalRequest| async move { question.later(None) })
-            .build()
-            .unwrap();
-        (agent, at, model != "claude-sonnet-4-5")
+    }
+    let names: Vec<&str> = tools.iter().map(|tool| tool.name()).collect();
+    let by_vendor = random.bool();
+    let _ = writeln!(
+        life.story,
+        "a program: {model}, {system}, {names:?}, summaries by the vendor: {by_vendor}"
+    );
+    let window = if by_vendor { Window::new().vendor_summaries() } else { Window::new() };
+    let agent = Agent::builder(provider(wire, model, &urls[at]))
+        .system(system)
+        .tools(tools)
+        .window(window)
+        .approver(|question: ApprovalRequest| async move { question.later(None) })
+        .build()
+        .unwrap();
+    let binds = model != "claude-sonnet-4-5";
+    let mut chat = agent.open(journal, &life.name).await.unwrap();
+    let steps = random.u32(2..6);
+    let mut program = Program { random, life, counts, agent, at, binds, by_vendor };
+    for step in 0..steps {
+        chat = program.step(chat, journal, step).await;
+    }
+    life.program += 1;
+}
+
+impl<C, F> Program<'_, C>
+where
+    C: Fn() -> F,
+    F: Future<Output = Counts>,
+{
+    fn tells(&mut self, line: &str) {
+        let _ = writeln!(self.life.story, "{line}");
     }
 
     /// Runs, and compares what was sent with what was expected.
-    async fn run(
-        &mut self,
-        run: Run<'_>,
-        at: usize,
-        binds: bool,
-        [answers, typed]: [bool; 2],
-        known: &mut Expected,
-    ) {
+    async fn run(&mut self, run: Run<'_>, strict: bool, typed: bool) {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let sees = Arc::clone(&seen);
-        let before = self.traffic.answered.load(Ordering::Relaxed);
+        let before = (self.counts)().await;
         let run = run.on_event(move |event| {
-            if let Event::PrefixChanged { left_out, refusal, appended, .. } = event {
+            if let Event::PrefixChanged { left_out, appended, .. } = event {
                 let mut seen = sees.lock().unwrap();
                 seen.left_out += left_out;
-                seen.refusals += usize::from(refusal.is_some());
                 seen.appended += usize::from(appended);
             }
         });
-        let outcome = match answers {
-            true => match run.answer::<Town>().await {
-                Ok(_) => "answered".to_owned(),
-                Err(stopped) if is_ordinary(&stopped) => "stopped".to_owned(),
-                Err(stopped) => format!("{stopped:?}"),
-            },
-            false => match run.await {
-                Ok(_) => "answered".to_owned(),
-                Err(stopped) if is_ordinary(&stopped) => "stopped".to_owned(),
-                Err(stopped) => format!("{stopped:?}"),
-            },
+        let run = if strict {
+            run.settings(Settings { strict_tools: Some(true), ..Settings::default() })
+        } else {
+            run
         };
-        let requests = self.traffic.answered.load(Ordering::Relaxed) - before;
+        let ended = match typed {
+            true => run.answer::<Town>().await.map(drop),
+            false => run.await.map(drop),
+        };
+        let outcome = match ended {
+            Ok(()) => "answered".to_owned(),
+            Err(stopped) if is_ordinary(&stopped) => "stopped".to_owned(),
+            Err(stopped) => format!("{stopped:?}"),
+        };
+        let after = (self.counts)().await;
+        let requests = after.answered - before.answered;
         let seen = std::mem::take(&mut *seen.lock().unwrap());
-        let _ = writeln!(
-            self.story,
-            "  {requests} requests, {} left out, {} appended: {outcome}",
-            seen.left_out, seen.appended
-        );
+        self.tells(&format!(
+            "  {requests} requests, {} refused, {} left out, {} appended: {outcome}",
+            after.refused - before.refused,
+            seen.left_out,
+            seen.appended
+        ));
+        let (life, at) = (&mut *self.life, self.at);
         if !matches!(&*outcome, "answered" | "stopped") {
-            self.faults.push(outcome);
+            life.faults.push(outcome);
+        }
+        if after.refused > before.refused {
+            life.faults.push(format!("{} were refused", after.refused - before.refused));
         }
         if requests == 0 {
             return;
         }
+        let known = &mut life.known;
+        known.typed = typed;
+        let form = known.form.next(strict, typed && at == 1);
         if seen.left_out > 0 {
             // Earlier reasoning of a model that binds nothing was made behind anything.
-            if known.begun && known.typed == typed {
-                self.faults.push(format!("reasoning is left out without need: {known:?}"));
+            if matches!(form, Form::Known { .. }) && form == known.form {
+                life.faults.push(format!("reasoning is left out without need: {known:?}"));
             }
-            known.alive = [0, 0];
+            known.alive = [Some(0), Some(0)];
+            life.left_out += seen.left_out;
         }
-        if binds {
-            (known.typed, known.begun) = (typed, true);
-            let expected = known.alive[at] + requests - 1;
-            let kept = self.checks[at].kept();
-            if kept != expected {
-                self.faults.push(format!("{kept} pieces were sent instead of {expected}"));
+        if !self.binds {
+            return;
+        }
+        known.form = form;
+        let kept = after.kept[at];
+        let made = requests - 1;
+        if let Some(expected) = known.alive[at].map(|alive| alive + made)
+            && kept != expected
+        {
+            life.faults.push(format!("{kept} pieces were sent instead of {expected}"));
+        }
+        known.alive[at] = Some(kept + 1);
+        life.reasoning += u64::try_from(requests).unwrap();
+    }
+
+    async fn step<J>(&mut self, mut chat: Chat, journal: &J, step: u32) -> Chat
+    where
+        J: Journal + Clone + 'static,
+    {
+        let strict = self.random.u32(..10) == 0;
+        match self.random.u32(..12) {
+            0..4 => {
+                self.tells(&format!("a message, strict: {strict}"));
+                let run = chat.send(format!("Question {step}? ").repeat(300));
+                self.run(run, strict, false).await;
             }
-            known.alive[at] += requests;
+            4 => {
+                let names = self.agent.tools().tools().iter().take(1);
+                let names: Vec<String> = names.map(|it| it.name().to_owned()).collect();
+                self.tells(&format!("a message with {names:?}, strict: {strict}"));
+                self.run(chat.send("With fewer?").only_tools(names), strict, false).await;
+            }
+            5 | 6 => {
+                self.tells(&format!("a typed answer, strict: {strict}"));
+                self.run(chat.send(TYPED), strict, true).await;
+            }
+            7 | 8 => {
+                chat.save().await.unwrap();
+                let inbox = self.agent.inbox(journal);
+                let open: Vec<_> = inbox.waiting(&self.life.name).await.unwrap();
+                self.tells(&format!("{} calls are decided", open.len()));
+                for open in open {
+                    let Some(question) = open.question() else { continue };
+                    let answer =
+                        if self.random.bool() { question.yes() } else { question.no("no") };
+                    inbox.decide(&self.life.name, answer).await.unwrap();
+                }
+                if chat.can_resume() {
+                    let typed = self.life.known.typed;
+                    self.run(chat.resume(), false, typed).await;
+                }
+            }
+            9 => {
+                let compacted = chat.compact().await;
+                self.tells(&format!("compacted: {:?}", compacted.as_ref().map(|_| ())));
+                if compacted.is_ok() {
+                    let alive = if self.by_vendor { None } else { Some(0) };
+                    self.life.known.alive = [alive, alive];
+                    self.life.places.clear();
+                }
+            }
+            _ => {
+                let all = &self.life.places;
+                let place = all.get(self.random.usize(..all.len().max(1))).cloned();
+                let Some((facts, known)) = place else { return chat };
+                let name = format!("{}f{}{step}", self.life.name, self.life.program);
+                let fork = chat.fork(&name, facts).await.unwrap();
+                self.tells(&format!("a fork at {facts} of {}: {known:?}", chat.facts()));
+                (self.life.name, self.life.known) = (name, known);
+                self.life.places.retain(|(at, _)| *at <= facts);
+                return fork;
+            }
+        }
+        self.life.places.push((chat.facts(), self.life.known.clone()));
+        chat
+    }
+}
+
+/// The number in this variable.
+pub(crate) fn set(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|set| set.parse().ok())
+}
+
+/// What became of all lives.
+#[derive(Default)]
+pub(crate) struct Lives {
+    broken: Vec<u64>,
+    lived: u64,
+    reasoning: u64,
+    left_out: u64,
+}
+
+impl Lives {
+    pub(crate) fn add(&mut self, life: &Life) {
+        self.lived += 1;
+        self.reasoning += life.reasoning;
+        self.left_out += life.left_out;
+        if set("HARNESS_LIVES") == Some(1) {
+            println!("{}", life.story);
+        }
+        if !life.faults.is_empty() {
+            if self.broken.len() < 3 {
+                println!("life {}: {:#?}\n{}", life.seed, life.faults, life.story);
+            }
+            self.broken.push(life.seed);
         }
     }
 
-    async fn live(&mut self, seed: u64) {
-        let mut name = format!("c{seed}");
-        let mut known = Expected::default();
-        let (mut agent, mut at, mut binds) = self.agent();
-        let mut chat: Chat = agent.open(&self.journal, &name).await.unwrap();
-        for step in 0..self.random.u32(4..12) {
-            match self.random.u32(..12) {
-                0..4 => {
-                    let _ = writeln!(self.story, "a message");
-                    let run = chat.send(format!("Question {step}? ").repeat(300));
-                    self.run(run, at, binds, [false, false], &mut known).await;
-                }
-                4 => {
-                    let names: Vec<String> = agent
-                        .tools()
-                        .tools()
-                        .iter()
-                        .take(1)
-                        .map(|it| it.name().to_owned())
-                        .collect();
-                    let _ = writeln!(self.story, "a message with {names:?}");
-                    let run = chat.send("With fewer?").only_tools(names);
-                    self.run(run, at, binds, [false, false], &mut known).await;
-                }
-                5 => {
-                    let _ = writeln!(self.story, "a typed answer");
-                    let run = chat.send("What town?");
-                    // At Anthropic, its form is no part of the prefix.
-                    self.run(run, at, binds, [true, at == 1], &mut known).await;
-                }
-                6 => {
-                    let open: Vec<_> = agent.inbox(&self.journal).waiting(&name).await.unwrap();
-                    let _ = writeln!(self.story, "{} calls are decided", open.len());
-                    chat.save().await.unwrap();
-                    for open in open {
-                        let Some(question) = open.question() else { continue };
-                        let answer =
-                            if self.random.bool() { question.yes() } else { question.no("no") };
-                        agent.inbox(&self.journal).decide(&name, answer).await.unwrap();
-                    }
-                    if chat.can_resume() {
-                        self.run(chat.resume(), at, binds, [false, false], &mut known).await;
-                    }
-                }
-                7 => {
-                    let compacted = chat.compact().await;
-                    let _ = writeln!(self.story, "compacted: {:?}", compacted.as_ref().map(|_| ()));
-                    if compacted.is_ok() {
-                        known.alive = [0, 0];
-                    }
-                }
-                8 => {
-                    let fork = format!("{name}f{step}");
-                    let facts = chat.facts();
-                    let Ok(other) = chat.fork(&fork, facts).await else { continue };
-                    let _ = writeln!(self.story, "a fork");
-                    (chat, name) = (other, fork);
-                }
-                _ => {
-                    drop(chat);
-                    (agent, at, binds) = self.agent();
-                    chat = agent.open(&self.journal, &name).await.unwrap();
-                }
-            }
-        }
+    pub(crate) fn end(self) {
+        let Self { broken, lived, reasoning, left_out } = self;
+        println!("{lived} lives, {reasoning} pieces of reasoning, {left_out} messages lost some");
+        assert!(broken.is_empty(), "{} lives: {broken:?}", broken.len());
     }
 }
 
 #[tokio::test]
 async fn no_random_life_is_refused_and_none_loses_reasoning_without_need() {
-    let set = |name| std::env::var(name).ok().and_then(|set| set.parse::<u64>().ok());
     let first = set("HARNESS_LIFE").unwrap_or(0);
-    let checks = [Arc::new(PrefixCheck::refusing()), Arc::new(PrefixCheck::refusing())];
-    let traffic = Arc::new(Traffic::default());
-    let servers = [
-        serve(&checks[0], &traffic, "anthropic").await,
-        serve(&checks[1], &traffic, "responses").await,
-    ];
-    let mut broken = Vec::new();
+    let vendors = Vendors::start().await;
+    let urls = vendors.urls();
+    let mut lives = Lives::default();
     for seed in first..first + set("HARNESS_LIVES").unwrap_or(FEW) {
-        *traffic.random.lock().unwrap() = Some(fastrand::Rng::with_seed(seed));
-        traffic.bodies.lock().unwrap().clear();
-        let refused = || checks.iter().map(|check| check.refusals() + check.lost()).sum::<usize>();
-        let before = refused();
-        let mut life = Life {
-            random: fastrand::Rng::with_seed(seed + 1),
-            checks: checks.clone(),
-            urls: servers.each_ref().map(LoopbackServer::url),
-            traffic: Arc::clone(&traffic),
-            journal: MemoryJournal::new(),
-            story: String::new(),
-            faults: Vec::new(),
-        };
-        life.live(seed).await;
-        if refused() > before {
-            life.faults.push(format!("{} requests were refused", refused() - before));
+        vendors.begin(seed);
+        let (mut life, journal) = (Life::new(seed), MemoryJournal::new());
+        for _ in 0..life.programs() {
+            go_on(&mut life, &journal, &urls, || std::future::ready(vendors.counts())).await;
         }
-        if set("HARNESS_LIVES") == Some(1) {
-            println!("{}", life.story);
-        }
-        if !life.faults.is_empty() {
-            if broken.len() < 3 {
-                println!("life {seed}: {:#?}\n{}", life.faults, life.story);
-            }
-            broken.push(seed);
-        }
+        lives.add(&life);
     }
-    assert!(broken.is_empty(), "{} lives: {broken:?}", broken.len());
+    lives.end();
 }

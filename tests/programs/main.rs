@@ -3,6 +3,7 @@
 mod blocking;
 mod call_pieces;
 mod listed_tools;
+mod listeners;
 mod local_servers;
 mod powers;
 mod provenance;

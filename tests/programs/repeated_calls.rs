@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use harness::{
     Agent, Guardrails, Outcome, Reply, Stopped, Tool,
-    journal::{Limit, MemoryJournal},
+    journal::{LimitKind, MemoryJournal},
     testing::{RecordedRequest, ScriptedProvider, ScriptedReply, reply},
     tool::{SideEffect, SideEffects},
 };
@@ -37,7 +37,7 @@ fn turns(ended: &Result<Reply, Stopped>) -> u32 {
     match ended {
         Ok(reply) => reply.turns(),
         Err(stopped) => {
-            assert_eq!(stopped.outcome(), Outcome::Limit(Limit::Repetitions));
+            assert_eq!(stopped.outcome(), Outcome::Limit(LimitKind::Repetitions));
             stopped.turns()
         }
     }
@@ -133,8 +133,8 @@ async fn the_count_goes_on_in_the_next_process() {
 
 #[test]
 fn the_limit_is_plain_data_and_old_facts_have_none() {
-    use harness::journal::RunLimits;
-    let old: RunLimits = serde_json::from_value(json!({"turns": 3})).expect("limits");
+    use harness::journal::RecordedLimits;
+    let old: RecordedLimits = serde_json::from_value(json!({"turns": 3})).expect("limits");
     assert_eq!(old.repeated_calls, None);
     assert_eq!(serde_json::to_value(&old).expect("JSON").get("repeated_calls"), None::<&Value>);
 }

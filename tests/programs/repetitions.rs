@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use harness::{
     Agent, Outcome, Tool,
-    journal::{Limit, MemoryJournal},
+    journal::{LimitKind, MemoryJournal},
     policy::Guardrails,
     testing::{RecordedRequest, ScriptedProvider, ScriptedReply, reply},
     tool::{SideEffect, SideEffects},
@@ -60,7 +60,7 @@ async fn calls_whose_results_are_new_are_no_repetitions_and_nor_are_those_beside
     // Where nothing is new, it is a loop.
     let circle = model(40, |_| reply().call("press", json!({})));
     let stopped = agent(&circle).run("Read it.").await.expect_err("a loop");
-    assert_eq!((stopped.outcome(), stopped.turns()), (Outcome::Limit(Limit::Repetitions), 3));
+    assert_eq!((stopped.outcome(), stopped.turns()), (Outcome::Limit(LimitKind::Repetitions), 3));
 }
 
 #[tokio::test]
@@ -85,5 +85,5 @@ async fn the_count_of_repetitions_goes_on_in_the_next_process() {
     let mut chat = agent(&model(40, presses)).open(&journal, "17").await.expect("open");
     let stopped = chat.resume().await.expect_err("a loop");
     let calls = chat.transcript().messages().iter().flat_map(|message| message.calls()).count();
-    assert_eq!((stopped.outcome(), calls), (Outcome::Limit(Limit::Repetitions), 3));
+    assert_eq!((stopped.outcome(), calls), (Outcome::Limit(LimitKind::Repetitions), 3));
 }

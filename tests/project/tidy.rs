@@ -21,6 +21,7 @@ const LIBRARIES: &[&str] = &[
     "harness/toolbox/src",
     "harness/mcp/src",
     "harness/web/src",
+    "harness/otel/src",
     "harness/testing/src",
     "harness/conformance/src",
     "harness-macros/src",
@@ -60,6 +61,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "watchdog",
         ],
     ),
+    ("otel", &["journal", "message", "provider", "tool", "trace"]),
     ("web", &["agent", "error", "journal", "message", "models", "provider"]),
     ("provider", &["error", "message", "secret"]),
     ("models", &["provider"]),
@@ -87,7 +89,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "agent",
         &[
             "context", "error", "message", "models", "secret", "tool", "provider", "policy",
-            "journal", "trace", "unwind", "stop",
+            "journal", "trace", "unwind", "stop", "otel",
         ],
     ),
     (
@@ -545,7 +547,7 @@ fn each_fact_that_a_test_is_named_after_is_told() {
 }
 
 /// Names of types that stand in more than one file of a package: each wire has its options, and public nouns of two modules.
-const TWICE: &[&str] = &["Answer", "Answered", "Body", "Options"];
+const TWICE: &[&str] = &["Answer", "Answered", "Options"];
 
 /// Words with which no function begins: a function is called like what it does (`request_summary`), like what it returns, or
 /// like a question (`is_open`).
@@ -617,5 +619,34 @@ fn a_name_says_what_a_thing_is_and_stands_once() {
         }
     }
     assert!(count > 1_000, "only {count} types were read");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A builder sets a property by its bare name: `name(..)`, not `with_name(..)` or `named(..)`.
+#[test]
+fn builders_set_properties_by_their_bare_names() {
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for folder in LIBRARIES {
+        for (file, text) in &files(&root().join(folder)) {
+            let blocks = text.split("\nimpl").skip(1).filter_map(|block| {
+                let (head, rest) = block.split_once(" {\n")?;
+                head.contains("Builder").then(|| rest.split("\n}").next().unwrap_or(rest))
+            });
+            let names =
+                blocks.flat_map(|block| block.split("    pub fn ").skip(1)).filter_map(|it| {
+                    let (name, rest) = it.split_once(['(', '<'])?;
+                    rest.contains("mut self").then_some(name)
+                });
+            for name in names {
+                count += 1;
+                let is_participle = !name.contains('_') && name.ends_with("ed");
+                if name.starts_with("with_") || is_participle {
+                    wrong.push(format!("{folder}/{file}: `{name}`"));
+                }
+            }
+        }
+    }
+    assert!(count > 40, "only {count} methods were read");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -176,7 +176,7 @@ pub(crate) fn built(example: &str) -> Option<PathBuf> {
     let test = std::env::current_exe().expect("this test has a path");
     let built = test.parent()?.parent()?;
     let path = match example {
-        // A program of the package `durable`: the example of this name only has cargo start it.
+        // A program of the package `harness-durable-examples`.
         "repl" => built.join(example),
         _ => built.join("examples").join(example),
     };

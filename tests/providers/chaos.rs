@@ -58,7 +58,7 @@ async fn the_rate_is_kept_and_every_kind_comes() {
     ends(&ChaosProvider::new(model(), chaos.clone()), 2000).await;
     let injected: BTreeMap<Fault, u64> = chaos.injected();
     let all: u64 = injected.values().sum();
-    assert_eq!(chaos.asked(), 2000);
+    assert_eq!(chaos.request_count(), 2000);
     assert!((340..460).contains(&all), "{all} of 2000");
     assert!(Fault::ALL.iter().all(|fault| injected[fault] > 20), "{injected:?}");
 

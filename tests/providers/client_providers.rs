@@ -13,7 +13,7 @@ use harness::{
     Provider, StopReason, StreamEvent, Transcript,
     client::Timeouts,
     policy::RetryPolicy,
-    provider::{AnswerLimits, Effort, ProviderResponse, Request, Settings, accumulate},
+    provider::{Effort, ProviderResponse, Request, ResponseSizeLimits, Settings, accumulate},
     testing::{Answer, LoopbackServer},
     wire::chat::ThinkTags,
 };
@@ -280,11 +280,19 @@ async fn an_answer_over_a_limit_is_refused() {
     let small = |limits| async move {
         let server =
             LoopbackServer::start([Answer::sse(chat_body(&"x".repeat(500)))]).await.unwrap();
-        ask(&chat_completions(&server).answer_limits(limits).build().unwrap()).await.unwrap_err()
+        ask(&chat_completions(&server).response_size_limits(limits).build().unwrap())
+            .await
+            .unwrap_err()
     };
     for (limits, name) in [
-        (AnswerLimits { event: 300, ..AnswerLimits::default() }, "AnswerLimits::event"),
-        (AnswerLimits { response: 300, ..AnswerLimits::default() }, "AnswerLimits::response"),
+        (
+            ResponseSizeLimits { event: 300, ..ResponseSizeLimits::default() },
+            "ResponseSizeLimits::event",
+        ),
+        (
+            ResponseSizeLimits { response: 300, ..ResponseSizeLimits::default() },
+            "ResponseSizeLimits::response",
+        ),
     ] {
         let err = small(limits).await;
         assert_eq!(err.kind(), ErrorKind::TooLarge);

@@ -618,9 +618,32 @@ fn what_a_provider_can_do_is_the_same_with_retries_around_it() {
         }
     }
 
+    /// A wrapper of a program's own.
+    struct Wrapper(RetryProvider<Can>);
+
+    impl harness::Provider for Wrapper {
+        fn name(&self) -> &str {
+            self.0.name()
+        }
+
+        fn model(&self) -> &str {
+            self.0.model()
+        }
+
+        fn inner(&self) -> Option<&dyn harness::Provider> {
+            Some(&self.0)
+        }
+
+        fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
+            self.0.stream(request)
+        }
+    }
+
     for can in [(false, false), (true, false), (false, true)] {
         let inner = Can(ScriptedProvider::new([]), can.0, can.1);
-        let provider = RetryProvider::new(inner, RetryPolicy::default());
+        let provider = Wrapper(RetryProvider::new(inner, RetryPolicy::default()));
+        assert_eq!((provider.tells_answer_schema(), provider.has_vendor_summaries()), can);
+        let provider: std::sync::Arc<dyn harness::Provider> = std::sync::Arc::new(provider);
         assert_eq!((provider.tells_answer_schema(), provider.has_vendor_summaries()), can);
     }
 }

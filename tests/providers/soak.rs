@@ -315,7 +315,7 @@ async fn every_run_ends_in_an_answer_or_in_an_error_that_says_why() {
             tally.add(one);
         }
         drop(conversations);
-        tally.print(wire.name, chaos.asked(), &chaos.injected());
+        tally.print(wire.name, chaos.request_count(), &chaos.injected());
         assert_eq!(tally.answered + tally.answered_after_resume, tally.runs);
 
         // With the provider goes all that it held: what is left then is a leak.

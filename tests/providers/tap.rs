@@ -6,7 +6,7 @@ use harness::{
     Agent, AnthropicProvider, ChatCompletionsProvider, ErrorKind, Message, OpenAIProvider,
     Provider, RetryPolicy, StreamEvent, Transcript,
     client::Tap,
-    provider::{AnswerLimits, Request, accumulate},
+    provider::{Request, ResponseSizeLimits, accumulate},
     testing::{Answer, LoopbackServer, anthropic, chat, responses},
     wire,
 };
@@ -55,7 +55,7 @@ fn words(wire: &str, body: &str) -> String {
             std::iter::from_fn(|| decoder.next_event()).collect::<Vec<_>>()
         }};
     }
-    let limits = AnswerLimits::default();
+    let limits = ResponseSizeLimits::default();
     let events = match wire {
         "anthropic" => read!(wire::anthropic::decoder(limits)),
         "responses" => read!(wire::responses::decoder(limits)),

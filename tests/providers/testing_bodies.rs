@@ -2,7 +2,7 @@
 
 use harness::{
     Block, Error, ErrorKind, StopReason, Usage,
-    provider::{Accumulator, AnswerLimits, ProviderResponse},
+    provider::{Accumulator, ProviderResponse, ResponseSizeLimits},
     testing::{anthropic, chat, outline, responses},
     wire::{self, chat::DecodeOptions},
 };
@@ -48,21 +48,21 @@ trait Readable {
     fn read(&self) -> Result<ProviderResponse, Error>;
 }
 
-impl Readable for anthropic::Body {
+impl Readable for anthropic::AnthropicBody {
     fn read(&self) -> Result<ProviderResponse, Error> {
-        read!(wire::anthropic::decoder(AnswerLimits::default()), self)
+        read!(wire::anthropic::decoder(ResponseSizeLimits::default()), self)
     }
 }
 
-impl Readable for responses::Body {
+impl Readable for responses::ResponsesBody {
     fn read(&self) -> Result<ProviderResponse, Error> {
-        read!(wire::responses::decoder(AnswerLimits::default()), self)
+        read!(wire::responses::decoder(ResponseSizeLimits::default()), self)
     }
 }
 
-impl Readable for chat::Body {
+impl Readable for chat::ChatBody {
     fn read(&self) -> Result<ProviderResponse, Error> {
-        read!(wire::chat::decoder(AnswerLimits::default(), DecodeOptions::default()), self)
+        read!(wire::chat::decoder(ResponseSizeLimits::default(), DecodeOptions::default()), self)
     }
 }
 
@@ -203,7 +203,7 @@ response.completed";
 #[test]
 fn responses_ends_as_it_was_told_to() {
     let said = || responses::body().text("Hi").call_text("call_1", "weather", r#"{"ci"#);
-    let last = |body: responses::Body| body.events().pop().unwrap();
+    let last = |body: responses::ResponsesBody| body.events().pop().unwrap();
 
     let event = last(said().incomplete("max_output_tokens"));
     assert_eq!(event["type"], "response.incomplete");
@@ -268,7 +268,7 @@ assistant: call now {}
 }
 
 /// Each chunk's delta and finish reason, or its usage.
-fn deltas(body: &chat::Body) -> Vec<String> {
+fn deltas(body: &chat::ChatBody) -> Vec<String> {
     let told = |chunk: &Value| match chunk["choices"].get(0) {
         Some(choice) if choice["finish_reason"].is_null() => choice["delta"].to_string(),
         Some(choice) => choice["finish_reason"].to_string(),

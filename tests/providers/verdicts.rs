@@ -5,7 +5,7 @@ use std::{fs, path::Path, time::Duration};
 use harness::{
     Error, ErrorKind, Message, Provider as _, Transcript,
     policy::{FallbackProvider, RetryPolicy, RetryVerdict},
-    provider::{AnswerLimits, Request, RetryCost, accumulate},
+    provider::{Request, ResponseSizeLimits, RetryCost, accumulate},
     testing::{ScriptedProvider, reply},
     wire,
 };
@@ -29,7 +29,7 @@ fn error(status: &str, body: &str) -> Error {
         return wire::error_of(status, body.as_bytes());
     }
     let record = format!("data: {body}\n\n");
-    let limits = AnswerLimits::default();
+    let limits = ResponseSizeLimits::default();
     let result = if body.contains("response.failed") {
         wire::responses::decoder(limits).push(record.as_bytes())
     } else if body.contains("choices") {

@@ -8,7 +8,7 @@ use std::sync::{
 use harness::{
     Agent, CancellationToken, Error, ErrorKind, Event, Guardrails, Message, Outcome, Permissions,
     Role, SideEffects, StopReason, Tool,
-    journal::{Decider, Limit, MemoryJournal},
+    journal::{Decider, LimitKind, MemoryJournal},
     message::Arguments,
     policy::{ApprovalRequest, PolicyDecision, ProposedCall, RuleDecision},
     testing::{Gate, ScriptedProvider, outline, reply},
@@ -145,7 +145,7 @@ async fn the_turn_limit_is_no_answer_and_the_chat_goes_on() {
     let agent = agent.guardrails(Guardrails::default().turns(3)).build().expect("an agent");
     let mut chat = agent.chat();
     let stopped = chat.send("Go.").await.expect_err("no answer");
-    assert_eq!(stopped.outcome(), Outcome::Limit(Limit::Turns));
+    assert_eq!(stopped.outcome(), Outcome::Limit(LimitKind::Turns));
     assert_eq!((stopped.text(), stopped.turns()), ("Again. ", 3));
     assert_eq!(stopped.usage().input, Some(30));
     assert_eq!(stopped.transcript().messages().len(), 7);

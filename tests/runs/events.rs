@@ -10,7 +10,7 @@ use harness::{
     Agent, CallOutcome, ErrorKind, Media, Message, Outcome, StopReason, ToolCall, ToolContent,
     ToolResult, Usage,
     agent::{AgentCall, Event, EventBuf, Numbered},
-    journal::{AnswerCheck, Awaited, Limit, LimitScope, Wait},
+    journal::{AnswerCheck, Awaited, LimitKind, LimitScope, Wait},
     message::{Citation, VendorData},
     provider::WantedItem,
     testing::{ScriptedProvider, reply},
@@ -51,8 +51,8 @@ fn all() -> Vec<EventBuf> {
     };
     let wait = &Wait::new(approval).until(Some(17));
     let (elapsed, wait_for) = (Duration::from_millis(12), Duration::from_millis(1500));
-    let (limit, scope, detail) = (Limit::Turns, LimitScope::Agent, "9 of 10");
-    let usages = (Outcome::Limit(Limit::Cost), Outcome::Unsupported(WantedItem::new("drill")));
+    let (limit, scope, detail) = (LimitKind::Turns, LimitScope::Agent, "9 of 10");
+    let usages = (Outcome::Limit(LimitKind::Cost), Outcome::Unsupported(WantedItem::new("drill")));
     let path: Vec<AgentCall> =
         serde_json::from_value(json!([{"tool": "ask", "call": "call_1"}])).unwrap();
     let events = [

@@ -13,7 +13,7 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use harness::{
     Agent, CallOutcome, CancellationToken, Chat, Event, Message, Outcome, Provider, Role,
     StopReason, StreamEvent, Tool, ToolResult, Transcript,
-    journal::Limit,
+    journal::LimitKind,
     policy::{ApprovalRequest, FallbackProvider, Guardrails, RetryPolicy, RetryProvider},
     provider::{EventStream, Request},
     testing::{Gate, ScriptedProvider, ScriptedReply, reply},
@@ -450,7 +450,8 @@ async fn what_stops_a_run_is_heard_at_once_while_the_model_says_nothing() {
         });
         let ended = tokio::time::timeout(MINUTE * 30, run).await.expect("it was not woken");
         let stopped = ended.expect_err("nothing was said");
-        let outcome = if by_the_clock { Outcome::Limit(Limit::Time) } else { Outcome::Cancelled };
+        let outcome =
+            if by_the_clock { Outcome::Limit(LimitKind::Time) } else { Outcome::Cancelled };
         assert_eq!((stopped.outcome(), stopped.text()), (outcome, "Well\n\n[interrupted]"));
         assert_eq!(begun.elapsed().as_secs(), 60);
     }

@@ -3,7 +3,7 @@
 use harness::{
     Block, Message, StopReason, ToolResult, Usage,
     agent::Machine,
-    journal::{Fact, InterruptCause, Limit},
+    journal::{Fact, InterruptCause, LimitKind},
 };
 
 use crate::{
@@ -141,12 +141,12 @@ fn facts_lead_to_actions() {
         ),
         (
             "a guard stopped it before the next turn",
-            vec![user(), reply(ToolCalls, "", &["a"]), finished("a"), limited(Limit::Turns)],
+            vec![user(), reply(ToolCalls, "", &["a"]), finished("a"), limited(LimitKind::Turns)],
             "Limit(Turns)",
         ),
         (
             "a guard stopped it before the calls",
-            vec![user(), reply(ToolCalls, "", &["a"]), limited(Limit::ToolCalls)],
+            vec![user(), reply(ToolCalls, "", &["a"]), limited(LimitKind::ToolCalls)],
             "settle a NotStarted",
         ),
         (
@@ -154,7 +154,7 @@ fn facts_lead_to_actions() {
             vec![
                 user(),
                 reply(ToolCalls, "", &["a"]),
-                limited(Limit::ToolCalls),
+                limited(LimitKind::ToolCalls),
                 finished("a"),
                 user(),
             ],
@@ -358,7 +358,12 @@ fn what_stopped_says_how_it_goes_on() {
         ),
         (
             "two pauses and a limit",
-            vec![user(), reply(Paused, "a", &[]), reply(Paused, "b", &[]), limited(Limit::Turns)],
+            vec![
+                user(),
+                reply(Paused, "a", &[]),
+                reply(Paused, "b", &[]),
+                limited(LimitKind::Turns),
+            ],
             "as it is",
             "as it is",
         ),

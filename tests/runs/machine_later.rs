@@ -5,8 +5,8 @@ use harness::{
     CallOutcome, Message, StopReason, ToolResult, Usage,
     agent::{Action, Machine, Outcome},
     journal::{
-        AnswerCheck, Awaited, Decider, Decision, Fact, InterruptCause, Limit, LimitScope, Repeat,
-        RunLimits, Wait,
+        AnswerCheck, Awaited, Decider, Decision, Fact, InterruptCause, LimitKind, LimitScope,
+        RecordedLimits, Repeat, Wait,
     },
     provider::WantedItem,
     tool::Scope,
@@ -26,7 +26,7 @@ fn reopened() -> Fact {
 }
 
 /// The run goes on with a message of the library, if it needs one.
-fn goes_on(machine: &mut Machine, limits: Option<Box<RunLimits>>) {
+fn goes_on(machine: &mut Machine, limits: Option<Box<RecordedLimits>>) {
     let Ok(Fact::Resumed { message, .. }) = machine.resumption() else { panic!("it can go on") };
     machine.apply(&Fact::Resumed { message, limits }).expect("it can go on");
 }
@@ -290,7 +290,7 @@ fn a_call_that_was_not_started_says_why() {
         let stop = Fact::Interrupted { message, usage, cause, asked: false };
         vec![user(), reply(ToolCalls, "", &["a"]), stop]
     };
-    let limit = |limit: Limit| {
+    let limit = |limit: LimitKind| {
         let detail = "enough".into();
         stopped(InterruptCause::Limit { limit, scope: LimitScope::Run, detail })
     };
@@ -299,8 +299,8 @@ fn a_call_that_was_not_started_says_why() {
         (stopped(InterruptCause::Program), "the run was stopped first"),
         (stopped(InterruptCause::Failure { error: "no".into() }), "the run failed first"),
         (stopped(InterruptCause::Denial { call: "z".into() }), "another call was denied first"),
-        (limit(Limit::Turns), "the run has reached its limit of"),
-        (limit(Limit::UnknownCost), "nobody knows what the run costs"),
+        (limit(LimitKind::Turns), "the run has reached its limit of"),
+        (limit(LimitKind::UnknownCost), "nobody knows what the run costs"),
         (ended(Truncated), "the reply that asked for it was cut off"),
         (ended(Refused), "the reply that asked for it was refused"),
         (ended(Unsupported(WantedItem::new("computer_call"))), "which the program cannot execute"),

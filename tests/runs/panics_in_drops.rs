@@ -187,7 +187,7 @@ impl Drop for Cause {
 /// Fails.
 #[tool(side_effects = "write")]
 fn with_cause() -> Result<(), ToolError> {
-    Err(ToolError::new("no").because(Cause("drop")))
+    Err(ToolError::new("no").with_source(Cause("drop")))
 }
 
 /// Fails.
@@ -212,10 +212,11 @@ fn with_source() -> anyhow::Result<()> {
 async fn a_cause_that_panics_when_it_is_dropped_changes_nothing_that_is_told() {
     let failed = |text: &str| (CallOutcome::Failed, text.to_owned());
     let by_hand =
-        act(WRITE, |_| Box::pin(async { Err(ToolError::new("no").because(Cause("drop"))) }));
+        act(WRITE, |_| Box::pin(async { Err(ToolError::new("no").with_source(Cause("drop"))) }));
     assert_eq!(told(by_hand, allow).await, failed("no"));
-    let transient =
-        act(READ, |_| Box::pin(async { Err(ToolError::transient("no").because(Cause("drop"))) }));
+    let transient = act(READ, |_| {
+        Box::pin(async { Err(ToolError::transient("no").with_source(Cause("drop"))) })
+    });
     assert_eq!(told(transient, allow).await, failed("no"));
     assert_eq!(told(with_cause::tool(), allow).await, failed("no"));
     assert_eq!(told(with_own_error::tool(), allow).await, failed("cause"));

@@ -171,11 +171,11 @@ async fn a_run_at_its_limit_of_turns_goes_on_with_a_new_one() {
     let mut chat = agent.chat();
     assert_eq!(
         chat.send("Oslo?").await.unwrap_err().outcome(),
-        Outcome::Limit(harness::journal::Limit::Turns)
+        Outcome::Limit(harness::journal::LimitKind::Turns)
     );
     // What was spent still counts, unless the program sets new limits.
     let again = chat.resume().await.unwrap_err();
-    assert_eq!(again.outcome(), Outcome::Limit(harness::journal::Limit::Turns));
+    assert_eq!(again.outcome(), Outcome::Limit(harness::journal::LimitKind::Turns));
     assert_eq!(chat.resume().limits(harness::Limits::new()).await.unwrap().turns(), 1);
 }
 

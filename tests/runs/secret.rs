@@ -573,10 +573,10 @@ impl Provider for Careless {
         let cause = io::Error::other(format!("refused {KEY}"));
         let later = harness::Error::new(harness::ErrorKind::Connect, format!("again {KEY}"));
         let error = harness::Error::new(harness::ErrorKind::Api, format!("with {KEY}"))
-            .because(harness::Error::new(harness::ErrorKind::Api, KEY).because(cause))
+            .with_source(harness::Error::new(harness::ErrorKind::Api, KEY).with_source(cause))
             .with_note(format!("gave up on {KEY}"))
             .with_provider(KEY)
-            .followed_by(later);
+            .with_later(later);
         let again = StreamEvent::Discarded { cause: format!("with {KEY}") };
         Box::pin(futures_util::stream::iter([Ok(again), Err(error)]))
     }
@@ -599,9 +599,9 @@ async fn an_error_of_any_provider_is_cleaned_with_its_sources_and_those_after_it
     assert_eq!(cause.to_string(), "refused [secret]");
     // What holds no secret keeps its type.
     let cause = io::Error::other("refused");
-    let model = ScriptedProvider::new([
-        reply().error(harness::Error::new(harness::ErrorKind::Connect, "no").because(cause))
-    ]);
+    let model =
+        ScriptedProvider::new([reply()
+            .error(harness::Error::new(harness::ErrorKind::Connect, "no").with_source(cause))]);
     let seen = run(Agent::builder(model).secret(KEY)).await;
     let error = seen.stopped.as_ref().and_then(Stopped::error).expect("an error");
     assert!(error.source().is_some_and(|source| source.is::<io::Error>()));

@@ -10,7 +10,7 @@ use futures_util::FutureExt as _;
 use harness::{
     Agent, ErrorKind, Message, Outcome, Role, SideEffects, StopReason, Tool, Transcript,
     agent::{Action, Event, Steering},
-    journal::{Fact, Journal, Limit, MemoryJournal},
+    journal::{Fact, Journal, LimitKind, MemoryJournal},
     policy::{ApprovalRequest, Guardrails},
     provider::{Request, Settings},
     testing::{Gate, ScriptedProvider, reply},
@@ -249,7 +249,7 @@ async fn it_counts_for_limits_as_any_turn() {
             keyboard.say("Sure?").unwrap();
         }
     });
-    assert_eq!(run.await.unwrap_err().outcome(), Outcome::Limit(Limit::Turns));
+    assert_eq!(run.await.unwrap_err().outcome(), Outcome::Limit(LimitKind::Turns));
     assert_eq!(model.requests().len(), 2);
 }
 

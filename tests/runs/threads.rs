@@ -9,7 +9,7 @@ use std::{
 
 use harness::{
     Agent, CallOutcome, CancellationToken, Chat, Event, Message, State, ToolContext, ToolError,
-    journal::{Fact, Limit, MemoryJournal},
+    journal::{Fact, LimitKind, MemoryJournal},
     testing::{Gate, ScriptedProvider, reply},
     tool, tools,
 };
@@ -454,7 +454,7 @@ async fn a_limit_stops_a_run_with_the_truth_about_its_early_calls() {
     let limits = harness::Limits::new().output_tokens(500);
     let agent = Agent::builder(model).tools(tools).run_limits(limits).build().expect("an agent");
     let stopped = agent.run("Go.").await.expect_err("over the limit");
-    assert_eq!(stopped.outcome(), harness::Outcome::Limit(Limit::OutputTokens));
+    assert_eq!(stopped.outcome(), harness::Outcome::Limit(LimitKind::OutputTokens));
     let results: Vec<CallOutcome> = stopped
         .transcript()
         .messages()

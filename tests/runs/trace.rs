@@ -9,7 +9,7 @@ use std::{
 use harness::{
     Agent, Error, ErrorKind, Media, Outcome, Permissions, Provider as _, StopReason, StreamEvent,
     Tool, ToolContent,
-    journal::Limit,
+    journal::LimitKind,
     policy::{Guardrails, Limits, RetryPolicy, RetryProvider},
     provider::ContextTokens,
     testing::{ScriptedProvider, outline, reply},
@@ -578,7 +578,7 @@ async fn a_replay_has_the_same_names_ids_and_ends() {
         reply().text("Done."),
     ];
     let recorded = run(ScriptedProvider::new(script).with_name("vendor").with_model("m-1")).await;
-    let limit = Outcome::Limit(Limit::Turns);
+    let limit = Outcome::Limit(LimitKind::Turns);
     assert_eq!(recorded.0, [limit, Outcome::Truncated, Outcome::Answered]);
     let again = run(ScriptedProvider::from_trace(&recorded.3)).await;
     assert_eq!((again.0, again.1, again.2), (recorded.0, recorded.1, recorded.2));

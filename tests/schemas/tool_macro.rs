@@ -266,7 +266,7 @@ fn fail_deep() -> Result<(), Outer> {
 /// Fails with a text for the model.
 #[tool(side_effects = "none")]
 fn fail_for_model() -> anyhow::Result<()> {
-    Err(ToolError::new("try again later").because(std::io::Error::other("secret host")))?;
+    Err(ToolError::new("try again later").with_source(std::io::Error::other("secret host")))?;
     Ok(())
 }
 

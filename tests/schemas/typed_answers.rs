@@ -15,7 +15,7 @@ use harness::{
     Agent, CallOutcome, CancellationToken, Error, ErrorKind, Message, Outcome, Role, SideEffects,
     State, StopReason, Tool, ToolError, ToolOutput,
     agent::{Action, Event, Machine},
-    journal::{AnswerCheck, Envelope, Fact, Head, Journal, Limit, MemoryJournal},
+    journal::{AnswerCheck, Envelope, Fact, Head, Journal, LimitKind, MemoryJournal},
     policy::Limits,
     testing::{ScriptedProvider, reply},
     tool, tools,
@@ -97,7 +97,7 @@ async fn what_is_cut_off_or_over_budget_is_stopped() {
     let agent = Agent::builder(model).build().unwrap();
     let sending = agent.run("Which book?").limits(Limits::new().input_tokens(500));
     let stopped = sending.answer::<Book>().await.unwrap_err();
-    assert_eq!(stopped.outcome(), Outcome::Limit(Limit::InputTokens));
+    assert_eq!(stopped.outcome(), Outcome::Limit(LimitKind::InputTokens));
 }
 
 #[tokio::test]

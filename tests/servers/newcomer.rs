@@ -63,7 +63,7 @@ fn full(tokens: u64) -> Option<String> {
     })
 }
 
-fn asks_for_summary(body: &str) -> bool {
+fn is_summary_request(body: &str) -> bool {
     body.contains("The room for this conversation is nearly used up")
 }
 
@@ -101,7 +101,7 @@ fn answer(request: &ReceivedRequest) -> Answer {
     let has_looked =
         messages.iter().skip(asked.unwrap_or(0)).any(|it| it.to_string().contains("Seen."));
     let at = json!({"at": "a"});
-    let words = match (asks_for_summary(&text), has_looked) {
+    let words = match (is_summary_request(&text), has_looked) {
         (true, _) => Some(SUMMARY),
         (_, true) => Some("It is this:\n```json\n{\"animal\": \"heron\"}\n```"),
         (_, false) => None,
@@ -186,7 +186,7 @@ async fn a_full_window_is_made_smaller_although_the_server_has_counted_little() 
             if let Some(words) = full(tokens(&text)) {
                 return says(&words);
             }
-            let words = if asks_for_summary(&text) { SUMMARY } else { &"so ".repeat(900) };
+            let words = if is_summary_request(&text) { SUMMARY } else { &"so ".repeat(900) };
             let counted = if counts { tokens(&text) } else { 30 };
             chat::body().text(words).usage(counted, 20).answer()
         });
@@ -218,7 +218,7 @@ async fn a_conversation_goes_on_where_a_server_takes_no_pictures_and_its_window_
             }
             let is_new =
                 request.json()["messages"].as_array().unwrap().last().unwrap()["role"] == "user";
-            let body = match (asks_for_summary(&text), is_new && text.contains("Look.")) {
+            let body = match (is_summary_request(&text), is_new && text.contains("Look.")) {
                 (true, _) => chat::body().text(SUMMARY),
                 (_, true) => chat::body().call("c", "look", json!({"at": "a"})),
                 _ => chat::body().text("Yes."),

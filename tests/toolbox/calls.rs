@@ -52,6 +52,6 @@ pub(crate) use cases;
 #[test]
 fn ready_tools_are_not_collected() {
     let tools = harness::collected_tools();
-    let ready: Vec<&str> = tools.iter().map(harness::Tool::name).collect();
+    let ready: Vec<&str> = tools.iter().map(Tool::name).collect();
     assert!(!ready.contains(&"bash") && !ready.contains(&"calc"), "{ready:?}");
 }

@@ -21,7 +21,7 @@ fn without_end(events: &[Value]) -> String {
 }
 
 /// A chat answer that is whole, without `[DONE]`.
-fn said(body: &chat::Body) -> String {
+fn said(body: &chat::ChatBody) -> String {
     body.clone().without_done().to_string()
 }
 

@@ -431,7 +431,8 @@ fn collected(decoder: &mut harness::wire::Decoder<chat::ChatAnswer>) -> Message 
 
 #[test]
 fn a_sound_that_is_too_large_is_left_out_and_the_words_stay() {
-    let limits = harness::provider::AnswerLimits { response: 64 * 1024, ..Default::default() };
+    let limits =
+        harness::provider::ResponseSizeLimits { response: 64 * 1024, ..Default::default() };
     let within = |body: &str| {
         let mut decoder = chat::decoder(limits, chat::DecodeOptions::default());
         decoder.push(body.as_bytes()).unwrap();

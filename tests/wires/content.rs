@@ -513,7 +513,7 @@ fn a_file_is_missed_also_after_the_calls_of_its_turn() {
     assert!(encoded("chat", "gpt-3.5-turbo", &said, None).unwrap_err().is_content());
 }
 
-fn body(words: &str) -> testing::chat::Body {
+fn body(words: &str) -> testing::chat::ChatBody {
     testing::chat::body().text(words)
 }
 

@@ -2,7 +2,7 @@
 
 use harness::{
     Error, ErrorKind,
-    provider::AnswerLimits,
+    provider::ResponseSizeLimits,
     wire::{anthropic, chat, responses},
 };
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::decoded::{named, read};
 
 /// Hears this for ever, until it is too much. Each event is told its number.
 fn fails(wire: &str, start: &[Value], event: impl Fn(usize) -> Value) -> Error {
-    let limits = AnswerLimits { response: 1 << 20, ..AnswerLimits::default() };
+    let limits = ResponseSizeLimits { response: 1 << 20, ..ResponseSizeLimits::default() };
     macro_rules! hear {
         ($decoder:expr) => {{
             let mut decoder = $decoder;
@@ -70,7 +70,7 @@ fn an_answer_has_so_many_parts_at_most() {
 fn what_is_kept_for_later_counts() {
     let kept = |wire, start: &[Value], event: Value| {
         let err = fails(wire, start, |_| event.clone());
-        assert!(err.message().contains("AnswerLimits::response"), "{err}");
+        assert!(err.message().contains("ResponseSizeLimits::response"), "{err}");
     };
     let long = "x".repeat(100);
     let block = |kind| {

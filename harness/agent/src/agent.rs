@@ -55,7 +55,8 @@ use harness_core::{
 #[derive(Clone)]
 pub struct Agent(Arc<AgentInner>);
 
-/// The type of the hook [`AgentBuilder::on_waiting`]. It gets the name of a conversation and a call that waits.
+/// The type of the hook [`AgentBuilder::on_waiting`]. The hook gets the name of a conversation and one of its
+/// waiting calls.
 pub(super) type OnWaiting = dyn Fn(&str, &OpenCall) + Send + Sync;
 
 #[derive(Clone)]
@@ -165,7 +166,8 @@ impl Agent {
         &self.0.trace
     }
 
-    /// The secret values to hide in texts: those of the provider and those that the program has added.
+    /// The secret values to hide in texts. The provider knows some of them, and the program has added the
+    /// others.
     pub(super) fn secrets(&self) -> &Secrets {
         &self.0.secrets
     }
@@ -256,8 +258,8 @@ impl Agent {
         ))
     }
 
-    /// The size of the model's window in tokens: as the program has set it, or else as the table of models has
-    /// it.
+    /// The size of the model's window in tokens. If the program has set no size, this is the size in the table
+    /// of models.
     pub(crate) fn window_tokens(&self) -> Option<u64> {
         let look_up = || {
             let (name, model) = self.provider_and_model();
@@ -339,8 +341,8 @@ impl AgentBuilder {
         }
     }
 
-    /// Sets the system prompt. All conversations of the agent send this same text: vendors cache it, and models
-    /// bind their reasoning to it.
+    /// Sets the system prompt. All conversations of the agent send this same text: vendors cache it, and some
+    /// models accept their earlier reasoning only after the same text.
     pub fn system(mut self, system: impl Into<String>) -> Self {
         self.system = Some(system.into());
         self
@@ -418,13 +420,13 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets a hook that gets waiting calls, for example to put them into a queue. When a run of a conversation
-    /// in a journal has ended as [`Outcome::Waiting`](crate::Outcome::Waiting), the library first writes the
-    /// end of the run, and then passes the name of the conversation and each waiting call to `hook`. A call
-    /// that still waits after a [`Chat::resume`](crate::Chat::resume) is passed to `hook` again, with the same
-    /// [`idempotency_key`](super::OpenCall::idempotency_key). If the process ends between the write and the
-    /// call of `hook`, the next `resume` passes the waiting calls to `hook`. The run waits until `hook`
-    /// returns, so `hook` must not block. A panic in `hook` is ignored.
+    /// Sets a hook that gets waiting calls, for example to put them into a queue. The library calls the hook if
+    /// the conversation is in a journal and a run ends as [`Outcome::Waiting`](crate::Outcome::Waiting). The
+    /// library first writes the end of the run. Then it calls `hook` for each waiting call, with the name of the
+    /// conversation. A call that still waits after a [`Chat::resume`](crate::Chat::resume) is passed to `hook`
+    /// again, with the same [`idempotency_key`](super::OpenCall::idempotency_key). If the process ends between
+    /// the write and the call of `hook`, the next `resume` passes the waiting calls to `hook`. The run waits
+    /// until `hook` returns, so `hook` must not block. A panic in `hook` is ignored.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -459,8 +461,8 @@ impl AgentBuilder {
     }
 
     /// Sets whether calls of read-only tools may start while the model is still answering. The default is
-    /// `true`. A call whose arguments are still empty, of a tool that takes arguments, always waits for the end
-    /// of the answer: some servers send `{}` first and the arguments later.
+    /// `true`. If a tool takes arguments and its call still has none, the call always waits for the end of the
+    /// answer, because some servers send `{}` first and the arguments later.
     pub fn early_start(mut self, on: bool) -> Self {
         self.starts_early = on;
         self
@@ -544,9 +546,9 @@ impl AgentBuilder {
 
     /// Sets whether results larger than [`ToolLimits::output`] are kept in full. The default is `true`. The
     /// conversation's [journal](harness_core::journal) keeps them if it
-    /// [can](harness_core::journal::Journal::can_keep_spills), else the [folder](Self::spill_folder) does.
-    /// Without either, the part that is cut off is lost. The model gets the beginning and the end of such a
-    /// result, and the name of the full result. The model reads the rest with the tool `read_result`, which
+    /// [can](harness_core::journal::Journal::can_keep_spills), else the [folder](Self::spill_folder) does. If
+    /// neither can keep them, the part that is cut off is lost. The model gets the beginning and the end of such
+    /// a result, and the name of the full result. The model reads the rest with the tool `read_result`, which
     /// each request then offers if the agent has other tools.
     ///
     /// ```
@@ -630,7 +632,7 @@ impl AgentBuilder {
     /// - the permissions name a tool with a misspelled or impossible name,
     /// - the guardrails allow no turn,
     /// - a limit, or a share of the [window](Self::window) or of the tool search, is out of range,
-    /// - the tool search always offers a tool that the agent does not have,
+    /// - the tool search has to offer a tool always, but the agent does not have that tool,
     /// - a secret is too short or too common to be hidden.
     pub fn build(self) -> Result<Agent, Error> {
         let Self {
@@ -665,6 +667,8 @@ impl AgentBuilder {
         }
         run_limits.check().and(limits.check()).and(window.check())?;
         let secrets = known(provider.secrets(), &secrets)?;
+        #[cfg(feature = "otel")]
+        let trace = trace.or_listener(harness_otel::OtelListener);
         let mut tools =
             ToolRegistry::new(tools)?.with_limits(tool_limits).with_secrets(secrets.clone());
         if spills && tools.get(READ_RESULT).is_some() {
@@ -680,7 +684,7 @@ impl AgentBuilder {
                 tools = tools.reading_results()?;
             }
         }
-        // The program's own types make the schemas, and their code may panic.
+        // Code of the program's own types makes the schemas. This code may panic.
         caught(|| tools.check()).unwrap_or_else(|panicked| {
             let text = format!("the schema of a tool's parameter {panicked}");
             Err(Error::new(ErrorKind::Configuration, text))
@@ -720,8 +724,8 @@ impl AgentBuilder {
     }
 }
 
-/// Fails if a tool takes a value that the agent does not have and that was not announced for each run. Also
-/// fails if the agent has a value that was announced.
+/// Fails if a tool takes a value that the agent neither has nor announces for each run. Also fails if the agent
+/// both has and announces a value.
 fn check_values(
     tools: &ToolRegistry,
     context: &ToolContext,
@@ -743,7 +747,8 @@ fn check_values(
     tools.check_state(context.values(), announced)
 }
 
-/// Returns the same tools. The model has to search for the tools in `names` before it gets them.
+/// Marks the tools in `names` and returns all tools. The model gets a marked tool only after it has searched for
+/// it.
 fn searching(tools: ToolRegistry, names: &HashSet<String>) -> Result<ToolRegistry, Error> {
     if names.is_empty() {
         return Ok(tools);

@@ -1,10 +1,10 @@
-//! All texts that the loop itself sends to a model: about replies that broke off, rejected answers, calls that
-//! did not run or did not end, agents in calls, and parts that were left out. `harness-core` has the texts of
-//! tools and summaries.
+//! All texts that the loop itself sends to a model. They are about cut-off replies, rejected answers, calls that
+//! did not run or did not end, agents that are tools, and parts that were left out. `harness-core` has the texts
+//! of tools and summaries.
 
 use crate::{Outcome, machine::call_states::AfterCalls};
 use harness_core::{
-    journal::{Awaited, Limit},
+    journal::{Awaited, LimitKind},
     message::{CallOutcome, ToolResult},
     policy::ApprovalRequest,
     provider::WantedItem,
@@ -28,7 +28,7 @@ pub(super) fn stopped_notice(effects: SideEffects) -> (CallOutcome, String) {
     }
 }
 
-/// The text for the model about a call that ran in a process that is gone.
+/// The text for the model about a call that was running when its process ended.
 pub(super) fn lost_notice(effects: SideEffects) -> (CallOutcome, String) {
     let ended = "The program that ran this call ended before the call had";
     if effects.is_read_only() {
@@ -52,7 +52,7 @@ pub(super) fn unanswered_notice(awaited: &Awaited) -> (CallOutcome, String) {
     (CallOutcome::InDoubt, text)
 }
 
-/// The text for the model about a call that waited, and whose deadline has passed.
+/// The text for the model about a waiting call whose deadline has passed.
 pub(super) fn nobody_answered() -> (CallOutcome, String) {
     let text = "Nobody has answered this call in the time that there was: it may have partly run. Check what it did \
                 before you repeat it.";
@@ -64,7 +64,7 @@ pub(super) fn denial_notice(reason: &str) -> String {
     format!("This call was not allowed, so it did not run: {reason}")
 }
 
-/// The text for the model about the late end of a call that had been stopped.
+/// The text for the model about a call that was stopped, went on, and has ended now.
 pub(super) fn late_end(tool: &str, result: &ToolResult) -> String {
     let id = result.call_id();
     let how = match result.outcome() {
@@ -75,16 +75,17 @@ pub(super) fn late_end(tool: &str, result: &ToolResult) -> String {
     format!("[{}. {how}\n{}]", ended_call(tool, id), result.as_text())
 }
 
-/// The beginning of each text about a late end.
+/// The beginning of each text about a call that has ended after it was stopped.
 pub(super) const NEWS: &str = "[From the program: the call `";
 
-/// The beginning of the text about the late end of this call, without the bracket.
+/// The beginning of the text about this call, which has ended after it was stopped. The opening bracket is
+/// missing.
 pub(super) fn ended_call(tool: &str, call: &str) -> String {
     format!("From the program: the call `{call}` of `{tool}`, which was still running, has ended")
 }
 
 pub(super) fn unrun_reason(then: AfterCalls) -> String {
-    if let AfterCalls::End(Outcome::Limit(Limit::UnknownCost)) = then {
+    if let AfterCalls::End(Outcome::Limit(LimitKind::UnknownCost)) = then {
         return "nobody knows what the run costs, and that is refused".to_owned();
     }
     if let AfterCalls::End(Outcome::Limit(limit)) = then {
@@ -103,7 +104,7 @@ pub(super) fn unrun_reason(then: AfterCalls) -> String {
     why.to_owned()
 }
 
-/// How many faults of one answer are listed for the model.
+/// The largest number of faults of one answer that the model gets.
 pub(super) const FAULTS_TOLD: usize = 20;
 
 /// The text for the model about an answer that was rejected.
@@ -122,7 +123,7 @@ pub(super) fn not_accepted(faults: &[String]) -> String {
     words
 }
 
-/// The text for the model with instructions that have changed during the conversation.
+/// The text that gives the model the new instructions, after they have changed during the conversation.
 pub(super) fn new_instructions(system: &str) -> String {
     format!("From here on, these instructions hold in place of all earlier ones:\n\n{system}")
 }
@@ -139,7 +140,7 @@ pub(super) fn not_started_notice(why: &str) -> String {
     format!("This call was not started: {why}. Nothing of it has happened.")
 }
 
-/// The text for the model about a call beyond the number that one answer may have.
+/// The text for the model about a call that did not start, because its answer has too many calls.
 pub(super) fn surplus_notice(most: usize) -> String {
     format!(
         "This call was not started: your answer asked for more than the {most} calls that run \
@@ -148,7 +149,8 @@ pub(super) fn surplus_notice(most: usize) -> String {
     )
 }
 
-/// The text for the model about a call that equals another one, which was told to stop and still runs.
+/// The text for the model about a call that did not start, because an equal call still runs. The library has
+/// asked that call to stop.
 pub(super) fn repeated_notice(other: &str) -> String {
     format!(
         "This call was not started: the call `{other}` does the same, was told to stop and may \
@@ -157,7 +159,7 @@ pub(super) fn repeated_notice(other: &str) -> String {
     )
 }
 
-/// The text for the model about a call that was told to stop and still runs.
+/// The text for the model about a call that the library has asked to stop, and that still runs.
 pub(super) fn still_running_notice() -> String {
     format!("This call was told to stop. {RUNS_ON}")
 }
@@ -168,13 +170,13 @@ pub(super) fn unfound_notice(effects: SideEffects, why: &str) -> (CallOutcome, S
     (outcome, format!("{text} Its tool could not find out what became of it: {why}"))
 }
 
-/// The text before the result of a call that may have run before, in a process that is gone.
+/// The text before the result of a repeated call. The call may already have run in an earlier process.
 pub(super) fn run_again_notice(effects: SideEffects) -> (CallOutcome, String) {
     let (outcome, text) = lost_notice(effects);
     (outcome, format!("{text} It was to run again, and this came of it:"))
 }
 
-/// The text for the model with the output of a call until it was stopped.
+/// The text that gives the model the output of a stopped call. The call made this output before it was stopped.
 pub(super) fn output_notice(output: &str) -> String {
     format!("Its output until then:\n{output}")
 }
@@ -193,18 +195,18 @@ pub(super) fn copied_line_notice(argument: &str, name: Option<&str>) -> String {
     )
 }
 
-/// The reason for leaving out files of which a request may not have so many.
+/// Why files were left out: a request may not have more files of this type.
 pub(super) const TOO_MANY: &str = "a request takes no more of them";
 
 pub(super) const TOO_LARGE: &str = "the server takes none of this size or form";
 
-/// The line in the place of files of the user that were left out.
+/// The line that replaces files of the user that were left out.
 pub(super) fn left_out_of_user(why: &str) -> String {
     format!("[A file of the user was left out here, because {why}. Ask for it if you need it.]")
 }
 
-/// The line in the place of files of a result that were left out. `tool` is the tool that can be called again,
-/// if any.
+/// The line that replaces files of a result that were left out. `tool` is the tool that the model can call
+/// again, if there is one.
 pub(super) fn left_out_of_result(count: usize, why: &str, tool: Option<&str>) -> String {
     let them = if count == 1 { "1 file".to_owned() } else { format!("{count} files") };
     let again = tool
@@ -225,7 +227,7 @@ pub(super) fn approver_panicked(panicked: &Panicked) -> String {
     format!("who was to be asked about it {panicked}")
 }
 
-/// The reason of a denial if there is no approver. The trace says what the program can do about it.
+/// The reason of a denial if there is no approver. It lists why the call needs a person's approval.
 pub(super) fn nobody_to_ask(question: &ApprovalRequest) -> String {
     let reasons = question.reasons.iter().map(|reason| reason.text.as_str());
     let changes = question.changes.iter().map(String::as_str);
@@ -250,7 +252,7 @@ pub(super) fn question_in_check(tool: &str) -> String {
 /// The description of the one argument of an agent that is a tool.
 pub(super) const AGENT_TASK: &str = "What the agent is to do, with all that it must know for it: it sees nothing of this conversation.";
 
-/// The text for the model about an agent in a call that has given no answer.
+/// The text for the model about a call whose agent has given no answer.
 pub(super) fn agent_stopped(stopped: &str, outcome: Outcome, last_words: &str) -> String {
     let mut text = format!("the agent came to no answer: {stopped}");
     if outcome == Outcome::Waiting {
@@ -265,7 +267,8 @@ pub(super) fn agent_stopped(stopped: &str, outcome: Outcome, last_words: &str) -
     text
 }
 
-/// The text for the model about a call whose agent waited and whose conversation was deleted meanwhile.
+/// The text for the model about a call of an agent. The agent was waiting, and meanwhile its conversation was
+/// deleted.
 pub(super) fn deleted_agent_notice(
     conversation: &str,
     effects: SideEffects,

@@ -1,4 +1,4 @@
-//! Agents in calls, and runs that bring more than a message: what each costs beside the least that it can cost.
+//! Agents in calls, and runs with more than a message. Each case is measured together with its minimum cost.
 
 use std::{future::IntoFuture as _, hint::black_box};
 
@@ -10,11 +10,11 @@ use harness::{
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-/// How many agents run, or how many turns a run has.
+/// The number of agents that run, or the number of turns in a run.
 const TIMES: usize = 10;
 
-/// An agent that has its work done by ten others at once: by agents as tools, or by a function that runs the same
-/// agent by hand, of which its caller knows nothing.
+/// An agent that calls ten other agents at once. The called agents are either tools (`as-a-tool`), or a tool function
+/// runs the same agent itself (`by-hand`), so that the caller does not know that it is an agent.
 pub(crate) fn lead(how: &str) -> Agent {
     let worker = Agent::builder(ScriptedProvider::answering(|_| reply().text("It is right.")));
     let worker = worker.build().expect("an agent");
@@ -49,7 +49,7 @@ pub(crate) fn leads(runtime: &Runtime, lead: &Agent) {
     black_box(runtime.block_on(lead.run("Is it right?").into_future()).expect("an answer"));
 }
 
-/// An agent that looks something up in each turn.
+/// An agent that calls a tool in each turn.
 pub(crate) fn looks() -> Agent {
     let reads = SideEffects::of(&[SideEffect::Read]);
     let look = Tool::new("look", "Looks.", json!({"type": "object"}), reads, |_, _| {
@@ -62,8 +62,8 @@ pub(crate) fn looks() -> Agent {
     Agent::builder(model).tools([look]).build().expect("an agent")
 }
 
-/// A run with values that no tool takes, permissions that say nothing, a person who is asked nothing, and limits
-/// that set nothing; or without.
+/// A run with (or, for `bare`, without) these additions: a value that no tool uses, permissions without rules, an
+/// approver that gets no requests, and limits without values.
 pub(crate) fn looks_up(runtime: &Runtime, agent: &Agent, how: &str) {
     let run = agent.run("What is it?");
     let run = match how {

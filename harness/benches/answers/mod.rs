@@ -1,11 +1,11 @@
-//! The streams of answers that ask for calls, event by event, and secrets to be found.
+//! Writes the events of streams with calls, one at a time, and secrets for texts.
 
 use std::fmt::Write as _;
 
 use serde_json::json;
 
 pub(crate) fn secret(at: usize) -> String {
-    // Not in order, and many begin alike.
+    // The secrets are not sorted, and many begin with the same letters.
     format!("tok/{:08x}\"{at}", (at as u64).wrapping_mul(0x9e37_79b9) % 0xffff_fffb)
 }
 

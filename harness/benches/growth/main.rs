@@ -1,11 +1,11 @@
-//! What large answers and many secrets cost: CPU time and memory at a size and at twice that size.
+//! Measures the cost of large answers and of many secrets: CPU time and memory at a size and at twice that size.
 //!
 //!     cargo bench -p harness --bench growth
 //!
-//! A part of a name after `--` measures only the cases that have it. Each measurement is a process of
-//! its own. The time is that of its thread on a CPU, so other programs change it little; the memory is
-//! the peak while the case ran, above what the process had before. Nothing fails here: the same cases
-//! at small sizes are counted in instructions and held to a bound by the package `instructions`.
+//! After `--`, a part of a name selects the cases whose names contain it. Each measurement is a separate process. The
+//! time is the CPU time of its thread, so other programs affect it little. The memory is the peak during the case minus
+//! the memory before the case. This program has no limits. The package `instructions` counts the instructions of the
+//! same cases at small sizes, and checks limits.
 
 use std::{
     env, fs,
@@ -41,10 +41,10 @@ mod rendered;
 
 const MIB: usize = 1024 * 1024;
 
-/// A turn that is short is measured so many times.
+/// The number of measurements of a short turn.
 const TURNS: u32 = 20;
 
-/// So many bytes come at once from a socket.
+/// The number of bytes that a socket returns at once.
 const CHUNK: usize = 16 * 1024;
 
 fn main() {
@@ -84,7 +84,7 @@ fn main() {
     }
 }
 
-/// Milliseconds and MiB of a case: the least of three runs.
+/// The milliseconds and the MiB of a case: the minimum of three runs.
 fn measure(case: &str, size: usize) -> (f64, f64) {
     let runs = (0..3).map(|_| {
         let run = Command::new(env::current_exe().expect("the path of this program"))
@@ -99,21 +99,21 @@ fn measure(case: &str, size: usize) -> (f64, f64) {
     runs.reduce(|a: (f64, f64), b| (a.0.min(b.0), a.1.min(b.1))).expect("a run")
 }
 
-/// Runs a case and prints what it cost.
+/// Runs a case and prints its cost.
 fn count(run: impl FnOnce()) {
-    // The peak so far is that of what was made ready.
+    // Resets the peak, because the preparation of the case may have used more memory.
     let _ = fs::write("/proc/self/clear_refs", "5");
     let before = (time(), memory());
     run();
     tell(before, 1);
 }
 
-/// Prints what each of so many times the same cost since then.
+/// Prints the time per repetition since `before`, and the growth of the memory peak.
 fn tell((before, held): (f64, f64), times: u32) {
     println!("{} {}", (time() - before) / f64::from(times), memory() - held);
 }
 
-/// Milliseconds that this thread was on a CPU.
+/// The CPU time of this thread, in milliseconds.
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
 fn time() -> f64 {
     let told = fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells it");
@@ -121,7 +121,7 @@ fn time() -> f64 {
     nanos as f64 / 1e6
 }
 
-/// MiB that this process has held at most.
+/// The peak memory of this process, in MiB.
 fn memory() -> f64 {
     let told = fs::read_to_string("/proc/self/status").expect("Linux tells it");
     let line = told.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a figure");
@@ -131,8 +131,8 @@ fn memory() -> f64 {
 
 fn run_case(case: &str, size: usize) {
     match case.split('/').collect::<Vec<_>>().as_slice() {
-        // So many secrets in a text of a hundred times as many bytes, which has each of them once. Plain
-        // ones have one spelling; of the others each writer of JSON and URLs has its own.
+        // `size` secrets, and a text with 100 bytes for each secret, which contains each secret once. Plain secrets
+        // have one spelling. The other secrets contain characters that are escaped in JSON and in URLs.
         ["secrets", how] => {
             let plain = *how == "plain";
             let secret = |at: usize| match plain {
@@ -145,7 +145,7 @@ fn run_case(case: &str, size: usize) {
                 assert_eq!(secrets.hide(&text).matches("[secret]").count(), size);
             });
         }
-        // One call with so many bytes of arguments, in a whole run.
+        // A whole run with one call whose arguments have `size` bytes.
         ["arguments", cut, wire] => {
             let (delta, piece) = match *cut {
                 "1-byte-deltas" => (1, CHUNK),
@@ -154,7 +154,7 @@ fn run_case(case: &str, size: usize) {
             };
             let text = "a {\"path\": [1, 2]} \\ line\n".repeat(size / 26);
             let mut json = json!({ "path": text }).to_string();
-            // What is escaped takes two bytes.
+            // An escape sequence has two bytes, so it may have been cut in the middle.
             json.truncate(size - 2);
             while json.ends_with('\\') {
                 json.pop();
@@ -162,7 +162,7 @@ fn run_case(case: &str, size: usize) {
             json.push_str("\"}");
             run(Asked { wire: known(wire), calls: 1, json, delta, piece });
         }
-        // So many calls in one answer, in a whole run.
+        // A whole run with `size` calls in one answer.
         ["calls", wire] => {
             let json = r#"{"path":"src/lib.rs"}"#.to_owned();
             run(Asked { wire: known(wire), calls: size, json, delta: 8, piece: CHUNK });
@@ -172,7 +172,7 @@ fn run_case(case: &str, size: usize) {
     }
 }
 
-/// A run whose model asks for these calls.
+/// Measures a run in which the model makes these calls.
 fn run(asked: Asked) {
     let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
     let reads = SideEffects::of(&[SideEffect::Read]);
@@ -195,20 +195,21 @@ fn run(asked: Asked) {
     });
 }
 
-/// An answer that asks for calls.
+/// An answer with calls.
 struct Asked {
     wire: &'static str,
     calls: usize,
-    /// The arguments of each.
+    /// The arguments of each call.
     json: String,
-    /// So many bytes of them come in a delta, and so many bytes of the stream in a piece.
+    /// The number of bytes of the arguments in a delta (`delta`), and the number of bytes of the stream in a piece
+    /// (`piece`).
     delta: usize,
     piece: usize,
 }
 
-/// A turn over a socket in a conversation of so many bytes: `kept` where the bytes of the turn before
-/// are kept, `anew` where they are not. `ready` is the least that it can cost: a client sends bytes that
-/// are ready and reads the answer.
+/// Measures a turn over a socket in a conversation of `size` bytes. With `kept`, the encoded bytes of the previous turn
+/// are reused. With `anew`, they are encoded again. `ready` is the minimum cost: a client sends prepared bytes and
+/// reads the answer.
 fn turn(how: &str, wire: &str, size: usize) {
     let address = serve(wire);
     let url = format!("http://{address}");
@@ -280,7 +281,7 @@ fn turn(how: &str, wire: &str, size: usize) {
     tell(before, turns);
 }
 
-/// Answers each request with a few words, on a thread of its own.
+/// Starts a thread that answers each request with a short answer.
 fn serve(wire: &str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -316,7 +317,7 @@ fn known(wire: &str) -> &'static str {
 }
 
 impl Asked {
-    /// The stream, part by part.
+    /// The stream, event by event.
     fn parts(&self) -> impl Iterator<Item = String> + '_ {
         let Self { wire, calls, json, delta, .. } = self;
         let part = |write: &dyn Fn(&mut String)| {
@@ -358,7 +359,7 @@ impl Provider for Model {
             let end = StreamEvent::Completed { stop: StopReason::Complete, usage: Box::default() };
             return stream::iter([Ok(text), Ok(end)]).boxed();
         }
-        let limits = provider::AnswerLimits::default();
+        let limits = provider::ResponseSizeLimits::default();
         let asked = &self.asked;
         macro_rules! decoded {
             ($decoder:expr) => {{

@@ -1,5 +1,5 @@
-//! What costs twice as much when there is twice as much of it. Each case is measured at a size and at
-//! twice that size; a ratio over its bound fails.
+//! Cases whose cost must grow in proportion to their size. Each case is measured at a size and at twice that size. The
+//! check fails if the ratio exceeds the limit of the case.
 
 use std::hint::black_box;
 
@@ -20,13 +20,13 @@ use crate::{
     decode, encode, runtime,
 };
 
-/// Twice as much may cost so many times as much.
+/// The maximum ratio for twice the size.
 const LINEAR: f64 = 2.2;
 
-/// What does not depend on the size.
+/// The maximum ratio for a case whose cost does not depend on the size.
 const LEVEL: f64 = 1.25;
 
-/// A case, the smaller size, and how many times as much twice that may cost.
+/// A case: its name, its smaller size, and the maximum ratio of the cost at twice that size to the cost at that size.
 pub(crate) struct Growing {
     pub(crate) name: String,
     pub(crate) size: usize,
@@ -66,8 +66,8 @@ pub(crate) fn cases() -> Vec<Growing> {
     cases
 }
 
-/// What is held after a turn: the case, so many bytes of text, how many bytes may be held for each of
-/// them, and how many at the worst moment.
+/// A case about the memory after a turn: its name, the bytes of text, and the maximum memory for each byte of text,
+/// after the turn (`held`) and at the peak (`peak`).
 pub(crate) struct Holding {
     pub(crate) name: String,
     pub(crate) size: usize,
@@ -86,10 +86,10 @@ pub(crate) fn holdings() -> Vec<Holding> {
     cases
 }
 
-/// Runs the case of this name, without its `grow`, at this size.
+/// Runs a case at this size. `case` is the name without `grow`, split at slashes.
 pub(crate) fn run(case: &[&str], size: usize) {
     match case {
-        // One after the other.
+        // All secrets are added, and then one short text is searched.
         ["secrets", "many"] => {
             let values: Vec<String> = (0..size).map(secret).collect();
             count(|| {
@@ -97,7 +97,7 @@ pub(crate) fn run(case: &[&str], size: usize) {
                 assert_eq!(secrets.hide(&values[size / 2]), "[secret]");
             });
         }
-        // Many of them, in a text that has all of them.
+        // All secrets are added, and then a text that contains all of them is searched.
         ["secrets", "text"] => {
             let text: String =
                 (0..size).map(|at| format!("{}{}, ", secret(at), "x".repeat(80))).collect();
@@ -106,7 +106,7 @@ pub(crate) fn run(case: &[&str], size: usize) {
                 assert_eq!(secrets.hide(&text).matches("[secret]").count(), size);
             });
         }
-        // A text between each two of them.
+        // After each added secret, a text is searched.
         ["secrets", "between"] => count(|| {
             let mut secrets = Secrets::default();
             for at in 0..size {
@@ -118,25 +118,25 @@ pub(crate) fn run(case: &[&str], size: usize) {
             let body = calls(wire, size, &[r#"{"path""#, r#":"a/b"}"#], false);
             read(wire, &body, size);
         }
-        // All of them at once.
+        // The deltas of all calls alternate.
         ["woven", wire] => {
             let body = calls(wire, size, &[r#"{"path""#, r#":"a/b"}"#], true);
             read(wire, &body, size);
         }
-        // One call whose deltas end with a brace each.
+        // One call whose deltas all end with a brace.
         ["braces", wire] => {
             let mut deltas = vec!["{\"a\":[{}"];
             deltas.resize(size, ",{\"b\":{}}");
             deltas.push("]}");
             read(wire, &calls(wire, 1, &deltas, false), 1);
         }
-        // One call with so many bytes of arguments, each in a delta of its own.
+        // One call whose arguments have `size` bytes. Each byte is a separate delta.
         ["bytes", wire] => {
             let json = text(size);
             let deltas: Vec<&str> = json.split_inclusive(|_| true).collect();
             read(wire, &calls(wire, 1, &deltas, false), 1);
         }
-        // In deltas of 4 KiB, and the stream in pieces of one byte.
+        // The arguments come in deltas of 4 KiB, and the stream comes in pieces of one byte.
         ["pieces", wire] => {
             let json = text(size);
             let deltas: Vec<&str> = (0..size)
@@ -152,7 +152,7 @@ pub(crate) fn run(case: &[&str], size: usize) {
                 assert_eq!(message.calls().next().map(|call| call.arguments()), Some(&*json));
             });
         }
-        // Objects, one behind the other: the first is whole.
+        // The arguments of one call are many objects, one after the other. Only the first object belongs to the call.
         ["objects", wire] => {
             let body = calls(wire, 1, &vec!["{}"; size], false);
             count(|| {
@@ -188,7 +188,7 @@ pub(crate) fn run(case: &[&str], size: usize) {
         }
         ["run", how] => run_calls(how, size),
         ["kept", how] => keep(how, size),
-        // Servers count their calls anew in each answer.
+        // Some servers use the same call ids in each answer.
         ["ids"] => {
             let mut called = call_events(0, "call_0", "look", &["{}".to_owned()]);
             called.push(completed(StopReason::ToolCalls));
@@ -219,12 +219,12 @@ fn call(at: usize) -> ToolCall {
     ToolCall::new(format!("call_{at}"), "look", format!(r#"{{"path":"file-{at}"}}"#))
 }
 
-/// Arguments of so many bytes.
+/// Arguments with this number of bytes.
 fn text(size: usize) -> String {
     format!("{{\"path\":\"{:x<1$}\"}}", "a {[b, c]} ", size - 11)
 }
 
-/// A conversation with so many calls in one answer, and their results.
+/// A conversation with this number of calls in one answer, and with their results.
 fn answered(calls: usize) -> Transcript {
     let mut transcript = Transcript::default();
     let results = (0..calls).map(|at| {
@@ -242,7 +242,7 @@ fn answered(calls: usize) -> Transcript {
     transcript
 }
 
-/// Decodes an answer and collects it.
+/// Decodes an answer and collects its events.
 fn read(wire: &str, body: &str, calls: usize) {
     count(|| {
         let mut answer = Accumulator::default();
@@ -272,28 +272,28 @@ fn completed(stop: StopReason) -> StreamEvent {
     StreamEvent::Completed { stop, usage: Box::default() }
 }
 
-/// The last answer of a run.
+/// The events of the last answer of a run.
 fn done() -> Vec<StreamEvent> {
     let text = StreamEvent::TextDelta { block: 0, text: "Done.".into() };
     vec![text, completed(StopReason::Complete)]
 }
 
-/// Calls as gateways repeat them.
+/// Repeated calls, as some gateways send them.
 fn repeated(how: &str, size: usize) -> Vec<StreamEvent> {
     let mut events = Vec::new();
     for (at, block) in (0..size).zip(0_u32..) {
         let json = format!(r#"{{"path":"file-{at}"}}"#);
         match how {
-            // Each call twice, with its id.
+            // Each call is sent twice with the same id.
             "given" => {
                 let id = format!("call_{at}");
                 for block in [2 * block, 2 * block + 1] {
                     events.extend(call_events(block, &id, "look", std::slice::from_ref(&json)));
                 }
             }
-            // Different calls with one id.
+            // Different calls have the same id.
             "same" => events.extend(call_events(block, "call", "look", &[json])),
-            // Different calls with one id that broke off.
+            // Different calls have the same id, and their arguments are incomplete.
             _ => {
                 let json = format!(r#"{{"path":"file-{at}"#);
                 events.extend(call_events(block, "call", "look", &[json]));
@@ -311,7 +311,7 @@ fn tool(name: &'static str, effect: SideEffect) -> Tool {
     })
 }
 
-/// Answers with these events, and remembers nothing.
+/// A provider that answers with these events and records nothing.
 struct Asks(Box<Answers>);
 
 type Answers = dyn Fn(&Request<'_>) -> Vec<StreamEvent> + Send + Sync;
@@ -330,7 +330,7 @@ impl Provider for Asks {
     }
 }
 
-/// A whole run with so many calls in one answer.
+/// Measures a whole run with this number of calls in one answer.
 fn run_calls(how: &str, size: usize) {
     let mut called = Vec::new();
     if how == "braces" {
@@ -375,7 +375,7 @@ fn run_calls(how: &str, size: usize) {
     });
 }
 
-/// So many messages, and then some turns whose replies are kept.
+/// Measures some turns after this number of messages. The replies of the turns are kept.
 fn keep(how: &str, size: usize) {
     let agent = Agent::builder(Asks(Box::new(|_| done()))).build().expect("an agent");
     let mut chat = agent.chat_from(crate::transcript(size));
@@ -392,8 +392,8 @@ fn keep(how: &str, size: usize) {
     });
 }
 
-/// A conversation with so many bytes of text has had an answer, and ends the program with all that is
-/// held.
+/// Runs one turn in a conversation with `size` bytes of text. Then ends the process while the conversation is still in
+/// memory.
 fn hold(what: &str, wire: &str, size: usize) {
     let line = "It says \"the quick brown fox\" and jumps over the lazy dog, again and again.\n";
     let named = wire.to_owned();
@@ -432,8 +432,8 @@ fn hold(what: &str, wire: &str, size: usize) {
     std::process::exit(0);
 }
 
-/// The stream of an answer with so many calls whose arguments come in these pieces: one call after
-/// the other, or piece by piece of all of them.
+/// The stream of an answer with this number of calls, whose arguments come in these pieces. If `woven` is `true`, the
+/// pieces of all calls alternate. Otherwise, the calls follow each other.
 fn calls(wire: &str, calls: usize, pieces: &[&str], woven: bool) -> String {
     let mut out = String::new();
     begin(&mut out, wire);

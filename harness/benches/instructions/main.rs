@@ -1,16 +1,16 @@
-//! How much work the library does, counted exactly: instructions and allocations of each part, as
-//! `valgrind --tool=callgrind` sees them. Unlike times they are the same on a busy machine, so they
-//! can be compared from one commit to the next.
+//! Counts the work of the library exactly: the instructions and allocations of each part, as counted by `valgrind
+//! --tool=callgrind`. Unlike times, these counts do not depend on the load of the machine, so they can be compared
+//! between commits.
 //!
 //!     cargo bench --profile counted -p harness-instructions
 //!
-//! compares with the figures in `instructions.tsv`, which belong to one toolchain and one profile, and fails where
-//! one has grown by more than a twentieth. `-- --write` writes them anew; a part of a name after
-//! `--` measures only the cases that have it. Without valgrind, or with another toolchain,
-//! nothing is compared, and it says so.
+//! This command compares the counts with the counts in `instructions.tsv`, which are valid for one toolchain and one
+//! profile. It fails if a count has grown by more than 5 %. `-- --write` replaces the file. After `--`, a part of a
+//! name selects the cases whose names contain it. Without valgrind, or with another toolchain, the command compares
+//! nothing and prints a note.
 //!
-//! After them comes what must grow in line (`growth`): with any toolchain, twice the size costs at
-//! most a bit more than twice as much.
+//! The command then checks the cases in `growth`, with any toolchain: the cost at twice the size must be at most a bit
+//! more than twice the cost.
 
 use std::{
     collections::BTreeMap,
@@ -30,7 +30,7 @@ use harness::{
     agent::Event,
     message::{Block, ToolCall},
     policy::{RetryPolicy, RetryProvider},
-    provider::{Accumulator, AnswerLimits, EventStream, Request, Settings, StopReason},
+    provider::{Accumulator, EventStream, Request, ResponseSizeLimits, Settings, StopReason},
     testing::{ScriptedProvider, reply},
     tool::ToolRegistry,
     wire::{self, SseParser},
@@ -50,13 +50,13 @@ mod rendered;
 #[path = "../shapes/mod.rs"]
 mod shapes;
 
-/// How many text deltas a stream has.
+/// The number of text deltas in a stream.
 const DELTAS: usize = 2_000;
 
-/// So many bytes come at once from a socket.
+/// The number of bytes that a socket returns at once.
 const CHUNK: usize = 16 * 1024;
 
-/// A figure may grow by this much.
+/// The maximum ratio of a count to the stored count.
 const GROWTH: f64 = 1.05;
 
 const CASES: &[&str] = &[
@@ -113,7 +113,7 @@ fn main() -> ExitCode {
         && run == "--run"
     {
         for case in cases {
-            // If a case panics, the last line of this kind names it.
+            // If a case panics, the last of these lines names the case.
             eprintln!("case {case}");
             run_case(case);
         }
@@ -139,7 +139,7 @@ fn main() -> ExitCode {
     }
     let cases = CASES.iter().filter(|case| wanted.is_none_or(|wanted| case.contains(wanted)));
     let cases: Vec<String> = cases.map(|case| (*case).to_owned()).collect();
-    // Each half is a process of its own.
+    // Each half of the cases runs in a separate process.
     let (one, two) = cases.split_at(cases.len() / 2);
     let figures = at_once([one, two], measure).concat();
     println!("{:<24} {:>14} {:>9} {:>12}", "case", "instructions", "growth", "allocations");
@@ -151,7 +151,7 @@ fn main() -> ExitCode {
             growth.map_or("-".to_owned(), |growth| format!("{:+.1} %", growth * 100.0 - 100.0));
         println!("{case:<24} {:>14} {shown:>9} {:>12}", now.instructions, now.allocations);
         let more = before.is_some_and(|before| {
-            // A handful of allocations is no growth: they come and go with the hash seed.
+            // A few additional allocations do not count as growth, because they depend on the hash seed.
             now.allocations > before.allocations + 8
                 && share(now.allocations, before.allocations) > GROWTH
         });
@@ -179,13 +179,13 @@ fn main() -> ExitCode {
     if grown.is_empty() && faster.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Measures what grows, and gives the cases that grow faster than they may.
+/// Measures the cases in `growth`, and returns the names of those whose cost grows too fast.
 fn in_line(wanted: Option<&str>) -> Vec<String> {
     let all = growth::cases().into_iter();
     let all: Vec<_> =
         all.filter(|case| wanted.is_none_or(|wanted| case.name.contains(wanted))).collect();
     let sized = |times| all.iter().map(move |case| format!("{}/{}", case.name, times * case.size));
-    // One process measures all at their size, and one at twice that size.
+    // One process measures all cases at their size, and another process measures all cases at twice that size.
     let [once, twice]: [Vec<String>; 2] = [sized(1).collect(), sized(2).collect()];
     let [once, twice] = at_once([&once, &twice], |cases| measure(cases));
     println!("{:<24} {:>14} {:>14} {:>9}", "grows", "instructions", "of twice", "ratio");
@@ -202,7 +202,7 @@ fn in_line(wanted: Option<&str>) -> Vec<String> {
     faster
 }
 
-/// Calls `measure` for both at the same time, since each call starts a process and waits for it.
+/// Calls `measure` for both values at the same time, because each call starts a process and waits for it.
 fn at_once<A: Send, T: Send>(of: [A; 2], measure: fn(A) -> T) -> [T; 2] {
     thread::scope(|scope| {
         let both = of.map(|one| scope.spawn(move || measure(one)));
@@ -210,7 +210,7 @@ fn at_once<A: Send, T: Send>(of: [A; 2], measure: fn(A) -> T) -> [T; 2] {
     })
 }
 
-/// Measures what is held, and gives the cases that hold more than they may.
+/// Measures the memory that is in use after a turn, and returns the names of the cases that use too much.
 fn in_place(wanted: Option<&str>) -> Vec<String> {
     println!("{:<24} {:>14} {:>14} {:>9}", "bytes for one of text", "", "at the peak", "held");
     let mut more = Vec::new();
@@ -231,7 +231,7 @@ fn in_place(wanted: Option<&str>) -> Vec<String> {
     more
 }
 
-/// How many bytes a case holds at the worst moment and when it ends.
+/// The number of bytes that a case uses at its peak, and at its end.
 fn memory(case: &str) -> (u64, u64) {
     let run = Command::new("valgrind")
         .args(["--tool=dhat", "--dhat-out-file=/dev/null"])
@@ -249,7 +249,7 @@ fn memory(case: &str) -> (u64, u64) {
     (bytes("At t-gmax:"), bytes("At t-end:"))
 }
 
-/// What one case costs.
+/// The cost of one case.
 #[derive(Clone, Copy)]
 struct Figures {
     instructions: u64,
@@ -268,7 +268,7 @@ fn toolchain() -> String {
     format!("{} {}", version.trim(), env::consts::ARCH)
 }
 
-/// The committed figures, and the toolchain that they belong to.
+/// The committed counts, and the toolchain for which they are valid.
 fn read(path: &Path) -> (String, BTreeMap<String, Figures>) {
     let text = fs::read_to_string(path).unwrap_or_default();
     let mut lines = text.lines();
@@ -283,8 +283,8 @@ fn read(path: &Path) -> (String, BTreeMap<String, Figures>) {
     (of, figures.collect())
 }
 
-/// Runs these cases in a process of its own and counts what [`measured`] does in each. To start a process and to translate
-/// its code for valgrind costs more than most cases, so it is done once.
+/// Runs these cases in one separate process, and counts the work of [`measured`] in each case. All cases share one
+/// process, because starting a process and translating its code for valgrind costs more than most cases.
 fn measure(cases: &[String]) -> Vec<Figures> {
     if cases.is_empty() {
         return Vec::new();
@@ -297,7 +297,7 @@ fn measure(cases: &[String]) -> Vec<Figures> {
     fs::create_dir_all(&folder).expect("a folder");
     let out = folder.join("profile");
     let run = Command::new("valgrind")
-        // Without it the allocator sometimes tidies in a small case what another case has freed.
+        // Without this setting, the allocator sometimes cleans up memory of an earlier case during a small case.
         .env("GLIBC_TUNABLES", "glibc.malloc.mxfast=0")
         .args([
             "--tool=callgrind",
@@ -325,7 +325,7 @@ fn measure(cases: &[String]) -> Vec<Figures> {
     figures
 }
 
-/// What a profile counts.
+/// The counts in a profile.
 fn figures(profile: &str) -> Figures {
     let totals = profile.lines().find_map(|line| line.strip_prefix("totals: "));
     let instructions = totals.and_then(|words| words.trim().parse().ok()).expect("a total");
@@ -343,7 +343,7 @@ fn figures(profile: &str) -> Figures {
     Figures { instructions, allocations }
 }
 
-/// What is counted: nothing before it and nothing after it.
+/// Counts exactly the work of `run`, without the code before and after it.
 fn count(run: &mut dyn FnMut()) {
     measured(run);
     counted();
@@ -354,13 +354,13 @@ fn measured(run: &mut dyn FnMut()) {
     run();
 }
 
-/// Here the profile is written.
+/// valgrind writes the profile when this function is called.
 #[inline(never)]
 fn counted() {
     black_box(());
 }
 
-/// Runs a case twice and counts the second time: what is made once is made by then.
+/// Runs a case twice, and counts only the second run, because the first run does all one-time work.
 fn twice(mut run: impl FnMut()) {
     run();
     count(&mut run);
@@ -372,7 +372,7 @@ fn run_case(case: &str) {
         ["sse"] => {
             let body = rendered::stream("responses", DELTAS);
             twice(|| {
-                let mut parser = SseParser::new(AnswerLimits::default().event);
+                let mut parser = SseParser::new(ResponseSizeLimits::default().event);
                 let mut bytes = 0;
                 for chunk in body.as_bytes().chunks(CHUNK) {
                     let pushed = parser.push(chunk, |record| {
@@ -395,7 +395,7 @@ fn run_case(case: &str) {
             let pieces = shapes::pieces(shape.body.as_bytes(), shape.by_line);
             twice(|| decode_pieces(wire, &pieces, |event| drop(black_box(event))));
         }
-        // The least that it can cost to decode the same.
+        // The minimum cost of decoding the same stream.
         ["one-pass", wire] => {
             let body = rendered::stream(wire, DELTAS);
             twice(|| {
@@ -422,14 +422,14 @@ fn run_case(case: &str) {
             let runtime = runtime();
             twice(|| turn(&agent, |run| runtime.block_on(run)));
         }
-        // As through every ready provider: there is nothing to try again.
+        // All built-in providers retry. In this case, no request fails.
         ["retried", wire] => {
             let provider = RetryProvider::new(Rendered::new(wire), RetryPolicy::default());
             let agent = Agent::builder(provider).build().expect("an agent");
             let runtime = runtime();
             twice(|| turn(&agent, |run| runtime.block_on(run)));
         }
-        // The same events, owned and numbered, from a stream that drives the run.
+        // The same events as owned values with numbers, from a stream that drives the run.
         ["events", wire] => {
             let agent = Agent::builder(Rendered::new(wire)).build().expect("an agent");
             let runtime = runtime();
@@ -447,8 +447,8 @@ fn run_case(case: &str) {
                 assert_eq!(reply.text().len(), bytes);
             });
         }
-        // Each event comes alone, as from a model that takes its time: the task waits after it.
-        // What the runtime does meanwhile is not counted.
+        // Each event comes alone, as from a slow model: after each event, the task waits. The work of the runtime
+        // during the wait is not counted.
         ["alone", wire] => {
             let provider = Rendered { alone: true, ..Rendered::new(wire) };
             let agent = Agent::builder(provider).build().expect("an agent");
@@ -470,7 +470,7 @@ fn run_case(case: &str) {
             let request = Request::new(&transcript).expect("a transcript that can be sent");
             twice(|| drop(black_box(encode(wire, &request))));
         }
-        // A turn with fifty strict tools that were told before.
+        // A turn with fifty strict tools. The strict forms were already made by an earlier turn.
         ["tools", wire] => {
             let agent = Agent::builder(Strict((*wire).to_owned())).tools((0..50).map(many));
             let agent = agent.build().expect("an agent");
@@ -492,7 +492,7 @@ fn run_case(case: &str) {
                 });
             });
         }
-        // The trace of results full of what it takes for secret.
+        // The trace of results with many members that look like secrets.
         ["redact"] => {
             let rows: Vec<_> =
                 (0..125).map(|row| json!({"key": format!("key-{row}"), "n": row})).collect();
@@ -529,10 +529,10 @@ fn run_case(case: &str) {
     }
 }
 
-/// A run that goes on.
+/// A future that drives a run.
 type Going<'a> = Pin<Box<dyn Future<Output = Result<Reply, Stopped>> + Send + 'a>>;
 
-/// One question and its answer, each word of it seen.
+/// Runs one turn, and receives each delta of its text.
 fn turn(agent: &Agent, drive: impl FnOnce(Going<'_>) -> Result<Reply, Stopped>) {
     let mut bytes = 0;
     let run = agent.run("Speak.").on_event(|event| {
@@ -565,7 +565,7 @@ fn decode_pieces(wire: &str, pieces: &[&[u8]], mut each: impl FnMut(StreamEvent)
             decoder.finish().expect("a whole stream");
         }};
     }
-    let limits = AnswerLimits::default();
+    let limits = ResponseSizeLimits::default();
     match wire {
         "anthropic" => read!(wire::anthropic::decoder(limits)),
         "responses" => read!(wire::responses::decoder(limits)),
@@ -603,7 +603,7 @@ fn encode_with(wire: &str, request: &Request<'_>, settings: Settings) -> wire::E
     body.expect("a body")
 }
 
-/// A conversation of so many messages of a kilobyte.
+/// A conversation with this number of messages, each of about one kilobyte.
 fn transcript(messages: usize) -> Transcript {
     let words = "It says \"the quick brown fox\", and jumps.\n".repeat(24);
     let mut transcript = Transcript::default();
@@ -632,7 +632,7 @@ fn tool() -> Tool {
     })
 }
 
-/// One of many tools, with ten parameters.
+/// A tool with ten parameters. Its name contains `at`.
 fn many(at: usize) -> Tool {
     let member = |at| {
         (
@@ -649,7 +649,7 @@ fn many(at: usize) -> Tool {
     })
 }
 
-/// A provider that asks to hold the model to the tools, and answers at once.
+/// A provider that encodes requests with strict tools, and answers at once.
 struct Strict(String);
 
 impl Provider for Strict {
@@ -670,7 +670,7 @@ impl Provider for Strict {
     }
 }
 
-/// A provider whose answer comes through a decoder, without a socket.
+/// A provider whose answer comes from a decoder, without a socket.
 struct Rendered {
     wire: String,
     body: String,

@@ -1,18 +1,17 @@
-//! The least that reading an answer can cost: the lines are split, and each event is walked over
-//! once, from its first byte to its last, with all that is nested in it. What kind of event it is,
-//! which part of the answer it belongs to and its text are picked up on the way, in whatever order they
-//! come. Nothing is checked, nothing is kept but the text, and no event is handed on.
+//! The minimum work of reading an answer. The lines are split, and each event is read once, from its first byte to its
+//! last byte, with all nested values. From each event, the reader takes the kind, the part of the answer and the text,
+//! in any order. It checks nothing, stores only the text, and returns no events.
 
 use memchr::memchr;
 
-/// Reads answers of one wire.
+/// A reader for the answers of one wire.
 pub(crate) struct Floor {
     wire: Wire,
-    /// The beginning of a line whose end has not come.
+    /// The beginning of a line that is not complete yet.
     rest: Vec<u8>,
-    /// All that was said: words, thinking and arguments.
+    /// All text of the answer: words, thinking and arguments.
     pub(crate) said: String,
-    /// How many events there were.
+    /// The number of events so far.
     pub(crate) events: usize,
 }
 
@@ -23,7 +22,7 @@ enum Wire {
     Chat,
 }
 
-/// Which object is walked over.
+/// The kind of object that is being read.
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
     Event,
@@ -33,7 +32,7 @@ enum Level {
     Function,
 }
 
-/// What an event says, each value as it is written.
+/// The values that were found in an event, as written in the JSON.
 #[derive(Default)]
 struct Found<'a> {
     kind: &'a [u8],
@@ -54,7 +53,7 @@ impl Floor {
         Self { wire, rest: Vec::new(), said: String::new(), events: 0 }
     }
 
-    /// Takes the next bytes.
+    /// Reads the next bytes of the answer.
     pub(crate) fn push(&mut self, mut bytes: &[u8]) {
         while let Some(at) = memchr(b'\n', bytes) {
             let (line, after) = bytes.split_at(at);
@@ -93,7 +92,7 @@ impl Floor {
     }
 }
 
-/// Walks over the object that begins here, and says where it ends.
+/// Reads the object that begins at `at`, and returns the index after it.
 fn object<'a>(
     data: &'a [u8],
     mut at: usize,
@@ -167,7 +166,7 @@ fn object<'a>(
     }
 }
 
-/// Where the value ends that begins here.
+/// The index after the value that begins at `at`.
 fn value(data: &[u8], mut at: usize) -> usize {
     match data.get(at) {
         Some(b'"') => string(data, at + 1),
@@ -198,7 +197,7 @@ fn value(data: &[u8], mut at: usize) -> usize {
     }
 }
 
-/// Where the string ends whose first byte is here, after its last quote.
+/// The index after the string whose first character is at `at`. The closing quote belongs to the string.
 fn string(data: &[u8], mut at: usize) -> usize {
     loop {
         at += quote_or_escape(data.get(at..).unwrap_or_default());
@@ -209,8 +208,8 @@ fn string(data: &[u8], mut at: usize) -> usize {
     }
 }
 
-/// How far the first quote or backslash is. The strings of an event are short: eight bytes at a time
-/// are faster than a search that has to be begun.
+/// The index of the first quote or backslash. The strings of an event are short. For them, comparing eight bytes at a
+/// time is faster than `memchr`, which takes some time to start.
 fn quote_or_escape(data: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     let (words, tail) = data.as_chunks::<8>();
@@ -226,7 +225,7 @@ fn quote_or_escape(data: &[u8]) -> usize {
     words.len() * 8 + at.unwrap_or(tail.len())
 }
 
-/// Appends what a string says; `written` begins at its first quote. What is no string says nothing.
+/// Appends the content of a JSON string, whose quotes are included in `written`. Other values are ignored.
 fn unescape(written: &[u8], said: &mut String) {
     let inside = written.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\""));
     let Some(Ok(mut rest)) = inside.map(std::str::from_utf8) else { return };

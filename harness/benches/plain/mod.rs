@@ -1,6 +1,6 @@
-//! What reading an answer costs a program that has no decoder: the lines are split, `serde_json` reads
-//! each event into a struct with the members that matter, which borrows its texts where it can, and the
-//! text is appended. No event is handed on, and what begins, ends and fails is not looked at.
+//! The work of reading an answer in a program without a decoder. The lines are split. `serde_json` deserializes each
+//! event into a struct with the necessary members, which borrows texts where possible, and the text is appended. No
+//! events are returned. The beginning, the end and errors of the answer are ignored.
 
 use std::{borrow::Cow, hint::black_box};
 
@@ -8,12 +8,12 @@ use memchr::memchr;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Reads answers of one wire.
+/// A reader for the answers of one wire.
 pub(crate) struct Plain {
     read: fn(&[u8], &mut String),
-    /// The beginning of a line whose end has not come.
+    /// The beginning of a line that is not complete yet.
     rest: Vec<u8>,
-    /// All that was said: words, thinking and arguments.
+    /// All text of the answer: words, thinking and arguments.
     pub(crate) said: String,
 }
 
@@ -28,7 +28,7 @@ impl Plain {
         Self { read, rest: Vec::new(), said: String::new() }
     }
 
-    /// Takes the next bytes.
+    /// Reads the next bytes of the answer.
     pub(crate) fn push(&mut self, mut bytes: &[u8]) {
         while let Some(at) = memchr(b'\n', bytes) {
             let (line, after) = bytes.split_at(at);
@@ -52,7 +52,7 @@ impl Plain {
     }
 }
 
-/// A text that is copied only if something is escaped in it.
+/// A text that is copied only if it contains JSON escapes.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 

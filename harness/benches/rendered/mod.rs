@@ -1,22 +1,22 @@
-//! Streams as the vendors send them, written out ahead: so many text deltas between what begins
-//! and what ends an answer, each event with every field that it has on the wire, in the vendor's
-//! order and with the vendor's padding. The benchmarks of one program read them, and the server of
-//! the peers sends them.
+//! Streams as the vendors send them, prepared in advance. A stream has a given number of text
+//! deltas between its first and last events. Each event has all fields of a real event, in the
+//! vendor's order and with the vendor's padding. The benchmarks of this library read these streams,
+//! and the server of the peers sends them.
 
 use std::fmt::Write as _;
 
-/// What the deltas say, again and again, one token each: mostly plain words, one in twelve with
-/// something that JSON escapes, one in thirty-two beyond ASCII.
+/// The text of the deltas, which is repeated as necessary. Each element is one token. Most tokens
+/// are plain words. Some contain JSON escapes, and one is not ASCII.
 const WORDS: [&str; 32] = [
     "The", " quick", " brown", " fox", " jumps", " over", " the", " lazy", " dog", ",", " says",
     r#" \"it"#, r#"\","#, " and", " then", " rests", " by", " a", " river", " —", " quietly", ".",
     r"\n\n", "Later", " that", " day", " it", " wakes", " up", " again", ",", " 17",
 ];
 
-/// What hides the length of a delta.
+/// Padding that hides the length of a delta.
 const PADDING: &str = "aB3dE6gH9jK2mN5p";
 
-/// The body of an answer of so many text deltas.
+/// The body of an answer with this number of text deltas.
 pub(crate) fn stream(wire: &str, deltas: usize) -> String {
     match wire {
         "anthropic" => anthropic(deltas),
@@ -26,17 +26,17 @@ pub(crate) fn stream(wire: &str, deltas: usize) -> String {
     }
 }
 
-/// The word at this place, as JSON has it.
+/// The token at this position, with JSON escapes.
 fn word(at: usize) -> &'static str {
     WORDS.get(at % WORDS.len()).copied().unwrap_or_default()
 }
 
-/// So many spaces or letters, none to fifteen, different from one event to the next.
+/// A length of padding, from 0 to 15. It differs from event to event.
 fn uneven(at: usize) -> usize {
     at * 7 % 16
 }
 
-/// One to five words a delta, and up to fifteen spaces before the last brace.
+/// Each delta has one to five tokens, and up to 15 spaces before its last brace.
 fn anthropic(deltas: usize) -> String {
     let mut out = String::new();
     let mut events = 0;
@@ -76,7 +76,7 @@ fn anthropic(deltas: usize) -> String {
     out
 }
 
-/// One token a delta; the words and their padding together are a multiple of sixteen bytes.
+/// Each delta has one token. The token and its padding together have a multiple of 16 bytes.
 fn responses(deltas: usize) -> String {
     const ID: &str = "msg_0a7c31d85e94f2b60069f2d41b8c5081a3be6d07f9124c8e53";
     let response = |status: &str, completed: &str, output: &str, usage: &str| {
@@ -140,7 +140,7 @@ fn responses(deltas: usize) -> String {
     out
 }
 
-/// One token a delta, and the padding that goes with `include_usage`.
+/// Each delta has one token, and the padding that the vendor adds for `include_usage`.
 fn chat(deltas: usize) -> String {
     let mut out = String::new();
     let mut chunks = 0;

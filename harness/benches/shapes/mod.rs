@@ -1,6 +1,6 @@
-//! Streams in the shapes that servers other than the vendors' own send, and the vendors' own where
-//! the events of a stream are not all alike. They are written by hand after recorded streams.
-//! `rendered` has the streams in which nearly every event is like the one before it.
+//! Streams with other shapes: streams of servers that are not the vendors' own, and streams of the
+//! vendors whose events differ from each other. They are written by hand and imitate recorded
+//! streams. `rendered` contains the streams in which nearly all events have the same shape.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ pub(crate) struct Shape {
     pub(crate) wire: &'static str,
     pub(crate) name: &'static str,
     pub(crate) body: String,
-    /// Whether the server flushes each line, so that no piece holds more than one.
+    /// Whether the server flushes each line, so that no piece contains more than one line.
     pub(crate) by_line: bool,
 }
 
@@ -33,7 +33,7 @@ pub(crate) const NAMES: [(&str, &str); 16] = [
     ("chat", "short"),
 ];
 
-/// How many deltas a short answer has: recorded ones have 29 to 85 events.
+/// The number of deltas in a short answer. Recorded answers have 29 to 85 events.
 const SHORT: usize = 40;
 
 const WORDS: [&str; 12] = [
@@ -55,7 +55,7 @@ fn word(at: usize) -> &'static str {
     WORDS.get(at % WORDS.len()).copied().unwrap_or_default()
 }
 
-/// The answer of this name, of so many deltas.
+/// The answer with this name, with this number of deltas.
 pub(crate) fn stream(wire: &'static str, name: &'static str, deltas: usize) -> Shape {
     let body = match (wire, name) {
         ("anthropic", "arguments") => {
@@ -94,7 +94,7 @@ pub(crate) fn all(deltas: usize) -> impl Iterator<Item = Shape> {
     NAMES.into_iter().map(move |(wire, name)| stream(wire, name, deltas))
 }
 
-/// The pieces in which the bytes of an answer come.
+/// Splits the bytes of an answer into the pieces that a socket would return.
 pub(crate) fn pieces(body: &[u8], by_line: bool) -> Vec<&[u8]> {
     match by_line {
         true => body.split_inclusive(|byte| *byte == b'\n').collect(),
@@ -102,7 +102,7 @@ pub(crate) fn pieces(body: &[u8], by_line: bool) -> Vec<&[u8]> {
     }
 }
 
-/// One object, in so many pieces.
+/// Piece `at` of one JSON object, which is split into `of` pieces.
 fn argument(at: usize, of: usize) -> &'static str {
     match at {
         0 => r#"{\"note\": \""#,
@@ -119,7 +119,7 @@ const WORDING: (&str, &str) = ("text_delta", "text");
 const THINKING: (&str, &str) = ("thinking_delta", "thinking");
 const INPUT: (&str, &str) = ("input_json_delta", "partial_json");
 
-/// Each delta is told by the number of its block, its type and field, and its text.
+/// Builds a stream. `delta` returns the number of its block, its type and field, and its text.
 fn anthropic(
     blocks: &[&str],
     deltas: usize,
@@ -162,7 +162,8 @@ fn anthropic(
     out
 }
 
-/// Each delta is told by the place of its item (a thought, a message, a call) and its text.
+/// Builds a stream. `delta` returns the position of its item (a thought, a message or a call) and
+/// its text.
 fn responses(deltas: usize, delta: impl Fn(usize) -> (usize, &'static str)) -> String {
     const KINDS: [(&str, &str, &str); 3] = [
         ("reasoning", "reasoning_summary_text", r#""summary_index":0"#),
@@ -234,14 +235,14 @@ fn words(text: &str) -> String {
     format!(r#"{{"content":"{text}"}}"#)
 }
 
-/// As OpenRouter sends thinking: twice.
+/// A delta in the format of OpenRouter, which sends thinking twice.
 fn details(text: &str) -> String {
     format!(
         r#"{{"role":"assistant","content":"","reasoning":"{text}","reasoning_details":[{{"type":"reasoning.text","text":"{text}","format":"unknown","index":0}}]}}"#
     )
 }
 
-/// A fragment of one call; the first one names it.
+/// A fragment of a call. The first fragment contains the name.
 fn call(at: usize, text: &str) -> String {
     match at {
         0 => format!(
@@ -261,7 +262,7 @@ fn usage(at: usize) -> String {
     )
 }
 
-/// As llama.cpp sends them, if it is asked to.
+/// The timings that llama.cpp sends on request.
 fn timings(at: usize) -> String {
     let at = at + 1;
     format!(
@@ -269,7 +270,7 @@ fn timings(at: usize) -> String {
     )
 }
 
-/// Each chunk is told by its delta, and by what follows the choices.
+/// Builds a stream. `delta` returns the delta of a chunk, and the members after `choices`.
 fn chat(deltas: usize, delta: impl Fn(usize) -> (String, String)) -> String {
     let mut out = String::new();
     let mut say = |choices: &str, more: &str| {

@@ -119,7 +119,10 @@ impl Error {
 
     /// Adds the error that caused this one.
     #[must_use]
-    pub fn because(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+    pub fn with_source(
+        mut self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
         self.0.source = Some(source.into());
         self
     }
@@ -217,7 +220,7 @@ impl Error {
     /// Adds a later failure, from a retry or from another provider. The kind, status, code and message of this error
     /// stay those of the first failure.
     #[must_use]
-    pub fn followed_by(mut self, mut later: Self) -> Self {
+    pub fn with_later(mut self, mut later: Self) -> Self {
         let after = std::mem::take(&mut later.0.later);
         let note = later.0.note.take();
         let later_exhausted = later.0.retry_budget_exhausted;
@@ -291,8 +294,8 @@ impl Error {
         self.0.provider.as_deref()
     }
 
-    /// The URL of the request, if there was one, without user, password and query, which may be secret. The text of a
-    /// network error contains this URL.
+    /// The URL of the request, if the failure belongs to a request. User, password and query are removed, because they
+    /// may be secret. The text of a network error contains this URL.
     pub fn url(&self) -> Option<&str> {
         self.0.url.as_deref()
     }
@@ -307,7 +310,7 @@ impl Error {
         self.0.later.last().unwrap_or(self)
     }
 
-    /// The wait before a retry that the vendor requested with the last failure.
+    /// How long the vendor asks the client to wait before a retry, as stated in the last failure.
     pub fn retry_after(&self) -> Option<Duration> {
         self.last().0.api.retry_after
     }
@@ -368,14 +371,14 @@ impl Error {
         self.last().passes_with(is_transient_status)
     }
 
-    /// Whether the library stopped retrying although another attempt might have helped, because the attempts or the
-    /// time of the [`RetryPolicy`](crate::policy::RetryPolicy), for the call or for the whole run, are used up. If a
+    /// Whether the library stopped retrying, although another attempt might have helped, because no attempts or no time
+    /// are left. The [`RetryPolicy`](crate::policy::RetryPolicy) limits both, for the call and for the whole run. If a
     /// fallback provider failed after that, only the fallback's failure counts.
     pub fn is_retry_budget_exhausted(&self) -> bool {
         self.0.retry_budget_exhausted
     }
 
-    /// Whether the same request may succeed later, if the statuses that `is_retried` accepts are retried.
+    /// Whether the same request may succeed later. `is_retried` returns whether an HTTP status is retried.
     pub(crate) fn passes_with(&self, is_retried: impl Fn(u16) -> bool) -> bool {
         if let Some(verdict) = self.0.api.should_retry {
             return verdict;
@@ -411,8 +414,7 @@ impl Error {
 }
 
 /// Whether a request that was answered with this status may succeed later. 501 and 505 mean that the server does not
-/// support the request. The accepted statuses, some of them non-standard, are those that the vendors' own clients
-/// retry.
+/// support the request. The vendors' own clients retry the same statuses. Some of these statuses are non-standard.
 pub(crate) fn is_transient_status(status: u16) -> bool {
     matches!(status, 408 | 409 | 429 | 500..) && !matches!(status, 501 | 505)
 }

@@ -53,8 +53,8 @@ fn is_only_here(url: &Url) -> bool {
 /// The proxies from the environment and from the system's settings.
 struct SystemProxy {
     matcher: Matcher,
-    /// The `NO_PROXY` entries with a port, which `Matcher` does not support. Each entry has its port and a matcher that
-    /// sends every host except the entry's host through a proxy.
+    /// The `NO_PROXY` entries with a port, which `Matcher` does not support. Each element has the entry's port, and a
+    /// matcher that uses a proxy for every host except the entry's host.
     excepted: Vec<(u16, Matcher)>,
 }
 

@@ -343,7 +343,7 @@ impl SseParser {
         Error::new(
             ErrorKind::TooLarge,
             format!(
-                "one event of the answer is larger than {} bytes; raise `AnswerLimits::event` if that \
+                "one event of the answer is larger than {} bytes; raise `ResponseSizeLimits::event` if that \
                  is intended",
                 self.limit
             ),

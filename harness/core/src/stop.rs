@@ -14,7 +14,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 #[must_use = "nothing is done once it is dropped"]
 #[derive(Debug)]
 pub struct OnCancel {
-    /// The future holds the action as its waker, which the token wakes on cancellation.
+    /// This future holds the action as its waker. On cancellation, the token wakes the waker, which runs the action.
     _told: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 

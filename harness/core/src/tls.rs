@@ -48,7 +48,7 @@ pub fn trusting(pem: &[u8]) -> Result<ClientConfig, Error> {
         )
     };
     let roots = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
-    let roots = roots.map_err(|err| unreadable().because(err))?;
+    let roots = roots.map_err(|err| unreadable().with_source(err))?;
     if roots.is_empty() {
         return Err(unreadable());
     }
@@ -78,7 +78,7 @@ fn unusable(err: rustls::Error) -> Error {
         ErrorKind::Configuration,
         "TLS cannot be set up: the certificates of the system cannot be used",
     )
-    .because(err)
+    .with_source(err)
 }
 
 /// Whether a connection failed because the server's certificate is not trusted.

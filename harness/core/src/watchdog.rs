@@ -9,8 +9,9 @@ use std::{
 
 use rustix::process::Pid;
 
-/// `$1` is the mark, or missing. The first line of standard input is the process group. The script kills processes with
-/// the mark until it finds none. Without `/proc`, `grep` finds no file and the search ends.
+/// `$1` is the mark that the processes have in their environment, or missing. The first line of standard input is the
+/// process group. The script kills processes with the mark until it finds none. Without `/proc`, `grep` finds no file
+/// and the search ends.
 const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM
 read -r group

@@ -27,7 +27,7 @@ pub struct McpServerBuilder {
     version: Option<McpVersion>,
     #[cfg(feature = "oauth")]
     auth: Option<super::McpAuth>,
-    /// The error of a setting for the other kind of server, such as a header for a command.
+    /// The error message for a setting that does not fit the kind of server, such as a header for a command.
     fault: Option<String>,
 }
 
@@ -70,15 +70,15 @@ impl McpServerBuilder {
         }
     }
 
-    /// The name of the server, as set by [`named`](Self::named).
-    pub fn name(&self) -> &str {
+    /// The name of the server, as set by [`name`](Self::name).
+    pub fn server_name(&self) -> &str {
         &self.name
     }
 
     /// Sets the prefix of the names of the server's tools: the tool `read` of the server `files` is called
     /// `files__read`. The name has at most 32 characters of `A-Z`, `a-z`, `0-9`, `_` and `-`, contains no `__` and does
     /// not end with `_`. Default: `mcp`.
-    pub fn named(mut self, name: impl Into<String>) -> Self {
+    pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
@@ -114,7 +114,7 @@ impl McpServerBuilder {
     }
 
     /// Sets how the program obtains a token if the server requires authorization. `connect` then waits until the person
-    /// has agreed. A call also waits if the authorization has ended.
+    /// has agreed. A call waits in the same way if the authorization has ended.
     #[cfg(feature = "oauth")]
     pub fn oauth(mut self, auth: super::McpAuth) -> Self {
         self.auth = Some(auth);
@@ -248,9 +248,9 @@ impl McpServerBuilder {
     ///
     /// # Errors
     /// Fails if a setting is not valid, if the server does not begin a session within 30 seconds or does not list its
-    /// tools within 30 more, if a required authorization cannot be obtained, and if [`effects`](Self::effects) names a
-    /// tool that the server does not have. The error shows the last lines of the process's standard error, at most
-    /// twenty.
+    /// tools within 30 more seconds, if a required authorization cannot be obtained, and if [`effects`](Self::effects)
+    /// names a tool that the server does not have. The error shows the last lines of the process's standard error, at
+    /// most twenty.
     #[cfg_attr(
         not(feature = "oauth"),
         allow(unused_mut, reason = "only the authorization is added")

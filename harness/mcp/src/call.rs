@@ -41,7 +41,8 @@ pub(super) struct RemoteTool {
     pub(super) output: Option<Arc<SchemaChecker>>,
 }
 
-/// The type of a result that has no type but announces a task, as version 2025-11-25 sends it; otherwise `None`.
+/// Returns `task` for a result that announces a task in the form of version 2025-11-25. Such a result has no type.
+/// `None` for any other result.
 ///
 /// Source: <https://modelcontextprotocol.io/specification/2025-11-25/schema#createtaskresult>.
 fn task_result_type(result: &Value) -> Option<String> {
@@ -149,8 +150,8 @@ impl RemoteTool {
         }
     }
 
-    /// The error of a call without a result. Only if it is certain that the call has not run, the error is not in
-    /// doubt.
+    /// The error of a call without a result. The call is in doubt, unless the server has reported an error or the call
+    /// has certainly not run.
     async fn lost(&self, session: &ClientSession, err: &ServiceError) -> ToolError {
         let connection = &self.connection;
         let server = &connection.name;
@@ -244,8 +245,8 @@ impl RemoteTool {
             });
         }
         if !is_of_a_call {
-            // The answer was parsed as a result of another request, so its other members are lost. It could also have
-            // been a failed call.
+            // The SDK has parsed the answer as the result of another request, so its other members are lost. The call
+            // could also have failed.
             let said = self.connection.shown(&value.to_string());
             return Err(ToolError::in_doubt(format!(
                 "the MCP server `{server}` has answered the call with the result of another request: `{said}`"

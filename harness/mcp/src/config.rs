@@ -1,4 +1,5 @@
-//! Reads files in which users list their servers: under `mcpServers`, as several programs write it, or under `servers`.
+//! Reads files in which users list their servers: under `mcpServers`, the name that several programs use, or under
+//! `servers`.
 
 use std::{cell::RefCell, fmt, path::Path};
 
@@ -18,15 +19,15 @@ impl McpServer {
     /// members are ignored.
     ///
     /// Reading starts no server. The text cannot grant any trust: set on the returned builders what the tools may do.
-    /// But a server with a `command` runs any program as the user of this program, so start only what this user has
-    /// written or seen.
+    /// But a server with a `command` can run any program with the rights of this program's user, so start only servers
+    /// that this user has written or seen.
     ///
     /// ```
     /// use harness::mcp::McpServer;
     ///
     /// let text = r#"{"mcpServers": {"files": {"command": "npx", "args": ["-y", "a-server", "${HOME_OF_FILES:-.}"]}}}"#;
     /// let servers = McpServer::from_json(text, &["HOME_OF_FILES", "GITHUB_TOKEN"])?;
-    /// assert_eq!(servers[0].name(), "files");
+    /// assert_eq!(servers[0].server_name(), "files");
     /// # Ok::<(), harness::Error>(())
     /// ```
     ///
@@ -49,7 +50,7 @@ impl McpServer {
         let path = path.as_ref();
         let text = std::fs::read_to_string(path).map_err(|err| {
             let why = format!("the list of MCP servers `{}` cannot be read", path.display());
-            Error::new(ErrorKind::Configuration, why).because(err)
+            Error::new(ErrorKind::Configuration, why).with_source(err)
         })?;
         let path = path.display().to_string();
         listed(&text, variables, &format!("the list of MCP servers `{}`", path.escape_debug()))
@@ -148,7 +149,7 @@ impl ServerEntry<'_> {
                 ));
             }
         };
-        builder = builder.named(name);
+        builder = builder.name(name);
         for (key, value) in self.texts("env")? {
             if key.is_empty() || key.contains(['=', '\0']) {
                 let key = key.escape_debug();
@@ -424,7 +425,7 @@ mod tests {
             "on": {"command": "x", "disabled": false, "enabled": true, "alwaysAllow": ["all"], "timeout": 7}
         }}"#;
         let servers = read(text, &variables).expect("one server");
-        let names: Vec<&str> = servers.iter().map(McpServerBuilder::name).collect();
+        let names: Vec<&str> = servers.iter().map(McpServerBuilder::server_name).collect();
         assert_eq!(names, ["on"]);
         assert!(read(r#"{"servers": {}}"#, &variables).expect("a list").is_empty());
     }

@@ -1,5 +1,5 @@
 //! Turns the result of a server into a tool's output. The parts are read from JSON one by one, so that an unknown part
-//! does not affect the others.
+//! does not affect the other parts.
 
 use std::collections::HashMap;
 
@@ -109,8 +109,8 @@ fn says(part: &ToolContent, value: &Value) -> bool {
 /// The maximum work of [`has_data`]: bytes of text times the number of values. More would take too long.
 const WORK: usize = 1 << 28;
 
-/// Whether a text certainly contains all data of this value, as often as the value does. Many servers write only a
-/// summary as text, and put the data into the structured content.
+/// Whether a text certainly contains each text, number, boolean and `null` of this value, as often as the value does.
+/// Many servers write only a summary as text, and put the data into the structured content.
 fn has_data(text: &str, value: &Value) -> bool {
     let mut data = HashMap::new();
     leaves(value, &mut data);
@@ -125,7 +125,7 @@ fn has_data(text: &str, value: &Value) -> bool {
         })
 }
 
-/// Collects the JSON of each value without inner values, and counts how often it occurs.
+/// Counts how often each text, number, boolean and `null` occurs in a value, by its JSON.
 fn leaves(value: &Value, found: &mut HashMap<String, usize>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| leaves(item, found)),
@@ -136,7 +136,7 @@ fn leaves(value: &Value, found: &mut HashMap<String, usize>) {
     }
 }
 
-/// The places in a text at which `words` stand alone, and not inside a longer word or number.
+/// The positions in a text at which `words` is not a part of a longer word or number.
 fn has_word<'t>(text: &'t str, words: &'t str) -> impl Iterator<Item = usize> + 't {
     let joins = |letter: char| letter.is_alphanumeric() || letter == '_';
     let begins = words.chars().next().is_some_and(joins);

@@ -29,8 +29,8 @@ impl EffectsTrust {
     }
 }
 
-/// Reads hints as side effects, and whether calls may be repeated. A missing or invalid hint has the default of the
-/// specification: not read-only, destructive, open to the world, not idempotent
+/// Reads from the hints the side effects of a tool, and whether its calls may be repeated. A missing or invalid hint
+/// has the default of the specification: not read-only, destructive, open to the world, not idempotent
 /// (<https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations>).
 fn hinted(annotations: Option<&Value>) -> (SideEffects, bool) {
     let hint = |name| annotations?.get(name)?.as_bool();

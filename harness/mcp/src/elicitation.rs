@@ -118,7 +118,7 @@ impl ElicitationHandler {
         ElicitingCall { asked: Arc::clone(&self.asked), call }
     }
 
-    /// The answer to a question for a call that goes on running. An answer that would come later is a cancellation.
+    /// Answers a question while its call continues. If the person chooses to answer later, the question is cancelled.
     pub(super) async fn answer(&self, request: ElicitRequestParams) -> ElicitResult {
         match self.ask(request, None).await {
             ElicitationOutcome::Now(answer) => answer,
@@ -127,8 +127,8 @@ impl ElicitationHandler {
     }
 
     /// Asks the person, for the call `running` if it is known. The result is a refusal if no person can be asked, or if
-    /// the call already had the maximum number of questions. It is a cancellation if the calls have ended meanwhile, or
-    /// if the program's function panics.
+    /// the call already had the maximum number of questions. The result is a cancellation if the calls have ended
+    /// meanwhile, or if the program's function panics.
     pub(super) async fn ask(
         &self,
         request: ElicitRequestParams,

@@ -78,7 +78,7 @@ impl ServerAddress {
             let both = decoded.join(":");
             secrets.extend([STANDARD.encode(&both), both]);
             secrets.extend(written.map(str::to_owned).into_iter().chain(decoded));
-            // Each value is added as it is written, which is how errors show it, and decoded.
+            // Each value is added twice: as it is written in the URL, which is the form that errors show, and decoded.
             let written = url.query().into_iter().flat_map(|query| query.split('&'));
             secrets.extend(
                 written
@@ -151,8 +151,9 @@ fn decoded(text: &str) -> String {
 
 /// An HTTP client that never repeats a request.
 pub(super) fn client() -> Result<Client, Error> {
-    let unusable =
-        |err| Error::new(ErrorKind::Configuration, "the HTTP client cannot be set up").because(err);
+    let unusable = |err| {
+        Error::new(ErrorKind::Configuration, "the HTTP client cannot be set up").with_source(err)
+    };
     let mut tls = tls::shared()?;
     tls.alpn_protocols = vec!["http/1.1".into()];
     http_client::builder(CONNECT, tls)

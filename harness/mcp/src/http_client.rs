@@ -50,7 +50,7 @@ use super::{
 const REST: u64 = 500;
 
 /// A stream that was open for this time did not end at once. Each stream in a row that ended sooner increases the wait
-/// before the next one.
+/// before the next stream.
 const LONG_LIVED: Duration = Duration::from_secs(30);
 
 /// The maximum number of tool names that are kept of one list.
@@ -60,7 +60,7 @@ const LISTED: usize = 4096;
 /// dropped, because a server may send requests without end.
 const ANSWERS: usize = 64;
 
-/// The time limit for sending such a response, or the notification that a call is cancelled.
+/// The time limit for sending a response to a request of the server, or the notification that a call is cancelled.
 const TELLING: Duration = Duration::from_secs(10);
 
 /// The maximum number of streams whose last event id is kept, and (`EVENT`) the maximum length of such an id in bytes.
@@ -100,7 +100,7 @@ pub(super) struct SessionState {
 struct EmptyStreams {
     request: Option<RequestId>,
     times: u32,
-    /// When the last of these streams began.
+    /// When the last counted stream began.
     begun: Instant,
 }
 
@@ -415,7 +415,7 @@ impl McpHttpClient {
         }
     }
 
-    /// The token for this server, renewed before if it is about to expire.
+    /// The token for this server. A token that is about to expire is renewed first.
     async fn token(&self, uri: &str) -> Option<String> {
         self.authorization.as_ref()?.token(uri).await
     }
@@ -654,7 +654,7 @@ mod tests {
         }
     }
 
-    /// The id and the wait that remain of an event.
+    /// The id and the wait of an event after `rested` has processed it.
     async fn read(id: &str, retry: Option<u64>, is_newer: bool) -> (Option<String>, Option<u64>) {
         let stream: BoxedSseResponse = stream::iter([Ok(Default::default())]).boxed();
         let id = id.to_owned();

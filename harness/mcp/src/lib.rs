@@ -88,8 +88,7 @@ pub use self::{
     version::McpVersion,
 };
 
-/// The member of `_meta` in the result of a call that says that the call is [`IN_DOUBT`]. The protocol itself cannot
-/// express this.
+/// The member of `_meta` that marks the result of a call as [`IN_DOUBT`]. The protocol itself has no such mark.
 #[cfg(any(feature = "client", feature = "server"))]
 const OUTCOME: &str = "harness/outcome";
 

@@ -54,7 +54,7 @@ impl PendingElicitations {
     }
 
     /// Reads a stored token, and adds the answer to the first question. `None` if the definition of the tool has
-    /// changed: the call is then sent as if nothing had been asked.
+    /// changed: the call is then sent without any answers.
     ///
     /// # Errors
     /// Asks again if the answer does not fit the form. Fails if the token does not belong to a tool of a server.

@@ -25,11 +25,11 @@ pub(super) struct PendingRequests(Arc<Mutex<SentMessages>>);
 struct SentMessages {
     /// The requests without an answer, by the text of their ids.
     requests: BTreeMap<String, PendingRequest>,
-    /// The messages that get no answer according to the protocol. Some servers reply to them without an id, so that the
-    /// reply does not show for which message it is.
+    /// The messages that get no answer according to the protocol. Some servers reply to them without an id, so the
+    /// reply does not show which message it answers.
     others: VecDeque<OneWayMessage>,
-    /// The number of one-way messages that were written before a request that is answered by now. A reply to such a
-    /// message would be late.
+    /// The number of one-way messages that had no reply when a later request was answered. A reply to such a message
+    /// would be late.
     late: usize,
     /// The number of messages written so far.
     count: u64,
@@ -121,7 +121,8 @@ impl PendingRequests {
         let of_cancelled = |other: &&OneWayMessage| other.id.as_ref() == Some(&id);
         let cancelled = written.others.iter().find(of_cancelled).map(|other| other.number);
         let answered = written.requests.remove(&id).map(|request| request.number);
-        // Most servers reply in order, so replies to earlier one-way messages have arrived by now or never come.
+        // Most servers reply in order, so replies to earlier one-way messages have already arrived or will never
+        // arrive.
         if let Some(number) = answered.or(cancelled) {
             let before = written.others.len();
             written.others.retain(|other| other.number > number);
@@ -159,7 +160,7 @@ impl PendingRequests {
     }
 }
 
-/// The request to which an answer without an id is assigned: the only unanswered one.
+/// The only unanswered request, to which an answer without an id is assigned.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct GuessedRequest {
     pub(super) id: RequestId,

@@ -1,5 +1,5 @@
 //! Sends one message to a server at a URL, and reads the HTTP response. The SDK's own client waits for the end of each
-//! body, also that of a refusal, and that end may never come.
+//! body, even the body of a refusal, but a server may never end the body.
 
 use std::{borrow::Cow, collections::HashMap, sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{sse_stream, stdout_filter, tool_list};
 use harness_core::secret::beginning;
 
-/// How long the body of a refusal is read. The text is what has arrived by then.
+/// How long the body of a refusal is read. The error contains the text that has arrived by then.
 const REFUSAL: Duration = Duration::from_secs(5);
 
 /// The maximum length of a body's text in an error, in bytes.

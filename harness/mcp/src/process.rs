@@ -24,7 +24,8 @@ use harness_core::watchdog::Watchdog;
 /// The environment variables that a child inherits. None of them contains a key.
 const INHERITED: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
 
-/// The number of lines that are kept of a child's standard error, and (`KEPT_LINE`) the bytes that are kept of each.
+/// The number of lines that are kept of a child's standard error, and (`KEPT_LINE`) the bytes that are kept of each
+/// line.
 const KEPT_LINES: usize = 50;
 const KEPT_LINE: usize = 500;
 
@@ -155,7 +156,7 @@ impl StderrTail {
     fn keep(&self, line: &[u8]) {
         let mut kept = String::from_utf8_lossy(line).trim().to_owned();
         if line.len() == KEPT_LINE {
-            // The mark also hides the beginning of a secret at the cut.
+            // With this mark, the filter for secrets also hides the beginning of a secret at the cut.
             kept.push_str(CUT);
         }
         let line = kept;
@@ -169,7 +170,7 @@ impl StderrTail {
         lines.push_back(line);
     }
 
-    /// The last lines, formatted for the end of an error's text; empty if there are none.
+    /// The last lines, formatted for the end of an error's text; empty if there are no lines.
     pub(super) fn shown(&self) -> String {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bytes = 0;

@@ -28,7 +28,8 @@ const TIME: Duration = Duration::from_secs(60);
 const NAME: usize = 8 << 10;
 const DESCRIPTION: usize = 16 << 10;
 
-/// The entry of a resource, which is content that a server offers for reading: see [`McpServer::resources`].
+/// An entry in a server's list of resources. A resource is content that the server offers for reading: see
+/// [`McpServer::resources`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct McpResource {
@@ -47,7 +48,8 @@ pub struct McpResource {
     pub mime: Option<String>,
 }
 
-/// The entry of a prompt, from which a server makes one or several messages: see [`McpServer::prompts`].
+/// An entry in a server's list of prompts. The server makes one or several messages from a prompt: see
+/// [`McpServer::prompts`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct McpPrompt {

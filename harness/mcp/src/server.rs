@@ -31,7 +31,7 @@ use harness_core::{
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let files = McpServer::command("npx", ["-y", "@modelcontextprotocol/server-filesystem", "."])
-///     .named("files")
+///     .name("files")
 ///     .effects("read_text_file", SideEffect::Read)
 ///     .connect()
 ///     .await?;
@@ -146,13 +146,13 @@ impl McpServer {
         &self.connection.name
     }
 
-    /// The server's tools, for an agent. The name of each is `server__tool`, has at most 64 characters, and is the same
-    /// after each start.
+    /// The server's tools, for an agent. Each name has the form `server__tool` and at most 64 characters, and is the
+    /// same after each start.
     pub fn tools(&self) -> Vec<Tool> {
         self.tools.iter().map(|(_, tool)| tool.clone()).collect()
     }
 
-    /// The tools with these names, which are the server's own names.
+    /// The tools with these names. The names are the server's own names for its tools.
     ///
     /// # Errors
     /// Fails if the server has no tool with one of the names.
@@ -172,8 +172,9 @@ impl McpServer {
         &self.left_out
     }
 
-    /// Whether the tools have changed since they were last listed. The server may have announced the change, or a check
-    /// before a call or after a new start has found it. Stays `true` until [`reload`](Self::reload) succeeds.
+    /// Whether the tools have changed since the program last listed them. Either the server has announced the change,
+    /// or the library has found it before a call or after a new start. Stays `true` until [`reload`](Self::reload)
+    /// succeeds.
     pub fn has_changed(&self) -> bool {
         self.connection.has_changed()
     }
@@ -185,7 +186,7 @@ impl McpServer {
     /// Fails for the same reasons as [`connect`](McpServerBuilder::connect).
     pub async fn reload(&self) -> Result<Self, Error> {
         let listing = self.connection.list().await?;
-        // If the new tools cannot be used, the program still has the old ones, so the change stays reported.
+        // If the new tools cannot be used, the program still has the old tools, so the change stays reported.
         Self::of(Arc::clone(&self.connection), self.sight.clone(), listing)
             .inspect_err(|_| self.connection.tell_of_change())
     }
@@ -238,8 +239,8 @@ fn make(
             let remote = Arc::clone(&remote);
             Box::pin(async move { remote.call(&context, arguments).await })
         })
-        .defined_as(&definition)
-        .titled(tool.title);
+        .with_definition(&definition)
+        .with_plain_title(tool.title);
     if let Some(schema) = schema {
         made = made.with_output_schema(schema);
     }

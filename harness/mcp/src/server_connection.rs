@@ -84,7 +84,7 @@ pub(super) struct ServerConnection {
     /// The number of starts since a call was last answered.
     starts: AtomicU32,
     state: Mutex<SessionSlot>,
-    /// Cancelled when the program closes the connection. A start for a call then ends.
+    /// Cancelled when the program closes the connection. This also ends a start that is running for a call.
     closed: CancellationToken,
 }
 
@@ -216,7 +216,7 @@ impl ServerConnection {
     /// A session to which a call can be sent: the current one, or a new one.
     ///
     /// # Errors
-    /// Fails if no session can be started. Nothing was sent for the call then.
+    /// Fails if no session can be started. In that case, nothing was sent for the call.
     pub(super) async fn session(&self) -> Result<Arc<ClientSession>, Error> {
         loop {
             // The token is obtained before the state is locked, so that the program can close the connection during the
@@ -297,7 +297,7 @@ impl ServerConnection {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that the program's tools are no longer those of the server.
+    /// Records that the server's tools differ from the tools that the program has listed.
     pub(super) fn tell_of_change(&self) {
         self.changed.store(true, Ordering::Relaxed);
     }
@@ -366,7 +366,7 @@ impl ServerConnection {
         let until = Instant::now() + START;
         let (service, child, session_state, open) = match self.version.get() {
             Some(version) => self.start(handler, *version, until).await.map_err(|it| it.0)?,
-            // Nearly all servers answer this version. The others refuse it at once.
+            // Nearly all servers answer this version. The other servers refuse it at once.
             None => match self.start(handler.clone(), McpVersion::V2025_11_25, until).await {
                 Ok(started) => started,
                 Err((_, true)) => {

@@ -45,7 +45,8 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// How long a server may take to agree to report changes.
 const LISTEN: Duration = Duration::from_secs(5);
 
-/// How long the first list of tools waits for this agreement. If the server agrees later, the tools are listed again.
+/// How long the first list of tools waits until the server agrees to report changes. If the server agrees later, the
+/// tools are listed again.
 const FIRST: Duration = Duration::from_millis(500);
 
 /// The maximum age of a list of tools if the server does not report changes.
@@ -73,9 +74,10 @@ pub(super) struct ClientSession {
     listed: Mutex<ToolDefinitions>,
     /// The task that receives changes of the tools, from servers that report them only to subscribers.
     listener: Mutex<Option<AbortHandle>>,
-    /// The state of this subscription.
+    /// The state of the subscription to changes of the tools.
     listening: Arc<ChangeSubscription>,
-    /// Whether the server took longer than [`FIRST`] to agree. Later lists do not wait then.
+    /// Whether the server took longer than [`FIRST`] to agree to report changes. If so, later lists do not wait for the
+    /// agreement.
     is_slow: AtomicBool,
 }
 
@@ -197,7 +199,7 @@ impl ClientSession {
         self.listed().definitions.get(tool).map(|known| known == definition)
     }
 
-    /// Whether the tools may have changed without a report of the server.
+    /// Whether the tools may have changed without a report from the server.
     pub(super) fn is_old(&self) -> bool {
         let tells = match self.has_no_session() {
             true => self.listening.is_agreed.load(Ordering::Relaxed),
@@ -363,8 +365,8 @@ async fn tell(peer: Peer<RoleClient>, mut calls: UnboundedReceiver<RequestId>) {
 }
 
 /// Subscribes to changes of the server's tools, signals when the server agrees, and passes on the reports until the
-/// subscription ends. If nobody waits for the agreement any more, the tools were listed before it and may have changed
-/// since, so they are marked as stale.
+/// subscription ends. If the caller no longer waits for the agreement, the caller has already listed the tools. The
+/// tools may have changed since, so they are marked as stale.
 async fn hear(
     peer: Peer<RoleClient>,
     handler: &ServerEventHandler,

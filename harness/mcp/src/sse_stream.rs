@@ -15,8 +15,8 @@ use harness_core::sse::SseParser;
 
 use super::post::{EVENTS, HttpError, RequestHeaders, challenge, has_type, unexpected, wait, with};
 
-/// The events of a response. If an event is larger than `most` bytes, `end` is passed on in its place and the stream
-/// ends. Without an `end`, the stream stays open and brings nothing more.
+/// The events of a response. If an event is larger than `most` bytes, the stream passes on `end` in place of the event,
+/// and then ends. If `end` is `None`, the stream stays open without further events.
 pub(super) fn events(answer: Response, most: usize, end: Option<String>) -> BoxedSseResponse {
     let answer = Some(answer);
     let reader = EventReader { answer, end, events: EventBuffer::new(most), is_exceeded: false };
@@ -48,8 +48,8 @@ impl EventReader {
             match self.answer.as_mut()?.chunk().await {
                 Ok(Some(piece)) => self.is_exceeded = self.events.push(&piece).is_err(),
                 Ok(None) => self.answer = None,
-                // A broken stream ends like a complete one: the SDK then resumes it after the wait that the server has
-                // set. After an error, the SDK would resume at once, again and again.
+                // A broken stream ends like a complete stream: the SDK then resumes it after the wait that the server
+                // has set. After an error, the SDK would resume at once, again and again.
                 Err(_) => self.answer = None,
             }
         }

@@ -48,8 +48,8 @@ const TOO_DEEP: usize = 128;
 /// only two bytes of text.
 pub(super) const VALUES: usize = 250_000;
 
-/// How long the filter waits for another answer after an answer without an id, which may be a late reply to another
-/// message.
+/// How long the filter holds back an answer that may not belong to its request, such as a late reply to another
+/// message. Meanwhile, the filter waits for another answer.
 const MOMENT: Duration = Duration::from_secs(1);
 
 /// The number of bytes that are stored of a line that is no message.
@@ -62,7 +62,7 @@ pub(super) struct StdoutFilter<R> {
     /// Whether the line is longer than [`MOST`]. Such a line is scanned but not stored.
     is_long: bool,
     scan: MessageScan,
-    /// The complete lines for the protocol's code, and (`given`) the number of bytes that it has read.
+    /// The complete lines for the protocol's code. `given` is the number of bytes that this code has read.
     ready: Vec<u8>,
     given: usize,
     strange: StrayLines,
@@ -71,7 +71,8 @@ pub(super) struct StdoutFilter<R> {
     doubtful: Vec<DoubtfulAnswer>,
 }
 
-/// An answer that may not belong to the request `id`. It is held back until another answer comes or the time is over.
+/// An answer that may not belong to the request `id`. It is held back until another answer comes or the wait has
+/// expired.
 struct DoubtfulAnswer {
     id: RequestId,
     /// The error that replaces the answer.
@@ -100,7 +101,7 @@ impl StrayLines {
         }
     }
 
-    /// The number of lines that are no messages, and the first of them; `None` if there are none.
+    /// The number of lines that are no messages, and the first of them; `None` if there are no such lines.
     pub(super) fn known(&self) -> Option<(usize, String)> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (known.0 > 0).then(|| known.clone())
@@ -203,7 +204,7 @@ pub(super) fn too_large(id: &RequestId) -> String {
     unread(id, &format!("it has more than {} MiB", MOST >> 20))
 }
 
-/// What a line of the process is in the protocol.
+/// The kind of a line that the process has written.
 pub(super) enum LineKind {
     /// A message that the protocol's code can read.
     Message,
@@ -211,7 +212,7 @@ pub(super) enum LineKind {
     Unread(String),
     /// An answer without an id, which may be a late reply to a one-way message, or a line of a log that happens to have
     /// the id of a request. The values are the id of the assumed request, and the error that replaces the answer if no
-    /// other comes.
+    /// other answer comes.
     Doubtful(RequestId, String),
     /// No message.
     Strange,
@@ -277,7 +278,7 @@ pub(super) fn examine(
             open.answered(&id);
             LineKind::Unread(error)
         }
-        // The line may be a request, whose server waits for an answer.
+        // The line may be a request. If so, the server waits for an answer.
         (None, _) => match scan.request().filter(|_| scan.has_version()) {
             Some((id, _)) => LineKind::Unread(format!(
                 "{{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"{UNREADABLE}\"}}\n",
@@ -299,8 +300,8 @@ fn of(id: &RequestId, error: &Value) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{error}}}\n")
 }
 
-/// The messages in a list, with answers last, because over HTTP an answer ends the reading. Of the answers, those with
-/// the id of an open request come first, and those without an id come last.
+/// The messages in a list, with answers last, because over HTTP the reader stops after an answer. Answers to open
+/// requests come first among the answers, and answers without an id come last.
 pub(super) fn batch<'l>(list: &'l [u8], open: &PendingRequests) -> Option<Vec<&'l str>> {
     if !list.trim_ascii_start().starts_with(b"[") || count_values(list) > VALUES {
         return None;
@@ -395,7 +396,7 @@ impl<'de> Visitor<'de> for AnyValue {
 
 /// A message that the protocol's code can read.
 enum ParsedMessage {
-    /// An answer: the id, and the error if it is one.
+    /// An answer: its id, and the error if the answer is an error.
     Answer(Option<RequestId>, Option<ErrorData>),
     Other,
 }
@@ -631,7 +632,8 @@ mod tests {
         let none = "{\"jsonrpc\":\"2.0\",\"id\":null,\"result\":{}}\n";
         let odd = "{\"jsonrpc\":\"2.0\",\"id\":undefined,\"result\":{}}\n";
         let answer = |id: u8| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}\n");
-        // Each row: the written messages, the cancelled request, the read lines, and whether they end the request 7.
+        // Each row: the written messages, the cancelled request, the read lines, and whether the read lines end the
+        // request 7.
         for (written, cancelled, lines, ends) in [
             (format!("{told}{}", request(7)), None, none.to_owned(), false),
             (format!("{told}{}", request(7)), None, format!("{none}{none}"), true),

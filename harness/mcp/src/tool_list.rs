@@ -1,4 +1,4 @@
-//! Reads the list of a server's tools. A tool that cannot be used is left out, and the others are kept.
+//! Reads the list of a server's tools. A tool that cannot be used is left out, and the other tools are kept.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -58,7 +58,7 @@ pub(super) struct ListedTool {
     pub(super) title: Option<String>,
     pub(super) description: String,
     pub(super) schema: Value,
-    /// The output schema; `None` if the tool has none or it is too large.
+    /// The output schema; `None` if the tool has no output schema, or if the schema is too large.
     pub(super) output: Option<Value>,
     pub(super) annotations: Option<Value>,
     /// A hash of everything that the model and people read about the tool, and of its hints. The order of members does
@@ -196,9 +196,9 @@ fn sorted(value: &Value) -> Value {
 /// The members of a page of tools.
 const PAGE: [&str; 6] = ["tools", "nextCursor", "ttlMs", "cacheScope", "resultType", "_meta"];
 
-/// The answer to a request for tools, as one line, without members that belong to other results. `None` if there are no
-/// such members. With such a member, the protocol's own type would read the answer as another result, without the
-/// tools.
+/// The answer to a request for tools, as one line, without members that a list of tools does not have. `None` if the
+/// answer has no such members. With such a member, the protocol's own type would read the answer as the result of
+/// another request, without the tools.
 pub(super) fn plain(answer: &[u8]) -> Option<Vec<u8>> {
     if count_values(answer) > VALUES {
         return None;
@@ -294,7 +294,7 @@ async fn each_page(
             return wrong(format!("lists more than {TOOLS} {what}"));
         }
         match page.get("nextCursor").and_then(Value::as_str) {
-            // Some servers send an empty cursor instead of none.
+            // Some servers send an empty cursor instead of no cursor.
             None | Some("") => return Ok(None),
             Some(next) if !cursors.insert(next.to_owned()) => return Ok(Some(same())),
             Some(next) => cursor = Some(next.to_owned()),

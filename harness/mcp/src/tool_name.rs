@@ -8,7 +8,7 @@ const LONGEST: usize = 64;
 /// The maximum length of a server's name, in characters. The rest is for the names of its tools.
 const LONGEST_SERVER: usize = 32;
 
-/// The fault of a name that the program gives to a server; `None` if the name is valid.
+/// What is wrong with a name that the program gives to a server; `None` if the name is valid.
 pub(super) fn fault(server: &str) -> Option<String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     match server {

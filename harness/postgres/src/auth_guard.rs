@@ -17,8 +17,8 @@ use harness_core::tls::causes;
 /// The maximum length of a server's message before authentication is complete. `libpq` has the same limit.
 const LONGEST: usize = 30_000;
 
-/// The minimum number of SCRAM iterations. With fewer, a server could find the password by trying words against the
-/// proof. This is PostgreSQL's default, and the minimum that RFC 7677 recommends.
+/// The minimum number of SCRAM iterations. With fewer iterations, a server could find the password: it could test many
+/// words with the client's proof. This number is PostgreSQL's default, and the minimum that RFC 7677 recommends.
 const LEAST_ITERATIONS: u32 = 4096;
 
 /// The connections on which a password may be sent in cleartext or as MD5.
@@ -129,8 +129,8 @@ fn is_accepted(request: &[u8], is_plain_allowed: bool) -> Result<bool, AuthRefus
 }
 
 impl TlsStream for AuthGuard {
-    /// Binds the SCRAM proof to the server's certificate (`tls-server-end-point`, RFC 5929, section 4.1), so that an
-    /// attacker between client and server cannot pass the proof on.
+    /// Binds the SCRAM proof to the server's certificate (`tls-server-end-point`, RFC 5929, section 4.1). So an
+    /// attacker between client and server cannot use the proof for a connection of the attacker.
     fn channel_binding(&self) -> ChannelBinding {
         let certificate = self.certificate.clone();
         certificate.map_or_else(ChannelBinding::none, ChannelBinding::tls_server_end_point)

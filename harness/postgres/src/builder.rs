@@ -54,19 +54,19 @@ impl PostgresBuilder {
         self
     }
 
-    /// Trusts these certificate authorities in addition to those of the system. The argument is the text of a PEM file,
-    /// such as the file that a cloud provider offers for its databases.
+    /// Trusts these certificate authorities in addition to the authorities of the system. The argument is the text of a
+    /// PEM file, such as the file that a cloud provider offers for its databases.
     #[must_use]
     pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.root_certificates = Some(pem.into());
         self
     }
 
-    /// Allows the password to be sent in cleartext or as MD5 over TLS, if the server requests that. Use it for a server
-    /// that does not check the password itself (LDAP, PAM, RADIUS), for tokens of a cloud provider in place of a
-    /// password, and for a role whose password is stored as MD5. The server's certificate is checked, but the server
-    /// then learns enough to log in elsewhere as that role. Default: [`connect`](Self::connect) fails if the server
-    /// requests such a form.
+    /// Allows the password to be sent in cleartext or as MD5 over TLS, if the server requests this form. Use this for a
+    /// server that does not check the password itself (LDAP, PAM, RADIUS), for tokens of a cloud provider in place of a
+    /// password, and for a role whose password is stored as MD5. The server's certificate is checked. But the server
+    /// learns enough to log in elsewhere as the role of the journal. Default: [`connect`](Self::connect) fails if the
+    /// server requests such a form.
     #[must_use]
     pub fn allow_plain_password_over_tls(mut self) -> Self {
         self.plain_password = self.plain_password.max(PlainPassword::OverTls);
@@ -74,9 +74,9 @@ impl PostgresBuilder {
     }
 
     /// Allows the password to be sent in cleartext or as MD5 with and without TLS, if the server requests that. Anyone
-    /// who can read or change the traffic then learns the password. Use it only where nobody else can, such as on a
-    /// network of containers on one machine. Default: [`connect`](Self::connect) fails if the server requests such a
-    /// form.
+    /// who can read or change the traffic then learns the password. Use this only on a connection that nobody else can
+    /// read or change, such as a network of containers on one machine. Default: [`connect`](Self::connect) fails if the
+    /// server requests such a form.
     #[must_use]
     pub fn allow_plain_password_without_tls(mut self) -> Self {
         self.plain_password = PlainPassword::Anywhere;

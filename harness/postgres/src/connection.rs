@@ -56,7 +56,7 @@ impl PostgresConnection {
         Ok(connection)
     }
 
-    /// Configures this session, in place of the settings of the server, the database and the role.
+    /// Configures this session. These settings override the settings of the server, the database and the role.
     async fn set_up(&self, target: &DatabaseAddress) -> Result<(), PostgresFailure> {
         // The server also ends a statement that takes too long, because the caller has stopped waiting by then.
         let time_out = target.time_out.as_millis().clamp(1, 2_147_483_647).to_string();
@@ -80,7 +80,8 @@ impl PostgresConnection {
             ("tcp_keepalives_idle", &keepalive),
             ("tcp_keepalives_interval", &keepalive),
             ("tcp_keepalives_count", "3"),
-            // The statements are short. Without statistics, new tables make them look expensive.
+            // The statements are short. Without statistics about new tables, the server would estimate high costs and
+            // compile the statements.
             ("jit", "off"),
         ];
         // Older servers do not know all of these settings.

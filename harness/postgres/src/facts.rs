@@ -8,8 +8,8 @@ use harness_core::{
     journal::{Envelope, Head, Incarnation, StoredFacts, WriterId, conflict},
 };
 
-/// Reads the facts of a conversation from a number on, including facts that a fork shares with the conversation it was
-/// forked from. Each row also contains the head of the conversation.
+/// Reads the facts of a conversation that begin at a number. These include facts that a fork shares with the
+/// conversation from which it was forked. Each row also contains the head of the conversation.
 const READ: &str = "
 with recursive chain(id, base, first, behind) as (
     select id, base, shared, facts from conversations where id = $1

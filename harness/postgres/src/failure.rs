@@ -1,4 +1,4 @@
-//! The errors of the database: each names the place, the fault and the way out.
+//! The errors of the database. Each error names the place, the fault and the remedy.
 
 use std::error::Error as _;
 
@@ -50,12 +50,12 @@ impl DatabaseAddress {
             (None, None) => (self.kind_of_way(&err), self.lost(&err)),
         };
         let error = Error::new(kind, format!("{what}, but PostgreSQL at {} {fault}", self.place));
-        // Only the message of a server's error is kept: its details can quote the row that was to be written, which
-        // must not get into a log.
+        // Only the message of a server's error is kept. Its details can quote the row that the statement writes, and
+        // this row must not be in a log.
         let error = match err.as_db_error() {
             Some(_) => error,
             None => match err.into_source() {
-                Some(cause) => error.because(cause),
+                Some(cause) => error.with_source(cause),
                 None => error,
             },
         };
@@ -74,7 +74,7 @@ impl DatabaseAddress {
         )
     }
 
-    /// The server's message, with a way out.
+    /// The server's message, with a remedy.
     fn server_text(&self, said: &DbError) -> String {
         let schema = &self.schema;
         let code = said.code();
@@ -110,7 +110,7 @@ impl DatabaseAddress {
         format!("says: {} ({}){help}", said.message(), code.code())
     }
 
-    /// Describes a request for the password that was refused.
+    /// Describes why the journal refused to send the password in the form that the server requested.
     fn refused(&self, refused: &AuthRefusal) -> String {
         let help = match refused {
             AuthRefusal::Cleartext | AuthRefusal::Md5 | AuthRefusal::Weak(_) => {
@@ -146,7 +146,8 @@ impl DatabaseAddress {
         format!("cannot be connected to: {words}{help}")
     }
 
-    /// An incomplete address has to be corrected by the program. Other faults may be temporary, or are the server's.
+    /// The kind of an error of the connection. The program has to correct an incomplete address. Other faults may be
+    /// temporary, or are faults of the server.
     fn kind_of_way(&self, err: &tokio_postgres::Error) -> ErrorKind {
         match err.to_string().as_str() {
             "invalid configuration" | "authentication error" => ErrorKind::Configuration,
@@ -155,7 +156,7 @@ impl DatabaseAddress {
     }
 }
 
-/// A wrong address has to be corrected by the program.
+/// The kind of an error of the server. The program has to correct a wrong address.
 fn kind(code: &SqlState) -> ErrorKind {
     let wrong = [
         SqlState::INVALID_PASSWORD,

@@ -1,5 +1,5 @@
-//! The conversations that this process holds. They are advisory locks of one session of the server, so other processes
-//! see them. The server releases the locks as soon as the process ends in any way.
+//! The conversations that this process holds. For each of them, one session of the server holds an advisory lock, so
+//! other processes see it. The server releases the locks as soon as the process ends in any way.
 
 use std::{
     collections::{HashMap, HashSet, hash_map::Entry},
@@ -200,7 +200,7 @@ impl LockSession {
                 none.insert(connection)
             }
         };
-        // `regain` has locked it together with the locks of the lost session.
+        // `regain` has already taken this lock, together with the locks of the lost session.
         if self.locked.contains(&key) {
             return Ok(true);
         }

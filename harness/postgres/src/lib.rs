@@ -71,15 +71,15 @@ use harness_core::{
 /// is written as `postgres://app@%2Fvar%2Frun%2Fpostgresql/app`.
 ///
 /// `sslmode=require` always uses TLS and checks the server's certificate and name, against the authorities that the
-/// system trusts and those of [`root_certificates`](PostgresBuilder::root_certificates). `sslmode=prefer`, the default,
-/// uses TLS with the same checks if the server offers TLS, and no TLS for a server on this machine. `sslmode=disable`
-/// never uses TLS.
+/// system trusts and the authorities in [`root_certificates`](PostgresBuilder::root_certificates). `sslmode=prefer`,
+/// the default, uses TLS with the same checks if the server offers TLS, and no TLS for a server on this machine.
+/// `sslmode=disable` never uses TLS.
 ///
 /// # How the password is proved
 ///
-/// A server that receives the password in cleartext or as MD5 learns enough to log in elsewhere, and so does an
-/// impostor in its place: with `sslmode=prefer`, that can be anyone between client and server. So the password is not
-/// sent, but only proved by SCRAM:
+/// A server that receives the password in cleartext or as MD5 learns enough to log in elsewhere. With `sslmode=prefer`,
+/// anyone between client and server can pretend to be the server. So the journal does not send the password, but only
+/// proves by SCRAM that it has the password:
 ///
 /// | connection | what the server may ask for |
 /// |---|---|
@@ -87,9 +87,10 @@ use harness_core::{
 /// | TCP without TLS, also to this machine | SCRAM. With [`allow_plain_password_without_tls`](PostgresBuilder::allow_plain_password_without_tls) anything |
 /// | Unix socket | anything: the folder of the socket decides who can be the server. A folder in which every user can make files, such as `/tmp`, is refused if the address has a password, unless `allow_plain_password_without_tls` is called |
 ///
-/// A proof with fewer than 4096 iterations, PostgreSQL's default, is refused too, because words could be tried against
-/// it. The error names the form that the server requested. Without TLS, an attacker who can change the traffic does not
-/// learn the password, but can read and write in the session: over a network, use `sslmode=require`.
+/// The journal also refuses a proof with fewer than 4096 iterations (PostgreSQL's default), because the server could
+/// find the password by trying many words. The error names the form that the server requested. Without TLS, an attacker
+/// who can change the traffic does not learn the password, but can read the session and send statements in it. So use
+/// `sslmode=require` over a network.
 ///
 /// # What it promises
 ///
@@ -102,13 +103,13 @@ use harness_core::{
 /// [`max_connections`](PostgresBuilder::max_connections). The lock is released when the process ends in any way, or
 /// within a minute if its machine disappears. If this connection breaks, other processes can hold its conversations.
 /// Appends of this process are still refused as soon as another process has continued the conversation. The next `hold`
-/// of this process takes all locks again that are still free. Each held conversation needs an entry in the server's
-/// table of locks (`max_locks_per_transaction` times `max_connections`). PgBouncer must pool sessions (`pool_mode =
-/// session`), because of the locks and of the settings of a session.
+/// of this process takes the locks again, except those that another process has taken meanwhile. Each held conversation
+/// needs an entry in the server's table of locks (`max_locks_per_transaction` times `max_connections`). PgBouncer must
+/// pool sessions (`pool_mode = session`), because of the locks and of the settings of a session.
 ///
-/// A standby server that takes over lacks everything that had not reached it, unless the primary server waits for the
-/// standby (`synchronous_standby_names`). A call whose start is lost in this way runs again. The old primary server
-/// must be stopped first (`target_session_attrs=read-write` finds the new one).
+/// If a standby server takes over, facts that it has not received yet are lost, unless the primary server waits for the
+/// standby (`synchronous_standby_names`). If the lost facts contain the start of a call, the call runs again. The old
+/// primary server must be stopped first (`target_session_attrs=read-write` finds the new primary server).
 ///
 /// The connections belong to the runtime that has opened them. A program with several concurrent runtimes needs one
 /// journal for each.
@@ -339,7 +340,7 @@ impl Journal for PostgresJournal {
     }
 }
 
-/// Shows the place, without the user and the password.
+/// Shows host, port and database, without the user and the password.
 impl fmt::Debug for PostgresJournal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let PostgresState { target, leases, .. } = &*self.0;

@@ -27,7 +27,7 @@ pub(super) async fn describe(
             ErrorKind::Journal,
             format!("the metadata of the conversation `{conversation}` cannot be written as JSON"),
         )
-        .because(err)
+        .with_source(err)
     })?;
     let owner = metadata.owner.as_deref().map(kept);
     let parent = metadata.parent.as_deref().map(kept);
@@ -93,7 +93,7 @@ pub(super) async fn list(
                     "the metadata of the conversation `{id}` cannot be read; `describe` replaces it"
                 ),
             )
-            .because(err)
+            .with_source(err)
         })?;
         let [facts, created_at, updated_at] = [row.try_get(2)?, row.try_get(3)?, row.try_get(4)?]
             .map(|number: i64| number.cast_unsigned());

@@ -46,7 +46,8 @@ impl ConnectionPool {
     ) -> Result<PooledConnection<'_>, PostgresFailure> {
         // The semaphore is never closed, so this does not fail.
         let place = self.places.acquire().await;
-        let place = place.map_err(|err| Error::new(ErrorKind::Journal, "no place").because(err))?;
+        let place =
+            place.map_err(|err| Error::new(ErrorKind::Journal, "no place").with_source(err))?;
         // If the program has blocked this thread, closed connections are noticed only now: first by the runtime, and
         // then by the tasks of the connections.
         yield_now().await;

@@ -72,7 +72,7 @@ async fn make_locked(
     connection: &PostgresConnection,
     target: &DatabaseAddress,
 ) -> Result<(), PostgresFailure> {
-    // Another process may have created them meanwhile.
+    // Another process may have created the tables meanwhile.
     if exist(connection, target).await? {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! Large results: the chunks of a body, which a conversation and its forks find by a name.
+//! Large results. The body of a result is stored in chunks. A conversation and its forks find the body by its name.
 
 use tokio_postgres::types::Type;
 
@@ -23,7 +23,7 @@ create table chunks (
 "#;
 
 /// Writes a large result if the conversation exists. A concurrent deletion of the conversation either waits for this
-/// statement, or has come before, and then nothing is written.
+/// statement or has already happened. If it has happened, this statement writes nothing.
 const WRITE: &str = "
 with it as (
     select id from conversations where id = $1 and incarnation = $5 for key share

@@ -1,9 +1,9 @@
-//! Operations on several conversations: forks, which share facts with the conversation from which they were forked, and
-//! deletion, which leaves these facts to the forks.
+//! Operations on several conversations: forks and deletion. A fork shares facts with the conversation from which it was
+//! forked. A deletion leaves these facts to the forks.
 //!
-//! Forks take the structure lock in shared mode, and a deletion takes it exclusively. So while one of them reads which
-//! conversations share facts, no other operation changes that. An append needs no such lock, because it changes no
-//! shared facts.
+//! Forks take the structure lock in shared mode, and a deletion takes it exclusively. So while an operation reads which
+//! conversations share facts, no other operation changes which conversations share facts. An append does not need the
+//! structure lock, because it changes no shared facts.
 
 use tokio_postgres::types::Type;
 
@@ -17,9 +17,9 @@ use super::{
 };
 use harness_core::journal::{Head, Incarnation, WriterId, busy, check_base, check_id, conflict};
 
-/// A conversation, the one from which it was forked, and so on, as long as the first `$2` facts are shared from there.
-/// The last row is the best base for a fork with this number of facts: that conversation stores the last of these
-/// facts, and its row contains their writer.
+/// Follows a conversation to its base, to the base of the base, and so on, as long as the first `$2` facts are shared
+/// with the base. The last row is the best base for a fork with `$2` facts, because this conversation stores the last
+/// of these facts. The row also contains the writer of that fact.
 const LINE: &str = "
 with recursive line(id, base, shared, facts, depth) as (
     select id, base, shared, facts, 0 from conversations where id = $1
@@ -95,8 +95,8 @@ async fn fork_locked(
     head_in(forked, [0, 1, 2])
 }
 
-/// The ids of the conversation and of all conversations whose parent is one of these. `offset 0` keeps the server from
-/// reading all conversations to find a few.
+/// The ids of the conversation and of all its direct and indirect children. `offset 0` prevents the server from reading
+/// all conversations to find a few.
 const FAMILY: &str = r#"
 with recursive family(id) as (
     select $1 collate "C"
@@ -118,7 +118,7 @@ select id from unnest($1::text[], $2::bigint[]) as it(id, key)
 where not pg_try_advisory_xact_lock(key) limit 1";
 
 /// Gives each remaining fork the facts that it shares with the deleted conversations. The new base of the fork is the
-/// next remaining conversation in its chain of bases, if there is one.
+/// first conversation in its chain of bases that is not deleted. If all of them are deleted, the fork has no base.
 const LEAVE: &str = "
 with recursive going(fork, id, base, first, behind) as (
     select fork.id, gone.id, gone.base, gone.shared, fork.shared
@@ -164,7 +164,8 @@ async fn delete_locked(
     let values = [(&family as _, Type::TEXT_ARRAY), (&keys as _, Type::INT8_ARRAY)];
     let held = connection.query(HELD, &values).await?;
     let held: Option<String> = held.first().map(|row| row.try_get(0)).transpose()?;
-    // Leases that this process only believes it holds count too, because the session with the locks may be lost.
+    // If the session with the locks is lost, this process only believes that it holds its leases. Such leases also
+    // prevent the deletion.
     if let Some(held) = held.or_else(|| family.iter().find(|id| leases.has(id)).cloned()) {
         return Err(PostgresFailure::Own(busy(&held)));
     }

@@ -46,7 +46,7 @@ impl DatabaseAddress {
         let place = place(&config);
         let hosts = u32::try_from(config.get_hosts().len().max(config.get_hostaddrs().len()));
         if config.get_connect_timeout().is_none() {
-            // If one host does not answer, time must be left for the others.
+            // If one host does not answer, there must be time left for the other hosts.
             config.connect_timeout(time_out / hosts.unwrap_or(u32::MAX).saturating_add(1));
         }
         if config.get_tcp_user_timeout().is_none() {
@@ -193,8 +193,8 @@ fn is_socket(config: &Config) -> bool {
     config.get_hosts().first().is_some_and(is_unix)
 }
 
-/// On a Unix socket, the form in which the server requests the password is not checked, because the owner of the folder
-/// decides who can be the server. So the folder must not be one in which every user can create sockets.
+/// On a Unix socket, every form of password request is allowed, because the owner of the folder decides who can be the
+/// server. So the folder must not allow every user to create sockets.
 #[cfg(unix)]
 fn check_sockets(config: &Config) -> Result<(), Error> {
     use std::os::unix::fs::PermissionsExt as _;

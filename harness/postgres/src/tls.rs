@@ -16,8 +16,8 @@ use super::auth_guard::{AuthGuard, PlainPassword};
 /// The message that requests TLS from a server.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
-/// Sets up all connections of one journal, including those without TLS, because `tokio_postgres` would use those
-/// without the guard.
+/// Sets up all connections of one journal. Connections without TLS are included, because `tokio_postgres` itself would
+/// set them up without the guard.
 #[derive(Clone)]
 pub(super) struct PostgresTls {
     /// `None` for connections without TLS.
@@ -103,8 +103,9 @@ impl TlsConnect<Socket> for ConnectionTls {
     }
 }
 
-/// Hashes a certificate with the hash algorithm of its signature, or with SHA-256 in place of older algorithms. `None`
-/// if the signature has no separate hash, as with Ed25519, or names it elsewhere, as with RSA-PSS.
+/// Hashes a certificate with the hash algorithm of its signature, or with SHA-256 if that algorithm is older. `None` if
+/// the algorithm is unknown: a signature with Ed25519 has no separate hash algorithm, and a signature with RSA-PSS
+/// names its hash algorithm in another field.
 fn hash_of(certificate: &[u8]) -> Option<Vec<u8>> {
     // 1.2.840.113549.1.1, the signatures with RSA by PKCS #1.
     const RSA: [u8; 8] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];

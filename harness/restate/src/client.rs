@@ -16,7 +16,7 @@ use crate::{
     size::{check_command, check_message},
 };
 
-/// The interval at which facts are read while a run goes on.
+/// The interval at which facts are read while a run is active.
 const OFTEN: Duration = Duration::from_millis(50);
 /// The interval of TCP keepalives on a silent connection.
 const ALIVE: Duration = Duration::from_secs(30);
@@ -159,8 +159,8 @@ pub enum ClientError {
     },
     /// The engine could not be reached, or its response could not be read. The request may have been executed. Repeat a
     /// message with the same key. Requests without a key can be repeated, too: a second [`Conversation::decide`] or
-    /// [`Conversation::settle`] is refused if the first one counted. If [`Conversation::stop`] is repeated, both stops
-    /// may count, and a worker may execute the first one at any later time.
+    /// [`Conversation::settle`] is refused if the first call had an effect. If [`Conversation::stop`] is repeated, both
+    /// stops may have an effect, and a worker may execute the first stop at any later time.
     Unreachable(reqwest::Error),
 }
 
@@ -217,9 +217,9 @@ impl Conversation {
         Ok(input)
     }
 
-    /// Sends a message and waits for the end of its run. The message queues behind a run that goes on. Messages with
-    /// the same `key` within a day count once and return the same end, even if the conversation was deleted meanwhile.
-    /// A key has 1 to 1,024 bytes.
+    /// Sends a message and waits for the end of its run. The message queues behind a run that is active. If several
+    /// messages within a day have the same `key`, only the first message begins a run, and all of them return its end.
+    /// This is true even if the conversation was deleted meanwhile. A key has 1 to 1,024 bytes.
     ///
     /// Fails if the run cannot begin or the engine cannot be reached. Fails with [`ClientError::Refused`], before
     /// anything is sent, if the message has more than 8 MiB.
@@ -261,7 +261,7 @@ impl Conversation {
         self.post(&["resume"], None, &()).await
     }
 
-    /// Returns the facts from a place on. `from` is 0 or the [`next`](Facts::next) of earlier facts.
+    /// Returns the facts that begin at the position `from`. `from` is 0 or the [`next`](Facts::next) of earlier facts.
     ///
     /// # Errors
     /// Fails if the engine cannot be reached.
@@ -287,8 +287,8 @@ impl Conversation {
         self.post(&["facts"], None, &from).await
     }
 
-    /// Whether a run has ended; `None` if the engine does not know it. Only the engine's own error counts, because a
-    /// proxy in front of the engine may fail, too.
+    /// Whether a run has ended; `None` if the engine does not know the run. An error counts only if the engine itself
+    /// has sent it, because a proxy in front of the engine may fail, too.
     async fn is_over(&self, run: &str) -> Result<Option<bool>, ClientError> {
         let response = self.of_run(run, "output").await?;
         let (status, text) = (response.status(), response.text().await?);
@@ -308,11 +308,11 @@ impl Conversation {
         Ok(self.client.http.get(url).send().await?)
     }
 
-    /// Returns the last answer as a value of this type. The kind of the run must have requested such an answer.
+    /// Returns the last answer as a value of this type. The kind of the run must have requested an answer of this type.
     ///
     /// # Errors
-    /// Fails if the facts cannot be read, if the last run did not end with an answer, or if the answer is no such
-    /// value.
+    /// Fails if the facts cannot be read, if the last run did not end with an answer, or if the answer is not a value
+    /// of this type.
     pub async fn answered<T: Answer>(&self) -> Result<T, ClientError> {
         let unfit = |err: Error| ClientError::Failed { status: 200, message: err.to_string() };
         let mut machine = Machine::new();
@@ -322,17 +322,18 @@ impl Conversation {
         machine.answered().map_err(unfit)
     }
 
-    /// Calls `seen` with each fact from a place on, as it is stored, until the run has ended and all its facts were
-    /// seen. Returns the place after them. `run` is the id that [`start`](Self::start), [`decide`](Self::decide) or
-    /// [`settle`](Self::settle) has returned, or the id of the [current run](Facts::run). The run need not have begun.
-    /// Facts are stored step by step, so an answer is not visible while the model generates it. If `run` belongs to
-    /// another conversation, this ends with that run, and the facts are those of this conversation.
+    /// Calls `seen` with each fact from the position `from` on, soon after the fact is stored. Ends when the run has
+    /// ended and `seen` got all its facts. Returns the position after these facts. `run` is the id that
+    /// [`start`](Self::start), [`decide`](Self::decide) or [`settle`](Self::settle) has returned, or the id of the
+    /// [current run](Facts::run). The run need not have begun. Facts are stored step by step, so an answer is not
+    /// visible while the model generates it. If `run` belongs to another conversation, this function still returns the
+    /// facts of its own conversation, and ends when that run ends.
     ///
     /// # Errors
-    /// Fails if the engine cannot be reached or does not know this run. The engine remembers for a day the end of a run
-    /// that began with a key, as those of `start`, `send`, `decide` and `settle` do. It knows a run that a timer or
-    /// [`resume`](Self::resume) has begun only until the run ends, and it does not know a run that an operator has
-    /// ended before it began. A failed run is no error here: [`ended`](Self::ended) returns how it ended.
+    /// Fails if the engine cannot be reached or does not know this run. Runs of `start`, `send`, `decide` and `settle`
+    /// have a key: the engine remembers their end for a day. The engine knows a run of a timer or of
+    /// [`resume`](Self::resume) only until the run ends. If an operator ends a run before it begins, the engine does
+    /// not know the run. A failed run is no error here: [`ended`](Self::ended) returns how it ended.
     pub async fn watch(
         &self,
         run: &str,
@@ -351,7 +352,7 @@ impl Conversation {
                 ended = &mut over => match ended {
                     Ok(_) => is_over = true,
                     Err(error @ ClientError::Unreachable(_)) => return Err(error),
-                    // Either the run has failed, or only this request.
+                    // Either the run has failed, or only the request for its end has failed.
                     Err(error) => match self.is_over(run).await? {
                         Some(true) => is_over = true,
                         Some(false) => {
@@ -375,8 +376,8 @@ impl Conversation {
     }
 
     /// Decides about a waiting call, and returns the engine's id of the run that continues: see [`watch`](Self::watch).
-    /// When this returns, the decision is stored. The decision queues behind the current run and behind earlier
-    /// messages, and this waits for them. Of two concurrent decisions, one counts.
+    /// When this function returns, the decision is stored. The decision queues behind the current run and behind
+    /// earlier messages, and this function waits for them. Of two concurrent decisions, only one has an effect.
     ///
     /// # Errors
     /// Fails with [`ClientError::Refused`] if the decision does not count, or has more than 30 MiB.
@@ -384,11 +385,12 @@ impl Conversation {
         self.post_command(&Command::Decided(approval)).await
     }
 
-    /// Gives the outcome of a call that waits for a result or an answer, and the run continues. For a call that waits
-    /// for a decision, use [`decide`](Self::decide). This returns when the outcome is stored, as `decide` does.
+    /// Gives the outcome of a call that waits for a result or an answer, and continues the run. For a call that waits
+    /// for a decision, use [`decide`](Self::decide). Like `decide`, this function returns when the outcome is stored.
     ///
     /// # Errors
-    /// Fails with [`ClientError::Refused`] if the outcome does not count, or has more than 30 MiB.
+    /// Fails with [`ClientError::Refused`] if the call no longer waits for this outcome, or if the outcome has more
+    /// than 30 MiB.
     pub async fn settle(&self, settlement: Settlement) -> Result<String, ClientError> {
         self.post_command(&Command::Settled(settlement)).await
     }
@@ -398,13 +400,14 @@ impl Conversation {
         self.post(&["answer"], None, command).await
     }
 
-    /// Stops the run that goes on or waits. If there is none, this stops a run that was started and has not begun: its
-    /// message is stored and not answered. Messages that queue behind a stopped run are not stopped. This returns
-    /// before the run has ended. A second stop then counts for what was started after the first stop.
+    /// Stops the current run, which may be active or waiting. If there is no current run, this stops a run that was
+    /// started and has not begun: its message is stored and not answered. Messages in the queue behind a stopped run
+    /// are not stopped. This function returns before the run has ended. A second stop then has an effect on a run that
+    /// was started after the first stop.
     ///
-    /// This returns after a worker has executed the stop, which gives the stop its place among the messages. Wait for
-    /// it before you send a message that should not be stopped. If you give up waiting while there is no worker, the
-    /// stop may hit a later message.
+    /// This function returns after a worker has executed the stop. From then on, the order of the stop and the messages
+    /// is fixed. So wait for this function before you send a message that should not be stopped. If you stop waiting
+    /// while there is no worker, the stop may take effect on a later message.
     ///
     /// # Errors
     /// Fails if the engine cannot be reached.

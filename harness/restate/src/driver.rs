@@ -35,7 +35,7 @@ pub struct Conversations {
 type EachRun = dyn Fn(&str, &str, Steps) -> Steps + Send + Sync;
 
 impl Conversations {
-    /// Serves this agent. `ingress_at` is the URL of the engine's ingress. Through it, the worker learns of a stop at
+    /// Serves this agent. `ingress_at` is the URL of the engine's ingress. The worker uses it to learn of a stop at
     /// once, even in the middle of a step.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl Conversations {
     }
 
     /// Sets a function that is called with the name of each step, prefixed by `before`, `after` and `kept`. Use it for
-    /// logs, and for tests that kill the process there. A panic in the function is ignored.
+    /// logs, and for tests that kill the process at a step. A panic in the function is ignored.
     #[must_use]
     pub fn on_step(mut self, called: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_step = Arc::new(called);
@@ -76,9 +76,9 @@ impl Conversations {
     name = "Conversations",
     abort_timeout = "1 day",
     lazy_state = false,
-    // The engine's journal of a run contains all facts of its conversation, so keeping the journals of ended runs would
-    // need space that grows with the square of their number. A run cannot be restarted from its journal anyway: it
-    // would have another id than its steps.
+    // The engine's journal of a run contains all facts of its conversation. If the journals of ended runs were kept,
+    // their total size would grow with the square of the number of runs. They would have no use: a run cannot be
+    // restarted from its journal, because the restarted run would have a different id from the one in its steps.
     journal_retention = "0s",
     // By default the engine pauses a run after about an hour without a worker, and retries at intervals of up to a
     // minute.
@@ -153,8 +153,8 @@ impl Conversations {
         run.pass_turn(came).await
     }
 
-    /// The mark of a stop in the queue of the conversation. It stops what waits, unless a run has already been stopped
-    /// by this stop.
+    /// The mark of a stop in the queue of the conversation. If the stop has not stopped any run yet, the mark stops the
+    /// waiting run.
     #[handler(idempotency_retention = "0s")]
     async fn end(&self, ctx: ObjectContext<'_>, stop: String) -> HandlerResult<Json<RunEnd>> {
         match ConversationRun::take_turn(self, &ctx, None).await {
@@ -163,8 +163,8 @@ impl Conversations {
                 run.pass_turn(came).await
             }
             Err(error) => {
-                // The mark counts only for what was started before it. If it were lost, the stop would count for a
-                // later run.
+                // The mark takes effect only on runs that were started before the mark. If the mark were lost, the stop
+                // would take effect on a later run.
                 let mut turn = turn_of(&ctx).await?.unwrap_or_default();
                 turn.number += 1;
                 turn.late |= turn.handle_mark(&ctx, &stop).await;
@@ -174,7 +174,7 @@ impl Conversations {
         }
     }
 
-    /// Returns the facts from a place on, also while a run goes on.
+    /// Returns the facts that begin at this position, even while a run is active.
     #[handler(lazy_state = true, idempotency_retention = "0s")]
     async fn facts(&self, ctx: SharedObjectContext<'_>, from: u32) -> HandlerResult<Json<Facts>> {
         let run = shared_turn_of(&ctx).await?.unwrap_or_default().run;
@@ -219,7 +219,7 @@ impl Conversations {
         Ok(Json(run))
     }
 
-    /// Stops the run that goes on or waits, or otherwise the next run that was started.
+    /// Stops the current run, which may be active or waiting. If there is no current run, stops the next started run.
     #[handler(lazy_state = true, idempotency_retention = "0s")]
     async fn stop(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<Json<()>> {
         let turn = shared_turn_of(&ctx).await?.unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Conversations of [harness] agents on [Restate](https://docs.restate.dev): the engine stores the result of
-//! each step of a run, and another worker continues where one has died.
+//! Conversations of [harness] agents on [Restate](https://docs.restate.dev): the engine stores the result of each step
+//! of a run. If a worker dies, another worker continues the run.
 //!
 //! A worker serves an agent. In this example, a call that needs an approval waits until a person decides, in this
 //! process or in another one:

@@ -12,7 +12,7 @@ const BACKLOG: u32 = 1024;
 ///
 /// The connections send data at once (`TCP_NODELAY`, which they inherit from the listener on Linux). Without this
 /// option, a step waits about 40 ms until the engine has acknowledged the previous step. The engine's SDK does not set
-/// it, so do not use `HttpServer::listen_and_serve`.
+/// this option, so do not use `HttpServer::listen_and_serve`.
 ///
 /// # Errors
 /// Fails if the system does not allow this process to listen there. Must be called within a tokio runtime.

@@ -89,14 +89,14 @@ impl fmt::Display for RunEnd {
     }
 }
 
-/// Facts of a conversation, from one place on.
+/// Facts of a conversation that begin at one position.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Facts {
     /// The facts, in order.
     pub facts: Vec<Envelope>,
-    /// The place after these facts. Pass it on to read later facts.
+    /// The position after these facts. Pass this value to read later facts.
     pub next: u32,
-    /// The id of the current run: see [`Conversation::watch`](crate::Conversation::watch). `None` if no run goes on,
+    /// The id of the current run: see [`Conversation::watch`](crate::Conversation::watch). `None` if no run is active,
     /// and also while a started run has not begun.
     pub run: Option<String>,
 }

@@ -41,7 +41,7 @@ pub(crate) struct ConversationRun<'a> {
     kind: Option<String>,
     turn: TurnState,
     stop: StopWatcher,
-    /// The number of stops that this run ignores, because they were meant for what waited before it.
+    /// The number of stops that this run ignores. These stops were meant for an earlier run that waited.
     skipped: usize,
     /// Whether this invocation has begun or continued a run: see [`stop_signals`](crate::stop_signals).
     is_run: bool,
@@ -61,11 +61,12 @@ impl<'a> ConversationRun<'a> {
         let (waits, said) = (self.is_waiting(), self.steps().say(message.clone()).boxed());
         self.begin("say", said, waits).await?;
         if self.kind.is_some() {
-            // The message was not stored, because a stop came first: for a waiting run, or for both a killed run and
-            // this run. The stopped calls are settled now, even if the message is refused later.
+            // The message was not stored, because a stop came first. Either an earlier run was waiting, or an earlier
+            // run was killed and the stop also affects this run. The stopped calls are settled now, even if the message
+            // is refused later.
             self.drive().await?;
             if waits {
-                // Other stops that exist already are also ignored: they came while this message was queued, and were
+                // Other stops that already exist are also ignored. They came while this message was queued, and were
                 // meant for the waiting run.
                 let (bells, bell) = (bells(self.of, self.ctx), self.turn.bell.clone());
                 let stops =
@@ -147,7 +148,7 @@ impl<'a> ConversationRun<'a> {
         self.drive().await
     }
 
-    /// Stores the end of a deadline, and continues the run if it waits. After a kill, no run is continued.
+    /// Stores that a deadline has passed, and continues the run if it waits. After a kill, no run is continued.
     pub(crate) async fn expire(
         &mut self,
         with: BoxFuture<'static, CheckedFacts>,
@@ -158,7 +159,7 @@ impl<'a> ConversationRun<'a> {
         self.change("expire", with, || ()).await
     }
 
-    /// Stops the run, if one goes on or waits.
+    /// Stops the run, if one is active or waits.
     async fn stop(&mut self, name: &str) -> TerminalResult<()> {
         let stopped = self.steps().stop(InterruptCause::Program).unwrap_or_default();
         let stops = !stopped.is_empty();
@@ -180,13 +181,13 @@ impl<'a> ConversationRun<'a> {
                 Action::Settle => "settle",
             };
             if name == "run" && self.keep("start", ready(Ok(Vec::new())).boxed(), true).await? {
-                // If this is true, the run was cancelled. Otherwise the engine has stored by now that the calls start,
-                // so they are known even if it kills this invocation.
+                // If `keep` returns `true`, the run was cancelled. If it returns `false`, the engine has stored that
+                // the calls start. So the calls are known even if the engine kills this invocation.
                 continue;
             }
             if name == "run" {
-                // The ingress may have been unreachable since the last action, so stops are watched anew. Calls do not
-                // run before it is known that no stop has come.
+                // The ingress may have been unreachable since the last action, so a new watcher requests the stops
+                // again. Calls run only after the watcher has found that no stop exists.
                 self.stop = stop_watcher(self.of, self.ctx, &self.turn, self.skipped);
             }
             let (act, steps, kept) =
@@ -265,8 +266,8 @@ impl<'a> ConversationRun<'a> {
         Ok(true)
     }
 
-    /// The facts of a run that an operator has cancelled. If a step has ended and its facts are not stored yet, they
-    /// come first.
+    /// The facts of a run that an operator has cancelled. A step may have ended without its facts being stored. Then
+    /// its facts are the first.
     async fn cancelled(
         &self,
         came: Arc<Mutex<Option<Vec<Envelope>>>>,

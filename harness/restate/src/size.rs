@@ -1,5 +1,5 @@
-//! Limits the data that the engine gets. The engine sends a step, and also all facts of a conversation, in one message
-//! of at most 32 MB, and retries larger ones endlessly.
+//! Limits the data that the engine gets. The engine sends each step in one message, and also sends all facts of a
+//! conversation in one message. Such a message may have at most 32 MB. The engine retries larger messages endlessly.
 
 use harness::journal::Envelope;
 
@@ -9,11 +9,11 @@ use crate::protocol::{Command, Input};
 
 /// The maximum size of one step, in bytes of JSON: a quarter of the largest message of the engine.
 const LARGEST: usize = 8 << 20;
-/// The maximum size of all facts of a conversation, in bytes of JSON. The engine sends them in one message. The limit
-/// leaves room in it for stopping the run.
+/// The maximum size of all facts of a conversation, in bytes of JSON. The engine sends all facts in one message. The
+/// limit leaves room in this message for the facts of a stop.
 pub(crate) const MOST: usize = 28 << 20;
-/// The maximum size of all facts after a decision or an outcome for a call was added. It is larger, because these are
-/// few.
+/// The maximum size of all facts after a decision or an outcome for a call was added. This limit is larger than
+/// [`MOST`], because there are few decisions and outcomes.
 pub(crate) const MOST_WITH_ANSWERS: usize = 30 << 20;
 
 pub(crate) fn size(facts: &[Envelope]) -> usize {

@@ -95,9 +95,9 @@ macro_rules! reads {
 reads!(facts_of, turn_of, ObjectContext);
 reads!(shared_facts_of, shared_turn_of, SharedObjectContext);
 
-/// The facts of a chunk that the stored number of chunks does not include, and its size in bytes. The engine has then
-/// killed a run between the two commands that store a step. Fails if there is a second such chunk, because it would be
-/// overwritten.
+/// The facts of a chunk that the stored number of chunks does not include, and the size of the chunk in bytes. Such a
+/// chunk exists if the engine has killed a run between the two commands that store a step. Fails if there is a second
+/// such chunk, because it would be overwritten.
 pub(crate) async fn last_of(
     ctx: &ObjectContext<'_>,
     next: u32,

@@ -1,37 +1,38 @@
-//! How a run learns that it was stopped, whether it goes on, waits or has not begun.
+//! How a run learns that it was stopped. The run may be active or waiting, or may not have begun.
 //!
 //! A *bell* is an invocation of the handler `stopped`. It returns the first signal that it gets: a stop, or the end of
 //! a run. Each signal names the next bell, so the bells of a conversation form a list, and the last bell has no signal
 //! yet. Stops, listening runs and ending runs all follow this list from the bell in the state ([`TurnState::bell`]),
 //! and the engine accepts only one signal for the last bell. So each stop has a definite place among the ends of runs.
 //!
-//! A stop also puts a *mark*, an invocation of `end`, into the queue of the conversation. What was started before the
-//! stop is before the mark, and what is started after `stop` has returned is behind it.
+//! A stop also puts a *mark*, an invocation of `end`, into the queue of the conversation. In this queue, runs that were
+//! started before the stop are before the mark. Runs that are started after `stop` has returned are behind the mark.
 //!
-//! 1. A run listens from the bell in the state on. An invocation that is no run (a refused message or answer, a timer
-//!    that comes too late) and a killed run leave this bell unchanged, so the next run gets the signals that were sent
-//!    to them.
+//! 1. A run listens to the bell in the state and to all later bells. Some invocations are no runs: a refused message or
+//!    answer, and a timer that comes too late. They leave the bell in the state unchanged, and a killed run does so,
+//!    too. So the next run gets the signals that were sent to them.
 //! 2. A run that ends follows the list to its last bell and signals its end there. If the run waits and there was a
-//!    stop on the way, it stops what waits. The stops on the way were meant for this run, so the next run listens
-//!    behind them ([`TurnState::passed`]).
-//! 3. If the mark of a stop comes first, no run was stopped by this stop. The mark then stops what waits, or what a
-//!    killed run has left. The next run listens behind this stop, because it was started after the stop. If the mark
-//!    cannot begin, the next invocation that can begin does its work ([`TurnState::late`]).
-//! 4. If the run before the mark has already passed the stop, the next run was started after the stop, too. It listens
-//!    behind this stop, and so it gets a later stop that came while the previous run was ending.
-//! 5. If another run has begun since, the mark does nothing.
+//!    stop on the way, the run stops its waiting calls. The stops on the way were meant for this run, so the next run
+//!    listens behind them ([`TurnState::passed`]).
+//! 3. If the mark of a stop begins before any run has found the stop, this stop has not stopped a run. The mark then
+//!    stops the calls of a waiting or killed run. The next run listens behind this stop, because it was started after
+//!    the stop. If the mark cannot begin, the next invocation that can begin does the work of the mark
+//!    ([`TurnState::late`]).
+//! 4. If the run before the mark has already passed the stop, the next run was also started after the stop. The next
+//!    run listens behind this stop. So it gets a later stop that came while the previous run was ending.
+//! 5. If another run has begun since the stop, the mark does nothing.
 //!
-//! A name is used for only one signal: an ending invocation signals its own name, and a stop its own. So the list has
-//! no cycle. The id of an invocation alone would not be unique: if its key is used again after the engine has forgotten
-//! it, the new invocation has the same id. So a name also contains the number of the turn ([`TurnState::number`]). The
-//! list begins at the bell `first`, and bells are kept for a day even if the conversation was deleted. So the first
-//! invocation of a new conversation listens behind the last end of the old one ([`BellList::first`]), where all old
-//! stops have taken effect.
+//! A name is used for only one signal: an invocation that ends signals its own name, and a stop signals the name of the
+//! stop. So the list has no cycle. The id of an invocation alone would not be unique: if its key is used again after
+//! the engine has forgotten the key, the new invocation has the same id. So a name also contains the number of the turn
+//! ([`TurnState::number`]). The list begins at the bell `first`, and bells are kept for a day even if the conversation
+//! was deleted. So the first invocation of a new conversation listens behind the last end of the deleted conversation
+//! ([`BellList::first`]). All stops before this end have taken effect.
 //!
-//! The engine gives a step no signal before the step has ended, so the worker requests the result of the bell through
-//! the ingress, as a client does. If the ingress fails, the request is repeated. Until the worker knows whether a stop
-//! already exists, a run does not end its first action. Before calls with side effects run, the worker requests this
-//! again.
+//! The engine delivers no signal to a step before the step has ended. So the worker requests the result of the bell
+//! through the ingress, like a client. If the ingress fails, the worker repeats the request. A run does not end its
+//! first action until the worker knows whether a stop already exists. Before calls with side effects run, the worker
+//! again requests whether a stop exists.
 
 use std::{
     sync::{Arc, RwLock},
@@ -69,7 +70,7 @@ const LONG: Duration = Duration::from_secs(10);
 /// The name of the first bell of a conversation.
 const FIRST: &str = "first";
 
-/// The signal of a bell. The contained name is that of the sender and of the next bell.
+/// The signal of a bell. The contained name is the name of the sender. It is also the name of the next bell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StopSignal {
@@ -89,7 +90,7 @@ impl StopSignal {
 /// Whose turn it is. All of it is one value of the state, so that it is read consistently.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct TurnState {
-    /// The bell from which on the current or the next run listens.
+    /// The first bell to which the current run listens. If there is no current run, the first bell for the next run.
     pub(crate) bell: String,
     /// The id of the current invocation. It stays here if the engine has killed the invocation.
     pub(crate) run: Option<String>,
@@ -103,7 +104,7 @@ pub(crate) struct TurnState {
     /// Whether a run was killed, and no run has begun or continued since. No timer continues the killed run then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) killed: bool,
-    /// Whether the mark of a stop could not begin. The next invocation that begins does its work.
+    /// Whether the mark of a stop could not begin. The next invocation that begins does the work of this mark.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) late: bool,
 }
@@ -121,7 +122,8 @@ impl TurnState {
         format!("{invocation}.{}", self.number)
     }
 
-    /// Handles the mark of this stop. The next run listens behind the stop. Returns whether no run was stopped by it.
+    /// Handles the mark of this stop. The next run listens behind the stop. Returns `true` if the stop has not stopped
+    /// any run yet.
     pub(crate) async fn handle_mark(&mut self, ctx: &ObjectContext<'_>, stop: &str) -> bool {
         if let Some(at) = self.passed.iter().position(|it| it == stop) {
             self.passed.drain(..=at);
@@ -148,14 +150,14 @@ fn named(bell: &str, lost: u32) -> String {
 pub(crate) struct StopWatcher {
     /// Completes when the run is stopped.
     pub(crate) heard: Shared<BoxFuture<'static, ()>>,
-    /// Completes when it is known whether the run had been stopped before it began to listen. `heard` must be polled
-    /// for this.
+    /// Completes when it is known whether the run was stopped before it began to listen. `known` completes only while
+    /// `heard` is polled.
     pub(crate) known: Shared<BoxFuture<'static, ()>>,
 }
 
 impl StopWatcher {
-    /// Runs `act`, unless the run is stopped before `act` has ended. With `knows`, the future also waits until it is
-    /// known whether the run had been stopped before it began.
+    /// Runs `act`, and drops it if the run is stopped before `act` has ended. With `knows`, the future also waits until
+    /// it is known whether the run was stopped before it began.
     pub(crate) async fn unless(
         self,
         steps: Arc<RwLock<Steps>>,
@@ -164,7 +166,7 @@ impl StopWatcher {
     ) -> StepFacts {
         if self.heard.clone().now_or_never().is_some() {
             let stopped = read(&steps).stop(InterruptCause::Program);
-            // If no run goes on yet, the message is stored first.
+            // If no run is active yet, the message is stored first.
             return if stopped.is_ok() { stopped } else { act.await };
         }
         let is_known = !knows || self.known.clone().now_or_never().is_some();
@@ -202,8 +204,8 @@ impl BellList {
         Self { http, ingress, conversation: conversation.to_owned() }
     }
 
-    /// The bell for a conversation without state, and the number of its first turn. If a conversation with the same
-    /// name was deleted, this is the bell behind all its ends.
+    /// The first bell for a conversation without state, and the number of its first turn. If a conversation with the
+    /// same name was deleted, this bell is behind the last end of the deleted conversation.
     pub(crate) async fn first(self) -> Result<(String, u64), String> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let number = u64::try_from(now.as_millis()).unwrap_or(u64::MAX / 2);
@@ -227,8 +229,8 @@ impl BellList {
     }
 
     /// Follows the list from this bell to its last bell. Each failed request is repeated up to `tries` times. Fails if
-    /// the last bell is not reached, because a stop that was not seen would count for a later run. A caller that does
-    /// not need the list passes 0.
+    /// it does not reach the last bell, because an overlooked stop would take effect on a later run. A caller that does
+    /// not need the whole list passes 0.
     async fn walk(&self, from: &str, tries: u32) -> Result<BellsAhead, String> {
         let (mut behind, mut bell, mut lost) = (from.to_owned(), from.to_owned(), 0);
         let (mut stops, mut failures) = (Vec::new(), 0);
@@ -295,7 +297,7 @@ impl BellList {
                 // This is the end of the list, so it is known that there was no stop. A task that waits only for this
                 // ends before a bell is created.
                 Err(UnknownSignal::Untold) if knows.take().is_some() => yield_now().await,
-                // The request is repeated, and tasks go on waiting, because there may already be a stop.
+                // The request is repeated, and tasks continue to wait, because there may already be a stop.
                 Err(_) => {
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(Duration::from_secs(1));
@@ -372,9 +374,9 @@ pub(crate) struct PassedBells {
     found: Option<StopSignal>,
 }
 
-/// Sends a stop, and leaves its mark. If there are earlier signals, the ingress is asked for the end of the list. If
-/// another stop is found there, it has the same effect, so this stop uses the mark of the other one. So many stops at
-/// the same time need few bells.
+/// Sends a stop, and puts its mark into the queue. If the bell already has a signal, this function asks the ingress for
+/// the end of the list. If it finds another stop on the way, both stops have the same effect, so this stop uses the
+/// mark of the other stop. So many concurrent stops need few bells.
 pub(crate) async fn stop_conversation(
     ctx: &SharedObjectContext<'_>,
     bells: BellList,
@@ -469,8 +471,9 @@ async fn follow<'a>(
     }
 }
 
-/// Sends a signal to a bell, without waiting for the bell's result. An operator's `cancel` does not end this function,
-/// because the turn has to be passed on. The second value is whether there was a `cancel`, which is reported only once.
+/// Sends a signal to a bell, without waiting for the bell's result. If an operator cancels this invocation, this
+/// function still continues, because the turn has to be passed on. The second value is whether there was such a
+/// `cancel`. The engine reports a `cancel` only once.
 async fn ring<'a>(
     ctx: &impl ContextClient<'a>,
     conversation: &str,

@@ -33,8 +33,8 @@ fn left(until: u64) -> Duration {
     Duration::from_millis(until).saturating_sub(now())
 }
 
-/// How long a timer that could not begin waits before it is tried again: as long as it is already late, but at least a
-/// second and at most an hour.
+/// How long to wait before a timer that could not begin is tried again. The wait is as long as the timer is already
+/// late, but at least a second and at most an hour.
 pub(crate) fn again(until: u64) -> Duration {
     let late = now().saturating_sub(Duration::from_millis(until));
     late.clamp(Duration::from_secs(1), Duration::from_secs(60 * 60))

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use harness::{
     Outcome,
-    journal::{Envelope, Journal, Limit, MemoryJournal},
+    journal::{Envelope, Journal, LimitKind, MemoryJournal},
 };
 use rig::{Engine, answered, at_rest, says_yes};
 use script::{Book, User, World, agent, kind_of, two_calls};
@@ -81,7 +81,7 @@ async fn by_the_engine(engine: &Engine) -> Vec<Envelope> {
         let chat = chat.clone().kind(kind_of(&text));
         let ended = chat.send(text.as_str(), &text).await.expect("an end");
         match kind_of(&text) {
-            "short" => assert_eq!(ended.outcome, Outcome::Limit(Limit::ToolCalls)),
+            "short" => assert_eq!(ended.outcome, Outcome::Limit(LimitKind::ToolCalls)),
             _ => drop(at_rest(&chat, answered).await),
         }
         if kind_of(&text) == "book" {

@@ -5,7 +5,7 @@ mod script;
 
 use harness::{
     CallOutcome, Outcome,
-    journal::{Fact, InterruptCause, Limit},
+    journal::{Fact, InterruptCause, LimitKind},
 };
 use harness_restate::ClientError;
 use rig::{Engine, answered, at_rest, ends, entries, harm, machine, says_yes, until};
@@ -184,7 +184,7 @@ async fn a_run_has_values_limits_and_a_type_and_keeps_them_while_it_waits() {
     // Limits.
     let short = engine.chat("limits").kind("short");
     let ended = short.send("Go within two calls.", "one").await.expect("an end");
-    assert_eq!(ended.outcome, Outcome::Limit(Limit::ToolCalls));
+    assert_eq!(ended.outcome, Outcome::Limit(LimitKind::ToolCalls));
 
     // An answer of a type: the first one does not fit, and the next run wants none.
     let books = engine.chat("books");

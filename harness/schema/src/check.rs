@@ -22,24 +22,24 @@ use super::{
     words,
 };
 
-/// The maximum number of faults listed for one argument. A model that made more faults has to rewrite the argument
-/// anyway.
+/// The maximum number of faults listed for one argument. If there are more faults, the model has to rewrite the
+/// argument anyway.
 const MOST: usize = 16;
 
 /// The maximum number of faults listed in total.
 const MOST_IN_ALL: usize = 100;
 
-/// The maximum depth of a check. It suffices for every value that was parsed from JSON, which has at most 127 levels,
-/// with two schemas per level. Without optimization, a level takes 3.5 KiB of stack, so a check takes less than half of
-/// a runtime thread's stack.
+/// The maximum depth of a check. A value parsed from JSON has at most 127 levels, and two schemas may apply to each
+/// level, so this depth suffices. Without optimization, a level takes 3.5 KiB of stack, so a check takes less than half
+/// of a runtime thread's stack.
 const DEEPEST: usize = 256;
 
-/// The maximum number of steps of a check, which take about a second. A schema and a value of ordinary size need some
-/// hundred steps.
+/// The maximum number of steps of a check. Such a check takes about a second. A schema and a value of ordinary size
+/// need some hundred steps.
 const STEPS: usize = 20_000_000;
 
-/// The maximum work of pattern searches, in bytes of text times KiB of compiled pattern. This is some seconds for the
-/// worst patterns, and 16 MiB of text for an ordinary pattern.
+/// The maximum work of pattern searches, in bytes of text times KiB of compiled pattern. For the worst patterns, this
+/// work takes some seconds. An ordinary pattern can search 16 MiB of text.
 const SEARCHED: usize = 16 * 1024 * 1024;
 
 /// The maximum number of cached results. Beyond it, a check repeats work and may run out of steps.
@@ -63,8 +63,7 @@ impl SchemaChecker {
         if check.overrun {
             check.faults.push(ValueFault::new(TOO_LARGE));
         } else if check.too_deep {
-            // Parts that were not checked may be the cause of the other faults, so only the faults about depth are
-            // kept.
+            // If a part was not checked, the other faults may be wrong. So only the faults about depth are kept.
             check.faults.retain(|fault| fault.reason.starts_with(DEEP));
             if check.faults.is_empty() {
                 let text = format!("{DEEP} to be checked against the schema; write it flatter");
@@ -76,7 +75,7 @@ impl SchemaChecker {
         check.faults
     }
 
-    /// The faults of `value` as the member `name` of the object that the schema describes.
+    /// The faults of `value`, if `value` were the member `name` of the object that the schema describes.
     pub fn faults_of(&self, name: &str, value: &Value) -> Vec<ValueFault> {
         let rules = self.node(self.root).object.as_deref();
         let Some(property) = rules.and_then(|rules| rules.property(name)) else {
@@ -87,7 +86,7 @@ impl SchemaChecker {
         check.faults
     }
 
-    /// Whether the value fits this part of the schema, if `null` is accepted for optional members. Adds the work to
+    /// Whether the value fits this part of the schema. `null` is accepted for optional members. Adds the work to
     /// `spent`.
     pub(super) fn nearly_fits(&self, id: NodeId, value: &Value, spent: &mut CheckCost) -> bool {
         let CheckCost { steps, searched } = *spent;
@@ -135,8 +134,8 @@ struct ValueCheck<'a> {
     steps: usize,
     /// The work of pattern searches so far, in bytes of text times KiB of compiled pattern.
     searched: usize,
-    /// Whether a part of the value was skipped because the check took too long. Such a pass has no result, because a
-    /// `not` could invert the result of the skipped part.
+    /// Whether a part of the value was skipped because the check took too long. Then the pass has no result: a `not`
+    /// could invert the result of the skipped part.
     overrun: bool,
     /// Whether a part of the value was skipped because it is nested too deeply.
     too_deep: bool,
@@ -185,7 +184,7 @@ impl<'a> ValueCheck<'a> {
         false
     }
 
-    /// Counts steps for items or members that may not be checked one by one.
+    /// Counts a quarter step for each item or member, because the check does not always visit each of them.
     fn count_parts(&mut self, parts: usize) {
         self.steps += parts / 4;
     }
@@ -372,7 +371,7 @@ impl<'a> ValueCheck<'a> {
         }
     }
 
-    /// Lists the faults of a value that fits none of the choices. The faults are those for the choice that the model
+    /// Lists the faults of a value that fits no choice. The listed faults are the faults for the choice that the model
     /// probably meant.
     #[cold]
     fn none_fits(
@@ -433,8 +432,8 @@ impl<'a> ValueCheck<'a> {
         let StringRules { shortest, longest, pattern } = rules;
         let mut fits = true;
         if shortest.is_some() || longest.is_some() {
-            // Counting characters is avoided if the number of bytes decides: a text has at most as many characters as
-            // bytes, and at least a quarter as many.
+            // Characters are counted only if the number of bytes is not sufficient to decide. A text has at most as
+            // many characters as bytes, and at least a quarter as many.
             let bytes = text.len() as u64;
             let is_sure = shortest.is_none_or(|shortest| bytes / 4 >= shortest)
                 && longest.is_none_or(|longest| bytes <= longest);
@@ -685,8 +684,8 @@ impl<'a> ValueCheck<'a> {
     /// Whether the name of a member fits `propertyNames`.
     fn name(&mut self, names: NodeId, name: &str, place: &ValuePlace<'_>, depth: usize) -> bool {
         let text = Value::from(name);
-        // A separate check without the shared cache: the cache identifies values by address, and this temporary value's
-        // address may be used again.
+        // A separate check, because the cache identifies values by address. The address of this temporary value may be
+        // used again.
         let mut check = ValueCheck {
             lenient: self.lenient,
             steps: self.steps,
@@ -706,8 +705,8 @@ impl<'a> ValueCheck<'a> {
         })
     }
 
-    /// Whether a member is evaluated by this part of the schema, or by a part that applies to the same object and
-    /// accepts it. Parts in `seen` were already searched.
+    /// Whether this part of the schema evaluates a member. A part that applies to the same object and accepts the
+    /// object counts, too. Parts in `seen` were already searched.
     fn covers_member(
         &mut self,
         node: &'a SchemaNode,

@@ -1,7 +1,7 @@
-//! Closes the objects in the schemas of types: the schema forbids members that the type does not
-//! have. `serde` ignores unknown members, so without this rule a member that the model wrote would
-//! be lost unnoticed. A struct that keeps other members (`#[serde(flatten)]` of a map) allows them
-//! in its own schema.
+//! Closes the objects in the schemas of types: a closed schema forbids members that the type does
+//! not have. `serde` ignores unknown members. So without a closed schema, an unknown member from
+//! the model would be lost unnoticed. A struct that stores unknown members (`#[serde(flatten)]` of
+//! a map) allows them in its own schema.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 /// Keywords whose subschemas apply to the same value as the schema itself.
 const IN_PLACE: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 
-/// Whether a schema describes its value alone.
+/// Whether a schema is the only schema that describes its value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SchemaPosition {
     /// The schema describes the whole value.
@@ -25,8 +25,8 @@ pub(super) fn close<'a>(
     definitions: &mut Map<String, Value>,
 ) {
     let mut schemas: Vec<&mut Value> = schemas.collect();
-    // A definition that is only a part of some object must not forbid the other members of that
-    // object.
+    // Some definitions describe only a part of an object. Such a definition must not forbid members
+    // that another schema of the object lists.
     let mut parts: BTreeSet<String> = BTreeSet::new();
     loop {
         let before = parts.len();
@@ -82,8 +82,8 @@ fn several(map: &Map<String, Value>) -> bool {
     map.get("allOf").and_then(Value::as_array).is_some_and(|all| all.len() > 1)
 }
 
-/// A callback for each object of a schema, with its position and the name of the definition to
-/// which it refers.
+/// A callback for each object schema. It gets the object schema, its position, and the name of the
+/// definition if the object schema is a reference.
 type VisitObject<'a> = dyn FnMut(&mut Map<String, Value>, SchemaPosition, Option<&str>) + 'a;
 
 /// Visits every object of a schema, innermost first.

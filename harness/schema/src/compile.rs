@@ -1,5 +1,5 @@
-//! Compiles a schema once, so that checking a value reads no keywords: every part of the schema
-//! becomes a node, and every reference becomes the index of a node.
+//! Compiles a schema once: every part of the schema becomes a node, and every reference becomes the
+//! index of a node. So a check of a value reads no keywords.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,7 +20,8 @@ use super::{
 /// The maximum nesting depth of a schema.
 const DEEPEST: usize = 128;
 
-/// The maximum number of schemas in a chain of references for one value.
+/// The maximum length of a chain of schemas that apply to one value, because each schema refers to
+/// the next.
 const LONGEST_CHAIN: usize = 64;
 
 /// A compiled schema that checks values.
@@ -145,7 +146,7 @@ impl SchemaChecker {
     }
 
     /// Compiles the schema of a tool's arguments. If the schema lists arguments and has no rule
-    /// about others, other arguments are refused.
+    /// about unlisted arguments, calls with unlisted arguments are refused.
     ///
     /// # Errors
     /// The same as [`new`](Self::new).
@@ -178,7 +179,7 @@ impl SchemaChecker {
         self.patterns.size
     }
 
-    /// The node at this index. A node that accepts every value if the index is invalid.
+    /// The node at this index. If the index is invalid, returns a node that accepts every value.
     #[inline]
     pub(super) fn node(&self, id: NodeId) -> &SchemaNode {
         static ANY: SchemaNode = SchemaNode {
@@ -552,7 +553,7 @@ impl<'a> SchemaCompiler<'a> {
         };
         let mut says = rules.least.is_some() || rules.most.is_some() || rules.unique;
         // Before draft 2020-12, a list in `items` was for the first items, and `additionalItems`
-        // for the others.
+        // was for the remaining items.
         let (first, behind) = match map.get("items") {
             Some(Value::Array(first)) => (Some(("items", first)), "additionalItems"),
             _ => (
@@ -653,7 +654,7 @@ impl<'a> SchemaCompiler<'a> {
         Ok(says.then(|| Box::new(rules)))
     }
 
-    /// Reports the keywords whose values have the wrong type, because they are not checked.
+    /// Reports the keywords whose values have the wrong type. The check ignores these keywords.
     fn malformed(&mut self, map: &Map<String, Value>, at: &str) {
         for (word, value) in map {
             let is_right = match word.as_str() {

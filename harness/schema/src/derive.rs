@@ -16,7 +16,7 @@ pub struct ToolSchema {
     pub name: String,
     /// When and how to use the tool.
     pub description: String,
-    /// The JSON Schema (draft 2020-12) of the arguments, always that of an object.
+    /// The JSON Schema (draft 2020-12) of the arguments. It always describes an object.
     pub input_schema: Value,
 }
 
@@ -122,8 +122,8 @@ pub fn schema_of<'a>(members: impl Iterator<Item = MemberSchema<'a>>) -> Derived
     DerivedSchema { told, checked }
 }
 
-/// The name of the member that holds an answer which is not an object. Vendors accept only objects,
-/// so other answers are wrapped.
+/// The name of the member that contains a wrapped answer. Vendors accept only objects, so an answer
+/// that is not an object is wrapped in an object.
 pub const WRAPPED: &str = "answer";
 
 /// The derived schema of an answer.
@@ -210,7 +210,7 @@ fn property(
     generator: &mut SchemaGenerator,
 ) -> Option<Map<String, Value>> {
     let mut value = (member.schema)(generator).to_value();
-    // Examples of the program replace the generated example.
+    // If the program gives examples, no example is generated.
     let written = if member.examples.is_empty() { written_as(&value) } else { None };
     // `true` accepts everything, but cannot have a description.
     if value == Value::Bool(true) {
@@ -222,8 +222,8 @@ fn property(
     let with_example = written.map(|written| format!("{description} ({written})"));
     let description = with_example.as_deref().unwrap_or(description);
     let description = match schema.get("description").and_then(Value::as_str) {
-        // The descriptions of an enum's names are kept after the parameter's description. Other
-        // descriptions of the type are replaced.
+        // For an enum, the descriptions of its names are kept and follow the parameter's
+        // description. Other descriptions of the type are replaced.
         Some(about) if about.starts_with(NAMES) => format!("{description}\n{about}"),
         Some(about) => match about.split_once(&format!("\n{NAMES}")) {
             Some((_, names)) => format!("{description}\n{NAMES}{names}"),
@@ -312,8 +312,8 @@ fn tidy_object(schema: &mut Map<String, Value>) {
     }
 }
 
-/// An example of a date, a time or a duration. The name of the format does not show whether the
-/// time zone may be missing, and vendors support few formats.
+/// An example of a date, a time or a duration. The example shows the model the time zone, which the
+/// name of the format does not show, and also works with vendors that do not support the format.
 fn written_as(schema: &Value) -> Option<&'static str> {
     Some(match schema.get("format")?.as_str()? {
         "date-time" => "such as 2026-11-21T14:30:00Z",
@@ -327,8 +327,8 @@ fn written_as(schema: &Value) -> Option<&'static str> {
     })
 }
 
-/// Adds the example to the description of a date inside a type. For a parameter itself, the example
-/// is added to the description from the function.
+/// Adds an example to the description of a date, time or duration inside a type. `property` does
+/// this for a parameter that is a date itself.
 fn say_format(schema: &mut Map<String, Value>) {
     let Some(written) = written_as(&Value::Object(schema.clone())) else { return };
     let says = |about: &Value| about.as_str().is_some_and(|about| about.contains(written));
@@ -342,11 +342,11 @@ fn say_format(schema: &mut Map<String, Value>) {
     schema.insert("description".to_owned(), Value::String(description));
 }
 
-/// Adds the limits of integer types of up to 32 bits, which the schema only has as a `format`. The
-/// limits of 64-bit types are not sent, except the 0 of unsigned types, which `schemars` writes.
-/// llama.cpp reads limits into a signed 64-bit integer, so that `u64::MAX` becomes -1 and no value
-/// fits; for `i64`, it takes each limit as "no limit" and refuses both together. Readers with
-/// floats round such limits.
+/// Adds the limits of integer types of up to 32 bits. `schemars` writes these limits only as a
+/// `format`. The limits of 64-bit types are not sent, except the 0 of unsigned types, which
+/// `schemars` writes. The reason is llama.cpp, which reads limits as signed 64-bit integers:
+/// `u64::MAX` becomes -1, so no value fits. It takes each limit of `i64` as "no limit", and refuses
+/// a schema with both. Readers that use floats round such limits.
 fn say_bounds(schema: &mut Map<String, Value>) {
     let bounds: [i64; 2] = match schema.get("format").and_then(Value::as_str) {
         Some("int8") => [i8::MIN.into(), i8::MAX.into()],

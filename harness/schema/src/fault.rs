@@ -17,7 +17,7 @@ impl ValueFault {
         Self { at: String::new(), reason: reason.into() }
     }
 
-    /// The same fault in the object that contains the value as its member `name`.
+    /// Moves the fault one level up: the value becomes the member `name` of an object.
     pub fn below(self, name: &str) -> Self {
         Self { at: step(name) + &self.at, ..self }
     }
@@ -59,8 +59,8 @@ impl fmt::Display for ValueFault {
     }
 }
 
-/// The maximum length of a quoted place, in characters. Without it, a model that invents a name of
-/// a megabyte would get the name back with each fault below it.
+/// The maximum length of a quoted place, in characters. Without this limit, if a model invented a
+/// name of a megabyte, each fault below this name would quote the name.
 const LONGEST: usize = 400;
 
 fn in_short(place: &str) -> String {

@@ -17,8 +17,8 @@ pub enum SchemaForm {
     /// The strict form, which the vendor enforces, for every tool that has one; the plain form for
     /// other tools.
     Held(StrictForm),
-    /// The plain form with only the keywords that the vendor supports, because it refuses all
-    /// others.
+    /// The plain form with only the keywords that the vendor supports, because the vendor refuses
+    /// all other keywords.
     Readable(StrictForm),
 }
 

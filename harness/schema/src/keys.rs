@@ -10,10 +10,11 @@ use super::fault::ReadFault;
 /// gives an error other than "invalid type: string".
 const KEYS: [&str; 2] = ["true", "1"];
 
-/// The problem of the member `member` of the object that `root` describes, with a remedy. `None` if
-/// there is none. `check` deserializes the member's value into its type.
+/// Finds a problem of the member `member` of the object that `root` describes, and returns the
+/// problem with a remedy. `None` if there is no problem. `check` deserializes the member's value
+/// into its type.
 ///
-/// Limits: untagged enums do not report errors about keys, and only the first element of a tuple is
+/// Limits: untagged enums do not report errors about keys. Of a tuple, only the first element is
 /// tried.
 pub fn never_read(
     member: &str,

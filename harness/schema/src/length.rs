@@ -10,7 +10,8 @@ use std::{
 
 use serde_json::{Map, Value};
 
-/// A type for which `#[param(length(..))]` is allowed: a text, a list, or an `Option` of one.
+/// A type for which `#[param(length(..))]` is allowed: a text, a list, or an `Option` of a text or
+/// a list.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no length",
     label = "only texts and lists have a length",
@@ -21,7 +22,7 @@ pub trait Lengthy {
     const UNIT: Unit;
 }
 
-/// A type for which `#[param(pattern = ..)]` is allowed: a text, or an `Option` of one.
+/// A type for which `#[param(pattern = ..)]` is allowed: a text, or an `Option` of a text.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no pattern",
     label = "only texts have a pattern",

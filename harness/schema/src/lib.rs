@@ -21,6 +21,7 @@ mod range;
 mod shape;
 mod short;
 mod strict;
+mod strict_size;
 mod unread;
 mod words;
 

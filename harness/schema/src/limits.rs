@@ -1,5 +1,5 @@
-//! Writes the limits of a schema as text, for descriptions in schemas that may not contain the
-//! keywords.
+//! Writes the limits of a schema as text. If a schema may not contain the keywords of its limits,
+//! its description contains this text.
 
 use serde_json::{Map, Value};
 

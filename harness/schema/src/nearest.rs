@@ -2,8 +2,8 @@
 
 use strsim::osa_distance;
 
-/// The maximum length of a word in bytes. Longer words are no misspelt names, and comparing two
-/// words takes time proportional to the product of their lengths.
+/// The maximum length of a word in bytes. Longer words are not names. The time to compare two words
+/// is proportional to the product of their lengths.
 const LONGEST: usize = 200;
 
 /// The candidate of which `word` is probably a misspelling. At most a quarter of the letters may

@@ -44,8 +44,8 @@ pub(super) fn written_as_float(number: &Number) -> Option<i64> {
     (float.fract() == 0.0 && float.abs() <= 9_007_199_254_740_992.0).then_some(float as i64)
 }
 
-/// Whether a number is a multiple of another one in decimal arithmetic, in which 0.3 is a multiple
-/// of 0.1.
+/// Whether a number is a multiple of the number `of` in decimal arithmetic. In decimal arithmetic,
+/// 0.3 is a multiple of 0.1.
 pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {
     let exact = || {
         let ((one, places), (other, more)) = (decimal(number)?, decimal(of)?);

@@ -229,8 +229,8 @@ impl SchemaMender {
         }
     }
 
-    /// Makes one list of required members. In draft 3, each member has its own boolean `required`, which is moved into
-    /// the list.
+    /// Makes one list of required members. In draft 3, each member has its own boolean `required`. These booleans are
+    /// replaced by entries of the list.
     fn required(&self, map: &mut Map<String, Value>) {
         let mut own = Vec::new();
         if let Some(Value::Object(properties)) = map.get_mut("properties") {
@@ -253,7 +253,7 @@ impl SchemaMender {
                     }
                 });
             }
-            // A boolean belongs to the schema that contains this one.
+            // A boolean `required` belongs to the parent schema and is handled there.
             Some(Value::Bool(_)) if own.is_empty() => {}
             Some(_) | None if own.is_empty() => _ = map.shift_remove("required"),
             Some(_) | None => _ = map.insert("required".to_owned(), Value::Array(own)),
@@ -410,7 +410,8 @@ fn each_reference(schema: &mut Value, each: &mut dyn FnMut(&mut String)) {
     }
 }
 
-/// The references whose targets were lost by the rewriting: they are in `schema`, but not in `mended`.
+/// The references in `mended` whose targets were lost by the rewriting: the targets exist in `schema`, but not in
+/// `mended`.
 fn lost(mended: &mut Value, schema: &Value) -> Vec<String> {
     let mut names = Vec::new();
     each_reference(mended, &mut |name| names.push(name.clone()));
@@ -533,7 +534,7 @@ fn join(map: &mut Map<String, Value>, one: Map<String, Value>, rules: &mut Vec<S
     }
 }
 
-/// Adds the members of all choices, and makes those members required that every choice requires.
+/// Adds the members of all choices. A member becomes required if every choice requires it.
 fn choose(map: &mut Map<String, Value>, choices: &[Map<String, Value>]) {
     let mut found: Map<String, Value> = Map::new();
     let members = choices.iter().filter_map(|choice| choice.get("properties")?.as_object());
@@ -589,7 +590,8 @@ fn require(map: &mut Map<String, Value>, more: Vec<Value>) {
     }
 }
 
-/// A choice as a short text: the members that it requires if it has no other rules, otherwise its schema.
+/// A choice as a short text. If the choice only requires members, the text lists these members. Otherwise, the text is
+/// the schema of the choice.
 fn choice_in_words(choice: &Map<String, Value>) -> String {
     let needed = choice.get("required").and_then(Value::as_array).into_iter().flatten();
     let needed: Vec<String> = needed.map(Value::to_string).collect();

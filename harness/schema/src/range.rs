@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Number, Value};
 
-/// A type for which `#[param(range(..))]` is allowed: a number, or an `Option` of one.
+/// A type for which `#[param(range(..))]` is allowed: a number, or an `Option` of a number.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no range",
     label = "only numbers have a range",
@@ -93,8 +93,8 @@ impl Range {
     /// The range of a `T` with these limits. `None` means no limit on that side.
     pub fn of<T: Ranged<Number = N>, N>(low: Option<N>, high: Option<N>, inclusive: bool) -> Self {
         let (low, high) = (low.map(T::edge), high.map(T::edge));
-        // For integers, `..10` equals `..=9`, whose keyword `maximum` all readers of schemas
-        // support.
+        // For integers, `..10` equals `..=9`. `..=9` is written as `maximum`, a keyword that all
+        // readers of schemas support.
         match high {
             Some(Edge::Integer(high)) if !inclusive => {
                 Self { low, high: Some(Edge::Integer(high - 1)), inclusive: true }

@@ -13,7 +13,7 @@ use super::{
     number::written_as_float,
 };
 
-/// The maximum depth of a value, which no value parsed from JSON exceeds. Deeper parts are not
+/// The maximum depth of a value. A value parsed from JSON is never deeper. Deeper parts are not
 /// converted.
 const DEEPEST: usize = 128;
 
@@ -43,8 +43,8 @@ impl SchemaChecker {
         has(value, &is_float) && self.shape(self.root, value, OtherNotation::Float)
     }
 
-    /// Like [`integers`](Self::integers), for `value` as the member `name` of the object that the
-    /// schema describes.
+    /// Like [`integers`](Self::integers), for a value that is the member `name` of the object that
+    /// the schema describes.
     pub fn integers_of(&self, name: &str, value: &mut Value) -> bool {
         let rules = self.node(self.root).object.as_deref();
         let property = rules.and_then(|rules| rules.property(name));
@@ -63,8 +63,8 @@ impl SchemaChecker {
 struct ValueShaper<'a> {
     checker: &'a SchemaChecker,
     of: OtherNotation,
-    /// The work spent so far on finding the choices that apply. If it exceeds the maximum, the pass
-    /// ends, and parts that are not converted yet do not fit.
+    /// The work spent so far to find the choices that apply. If this work exceeds the maximum, the
+    /// pass ends. The remaining parts are then not converted and do not fit.
     spent: CheckCost,
 }
 
@@ -123,7 +123,7 @@ impl<'a> ValueShaper<'a> {
             changed |= self.itself(node, value);
             open.extend(&node.all);
             for choice in &node.choices {
-                // The first fitting choice is used, as most deserializers do.
+                // Like most deserializers, this code uses the first choice that fits.
                 open.extend(match choice.ids.as_slice() {
                     _ if matches!(value, Value::Null | Value::Bool(_) | Value::String(_)) => None,
                     [only] => Some(*only),

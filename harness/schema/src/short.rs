@@ -1,6 +1,6 @@
-//! A shortened part of a schema, for a vendor that refuses keywords of the full part: only the
-//! type, with the original schema quoted in the description. Calls are still checked against the
-//! original schema.
+//! The short form of a part of a schema, for a vendor that refuses keywords of the full form. The
+//! short form contains only the type and a description that quotes the original schema. Calls are
+//! still checked against the original schema.
 
 use serde_json::{Map, Value, json};
 

@@ -1,6 +1,6 @@
-//! The strict form of a schema, with which a vendor enforces the schema while the model writes.
-//! Vendors support different keywords. Unsupported rules are moved to the description. Calls are
-//! always checked against the original schema.
+//! The strict form of a schema. The vendor enforces this form while the model writes. Vendors
+//! support different keywords. Unsupported rules are moved to the description. Calls are always
+//! checked against the original schema.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -15,6 +15,7 @@ use super::{
     limits::{in_words, said_of},
     pattern::PatternCompiler,
     short::in_short,
+    strict_size::{SchemaSize, StrictBudget},
 };
 
 /// A vendor's strict form.
@@ -23,7 +24,7 @@ use super::{
 pub enum StrictForm {
     /// Anthropic's strict tools.
     Anthropic,
-    /// OpenAI's strict functions, on both of its wires.
+    /// OpenAI's strict functions, in both of OpenAI's APIs.
     OpenAI,
     /// The subset of JSON Schema that Gemini accepts. Gemini does not enforce it.
     Gemini,
@@ -54,7 +55,7 @@ pub struct NotStrict {
 }
 
 impl NotStrict {
-    fn new(pointer: &str, reason: impl Into<String>) -> Self {
+    pub(super) fn new(pointer: &str, reason: impl Into<String>) -> Self {
         Self { pointer: pointer.to_owned(), reason: reason.into() }
     }
 }
@@ -77,7 +78,7 @@ impl ToolSchema {
     /// [`NotStrict`] with the place, if the schema contains a map with arbitrary keys, a tuple, a
     /// value of any type, several schemas for one value, or an invalid type or reference; if it
     /// exceeds a limit of the vendor; or if a type contains itself and the vendor does not support
-    /// that.
+    /// recursive types.
     ///
     /// ```
     /// use harness::{tool, tool::StrictForm};
@@ -130,9 +131,9 @@ impl StrictForm {
         }
     }
 
-    /// The schema with only the keywords that the vendor supports, for a vendor that refuses all
-    /// others. Parts without a strict form are shortened. `None` if the schema does not describe a
-    /// single object.
+    /// The schema with only the keywords that the vendor supports, for a vendor that refuses
+    /// unsupported keywords. Parts without a strict form are shortened. `None` if the schema does
+    /// not describe a single object.
     pub fn readable(self, source: &Value) -> Option<Value> {
         let mut schema = source.clone();
         let mut writer = StrictWriter::new(self, source);
@@ -219,83 +220,6 @@ impl StrictForm {
     /// Whether an optional member may be missing. If not, it must be present and may be `null`.
     const fn can_omit(self) -> bool {
         matches!(self, Self::Anthropic | Self::Gemini)
-    }
-}
-
-/// What remains of the limits for one request.
-struct StrictBudget {
-    tools: usize,
-    optional: usize,
-    unions: usize,
-}
-
-impl StrictBudget {
-    fn take(&mut self, form: &Value) -> Result<(), NotStrict> {
-        let size = SchemaSize::of(form, 1);
-        let wanted = [
-            (1, &mut self.tools, "strict tools"),
-            (size.optional, &mut self.optional, "members that may be left out"),
-            (size.unions, &mut self.unions, "members of several types"),
-        ];
-        for (found, left, what) in &wanted {
-            if found > &**left {
-                let reason = format!("the request has more {what} than the vendor takes");
-                return Err(NotStrict::new("", reason));
-            }
-        }
-        for (found, left, _) in wanted {
-            *left -= found;
-        }
-        Ok(())
-    }
-}
-
-/// The quantities of a schema that vendors limit.
-#[derive(Default)]
-struct SchemaSize {
-    properties: usize,
-    levels: usize,
-    values: usize,
-    characters: usize,
-    optional: usize,
-    unions: usize,
-}
-
-impl SchemaSize {
-    fn of(schema: &Value, level: usize) -> Self {
-        let mut size = Self::default();
-        size.add(schema, level);
-        size
-    }
-
-    fn add(&mut self, schema: &Value, level: usize) {
-        let Value::Object(map) = schema else { return };
-        let several = map.get("type").is_some_and(Value::is_array) || map.contains_key("anyOf");
-        self.unions += usize::from(several);
-        if let Some(Value::Array(values)) = map.get("enum") {
-            self.values += values.len();
-            self.characters += values.iter().filter_map(Value::as_str).map(str::len).sum::<usize>();
-        }
-        if let Some(Value::Object(properties)) = map.get("properties") {
-            let required = map.get("required").and_then(Value::as_array).map_or(0, Vec::len);
-            self.levels = self.levels.max(level);
-            self.properties += properties.len();
-            self.optional += properties.len().saturating_sub(required);
-            for (name, property) in properties {
-                self.characters += name.len();
-                self.add(property, level + 1);
-            }
-        }
-        if let Some(Value::Object(definitions)) = map.get("$defs") {
-            definitions.iter().for_each(|(name, it)| {
-                self.characters += name.len();
-                self.add(it, level + 1);
-            });
-        }
-        map.get("items").into_iter().for_each(|items| self.add(items, level));
-        for choice in map.get("anyOf").and_then(Value::as_array).into_iter().flatten() {
-            self.add(choice, level);
-        }
     }
 }
 
@@ -676,7 +600,7 @@ impl<'a> StrictWriter<'a> {
     }
 }
 
-/// Whether the target of a reference refers to itself, directly or through others.
+/// Whether the target of a reference refers to itself, directly or through other references.
 fn is_recursive(source: &Value, reference: &str) -> bool {
     let mut seen = HashSet::new();
     let mut open = vec![reference.to_owned()];
@@ -733,7 +657,7 @@ fn choices_are(map: &Map<String, Value>, kinds: &Value) -> bool {
     })
 }
 
-/// Whether the schema allows this type, alone or among others.
+/// Whether the schema allows this type, alone or among other types.
 fn is(map: &Map<String, Value>, kind: &str) -> bool {
     match map.get("type") {
         Some(Value::String(one)) => one == kind,
@@ -742,7 +666,7 @@ fn is(map: &Map<String, Value>, kind: &str) -> bool {
     }
 }
 
-/// Allows `null` for a member, in place of a missing member.
+/// Allows the model to write `null` for a member instead of omitting the member.
 fn or_null(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
     let null = || Value::String("null".to_owned());

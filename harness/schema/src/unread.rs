@@ -1,7 +1,7 @@
-//! Handles parts of a schema that cannot be checked. Such a part accepts every value, which is safe
-//! where the part only restricts values. Below a `not`, however, the check would refuse every
-//! value. So rules that would invert the result of such a part are not checked either, and are
-//! reported.
+//! Handles parts of a schema that cannot be checked. The check treats such a part as if it accepted
+//! every value. This is safe if the part only restricts values. Below a `not`, however, the check
+//! would then refuse every value. So rules that would invert the result of such a part are not
+//! checked either, and are reported.
 
 use super::{
     compile::{SchemaChecker, Unchecked},

@@ -44,7 +44,7 @@ pub(super) fn of_node(node: &SchemaNode) -> Option<String> {
     Some(if kinds.is_empty() { NOTHING.to_owned() } else { kinds.join(" or ") })
 }
 
-/// The node itself, or the node to which it only refers.
+/// The node itself. If the node is only a reference, the target of the reference.
 pub(super) fn followed(checker: &SchemaChecker, mut id: NodeId) -> &SchemaNode {
     loop {
         let node = checker.node(id);
@@ -80,7 +80,7 @@ pub(super) fn found(value: &Value) -> String {
     }
 }
 
-/// The beginning of a text as it is quoted.
+/// The text in quotes. A long text is cut.
 pub(super) fn text(text: &str) -> String {
     match text.char_indices().nth(QUOTED) {
         Some((end, _)) => format!("{}..", Value::from(text.get(..end).unwrap_or_default())),

@@ -18,7 +18,7 @@ use harness_core::{
     },
 };
 
-/// The prefix of a page's cursor. A cursor of another kind of journal lacks it and is refused.
+/// The prefix of a page's cursor. A cursor of another kind of journal does not have this prefix and is refused.
 const PLACE: &str = "sqlite-";
 
 /// Creates the conversation if it does not exist, updates the time of its last change, and returns its key and its
@@ -46,7 +46,7 @@ impl SqliteStore {
     pub(super) fn describe(&mut self, id: &str, metadata: &Metadata) -> Result<(), Error> {
         let known = serde_json::to_string(metadata).map_err(|err| {
             fault::of(self.path(), "cannot store this metadata: it cannot be written as JSON")
-                .because(err)
+                .with_source(err)
         })?;
         self.writing(|transaction, _, _| {
             let (key, _) = changed(transaction, id)?;
@@ -92,7 +92,7 @@ impl SqliteStore {
                 last = row.get(0)?;
                 let (id, metadata): (String, String) = (row.get(1)?, row.get(2)?);
                 let metadata = serde_json::from_str(&metadata)
-                    .map_err(|err| fault::is_strange(path, &id, "the metadata").because(err))?;
+                    .map_err(|err| fault::is_strange(path, &id, "the metadata").with_source(err))?;
                 let number = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
                 page.push(ConversationInfo::new(id, metadata, number(3)?, number(4)?, number(5)?));
             }
@@ -174,8 +174,8 @@ fn place_of(place: &str) -> Result<i64, Error> {
     })
 }
 
-/// The base that itself stores the last of this number of facts. A fork of a fork gets this base, so that reads pass
-/// through as few conversations as possible.
+/// The base for a fork with this number of facts: the conversation that stores the last of these facts itself. If a
+/// fork is forked again, the new fork gets this base, so that reads pass through as few conversations as possible.
 fn owner_of(
     transaction: &Transaction<'_>,
     mut row: ConversationRow,
@@ -190,7 +190,7 @@ fn owner_of(
     Ok(row.key)
 }
 
-/// The ids of the conversation and of all conversations whose parent is one of these.
+/// The ids of the conversation and of all its direct and indirect children.
 fn family(transaction: &Transaction<'_>, id: &str) -> rusqlite::Result<Vec<String>> {
     transaction
         .prepare_cached(
@@ -204,15 +204,15 @@ fn family(transaction: &Transaction<'_>, id: &str) -> rusqlite::Result<Vec<Strin
         .collect()
 }
 
-/// A conversation that is not the base of another one in `rows`.
+/// A conversation that is not the base of another conversation in `rows`.
 fn without_fork(rows: &HashMap<i64, ConversationRow>) -> Option<i64> {
     let is_base = |key| rows.values().any(|row| row.base == Some(key));
     // This library never writes rows that are bases of each other. Such rows are deleted in any order.
     rows.keys().copied().find(|key| !is_base(*key)).or_else(|| rows.keys().next().copied())
 }
 
-/// Deletes one conversation. Its forks get copies of the facts that they share with it, and its base becomes the base
-/// of the forks for the earlier facts.
+/// Deletes one conversation. Each of its forks gets copies of the facts that the deleted conversation stores and the
+/// fork shares. The base of the deleted conversation becomes the new base of these forks.
 fn remove(transaction: &Transaction<'_>, key: i64) -> Result<(), SqliteFault> {
     let Some(gone) = by_key(transaction, key)? else { return Ok(()) };
     let forks: Vec<ConversationRow> = transaction

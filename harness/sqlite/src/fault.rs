@@ -1,4 +1,4 @@
-//! The errors about a file: each names the file, the fault and the way out.
+//! The errors about a file. Each error names the file, the fault and the remedy.
 
 use std::{io, path::Path, time::Duration};
 
@@ -6,7 +6,8 @@ use rusqlite::{ErrorCode, ffi};
 
 use harness_core::error::{Error, ErrorKind};
 
-/// The codes for a file that SQLite could read if it could create, lock or repair the files beside it.
+/// SQLite's error codes for one case: SQLite could read the file, but cannot create, lock or repair the files beside
+/// it.
 const NEEDS_FOLDER: [Option<i32>; 4] = [
     Some(ffi::SQLITE_READONLY_RECOVERY),
     Some(ffi::SQLITE_READONLY_CANTLOCK),
@@ -41,7 +42,7 @@ pub(super) fn of(path: &Path, words: &str) -> Error {
 }
 
 impl SqliteFault {
-    /// The error for the program, with the file and the way out.
+    /// The error for the program, with the file and the remedy.
     pub(super) fn into_error(self, path: &Path, busy_timeout: Duration) -> Error {
         let error = match self {
             Self::Ours(error) => return error,
@@ -56,7 +57,7 @@ impl SqliteFault {
                          Try again, or set a longer `busy_timeout`"
                     ),
                 )
-                .because(error);
+                .with_source(error);
             }
             Some(_) if error.sqlite_extended_error_code() == Some(ffi::SQLITE_IOERR_SHMSIZE) => {
                 FULL
@@ -93,13 +94,13 @@ impl SqliteFault {
             }
             _ => "failed",
         };
-        of(path, words).because(error)
+        of(path, words).with_source(error)
     }
 }
 
 pub(super) fn no_path(path: &Path, error: io::Error) -> Error {
     let words = format!("`{}` is not a valid path for the file of a journal", path.display());
-    Error::new(ErrorKind::Configuration, words).because(error)
+    Error::new(ErrorKind::Configuration, words).with_source(error)
 }
 
 pub(super) fn is_folder(path: &Path) -> Error {
@@ -146,7 +147,7 @@ pub(super) fn ended(path: &Path) -> Error {
 }
 
 pub(super) fn no_thread(path: &Path, error: io::Error) -> Error {
-    of(path, "cannot be opened: the operating system cannot start a thread").because(error)
+    of(path, "cannot be opened: the operating system cannot start a thread").with_source(error)
 }
 
 /// The error for a row that this library has not written.
@@ -163,5 +164,5 @@ pub(super) fn lives(path: &Path, error: io::Error) -> Error {
         "the folder `{}`, which shows who holds a conversation, cannot be used: {way_out}",
         path.display()
     );
-    Error::new(ErrorKind::Journal, words).because(error)
+    Error::new(ErrorKind::Journal, words).with_source(error)
 }

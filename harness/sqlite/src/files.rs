@@ -11,8 +11,8 @@ use rusqlite::Connection;
 
 use super::fault::{self, SqliteFault};
 
-/// The files that are open in this process. All connections of a process to one file share the memory of `-shm`, so a
-/// new connection would also use the memory of a file that was deleted.
+/// The files that are open in this process. All connections of a process to one file share the memory of `-shm`. So if
+/// the file was deleted and replaced, a new connection would also use the memory of the deleted file.
 static OPEN: Mutex<Vec<Weak<OpenFiles>>> = Mutex::new(Vec::new());
 
 /// The files that a connection has opened. The check is needed because SQLite would go on writing into deleted files.
@@ -52,7 +52,8 @@ impl OpenFiles {
         Ok(files)
     }
 
-    /// Checks that no connection of this process has lost its `-wal` or `-shm` for the file that is to be opened.
+    /// Checks the file that will be opened: no connection of this process may have lost the `-wal` or the `-shm` of
+    /// this file.
     pub(super) fn ensure_none_lost(path: &Path) -> Result<(), SqliteFault> {
         let Ok(file) = fs::canonicalize(path) else { return Ok(()) };
         let now = ids(&file);
@@ -73,7 +74,8 @@ impl OpenFiles {
         }
     }
 
-    /// Whether these files are those that the connection has opened. A file that it did not open is not compared.
+    /// Whether these ids are equal to the ids of the files that the connection has opened. If the connection did not
+    /// open one of the files, its id is not compared.
     fn are(&self, now: [Option<FileId>; 3]) -> bool {
         self.ids.iter().zip(now).all(|(opened, now)| opened.is_none() || *opened == now)
     }

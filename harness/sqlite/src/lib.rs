@@ -26,6 +26,7 @@ use std::{
 };
 
 use self::{
+    open::open_store,
     store::SqliteStore,
     worker::{StoreJob, StoreThread},
 };
@@ -61,8 +62,8 @@ use harness_core::journal::{
 /// Appended facts survive any end of the process, even `kill -9`. They also survive a crash of the system or a power
 /// failure, unless [`SqliteBuilder::synchronous`] is changed.
 ///
-/// Several processes may have the file open at the same time, and one process several times. The file must be on a disk
-/// of this machine, because SQLite's write-ahead log does not work over a network. Beside `chats.db` there are two more
+/// The file may be open several times at once, in one process and in several processes. The file must be on a disk of
+/// this machine, because SQLite's write-ahead log does not work over a network. Beside `chats.db` there are two more
 /// files, `chats.db-wal` and `chats.db-shm`. Move and copy all three together. If one of them is deleted, moved or
 /// replaced while the file is open, calls fail and write nothing more: drop all journals of the file, and open it
 /// again. While conversations are held, there is also the folder `chats.db-lives`.
@@ -81,7 +82,7 @@ pub struct SqliteJournal {
 #[non_exhaustive]
 pub enum SqliteSynchronous {
     /// A commit waits until the disk confirms the write. Appended facts survive the end of the process, a crash of the
-    /// system, and a power failure, provided that the disk reports truthfully.
+    /// system, and a power failure, if the disk confirms only writes that are durable.
     #[default]
     Full,
     /// A commit waits until the operating system has the write, which takes a small fraction of the time. Appended
@@ -115,7 +116,7 @@ impl SqliteBuilder {
         self
     }
 
-    /// Sets the size, in bytes, to which this connection may let the file grow. Default: no limit. A call that would
+    /// Sets the maximum size of the file, in bytes, for writes of this connection. Default: no limit. A call that would
     /// exceed the limit fails, and the file keeps its content. The limit is rounded down to whole pages. A file that is
     /// already larger can be read but does not grow.
     #[must_use]
@@ -144,7 +145,7 @@ impl SqliteBuilder {
         let path = path.as_ref();
         let path = std::path::absolute(path).map_err(|err| fault::no_path(path, err))?;
         let (worker, opened) =
-            StoreThread::start(path.clone(), move |path| SqliteStore::open(&self, path))?;
+            StoreThread::start(path.clone(), move |path| open_store(&self, path))?;
         let journal = SqliteJournal { worker: Arc::new(worker), path: path.into() };
         opened.await.unwrap_or_else(|_| Err(fault::ended(&journal.path)))?;
         Ok(journal)

@@ -24,8 +24,8 @@ const APPLICATION: i64 = 0x6872_6e73;
 /// The version of the schema. Versions 1 and 2 existed only during the development of the library.
 const VERSION: i64 = 3;
 
-/// In other tables, `key` identifies a conversation instead of its id, because it is shorter. The first `base_facts`
-/// facts of a fork are stored in `base`. `incarnation`, `facts` and `writer` are the head.
+/// Other tables identify a conversation by its `key`, which is shorter than its id. The first `base_facts` facts of a
+/// fork are stored in `base`. `incarnation`, `facts` and `writer` are the head.
 const SCHEMA: &str = "
     CREATE TABLE conversations (
         key INTEGER PRIMARY KEY,
@@ -68,22 +68,22 @@ enum FileState {
     Ours,
 }
 
-impl SqliteStore {
-    /// Opens the file.
-    pub(super) fn open(settings: &SqliteBuilder, path: PathBuf) -> Result<Self, Error> {
-        if path.is_dir() {
-            return Err(fault::is_folder(&path));
+/// Opens the file.
+pub(super) fn open_store(settings: &SqliteBuilder, path: PathBuf) -> Result<SqliteStore, Error> {
+    if path.is_dir() {
+        return Err(fault::is_folder(&path));
+    }
+    // SQLite stores the time as milliseconds in 31 bits.
+    let longest = Duration::from_millis(i32::MAX.unsigned_abs().into());
+    let busy_timeout = settings.busy_timeout.min(longest);
+    let opened = OpenFiles::ensure_none_lost(&path)
+        .and_then(|()| connect(settings, &path, busy_timeout))
+        .and_then(|db| Ok((OpenFiles::of(&db, &path)?, db)));
+    match opened {
+        Ok((files, db)) => {
+            Ok(SqliteStore::new(db, path, files, busy_timeout, settings.synchronous))
         }
-        // SQLite stores the time as milliseconds in 31 bits.
-        let longest = Duration::from_millis(i32::MAX.unsigned_abs().into());
-        let busy_timeout = settings.busy_timeout.min(longest);
-        let opened = OpenFiles::ensure_none_lost(&path)
-            .and_then(|()| connect(settings, &path, busy_timeout))
-            .and_then(|db| Ok((OpenFiles::of(&db, &path)?, db)));
-        match opened {
-            Ok((files, db)) => Ok(Self::new(db, path, files, busy_timeout, settings.synchronous)),
-            Err(fault) => Err(fault.into_error(&path, busy_timeout)),
-        }
+        Err(fault) => Err(fault.into_error(&path, busy_timeout)),
     }
 }
 
@@ -152,12 +152,12 @@ fn look(db: &Connection, path: &Path) -> Result<FileState, SqliteFault> {
     }
 }
 
-/// Turns on the write-ahead log, so that others can read during a write. The setting is stored in the file.
+/// Turns on the write-ahead log, so that other connections can read during a write. The setting is stored in the file.
 fn keep_a_log(db: &Connection, busy_timeout: Duration) -> Result<(), SqliteFault> {
     let begun = Instant::now();
     loop {
         match db.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())) {
-            // If another process does the same, SQLite fails at once instead of waiting.
+            // If another process turns on the log at the same time, SQLite fails at once instead of waiting.
             Err(err)
                 if err.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
                     && begun.elapsed() < busy_timeout =>

@@ -1,8 +1,9 @@
 //! Shows which journals are open. Each open journal has a file that it keeps locked. The operating system releases the
-//! lock when the process ends in any way, so a file that can be locked belongs to a journal that is gone.
+//! lock when the process ends in any way. So if a file can be locked, its journal is no longer open.
 //!
-//! Files are created, and files of journals that are gone are removed, only inside a write transaction. So no process
-//! mistakes a new file that is not locked yet for that of a journal that is gone. A name is never used twice.
+//! Files are created only inside a write transaction, and files of closed journals are removed only inside a write
+//! transaction. So no process takes a new file, which is not locked yet, for the file of a closed journal. A name is
+//! never used twice.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
@@ -65,7 +66,7 @@ impl OpenJournals {
         Err(io::ErrorKind::NotFound.into())
     }
 
-    /// Gives the users who may use the database, and no others, access to the folder.
+    /// Gives access to the folder to exactly those users who may use the database.
     #[cfg(unix)]
     fn share(&self, folder: &mut DirBuilder, file: &mut OpenOptions) {
         use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};

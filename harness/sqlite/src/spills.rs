@@ -1,4 +1,4 @@
-//! Large results: the chunks of a body, which a conversation and its forks find by a name.
+//! Large results. The body of a result is stored in chunks. A conversation and its forks find the body by its name.
 
 use rusqlite::{OptionalExtension as _, Transaction};
 

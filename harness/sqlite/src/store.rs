@@ -69,8 +69,8 @@ impl SqliteStore {
         })
     }
 
-    /// Writes without waiting for the disk. Used for leases, which a crash of the system ends anyway, and for data that
-    /// a later write makes durable.
+    /// Writes without waiting for the disk. This is used for leases, because a crash of the system ends them anyway,
+    /// and for data that a later write makes durable.
     pub(super) fn noting<T>(
         &mut self,
         work: impl FnOnce(&Transaction<'_>, &Path, &mut LeaseTable) -> Result<T, SqliteFault>,
@@ -115,11 +115,11 @@ impl SqliteStore {
             let transaction = db.transaction_with_behavior(behavior)?;
             // A transaction that is dropped without a commit is rolled back.
             let done = work(&transaction, path, holds)?;
-            // A commit may also copy the log into the file, so the check comes before it: the log may no longer belong
-            // to this file.
+            // The check comes before the commit, because a commit may also copy the log into the file. If the log was
+            // replaced, it no longer belongs to this file.
             files.ensure_there()?;
             transaction.commit()?;
-            // Checked again, so that the committed data is certainly in the files that others read.
+            // This second check ensures that the committed data is in the files that other connections read.
             files.ensure_there()?;
             Ok(done)
         })();
@@ -153,7 +153,8 @@ impl SqliteStore {
         }
     }
 
-    /// Called after a commit that deleted the rows of released conversations, and those of the journals `dead`.
+    /// Called after a commit that deleted two kinds of rows: those of released conversations, and those of the journals
+    /// `dead`.
     pub(super) fn settled(&mut self, dead: impl IntoIterator<Item = String>) {
         self.holds.settled(dead);
     }
@@ -161,8 +162,8 @@ impl SqliteStore {
 
 impl Drop for SqliteStore {
     fn drop(&mut self) {
-        // The last connection copies the log into the file and deletes it. A log that was deleted or replaced before no
-        // longer belongs to the file, so the copy is turned off.
+        // The last connection copies the log into the file and deletes the log. If the log was deleted or replaced
+        // earlier, it no longer belongs to the file, so the copy is turned off.
         if self.files.ensure_there().is_err() {
             let keep = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
             drop(self.db.set_db_config(keep, true));
@@ -231,7 +232,7 @@ mod tests {
             let folder = tempfile::tempdir().expect("a folder");
             let settings = SqliteJournal::builder().synchronous(synchronous);
             let mut store =
-                SqliteStore::open(&settings, folder.path().join("chats.db")).expect("open");
+                crate::open::open_store(&settings, folder.path().join("chats.db")).expect("open");
             let fact = Envelope::stored(1, "0", WriterId::random(), 0, 0, "{}");
             let mut head = Head::default();
             for _ in 0..3 {
@@ -250,7 +251,8 @@ mod tests {
     fn a_file_that_is_deleted_during_a_write_takes_nothing_of_it() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("chats.db");
-        let mut store = SqliteStore::open(&SqliteJournal::builder(), path.clone()).expect("open");
+        let mut store =
+            crate::open::open_store(&SqliteJournal::builder(), path.clone()).expect("open");
         let written = store.writing(|transaction, _, _| {
             std::fs::remove_file(folder.path().join("chats.db-wal")).expect("a log");
             transaction.execute("DELETE FROM holds", ())?;

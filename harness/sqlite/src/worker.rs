@@ -22,7 +22,7 @@ pub(super) struct StoreThread {
 }
 
 impl StoreThread {
-    /// Starts the thread, which first opens the store and reports the result of that.
+    /// Starts the thread. The thread first opens the store, and reports whether this succeeded.
     pub(super) fn start(
         path: PathBuf,
         open: impl FnOnce(PathBuf) -> Result<SqliteStore, Error> + Send + 'static,

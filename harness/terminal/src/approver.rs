@@ -24,21 +24,21 @@ use harness_core::policy::{Approval, ApprovalRequest, Approver};
 /// - **What is shown is what runs.** Everything in a value that is not plainly visible is escaped: control, invisible
 ///   and bidirectional characters, letters of right-to-left scripts, unusual spaces, letters of another script inside a
 ///   word, long runs of spaces. Values stand behind a bar, so no value can look like a part of the request. The request
-///   stands on an empty screen: earlier text is scrolled away, and colours and modes that it has set, including those
-///   of the keyboard, are reset.
+///   is on an empty screen: earlier text is scrolled away, and all colours and modes that this text has set are reset,
+///   including modes of the keyboard.
 /// - **Nothing is hidden off the screen.** A request that does not fit is shown page by page, and *yes* is accepted
 ///   only at the last page. The prompt says how many pages were skipped. If the size of the terminal changes, the
 ///   request is shown again.
 /// - **A terminal shows one request at a time**, from any source: several chats, agents inside agents, several
-///   approvers, also with other names of the same device, and several processes. Waiting requests show nothing. Within
-///   one process, requests are shown in the order in which they came. Processes wait for each other with a lock
-///   (`flock`) on the device, which the system releases when a process ends. Where the system cannot lock devices, only
-///   the requests of one process wait for each other. A process that is stopped (Ctrl-Z) while it shows a request keeps
-///   the lock. On Linux, the waiting processes name it on standard error.
+///   processes, and several approvers, even if they use different names of the same device. Waiting requests show
+///   nothing. Within one process, requests are shown in the order in which they came. Processes wait for each other
+///   with a lock (`flock`) on the device, which the system releases when a process ends. Where the system cannot lock
+///   devices, only the requests of one process wait for each other. A process that is stopped (Ctrl-Z) while it shows a
+///   request keeps the lock. On Linux, the waiting processes name the stopped process on standard error.
 /// - **An answer counts for the request that is shown.** The prompt for a *yes* appears one second after the rest of
 ///   the request. Keys that were pressed before are dropped, and the request is shown again with a note. If a request
 ///   is withdrawn, the screen says so, and the person presses Enter before the next request is shown. So a key for the
-///   withdrawn request does not answer the next one.
+///   withdrawn request does not answer the next request.
 /// - **An answer counts only for what is still on the screen.** If this or another program has written to the terminal
 ///   since the page was shown, any answer but *no* shows the page again. Linux reports such writes. On other systems,
 ///   the prompt still names the tool and a hash of the call.

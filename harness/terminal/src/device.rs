@@ -1,5 +1,5 @@
-//! A terminal: which device it is, the lock by which processes use it one after the other, and whether another program
-//! has written to it.
+//! A terminal: its identity, a lock that lets only one process use it at a time, and reports of writes by other
+//! programs.
 
 use std::{
     ffi::OsStr,
@@ -65,9 +65,9 @@ impl OpenTerminal {
     pub(super) fn lock(&self) -> io::Result<bool> {
         let front = tcgetpgrp(&self.file);
         if self.identity == TerminalId::Controlling && front.is_ok_and(|front| front != getpgrp()) {
-            // This call stops a background process until it is in the foreground. It happens before the lock is taken,
-            // because otherwise the foreground process would wait for the stopped one. It fails if the process cannot
-            // be stopped.
+            // In a background process, `tcflow` stops the process until it is in the foreground. This happens before
+            // the lock is taken, because otherwise the foreground process would wait for the stopped process. `tcflow`
+            // fails if the process cannot be stopped.
             tcflow(&self.file, Action::OOn)?;
         }
         match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
@@ -149,7 +149,8 @@ impl WriteWatch {
         let opened = format!("/proc/self/fd/{}", terminal.as_raw_fd());
         add_watch(&watch, opened, WatchFlags::MODIFY).ok()?;
         if identity == TerminalId::Controlling {
-            // Writes through the alias are reported for the alias only, and for all terminals alike.
+            // The alias has reports of its own. They cover all writes through the alias, whichever terminal the writer
+            // has.
             let _ = add_watch(&watch, ALIAS, WatchFlags::MODIFY);
         }
         Some(Self(watch.into()))

@@ -116,8 +116,8 @@ impl FormField {
         self.schema.get("default").filter(|value| self.faults(value).is_empty())
     }
 
-    /// Adds the requester's description of the field, on rows with a bar, and then what to type, on a row without a
-    /// bar.
+    /// Adds two parts: the requester's description of the field, on rows with a bar, and the instruction what to type,
+    /// on a row without a bar.
     pub(super) fn tell(&self, sheet: &mut RowSheet) {
         sheet.line("field", &self.name);
         if let Some(title) = self.word("title") {
@@ -317,8 +317,8 @@ impl FormField {
         if faults.is_empty() { Ok((value, places)) } else { Err(faults) }
     }
 
-    /// The faults of a value according to the schema. If the schema cannot be compiled here, there are none, and only
-    /// the requester checks the value.
+    /// The faults of a value according to the schema. If the schema cannot be compiled here, this function returns no
+    /// faults, and only the requester checks the value.
     fn faults(&self, value: &Value) -> Vec<String> {
         let Ok(checker) = SchemaChecker::new(&self.schema) else { return Vec::new() };
         checker.faults(value).iter().map(ToString::to_string).collect()

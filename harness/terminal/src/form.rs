@@ -54,16 +54,16 @@ pub enum Filled {
 ///   `email`), which the requester checks.
 /// - **An answer counts for what is shown.** The prompt below all values appears one second after them, and keys that
 ///   were pressed before are dropped. If another program has written to the terminal, the page is shown again.
-/// - **A terminal shows one request at a time**: forms and approval requests wait for each other, also those of other
-///   processes, as in [`TerminalApprover`](super::TerminalApprover). If a form is withdrawn, the screen says so, and a
-///   key for the form does not answer the next request.
+/// - **A terminal shows one request at a time**: forms and approval requests of all processes wait for each other, as
+///   in [`TerminalApprover`](super::TerminalApprover). If a form is withdrawn, the screen says so, and a key for the
+///   form does not answer the next request.
 ///
 /// | typed | means |
 /// |---|---|
 /// | a line | the value of this field; for a choice, its number |
 /// | Enter | the next page; or the default of this field; or the field is left out, if it may be |
 /// | `/back` | back to the field before |
-/// | `/decline` | no values are given, and the requester is told so |
+/// | `/decline` | the requester gets no values, but a note that the person has declined |
 /// | `/cancel` | the form is cancelled |
 /// | `//...` | a text that begins with a slash |
 /// | any other line that begins with a slash | nothing: it may be a mistyped command, so the field is shown again |

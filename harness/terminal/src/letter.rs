@@ -23,8 +23,8 @@ pub(super) enum CharacterLook {
 /// Characters in the categories of letters and symbols that are drawn as nothing.
 const BLANK: [char; 5] = ['\u{2800}', '\u{fffc}', '\u{13441}', '\u{13442}', '\u{1d159}'];
 
-/// Other characters that do not look like what they are: two look like another character, one is drawn as three, and
-/// terminals draw one as nothing.
+/// Other characters that do not look like what they are. Two of them look like another character, one is drawn as three
+/// characters, and one is drawn as nothing.
 const ODD: [char; 4] = ['\u{387}', '\u{17a4}', '\u{17d8}', '\u{a8fa}'];
 
 pub(super) fn look_of(c: char) -> CharacterLook {
@@ -64,8 +64,8 @@ fn ignorable(c: char) -> bool {
     IGNORABLE.contains(c)
 }
 
-/// Whether a letter is drawn into the previous or the next letter: Korean vowels and finals, which texts contain only
-/// in whole syllables, and signs that precede a letter.
+/// Whether a letter is drawn into the previous or the next letter. These letters are signs that precede a letter, and
+/// Korean vowels and finals: ordinary texts contain whole syllables instead.
 fn joins(c: char) -> bool {
     let korean = matches!(c, '\u{1160}'..='\u{11ff}' | '\u{d7b0}'..='\u{d7ff}');
     korean || GraphemeClusterBreak::for_char(c) == GraphemeClusterBreak::Prepend
@@ -94,8 +94,8 @@ fn cells(c: char, category: GeneralCategory) -> usize {
     if narrow.contains(&width) && !symbol { 1 } else { 2 }
 }
 
-/// Whether a mark is certainly drawn onto this character, which must be a letter outside ASCII. An ASCII letter with a
-/// mark exists as a single character.
+/// Whether a mark is certainly drawn onto this character. This is true only for letters outside ASCII. An ASCII letter
+/// with a mark exists as a single character.
 pub(super) fn carries_marks(c: char) -> bool {
     !c.is_ascii() && is_letter(c)
 }
@@ -111,8 +111,8 @@ pub(super) fn is_letter(c: char) -> bool {
     )
 }
 
-/// The script of a letter, if its letters can be mistaken for letters of another script. East Asian scripts are
-/// excluded, because texts mix them with each other and with Latin letters.
+/// The script of a letter, if letters of this script can be mistaken for letters of another script. East Asian scripts
+/// are excluded, because texts mix them with each other and with Latin letters.
 pub(super) fn look_alike(c: char) -> Option<Script> {
     let script = Script::for_char(c);
     let apart = [

@@ -136,8 +136,8 @@ pub(super) fn ask(
     }
 }
 
-/// Drops earlier keys. After a withdrawn request, the person has to press Enter first, so that a key for that request
-/// does not answer this one.
+/// Drops earlier keys. After a withdrawn request, the person has to press Enter first, so that a key for the withdrawn
+/// request does not answer the new request.
 pub(super) fn open(
     talk: &TerminalTalk,
     pen: TerminalPen,
@@ -239,8 +239,8 @@ impl QuestionPages<'_> {
         }
     }
 
-    /// The number of rows on a page: the height of the terminal without the longest prompt, one row for the reason why
-    /// a page is shown again, and one row for a long answer.
+    /// The number of rows on a page. From the height of the terminal, three parts are subtracted: the longest prompt,
+    /// one row for the reason why a page is shown again, and one row for a long answer.
     fn height(&self) -> usize {
         let count = self.rows.len();
         let longest = [self.last_words(count, count), words_between(count, count, count)];
@@ -294,8 +294,8 @@ fn words_between(page: usize, pages: usize, more: usize) -> String {
     format!("Page {page} of {pages}, {more} {rows} more: [Enter] next page, [e]nd, [n]o:")
 }
 
-/// Writes a prompt in the rows that were counted for it, and drops earlier keys. `words` is a text of this program, all
-/// ASCII.
+/// Writes a prompt in the rows that were reserved for it, and drops earlier keys. `words` is an ASCII text of this
+/// program.
 pub(super) fn prompt(talk: &TerminalTalk, words: &str, size: TerminalSize) -> Result<(), TalkEnd> {
     talk.write_prompt(format!("{} ", broken(words, size.columns).join("\r\n")).as_bytes())
 }

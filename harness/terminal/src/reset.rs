@@ -68,7 +68,7 @@ pub(super) fn reset() -> String {
 }
 
 /// The sequence that resets all modes and colours, and begins an empty screen. The old text is scrolled away and not
-/// erased: it may be protected, and a person may want to read it again.
+/// erased, for two reasons: a terminal may protect it from being erased, and a person may want to read it again.
 pub(super) fn empty_screen(size: TerminalSize) -> String {
     let mut screen = reset();
     screen += "\x1b[J";

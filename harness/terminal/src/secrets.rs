@@ -142,8 +142,9 @@ const WHOLE: [&str; 29] = [
     "пинкод",
 ];
 
-/// Words that name a secret only near one of the listed words, or at the end of one: a postal code is no secret, a
-/// message can be pinned, and a person may have a boarding pass. Each word may also be in the plural.
+/// Words that name a secret only in two cases: if one of the listed words is near, or if the word is the end of a
+/// longer word that begins with a listed word. A postal code is no secret, a message can be pinned, and a person may
+/// have a boarding pass. Each word may also be in the plural.
 const BESIDE: [(&str, &[&str]); 3] = [
     (
         "code",
@@ -230,9 +231,9 @@ static SIGNS: LazyLock<SecretSigns> = LazyLock::new(|| {
     SecretSigns { inside: folded(&INSIDE), at_the_end: folded(&AT_THE_END), whole: folded(&WHOLE) }
 });
 
-/// Whether a text mentions a password, a token, a key, a code for signing in, or payment data: anywhere in the text, in
-/// the singular or plural, with look-alike letters and digits, and with invisible characters in between. A needless
-/// warning costs less than a missing warning.
+/// Whether a text mentions a password, a token, a key, a code for signing in, or payment data. The words may be
+/// anywhere in the text, in the singular or plural, with look-alike letters and digits, and with invisible characters
+/// in between. A needless warning costs less than a missing warning.
 pub(super) fn has_words_of_a_secret(text: &str) -> bool {
     let is_digit_letter = |c: char| matches!(c, '0' | '1' | '3' | '4' | '5' | '7' | '@' | '$');
     let names = |text: &str| mentions(&words(text));
@@ -299,9 +300,9 @@ fn singular(word: &str) -> &str {
     word.strip_suffix('s').unwrap_or(word)
 }
 
-/// The words of a text. An upper-case letter begins a new word after a lower-case letter, and also before a lower-case
-/// letter if the letters before it are in upper case, as in `userPIN` and `OTPCode`. Single letters with gaps between
-/// them form one word.
+/// The words of a text. An upper-case letter begins a new word in two cases: after a lower-case letter, as in
+/// `userPIN`, and between an upper-case letter and a lower-case letter, as in `OTPCode`. Single letters with gaps
+/// between them form one word.
 fn words(text: &str) -> Vec<FoldedWord> {
     let mut words: Vec<Vec<(char, bool)>> = vec![Vec::new()];
     for c in text.chars() {

@@ -34,7 +34,8 @@ use harness_core::{
     tool::Preview,
 };
 
-/// The number of columns of a label, of a label with its bar (`MARGIN`), and of the narrowest screen (`NARROWEST`).
+/// The number of columns of a label (`LABEL`), of a label with its bar (`MARGIN`), and of the narrowest screen
+/// (`NARROWEST`).
 const LABEL: usize = 8;
 const MARGIN: usize = LABEL + 3;
 pub(super) const NARROWEST: usize = MARGIN + 1 + 24;
@@ -45,7 +46,7 @@ const EMPTY_LINES: usize = 3;
 /// The size of a text is shown unless the text has one line and at most this number of characters.
 const SHORT: usize = 60;
 
-/// Above this number of arguments, their number is shown.
+/// If a request has more arguments than this, their number is shown.
 const COUNTED: usize = 8;
 
 /// How a row is drawn. Colours are not used, because another program may have changed them.
@@ -187,7 +188,7 @@ impl RowSheet {
         }
     }
 
-    /// Adds a value without inner values: a short one behind its name, a longer text on its own rows.
+    /// Adds a value without inner values. A short value is shown behind its name, and a longer text on its own rows.
     fn value(&mut self, label: &str, path: &str, value: &Value, style: RowStyle) {
         let (label, shown) = match value {
             Value::String(text) => {
@@ -219,7 +220,7 @@ impl RowSheet {
         }
     }
 
-    /// Adds a text of this program, all ASCII, on rows without a bar. No value can begin such a row.
+    /// Adds an ASCII text of this program on rows without a bar. Rows with values always have a bar.
     pub(super) fn own(&mut self, words: &str) {
         let rows = broken(words, self.room + MARGIN + 1);
         self.rows.extend(rows.into_iter().map(|text| ScreenRow { text, style: RowStyle::Plain }));
@@ -367,8 +368,8 @@ fn size(text: &str, lines: &[(Vec<TextUnit>, RowStyle)]) -> Option<String> {
     Some(size)
 }
 
-/// Breaks a line into rows of `room` cells. Spaces at the end of a row, which a person would not see, and at the
-/// beginning of the next row are escaped.
+/// Breaks a line into rows of `room` cells. Spaces at the end of a row and at the beginning of the next row are
+/// escaped, because a person would not see spaces at the end of a row.
 fn wrapped(units: Vec<TextUnit>, room: usize) -> Vec<String> {
     let mut rows = Vec::new();
     let mut row: Vec<TextUnit> = Vec::new();

@@ -1,5 +1,5 @@
-//! A request at a terminal, from its turn until it is answered. It runs on a thread, and is withdrawn when nobody waits
-//! for it any more.
+//! A request at a terminal, from the beginning of its turn until its answer. The request runs on a thread. It is
+//! withdrawn when no caller waits for the answer any more.
 
 use std::{io, path::Path, sync::Arc, time::Instant};
 

@@ -1,4 +1,4 @@
-//! A dialogue with a person at a terminal: it writes and reads until the request is answered or withdrawn. After that
+//! A dialogue with a person at a terminal. It writes and reads until the request is answered or withdrawn. After that,
 //! it neither writes to the terminal nor takes keys from it.
 
 use std::{
@@ -18,15 +18,15 @@ use super::{device::OpenTerminal, holder::TerminalHolder};
 /// The pause before the next try if a terminal has no key or accepts no more text.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The minimum time after a request is drawn before an answer counts. A person who has just answered another request
-/// may press the same keys again before reading this one.
+/// The minimum time between the drawing of a request and an accepted answer. A person who has just answered another
+/// request may press the same keys again before reading the new request.
 const READING: Duration = Duration::from_secs(1);
 
 /// The number of bytes that are written at once. A withdrawal waits at most for one such write.
 const PIECE: usize = 4096;
 
-/// How long a process leaves the terminal to other processes after a request of its own. The others check for the
-/// terminal once every [`PAUSE`].
+/// The time that a process leaves the terminal to other processes after one of its requests has ended. The other
+/// processes try to lock the terminal once every [`PAUSE`].
 const YIELD: Duration = Duration::from_millis(150);
 
 /// The maximum length of a typed line in bytes. The rest is ignored.
@@ -96,7 +96,7 @@ impl TerminalTalk {
             self.pause(self.state()?, not_ready())?;
         }
         let mut holder = TerminalHolder::default();
-        // A background process is stopped by this call, and must not hold the lock of the state then.
+        // `lock` stops a background process. So the lock of the state is not held during this call.
         loop {
             if self.terminal.lock().map_err(TalkEnd::Failed)? {
                 // If the request was withdrawn meanwhile, `end` no longer unlocks the terminal.
@@ -194,7 +194,7 @@ impl TerminalTalk {
                 Err(err) => self.pause(state, err)?,
             }
         }
-        // A terminal in line mode passes an unfinished line on only when it is ended, so the line is dropped here.
+        // In line mode, a terminal passes on only complete lines. So this call drops the unfinished line.
         self.forget_keys()?;
         Ok(StrayInput::Nothing)
     }
@@ -202,8 +202,8 @@ impl TerminalTalk {
     /// Drops all keys that were pressed before.
     pub(super) fn forget_keys(&self) -> Result<(), TalkEnd> {
         let _state = self.state()?;
-        // In a background process, this call stops the program until it is in the foreground again, as a read would. If
-        // the process cannot be stopped, the read reports the error.
+        // In a background process, this call stops the program until it is in the foreground again. A read would do the
+        // same. If the process cannot be stopped, the next read reports the error.
         let _ = tcflush(&self.terminal.file, QueueSelector::IFlush);
         Ok(())
     }
@@ -222,8 +222,8 @@ impl TerminalTalk {
         }
     }
 
-    /// The next typed line; `None` at the end of the input. It also works if another part of the program has switched
-    /// off line mode and echo.
+    /// The next typed line; `None` at the end of the input. This also works if another part of the program has switched
+    /// off the line mode and the echo of the terminal.
     pub(super) fn line(&self) -> Result<Option<String>, TalkEnd> {
         let mut line = Vec::new();
         loop {
@@ -235,7 +235,8 @@ impl TerminalTalk {
                 .is_ok_and(|modes| modes.local_modes.contains(LocalModes::ECHO));
             for key in keys {
                 let echo: &[u8] = match key {
-                    // Keys after the end of the line were pressed before its effect was visible, so they are dropped.
+                    // Keys after the end of the line are dropped: the person pressed them before the effect of the line
+                    // was visible.
                     b'\r' | b'\n' => {
                         if !echoes {
                             self.write(b"\r\n")?;

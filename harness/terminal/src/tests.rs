@@ -1,5 +1,5 @@
-//! The screen for calls that try to deceive: nothing controls the terminal, nothing is hidden, and everything can be
-//! read back.
+//! Shows requests that try to deceive the person. No text controls the terminal, no text is hidden, and every text can
+//! be read back.
 #![cfg(unix)]
 
 use proptest::prelude::*;

@@ -1,5 +1,5 @@
-//! The turns at a terminal: one request at a time, in the order of arrival, from any source and by any name of the
-//! terminal.
+//! The turns at a terminal. One request is shown at a time, in the order of arrival. All sources of requests, and all
+//! names of the same terminal, share one queue.
 
 use std::{
     collections::HashMap,
@@ -15,8 +15,8 @@ use super::{device::TerminalId, talk::TerminalTalk};
 #[derive(Debug, Default)]
 pub(super) struct PreviousQuestion {
     /// The dialogue of the request, if it was withdrawn while it was on the screen. A key for that request may still
-    /// arrive. While this value keeps the terminal open, the system does not give its device number to another
-    /// terminal.
+    /// arrive. This value keeps the terminal open, so that the system does not give the terminal's device number to
+    /// another terminal.
     pub(super) taken_back: Option<Arc<TerminalTalk>>,
     /// The conversation from which the request came.
     pub(super) conversation: Option<String>,
@@ -27,7 +27,8 @@ pub(super) struct PreviousQuestion {
 /// The turn at one terminal. Dropping it gives the next request its turn.
 pub(super) type TerminalTurn = OwnedMutexGuard<PreviousQuestion>;
 
-/// All terminals that this process has used. The number of device numbers limits their number.
+/// All terminals that this process has used. The map stays small, because a system has a limited number of device
+/// numbers.
 static TERMINALS: LazyLock<Mutex<HashMap<TerminalId, Arc<tokio::sync::Mutex<PreviousQuestion>>>>> =
     LazyLock::new(Mutex::default);
 

@@ -1,5 +1,5 @@
-//! Text in the form for a person: visible characters unchanged, and everything else escaped so that it can be read
-//! back.
+//! Text in a form for a person: visible characters are unchanged, and all other characters are escaped. The original
+//! text can be restored from this form.
 //!
 //! The escaped form is unambiguous: `\u{1b}` is a character by its number, `\{3000 spaces}` is a run of one character,
 //! and a backslash that could be read as the beginning of such an escape is written as `\u{5c}`.
@@ -14,7 +14,7 @@ const SPACES: usize = 16;
 /// Above this number of equal escaped characters in a row, only their number is shown.
 const SAME: usize = 3;
 
-/// Above this number of marks on one letter, they are escaped.
+/// If a letter has more marks than this, the marks are escaped.
 const MARKS: usize = 3;
 
 /// A piece of a line. A line can be broken between two pieces.

@@ -2,16 +2,16 @@
 
 use super::letter::{CharacterLook, is_unsafe, look_of};
 
-/// Above this number of marks in a row, they are escaped, because a pile of marks covers other rows.
+/// If there are more marks in a row than this, they are escaped, because a pile of marks covers other rows.
 const MARKS: usize = 4;
 
 /// Returns the text of a model, a tool or a server in a form that can be written to a terminal. Characters that a
 /// terminal obeys, that a person cannot see, or that change the order of the text around them are escaped (`\u{1b}`).
 /// Feature `terminal`.
 ///
-/// Use it for everything that a program prints and did not write itself. Line breaks and tabs stay, and so do letters
-/// of every script, spaces of every width and the joiners inside emoji. The text may come in pieces. For text that a
-/// person has to approve, `TerminalApprover` is stricter.
+/// Use this function for every text that a program prints and did not write itself. Line breaks and tabs stay, and so
+/// do letters of every script, spaces of every width and the joiners inside emoji. The text may come in pieces. For
+/// text that a person has to approve, `TerminalApprover` is stricter.
 ///
 /// ```
 /// use harness::policy::visible;

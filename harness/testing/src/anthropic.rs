@@ -23,8 +23,8 @@ use super::{
 /// assert!(body.to_string().starts_with("event: message_start\n"));
 /// assert!(body.to_string().contains(r#""stop_reason":"tool_use""#));
 /// ```
-pub fn body() -> Body {
-    Body {
+pub fn body() -> AnthropicBody {
+    AnthropicBody {
         id: "msg_01".to_owned(),
         model: "claude-opus-5-5".to_owned(),
         blocks: Vec::new(),
@@ -57,7 +57,7 @@ pub fn error(status: u16, kind: &str, message: &str) -> Answer {
 /// Text, thinking and arguments are split into several deltas, and a `ping` follows the first
 /// `content_block_start`. The default stop reason depends on the blocks.
 #[derive(Clone, Debug)]
-pub struct Body {
+pub struct AnthropicBody {
     id: String,
     model: String,
     blocks: Vec<AnthropicBlock>,
@@ -91,7 +91,7 @@ enum AnthropicEnd {
     Cut { in_block: bool },
 }
 
-impl Body {
+impl AnthropicBody {
     /// Adds text.
     #[must_use]
     pub fn text(self, text: impl AsRef<str>) -> Self {
@@ -317,20 +317,20 @@ impl Body {
 }
 
 /// Writes the stream as bytes: each event with its name and its data.
-impl fmt::Display for Body {
+impl fmt::Display for AnthropicBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_named(f, &self.events())
     }
 }
 
-impl From<Body> for Answer {
-    fn from(body: Body) -> Self {
+impl From<AnthropicBody> for Answer {
+    fn from(body: AnthropicBody) -> Self {
         body.answer()
     }
 }
 
-impl From<Body> for Vec<u8> {
-    fn from(body: Body) -> Self {
+impl From<AnthropicBody> for Vec<u8> {
+    fn from(body: AnthropicBody) -> Self {
         body.to_string().into_bytes()
     }
 }

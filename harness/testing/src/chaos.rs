@@ -1,5 +1,5 @@
-//! Random failures: their rate, their kinds and their seed. `chaos_provider` applies them to a
-//! provider, `server/damage` to answers of the loopback server.
+//! Random failures: their rate, their kinds and their seed. `chaos_provider` applies the failures
+//! to a provider, and `server/damage` applies them to answers of the loopback server.
 
 use std::{
     collections::BTreeMap,
@@ -138,7 +138,7 @@ impl Chaos {
     }
 
     /// The number of answers so far, with and without a failure.
-    pub fn asked(&self) -> u64 {
+    pub fn request_count(&self) -> u64 {
         self.state().asked
     }
 

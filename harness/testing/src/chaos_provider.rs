@@ -7,10 +7,7 @@ use futures_util::StreamExt as _;
 use super::{Chaos, Fault};
 use harness_core::{
     error::{Error, ErrorKind},
-    provider::{
-        EventSender, EventStream, Provider, ReasoningBinding, Request, StreamEvent, stream_events,
-    },
-    secret::Secrets,
+    provider::{EventSender, EventStream, Provider, Request, StreamEvent, stream_events},
 };
 
 /// The statuses of a server that is down or overloaded.
@@ -40,7 +37,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 /// for _ in 0..20 {
 ///     assert_eq!(agent.run("Are you there?").await?.text(), "Here I am.");
 /// }
-/// assert_eq!(chaos.asked() - chaos.injected().values().sum::<u64>(), 20);
+/// assert_eq!(chaos.request_count() - chaos.injected().values().sum::<u64>(), 20);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -74,8 +71,8 @@ impl<P: Provider> ChaosProvider<P> {
         }
     }
 
-    /// Passes on `events` events and then fails. If there are fewer events, fails before the last
-    /// one.
+    /// Passes on `events` events and then fails. If the stream has fewer events, fails instead of
+    /// the last event.
     async fn begin(
         &self,
         mut stream: EventStream<'_>,
@@ -126,20 +123,8 @@ impl<P: Provider> Provider for ChaosProvider<P> {
         self.inner.model()
     }
 
-    fn secrets(&self) -> &Secrets {
-        self.inner.secrets()
-    }
-
-    fn tells_answer_schema(&self) -> bool {
-        self.inner.tells_answer_schema()
-    }
-
-    fn has_vendor_summaries(&self) -> bool {
-        self.inner.has_vendor_summaries()
-    }
-
-    fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
-        self.inner.reasoning_binding(request)
+    fn inner(&self) -> Option<&dyn Provider> {
+        Some(&self.inner)
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {

@@ -1,6 +1,6 @@
 //! Response bodies in the format of OpenAI's Chat Completions API, for the loopback server and for
 //! tests of decoders. Source: the vendor's documentation of chat completion chunks. Many servers
-//! deviate from this protocol; use [`Body::delta`] for their deltas.
+//! deviate from this protocol; use [`ChatBody::delta`] for their deltas.
 
 use std::fmt;
 
@@ -24,8 +24,8 @@ pub use super::responses::error;
 /// assert!(body.to_string().contains(r#""finish_reason":"tool_calls""#));
 /// assert!(body.to_string().ends_with("data: [DONE]\n\n"));
 /// ```
-pub fn body() -> Body {
-    Body {
+pub fn body() -> ChatBody {
+    ChatBody {
         id: "chatcmpl-01".to_owned(),
         model: "gpt-6.2".to_owned(),
         deltas: Vec::new(),
@@ -43,7 +43,7 @@ pub fn body() -> Body {
 /// By default, text and arguments are split into several deltas, calls have an index, the token
 /// counts are in a separate last chunk, and the stream ends with `[DONE]`.
 #[derive(Clone, Debug)]
-pub struct Body {
+pub struct ChatBody {
     id: String,
     model: String,
     deltas: Vec<Value>,
@@ -69,7 +69,7 @@ enum ChatEnd {
     Cut,
 }
 
-impl Body {
+impl ChatBody {
     /// Adds text.
     #[must_use]
     pub fn text(self, text: impl AsRef<str>) -> Self {
@@ -273,7 +273,7 @@ fn counted(ChatUsage { prompt, completion, cached, reasoning }: ChatUsage) -> Va
 }
 
 /// Writes the stream as bytes: each chunk as the data of an unnamed event, and then `[DONE]`.
-impl fmt::Display for Body {
+impl fmt::Display for ChatBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.events().iter().try_for_each(|chunk| write!(f, "data: {chunk}\n\n"))?;
         if self.done && matches!(self.end, ChatEnd::Whole) {
@@ -283,14 +283,14 @@ impl fmt::Display for Body {
     }
 }
 
-impl From<Body> for Answer {
-    fn from(body: Body) -> Self {
+impl From<ChatBody> for Answer {
+    fn from(body: ChatBody) -> Self {
         body.answer()
     }
 }
 
-impl From<Body> for Vec<u8> {
-    fn from(body: Body) -> Self {
+impl From<ChatBody> for Vec<u8> {
+    fn from(body: ChatBody) -> Self {
         body.to_string().into_bytes()
     }
 }

@@ -54,15 +54,15 @@ pub enum JournalFault {
     StopBefore,
     /// The call takes effect and never returns.
     StopAfter,
-    /// The call is executed twice and returns the second result. For an append, that is a conflict
-    /// with the caller's own facts.
+    /// The call is executed twice and returns the second result. If the call is an append, the
+    /// second result is a conflict with the caller's own facts.
     Repeat,
     /// The call is executed after this time on tokio's clock.
     Delay(Duration),
 }
 
 impl JournalFault {
-    /// All failures whose call returns, with a delay of 10 ms.
+    /// All failures after which the call returns. The delay is 10 ms.
     pub const ANSWERED: [Self; 4] =
         [Self::FailBefore, Self::FailAfter, Self::Repeat, Self::Delay(Duration::from_millis(10))];
 }

@@ -24,7 +24,8 @@ use tokio_util::sync::CancellationToken;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Gate {
-    // Both are latches: they are set once, never reset, and any number of tasks can wait for them.
+    // Both tokens are latches: they are set once, never reset, and any number of tasks can wait for
+    // them.
     opened: CancellationToken,
     reached: CancellationToken,
 }

@@ -1,10 +1,11 @@
 //! Simulates vendors which check that reasoning is sent back after the same prefix.
 
 use std::{
+    collections::HashMap,
     hash::{DefaultHasher, Hash as _, Hasher as _},
     io,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -14,9 +15,9 @@ use serde_json::Value;
 use crate::{Answer, LoopbackServer, ReceivedRequest, anthropic};
 
 /// Simulates how the newest models treat reasoning. Each piece of reasoning is bound to its exact prefix: the
-/// instructions, the tools and all earlier messages. If a request sends a piece back after another prefix, a
-/// [refusing](Self::refusing) server answers with status 400 and the vendor's error message, for this and every such
-/// request. A [dropping](Self::dropping) server answers without the piece and reports nothing.
+/// instructions, the tools and all earlier messages. If a request contains a piece after another prefix, the server
+/// reacts. A [refusing](Self::refusing) server answers with status 400 and the vendor's error message, each time. A
+/// [dropping](Self::dropping) server ignores the piece and reports nothing.
 ///
 /// Use this to test that a conversation survives a change of the program: other instructions, another doc comment, a
 /// new tool. Bodies of Anthropic's Messages API and of OpenAI's Responses API are supported.
@@ -44,18 +45,22 @@ use crate::{Answer, LoopbackServer, ReceivedRequest, anthropic};
 /// The compared prefix consists of `system` or `instructions`, `tools`, the format of a typed answer (OpenAI), and the
 /// messages. Cache marks, and tools that a search has not found yet, are ignored. The check also refuses changes within
 /// a conversation that the vendor does not accept: a system message that does not follow a user message, and an added
-/// tool without the required beta header.
+/// tool without the required beta header. A [summary by the vendor](harness_core::context::Window::vendor_summaries)
+/// stands for the messages that it was made of, and reasoning after it stays bound to these messages.
 ///
 /// Sources: <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/prefix-checks>,
-/// <https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages> and
+/// <https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages>,
+/// <https://platform.claude.com/docs/en/build-with-claude/compaction-thinking-blocks> and
 /// <https://developers.openai.com/api/docs/guides/keep-prefix-unchanged>. Not simulated: a vendor also checks the
-/// origin of the reasoning.
+/// origin of the reasoning. Not checked: a request for OpenAI's summary, which has no tools.
 #[derive(Debug)]
 pub struct PrefixCheck {
     refuses: bool,
     kept: AtomicUsize,
     lost: AtomicUsize,
     refusals: AtomicUsize,
+    /// The messages for which a summary stands, by its proof.
+    summaries: Mutex<HashMap<String, Vec<Value>>>,
 }
 
 /// The beginning of every proof.
@@ -73,8 +78,8 @@ impl PrefixCheck {
     }
 
     fn new(refuses: bool) -> Self {
-        let (kept, lost, refusals) = Default::default();
-        Self { refuses, kept, lost, refusals }
+        let (kept, lost, refusals, summaries) = Default::default();
+        Self { refuses, kept, lost, refusals, summaries }
     }
 
     /// The number of pieces of reasoning with an unchanged prefix in the last accepted request.
@@ -93,13 +98,23 @@ impl PrefixCheck {
     }
 
     /// Checks a request. Returns the proof for the reasoning in the answer: use it as the signature of thinking for
-    /// Anthropic, and as the encrypted content for OpenAI.
+    /// Anthropic, and as the encrypted content for OpenAI. For a request for the vendor's summary, it is the proof of the
+    /// summary.
     ///
     /// # Errors
     /// The vendor's error response, if the vendor would refuse the request.
     pub fn check(&self, request: &ReceivedRequest) -> Result<String, Answer> {
         let body = request.json();
-        let prefix = PrefixOfRequest::of(&body);
+        let mut summaries = self.summaries.lock().unwrap_or_else(PoisonError::into_inner);
+        let prefix = PrefixOfRequest::of(&body, &summaries);
+        let is_compact = request.path().ends_with("/compact");
+        if is_compact || body.get("compaction").is_some() {
+            summaries.insert(prefix.proof(), prefix.messages.clone());
+        }
+        drop(summaries);
+        if is_compact {
+            return Ok(prefix.proof());
+        }
         if let Some(fault) = prefix.fault(request) {
             self.refusals.fetch_add(1, Ordering::Relaxed);
             return Err(anthropic::error(400, "invalid_request_error", &fault));
@@ -145,10 +160,12 @@ struct PrefixOfRequest {
     /// The part of the request before the messages.
     head: String,
     messages: Vec<Value>,
+    /// How many of these a summary stands for, which the request does not have.
+    summarized: usize,
 }
 
 impl PrefixOfRequest {
-    fn of(body: &Value) -> Self {
+    fn of(body: &Value, summaries: &HashMap<String, Vec<Value>>) -> Self {
         let is_anthropic = body.get("messages").is_some();
         let mut tools = list(body.get("tools"));
         tools.retain(|tool| tool.get("defer_loading") != Some(&Value::Bool(true)));
@@ -159,7 +176,20 @@ impl PrefixOfRequest {
         head.iter_mut().for_each(unmark);
         let mut messages = list(body.get(if is_anthropic { "messages" } else { "input" }));
         messages.iter_mut().for_each(unmark);
-        Self { is_anthropic, head: Value::Array(head).to_string(), messages }
+        let stands_for = |(at, message): (usize, &Value)| {
+            let block = message.pointer("/content/0").filter(|_| is_anthropic).unwrap_or(message);
+            let proof = block.get(if is_anthropic { "signature" } else { "encrypted_content" });
+            let is_summary = block.get("type").and_then(Value::as_str) == Some("compaction");
+            let proof = proof.and_then(Value::as_str).filter(|_| is_summary)?;
+            Some((at, summaries.get(proof)?.clone()))
+        };
+        let mut summarized = 0;
+        if let Some((at, mut all)) = messages.iter().enumerate().rev().find_map(stands_for) {
+            summarized = all.len();
+            all.extend(messages.split_off(at.saturating_add(1)));
+            messages = all;
+        }
+        Self { is_anthropic, head: Value::Array(head).to_string(), messages, summarized }
     }
 
     /// The proof for reasoning after the first `count` messages.
@@ -187,7 +217,7 @@ impl PrefixOfRequest {
         let text = |value: &Value, name: &str| value.get(name)?.as_str().map(str::to_owned);
         let ours = |proof: &String| proof.starts_with(PROOF);
         let mut proofs = Vec::new();
-        for (at, message) in self.messages.iter().enumerate() {
+        for (at, message) in self.messages.iter().enumerate().skip(self.summarized) {
             if !self.is_anthropic {
                 let proof = text(message, "encrypted_content").filter(ours);
                 proofs.extend(proof.map(|proof| (format!("input[{at}]"), proof)));
@@ -216,13 +246,15 @@ impl PrefixOfRequest {
         anthropic::error(400, "invalid_request_error", &words)
     }
 
-    /// The fault of a change within the conversation that the vendor does not accept; `None` if there is none.
+    /// The fault of the conversation, if the conversation contains a change that the vendor does not accept. `None`
+    /// without such a change.
     fn fault(&self, request: &ReceivedRequest) -> Option<String> {
         let is = |message: &Value, name: &str, value: &str| {
             message.get(name).and_then(Value::as_str) == Some(value)
         };
         let mut before = None;
-        for (at, message) in self.messages.iter().enumerate().filter(|_| self.is_anthropic) {
+        let sent = self.messages.iter().enumerate().skip(self.summarized);
+        for (at, message) in sent.filter(|_| self.is_anthropic) {
             let is_system = is(message, "role", "system");
             if is_system && !before.is_some_and(|before| is(before, "role", "user")) {
                 return Some(format!(

@@ -32,7 +32,7 @@ pub fn reply() -> ScriptedReply {
 }
 
 /// Begins a reply that is a summary of the conversation, in the form that the library requests. Use
-/// this to answer a request for which [`asks_for_summary`](RecordedRequest::asks_for_summary) is
+/// this to answer a request for which [`is_summary_request`](RecordedRequest::is_summary_request) is
 /// true.
 ///
 /// Each line of `lines` becomes an entry under the first of the five headings, the goals. The other
@@ -46,7 +46,7 @@ pub fn reply() -> ScriptedReply {
 /// };
 ///
 /// # tokio::runtime::Runtime::new()?.block_on(async {
-/// let model = ScriptedProvider::answering(|request| match request.asks_for_summary() {
+/// let model = ScriptedProvider::answering(|request| match request.is_summary_request() {
 ///     true => summary("The user counts birds."),
 ///     false => reply().text("Noted. ".repeat(100)),
 /// });
@@ -57,7 +57,7 @@ pub fn reply() -> ScriptedReply {
 /// }
 /// let sent = chat.sent().messages();
 /// assert!(sent.iter().any(|message| message.text().contains("- The user counts birds.")));
-/// assert_eq!(model.requests().iter().filter(|request| request.asks_for_summary()).count(), 1);
+/// assert_eq!(model.requests().iter().filter(|request| request.is_summary_request()).count(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -341,7 +341,7 @@ impl RecordedRequest {
 
     /// Whether this request asks for a summary of the conversation, which then replaces the oldest messages in later
     /// requests: see [`context`](harness_core::context). Answer such a request with [`summary`](super::summary()).
-    pub fn asks_for_summary(&self) -> bool {
+    pub fn is_summary_request(&self) -> bool {
         self.messages.last().is_some_and(is_asked)
     }
 

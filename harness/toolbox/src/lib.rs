@@ -1,15 +1,17 @@
-//! Ready-made tools: arithmetic, files inside one folder, and shell commands. Feature `toolbox`.
+//! Ready-made tools: arithmetic, files inside one folder, and shell commands. Feature `toolbox`; the feature `calc` has
+//! [`calc`](fn@calc) alone, which builds quickly.
 //!
 //! | tool | declares | bounds |
 //! |---|---|---|
 //! | [`calc`](fn@calc) | nothing | 1,000 bytes, 64 levels |
 //! | `read_file` of [`Files`] | read | one folder, 48 KiB of text a call |
-//! | `write_file` of [`Files`] | write, idempotent | one folder, a file at once; asks before [`CodeFiles`] |
+//! | `write_file` of [`Files`] | write, idempotent | one folder, writes in one step; approval for [`CodeFiles`] |
 //! | `list_files` of [`Files`] | read | one folder, 1,000 paths |
 //! | `search_files` of [`Files`] | read | one folder, 200 lines |
 //! | `bash`, also of `Bash` (Unix) | read, write, network, mutate | 300 s, 24 KiB of each output |
 //!
-//! A program with `bash` should call [`supervise`] in the first line of its `main`, so that no command outlives it.
+//! A program with `bash` should call [`supervise`] in the first line of its `main`, so that no command outlives the
+//! program.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(
     clippy::unwrap_used,
@@ -20,13 +22,18 @@
 )]
 
 mod arithmetic;
+#[cfg(feature = "files")]
 mod files;
+#[cfg(feature = "shell")]
 mod shell;
 
-#[cfg(unix)]
+pub use self::arithmetic::{CalcError, Number, calc};
+#[cfg(feature = "files")]
+#[cfg_attr(docsrs, doc(cfg(feature = "files")))]
+pub use self::files::{CodeFiles, Files};
+#[cfg(all(unix, feature = "shell"))]
+#[cfg_attr(docsrs, doc(cfg(feature = "shell")))]
 pub use self::shell::{Bash, bash};
-pub use self::{
-    arithmetic::{CalcError, Number, calc},
-    files::{CodeFiles, Files},
-    shell::{make_undumpable, supervise},
-};
+#[cfg(feature = "shell")]
+#[cfg_attr(docsrs, doc(cfg(feature = "shell")))]
+pub use self::shell::{make_undumpable, supervise};

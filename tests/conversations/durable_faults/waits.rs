@@ -84,7 +84,7 @@ async fn whatever_kills_its_process_comes_to_an_end() {
                 let stopped = ended.expect_err("a limit");
                 assert_eq!(
                     stopped.outcome(),
-                    Outcome::Limit(harness::journal::Limit::Turns),
+                    Outcome::Limit(harness::journal::LimitKind::Turns),
                     "{who}: {stopped}"
                 );
                 break;

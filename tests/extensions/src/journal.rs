@@ -52,7 +52,7 @@ fn now() -> u64 {
 }
 
 fn failed(err: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::new(ErrorKind::Journal, "the folder of conversations cannot be used").because(err)
+    Error::new(ErrorKind::Journal, "the folder of conversations cannot be used").with_source(err)
 }
 
 impl FolderJournal {
@@ -206,7 +206,7 @@ impl Journal for FolderJournal {
             let before = listing.after.as_ref().map(|cursor| cursor.parse::<u64>()).transpose();
             let before = before.map_err(|err| {
                 let message = "continue with the `next` of a page, or begin without it";
-                Error::new(ErrorKind::Configuration, message).because(err)
+                Error::new(ErrorKind::Configuration, message).with_source(err)
             })?;
             let folder = self.lock();
             let mut all: Vec<&Conversation> = folder

@@ -39,7 +39,8 @@ struct Answer {
 
 impl Answer {
     async fn open(address: &str, body: &str) -> Result<Self, Error> {
-        let failed = |err| Error::new(ErrorKind::Connect, "the model cannot be asked").because(err);
+        let failed =
+            |err| Error::new(ErrorKind::Connect, "the model cannot be asked").with_source(err);
         let (read, mut write) = TcpStream::connect(address).await.map_err(failed)?.into_split();
         write.write_all(body.as_bytes()).await.map_err(failed)?;
         let lines = BufReader::new(read).lines();
@@ -52,12 +53,12 @@ impl Answer {
         if let Some(event) = self.waiting.pop() {
             return Ok(Some(event));
         }
-        let unreadable =
-            |err| Error::new(ErrorKind::Protocol, "the model answers in another way").because(err);
-        let Some(line) =
-            self.lines.next_line().await.map_err(|err| {
-                Error::new(ErrorKind::CutOff, "the answer was cut off").because(err)
-            })?
+        let unreadable = |err| {
+            Error::new(ErrorKind::Protocol, "the model answers in another way").with_source(err)
+        };
+        let Some(line) = self.lines.next_line().await.map_err(|err| {
+            Error::new(ErrorKind::CutOff, "the answer was cut off").with_source(err)
+        })?
         else {
             return Ok(None);
         };

@@ -60,7 +60,7 @@ async fn what_is_secret_in_an_address_is_not_shown_on_the_page() {
     });
     let (auth, pages) = person(says_yes);
     let address = format!("{}/mcp?key=key-of-the-test", world.base);
-    McpServer::url(address).named("it").oauth(auth).connect().await.expect("a server");
+    McpServer::url(address).name("it").oauth(auth).connect().await.expect("a server");
     let page = pages.lock().expect("a list")[0].url.clone();
     assert_eq!(parameter(&page, "resource"), Some(format!("{}/mcp", world.base)), "{page}");
     for asked in world.asked.lock().expect("a list").iter() {
@@ -71,7 +71,7 @@ async fn what_is_secret_in_an_address_is_not_shown_on_the_page() {
     // Such an address would have two authorizations.
     let address = world.base.replace("http://", "http://user:password-of-the-test@");
     let auth = person(says_yes).0;
-    let err = McpServer::url(format!("{address}/mcp")).named("it").oauth(auth).connect().await;
+    let err = McpServer::url(format!("{address}/mcp")).name("it").oauth(auth).connect().await;
     let err = err.expect_err("two authorizations");
     assert!(
         err.kind() == ErrorKind::Configuration && err.to_string().contains("password"),

@@ -3,7 +3,7 @@
 
 use harness::{
     Error, StopReason, StreamEvent, Usage,
-    provider::{Accumulator, AnswerLimits, ProviderResponse},
+    provider::{Accumulator, ProviderResponse, ResponseSizeLimits},
     wire::{anthropic, chat, responses},
 };
 use serde_json::Value;
@@ -142,9 +142,9 @@ pub fn read(wire: &str, pieces: &[&[u8]], reading: chat::DecodeOptions) -> Decod
         }};
     }
     match wire {
-        "anthropic" => read!(anthropic::decoder(AnswerLimits::default())),
-        "responses" => read!(responses::decoder(AnswerLimits::default())),
-        "chat" => read!(chat::decoder(AnswerLimits::default(), reading)),
+        "anthropic" => read!(anthropic::decoder(ResponseSizeLimits::default())),
+        "responses" => read!(responses::decoder(ResponseSizeLimits::default())),
+        "chat" => read!(chat::decoder(ResponseSizeLimits::default(), reading)),
         other => panic!("there is no wire `{other}`"),
     }
 }

@@ -4,7 +4,7 @@ use harness::{
     Block, CallOutcome, Message, SideEffects, StopReason, ToolCall, ToolResult, Usage,
     agent::{Action, Machine},
     journal::{
-        AnswerCheck, Decider, Decision, Fact, InterruptCause, Limit, LimitScope, WantedAnswer,
+        AnswerCheck, Decider, Decision, Fact, InterruptCause, LimitKind, LimitScope, WantedAnswer,
     },
 };
 
@@ -43,7 +43,7 @@ pub fn interrupted(text: &str, calls: &[&str]) -> Fact {
     Fact::Interrupted { message: message(text, calls), usage: Usage::default(), cause, asked: true }
 }
 
-pub fn limited(limit: Limit) -> Fact {
+pub fn limited(limit: LimitKind) -> Fact {
     let cause = InterruptCause::Limit { limit, scope: LimitScope::Run, detail: "enough".into() };
     Fact::Interrupted { message: None, usage: Usage::default(), cause, asked: false }
 }

@@ -10,9 +10,9 @@ use harness_core::{
     tool::Scope,
 };
 
-/// The permission that a person gives for the rest of a conversation by answering *always*. A grant answers
-/// only approval requests that the permissions leave to a person. It holds only for the reasons that the person
-/// saw, and only while the tool's definition and the folder are those that the person saw.
+/// The permission that a person gives for the rest of a conversation by answering *always*. A grant answers only
+/// approval requests that the permissions leave to a person. It holds only for the reasons that the person saw.
+/// It does not hold any more if the tool's definition or the folder has changed since then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Grant {
@@ -24,7 +24,7 @@ pub struct Grant {
     pub call: String,
     /// Why the person was asked about the call. If a later call has another reason, the person is asked again.
     pub reasons: Vec<Reason>,
-    /// The name of the person in whose runs the grant holds: the runs with this person's approver
+    /// The name of a person. The grant holds in the runs that use this person's approver
     /// ([`Run::approver`](crate::Run::approver)). With `None`, the grant holds in the runs that use the agent's
     /// own approver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,8 +44,8 @@ impl Grant {
         Some(Self { tool, scope, call: call.to_owned(), reasons, person, binding })
     }
 
-    /// Whether the grant applies to this approval request. Later changes of the tool or the folder are not
-    /// compared.
+    /// Whether the grant applies to this approval request. This method does not check whether the tool or the
+    /// folder has changed.
     fn covers(&self, question: &ApprovalRequest) -> bool {
         let known = |reason: &Reason| self.reasons.contains(reason);
         self.tool == question.tool

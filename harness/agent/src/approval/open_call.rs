@@ -20,7 +20,7 @@ use harness_core::{
 pub struct OpenCall {
     /// The call, as the model wrote it.
     pub call: ToolCall,
-    /// The arguments that a person saw and allowed: those of the call, with the tool's defaults at that time.
+    /// The arguments that a person saw and allowed: the call's arguments, and the tool's defaults at that time.
     /// `None` if no person has decided about the call. A program that answers an
     /// [external](harness_core::tool::Tool::external) call itself uses these arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,8 +37,8 @@ impl OpenCall {
         question(self.wait.as_ref()?)
     }
 
-    /// The outcome for a call that has run and has this result. A [file](ToolOutput::file) is only named, not
-    /// read.
+    /// The outcome for a call that has run and has this result. If the result has a [file](ToolOutput::file),
+    /// the library does not read the file: the model gets only its name.
     pub fn succeeded(&self, output: impl Into<ToolOutput>) -> Settlement {
         let (mut content, value, file) = output.into().into_parts();
         if let Some(file) = file {
@@ -118,7 +118,7 @@ pub(crate) fn is_over(wait: &Wait) -> bool {
     wait.until.is_some_and(|until| now() > until)
 }
 
-/// The given calls of a conversation in the form that the program gets.
+/// Makes an [`OpenCall`] for the program from each of these calls.
 pub(crate) fn open_calls<'a>(
     machine: &Machine,
     conversation: Option<&str>,

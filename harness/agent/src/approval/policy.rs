@@ -33,7 +33,7 @@ pub(crate) enum ApprovalOutcome {
     Deferred { until: Option<u64> },
 }
 
-/// Everything on which a decision about a call is based.
+/// Everything that a decision about a call depends on.
 #[derive(Clone, Copy)]
 pub(crate) struct ApprovalPolicy<'a> {
     pub(crate) agent: &'a Agent,
@@ -46,7 +46,7 @@ pub(crate) struct ApprovalPolicy<'a> {
     pub(crate) in_journal: bool,
 }
 
-/// The state of a conversation on which decisions about its calls are based, besides rules.
+/// The state of a conversation that decisions about its calls depend on. The rules are not part of it.
 #[derive(Default)]
 pub(crate) struct ApprovalState {
     /// The grants that people have given for the rest of the conversation.
@@ -201,9 +201,9 @@ impl<'a> ApprovalPolicy<'a> {
         question
     }
 
-    /// Whether an allowed call may still run under its approval: the tool's declaration has not been extended,
-    /// and what a person saw of the call is unchanged. If the call was allowed because its arguments were not
-    /// valid, they must still be invalid.
+    /// Whether an allowed call may still run under its approval. Its tool must not declare more side effects
+    /// than before, and must not differ from what a person saw. If the call was allowed because its arguments
+    /// were not valid, they must still be invalid.
     pub(crate) fn is_within(self, call: &ToolCall, approved: &ApprovedCall) -> bool {
         let Some(tool) = self.tools().get(call.name()) else { return true };
         if approved.runs_nothing {
@@ -280,7 +280,8 @@ impl<'a> ApprovalPolicy<'a> {
         Some(self.judge(tool, &arguments, review))
     }
 
-    /// The name of the person who is asked. `None` unless the run has an approver of its own.
+    /// The name of the person whose approver applies. `None` if the agent's own approver applies, or if there is
+    /// no approver.
     fn person(self) -> Option<&'a str> {
         self.approver().and_then(|(person, _)| person)
     }
@@ -338,7 +339,7 @@ fn own_result_decision() -> Decision {
     Decision::Allow { side_effects, repeat, by, reviewed: None, binding: None }
 }
 
-/// The folder in which a call runs: that of its review, or else the current folder of the process.
+/// The folder in which a call runs. The review can set it. By default, it is the current folder of the process.
 fn folder_of(review: Option<&Review>) -> Option<PathBuf> {
     let folder = review.and_then(|review| review.folder.clone());
     folder.or_else(|| std::env::current_dir().ok())

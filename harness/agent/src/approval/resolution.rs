@@ -1,5 +1,5 @@
 //! Decisions, results and answers that come from outside of a run, and deadlines that have passed. All of them
-//! take one path: they are checked, cleaned, cut and bound here, and each becomes one fact.
+//! are handled here: each one is checked, cleaned and cut, and becomes one fact.
 
 use super::{
     open_call::{Settlement, SettlementKind, is_over, question},

@@ -34,8 +34,8 @@ const MOST_IDLE: usize = 1000;
 /// How many messages may wait in one conversation.
 const MOST_WAITING: usize = 32;
 
-/// A manager of the conversations in a journal, which it finds by name. Clones share one manager, so all
-/// handlers of a web server can use it.
+/// A manager that finds the conversations in a journal by name. Clones share one manager, so all handlers of a
+/// web server can use it.
 ///
 /// A [message](Self::send) opens its conversation, or begins a new one. A conversation has one run at a time.
 /// The run is in a task that the manager owns, so it continues after the handler that has sent the message. Any
@@ -116,12 +116,13 @@ impl Chats {
         ChatRunBuilder::new(self.clone(), conversation.into(), RunInput::Resume)
     }
 
-    /// Watches a conversation: the events of its last run from the beginning, even if that run has ended, and
-    /// of each later run. Earlier messages are in [`agent.inbox(&journal).look(..)`](crate::Inbox::look).
-    /// Watching does not open the conversation, so another process may have it open. Of a run in another
-    /// process, the stream has what the journal had at the time of this call. The rest of that run comes before
-    /// the next run of this process. A run that has changed nothing, such as a [`resume`](Self::resume) of a
-    /// conversation that was answered, is shown only to watchers that were there during the run.
+    /// Watches a conversation: the events of its last run from the beginning, even if that run has ended, and of
+    /// each later run. Earlier messages are in [`agent.inbox(&journal).look(..)`](crate::Inbox::look). Watching
+    /// does not open the conversation, so another process may have it open. If the last run belongs to another
+    /// process, the stream begins with the events that the journal has now. The remaining events of that run
+    /// follow when this process begins its next run. A run that adds nothing to the journal, such as a
+    /// [`resume`](Self::resume) without anything to continue, is shown only to watchers that exist during that
+    /// run.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Configuration`] if the name is not valid, with [`ErrorKind::Closed`]
@@ -175,7 +176,7 @@ impl Chats {
 
     /// Stops the current run of a conversation. If there is none, cancels the next run that waits. The run ends
     /// as [`Outcome::Cancelled`](crate::Outcome::Cancelled), and the next waiting message is sent. Returns
-    /// whether there was such a run.
+    /// whether a run was stopped or cancelled.
     pub fn stop(&self, conversation: impl AsRef<str>) -> bool {
         let Some(slot) = self.shared.lock().by_id.get(conversation.as_ref()).cloned() else {
             return false;
@@ -255,7 +256,8 @@ impl Chats {
         } else {
             state.wait(job.take());
         }
-        // Counted only here, so that a sender whose message was refused does not count as a watcher.
+        // The watcher is counted only here, so that a sender whose message was refused does not count as a
+        // watcher.
         let name = state.add_watcher();
         let begins = !mem::replace(&mut state.serving, true);
         drop(state);

@@ -24,9 +24,9 @@ pub(super) struct ReplayedEvents {
     pub(super) unended: Option<UnendedRun>,
 }
 
-/// Makes events from the facts of a conversation, beginning with the fact number `from`. The events are those
-/// of all runs that begin there or later, and the remaining events of the `unended` run, whose earlier facts
-/// were replayed before. `followed` says that a later run exists, so all of these runs have ended.
+/// Makes events from the facts of a conversation, beginning with the fact number `from`. If earlier facts of the
+/// `unended` run were replayed before, its remaining events come first. `followed` says that a later run exists.
+/// Then all replayed runs have ended.
 ///
 /// Yields to other tasks between parts of the facts.
 pub(super) async fn replay(
@@ -159,7 +159,7 @@ impl FactReplay {
     fn apply_fact(&mut self, fact: &Fact, at: u64) -> Result<(), Error> {
         match fact {
             Fact::UserSaid { message, .. } => self.begin_run(Some(message)),
-            // A run that waited continues under the same events.
+            // A run that had waited goes on, so this fact begins no new run.
             Fact::Resumed { limits: None, .. } if self.machine.is_asking() => {}
             Fact::Resumed { .. } => self.begin_run(None),
             _ => {}

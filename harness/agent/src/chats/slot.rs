@@ -31,11 +31,12 @@ pub(super) type RunResult = Result<Reply, Stopped>;
 /// The log of the run that answers a message. It is set when that run is known.
 pub(super) type PendingRunLog = Arc<OnceLock<Arc<RunLog>>>;
 
-/// The messages that steer a run. They are collected from the time the run waits until its end.
+/// The messages that steer a run. They are collected while the run waits and until it ends.
 #[derive(Default)]
 pub(super) struct SteeringMessages {
     pub(super) steering: Steering,
-    /// The runs that these messages get if the current run ends without having taken them in, in order.
+    /// One run for each message, in order. A message gets its run only if the current run ends before it has
+    /// taken the message in.
     jobs: Vec<QueuedRun>,
 }
 
@@ -125,8 +126,8 @@ impl ChatSlot {
     /// Sets the waker of the watcher with this number. The next event wakes it.
     pub(super) fn set_waker(&self, name: u64, waker: &Waker) {
         let waker = waker.clone();
-        // Dropping a waker may drop its task and what that task holds, so the old waker is dropped after the
-        // lock.
+        // Dropping a waker may drop its task and the values in that task, so the old waker is dropped after the
+        // lock is released.
         let _before = self.lock().wakers.insert(name, waker);
     }
 
@@ -245,7 +246,7 @@ impl ChatSlotState {
         Some(job)
     }
 
-    /// Adds a run to those that wait for their turn.
+    /// Adds a run to the waiting runs.
     pub(super) fn wait(&mut self, job: Option<QueuedRun>) {
         job.iter().for_each(QueuedRun::assign_own_run);
         self.jobs.extend(job);
@@ -286,8 +287,8 @@ impl ChatSlotState {
 }
 
 impl CurrentRun {
-    /// Takes the messages that steer the run. The first list has those that the run has taken in, the second
-    /// the others.
+    /// Takes the messages that steer the run. The first list has the messages that the run has taken in. The
+    /// second list has the remaining messages.
     fn take_steering(&mut self) -> (Vec<QueuedRun>, Vec<QueuedRun>) {
         mem::take(&mut self.steered.jobs).into_iter().partition(QueuedRun::is_assigned)
     }
@@ -307,8 +308,8 @@ impl CurrentRun {
 }
 
 impl QueuedRun {
-    /// Sets the log of the message to that of its own run, so that the sender gets the events of this run and
-    /// not those of a run that it would have steered.
+    /// Gives the message a run of its own: its sender gets the events of that run, and not of a run that the
+    /// message was meant to steer.
     pub(super) fn assign_own_run(&self) {
         let _ = self.pending_log.set(Arc::clone(&self.log));
     }
@@ -363,7 +364,7 @@ pub(super) fn not_begun(why: Error) -> Stopped {
     Stopped::new(outcome, Some(why), None, RunRecord::default())
 }
 
-/// Closes the log of a run. If the log has no end of the run, that event is added first.
+/// Closes the log of a run. If the log has no event for the end of the run, this function first adds that event.
 fn over(log: &RunLog, end: &RunResult) {
     if !log.has_run_end() {
         let (outcome, usage): (_, Usage) = match end {

@@ -35,8 +35,8 @@ impl ChatsInner {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records whether a conversation is open without a run. If there are too many such conversations, the one
-    /// that has been without a run for longest has to close.
+    /// Records whether a conversation is open without a run. If there are too many such conversations, the task
+    /// whose conversation has had no run for the longest time has to close it.
     pub(super) fn is_idle(&self, slot: &Arc<ChatSlot>, idle: bool) {
         let mut slots = self.lock();
         let mut state = slot.lock();
@@ -98,8 +98,8 @@ pub(super) struct ChatSlots {
 }
 
 impl ChatSlots {
-    /// Closes the conversations that have no task. The tasks of the others do the same when they end. Returns
-    /// all conversations, whose watchers have to be woken.
+    /// Closes the conversations that have no task. Each other conversation is closed by its task when the task
+    /// ends. Returns all conversations. The caller has to wake their watchers.
     pub(super) fn close(&self) -> Vec<Arc<ChatSlot>> {
         for slot in self.by_id.values() {
             let mut state = slot.lock();

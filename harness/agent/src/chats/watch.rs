@@ -118,8 +118,8 @@ type ReplayFuture = Pin<Box<dyn Future<Output = Result<ReplayedEvents, Error>> +
 ///
 /// A slow reader also gets each event once and in order. Neighbouring pieces of text are joined, and a progress
 /// event may be left out if the same call has a later one. Runs that began and ended while the stream was not
-/// polled are read from the journal, without the events that are in no fact. So a stream that is never polled
-/// holds the events of only one run.
+/// polled are read from the journal. These runs lack the events that the journal does not keep. So a stream that
+/// is never polled holds the events of only one run.
 #[must_use = "it tells what happens in the conversation"]
 pub struct ChatWatcher {
     subscription: ChatSubscription,
@@ -135,7 +135,7 @@ pub struct ChatWatcher {
     /// The last run that was shown, if its end is not in the facts: it goes on in another process, or was cut
     /// off there.
     unended: Option<UnendedRun>,
-    /// The reading of the facts between the last shown run and the given one.
+    /// A future that reads the facts after the last shown run, and the run that comes after these facts.
     reading: Option<(ReplayFuture, Arc<RunLog>)>,
     closing: CancellationToken,
     error: Option<Error>,
@@ -226,7 +226,7 @@ impl ChatWatcher {
     ///
     /// This works for the last run of the conversation while this process keeps the events of that run: as long
     /// as the conversation is open or watched. Any other id has no effect: the stream then begins with the
-    /// beginning of the last run. The name of the run in the new ids shows that it is another run.
+    /// beginning of the last run. In that case, the new ids contain another run name.
     ///
     /// ```
     /// use futures_util::StreamExt as _;
@@ -296,7 +296,7 @@ impl ChatWatcher {
         WatchStep::Again
     }
 
-    /// Adds the events of the missed runs before the given one, which comes next.
+    /// Adds the events of the runs that the watcher has missed. The watcher continues with the run `next`.
     fn add_missed_runs(&mut self, missed: Result<ReplayedEvents, Error>, next: Arc<RunLog>) {
         match missed {
             Ok(missed) => self.ready.extend(missed.events),

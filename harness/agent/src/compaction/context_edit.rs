@@ -38,7 +38,7 @@ pub(crate) enum ContextEdit {
     Compact,
 }
 
-/// The size of what is sent of a conversation now, and how much of it could be cleared.
+/// The size of the next request, as far as it is known now, and how much of it could be cleared.
 pub(crate) fn context_use(state: &ConversationState) -> ContextUse {
     let mut gauge = state.requests.gauge;
     let parts = gauge.count(state.sent_view());
@@ -79,8 +79,7 @@ fn clearable(state: &ConversationState, used: ContextUsage) -> ClearableParts {
     found
 }
 
-/// The argument of this call in which the model has copied the placeholder line of a cleared argument, if there
-/// is one.
+/// Finds an argument of this call in which the model has copied the placeholder line of a cleared argument.
 pub(crate) fn find_copied_line(state: &ConversationState, call: &ToolCall) -> Option<CopiedLine> {
     if !state.machine.has_shortened() {
         return None;

@@ -14,7 +14,7 @@ pub(crate) fn window_tokens(state: &ConversationState) -> Option<u64> {
     state.agent.window_in(&state.machine)
 }
 
-/// Whether the size of the window comes from the vendor, and is smaller than the known one.
+/// Whether the vendor has stated a size of the window that is smaller than the known size.
 pub(crate) fn is_told_window(state: &ConversationState) -> bool {
     let (provider, model) = state.agent.provider_and_model();
     let told = state.machine.stated_window(provider, model);
@@ -32,7 +32,7 @@ pub(crate) fn trusted_window(state: &ConversationState) -> Option<u64> {
 }
 
 /// How many tokens the next answer may have. `None` unless the program or the table of models has the size of
-/// the window: a size in an error of the vendor may be wrong, and a limit from it could cut off answers.
+/// the window. A size in an error of the vendor may be wrong, and a wrong limit could cut off answers.
 pub(crate) fn room_for_answer(state: &mut ConversationState) -> Option<u32> {
     let window = state.agent.window_tokens().filter(|_| !state.agent.window().is_off())?;
     let used = context_usage(state).tokens;
@@ -71,15 +71,16 @@ pub(crate) fn window_or(state: &ConversationState, used: ContextUsage) -> u64 {
     window_tokens(state).unwrap_or(used.tokens)
 }
 
-/// The size of the window in tokens for a request for a summary. If such a request of fewer tokens was refused
-/// as too large, the window counts as no larger than that request.
+/// The size of the window in tokens for a request for a summary. If the vendor has refused a smaller request for
+/// a summary as too large, the window counts as no larger than that request.
 pub(crate) fn window_to_sum_up(state: &ConversationState, used: ContextUsage) -> u64 {
     let window = window_or(state, used);
     state.machine.too_large().map_or(window, |refused| refused.min(window))
 }
 
 /// How many tokens of the window are left beside a request of `used` tokens. The vendor has counted `measured`
-/// of these. For the others, the vendor may count more tokens than estimated, so some room is kept free.
+/// tokens of the request, and the others are estimated. The vendor may count more than estimated, so some room
+/// is kept free.
 pub(crate) fn left(window: u64, used: u64, measured: u64) -> u64 {
     let more = (used.saturating_sub(measured) / 2).min(used / 10);
     window.saturating_sub(used).saturating_sub(more).saturating_sub(window / 32)

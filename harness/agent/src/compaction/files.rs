@@ -35,8 +35,8 @@ impl FileTotals {
         limits.allow(self.images, self.bytes)
     }
 
-    /// Subtracts a file if the totals are over a limit that the file counts for. Returns whether the file is
-    /// left out.
+    /// Checks whether the totals exceed a limit on images or bytes to which this file contributes. If so,
+    /// subtracts the file from the totals and returns `true`.
     pub(crate) fn leave_out_file(&mut self, file: &SentFile<'_>, limits: FileLimits) -> bool {
         let is_one = file.is_image() && limits.images.is_some_and(|most| self.images > most);
         let is_part = file.bytes() > 0 && limits.bytes.is_some_and(|most| self.bytes > most);
@@ -53,15 +53,15 @@ impl SentFile<'_> {
         self.kind == MediaKind::Image
     }
 
-    /// How many bytes of the request this file takes. A file that is only referenced takes none.
+    /// How many bytes of the request this file takes. A file that is only referenced takes no bytes.
     fn bytes(&self) -> u64 {
         let room = self.media.size().map_or(0, |_| self.media.room());
         u64::try_from(room).unwrap_or(u64::MAX)
     }
 }
 
-/// Three quarters of this number, as the next attempt if a server does not state its limit. With steps of one
-/// quarter, few requests find the limit.
+/// Three quarters of this number: the next limit to try if a server does not state its limit. With this step,
+/// the limit is found after a few requests.
 pub(crate) fn less(than: u64) -> Option<u64> {
     than.checked_sub((than / 4).max(1))
 }
@@ -104,9 +104,9 @@ fn unread_from(state: &ConversationState) -> usize {
     answered.map_or(0, |at| at.saturating_add(1))
 }
 
-/// The fact that leaves out the oldest files, so that a request stays within these limits. Of files that tools
-/// returned and the model has read, so many are left out that only half of a limit is used. This avoids many
-/// such facts: after each one, the beginning of requests has changed, and the next request cannot use the
+/// The fact that leaves out the oldest files, so that a request stays within these limits. If the model has read
+/// files that tools returned, these files are left out until the request uses only half of a limit. This avoids
+/// many such facts. Each such fact changes the beginning of requests, so that the next request cannot use the
 /// vendor's prompt cache.
 pub(crate) fn leave_out(
     state: &ConversationState,
@@ -128,8 +128,8 @@ pub(crate) fn leave_out(
     without_files(state, gone, TOO_MANY, used)
 }
 
-/// The fact that leaves out the largest image of those that the model has not read yet. The server has accepted
-/// the others in earlier requests.
+/// The fact that leaves out the largest image that the model has not read yet. The server has already accepted
+/// the images that the model has read. If the model has read all images, the largest of them is left out.
 pub(crate) fn leave_out_picture(state: &ConversationState, used: ContextUsage) -> Option<Fact> {
     let (sent, unread_from) = (state.machine.sent_files(), unread_from(state));
     let all = sent.iter().flat_map(|files| files.files.iter().map(move |file| (files, file)));
@@ -179,7 +179,7 @@ fn line_for_files(
     ClearedResult::files(call, numbers, line)
 }
 
-/// For these results and messages: the entries with the files that are left out so far.
+/// The current entry for each of these results and messages: the entry with the files that are left out so far.
 pub(crate) fn files_now(
     state: &ConversationState,
     results: &[ClearedResult],

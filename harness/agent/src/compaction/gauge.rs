@@ -19,7 +19,7 @@ pub(crate) struct ContextGauge {
     meter: ContextMeter,
     /// The last request that was estimated: the number of its messages, and its estimated tokens.
     asked: (usize, u64),
-    /// The request size in tokens from which on the library checks again whether results can be cleared.
+    /// When a request has this many tokens, the library checks again whether results can be cleared.
     pub(crate) look_at: u64,
 }
 

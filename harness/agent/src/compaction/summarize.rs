@@ -33,8 +33,8 @@ const ROOM: u8 = 40;
 /// tokens per word if that is more. Models that reason need more tokens than the summary has.
 const MOST_ROOM: u64 = 4_000;
 
-/// In a window of fewer tokens, every request for a summary contains the conversation in short form. A summary
-/// after the whole conversation would not fit, and no vendor caches so few tokens.
+/// If the window has fewer tokens than this, every request for a summary contains the conversation in short
+/// form. A request with the whole conversation would not fit, and no vendor caches so few tokens.
 const SMALL: u64 = 4_096;
 
 /// The error if two attempts at a summary have failed: in a run whose window is getting full, or in
@@ -99,8 +99,8 @@ pub(crate) async fn compact_now(run: &mut RunDriver<'_>) -> Result<(), Error> {
     }
 }
 
-/// Checks that there is more to summarize than an earlier summary: a new summary would be about as long as that
-/// one.
+/// Checks that something was said since the last summary, if there was one. Otherwise a new summary would be
+/// about as long as the last one.
 fn is_worth_it(run: &RunDriver<'_>, cut: &SummaryCut, used: ContextUsage) -> Result<(), Error> {
     let has_earlier = run.state.machine.readable().summary().is_some();
     if !has_earlier || least_after(run.state, cut, used)? < most_after(used.tokens) {
@@ -124,8 +124,8 @@ pub(crate) async fn compact_full_window(run: &mut RunDriver<'_>) -> Result<(), E
     if let Some(asked) = request_vendor_summary(run, used, window).await? {
         return asked.map_or(Ok(()), |cause| run.record_interrupt(cause));
     }
-    // The request for a summary has one more message. If the last request was refused as too large, that one
-    // would be, too.
+    // A request for a summary has one message more than the last request. If the vendor refused the last request
+    // as too large, it would refuse the request for a summary, too.
     let (provider, model) = run.state.agent.provider_and_model();
     let is_refused = run.state.machine.is_refused(provider, model);
     let leaves_room = used.tokens.saturating_add(percent(window, SUMMARY)) < window;
@@ -224,7 +224,7 @@ fn words_of_summary(window: u64) -> u64 {
     (percent(window, SUMMARY) / 2).clamp(60, 1_500)
 }
 
-/// Requests a summary as text, after the whole conversation as it is sent.
+/// Requests a summary as text. The request contains the whole conversation as it is sent.
 async fn request_whole_summary(
     run: &mut RunDriver<'_>,
     used: ContextUsage,
@@ -255,8 +255,8 @@ async fn request_short_summary(
     failures: u32,
 ) -> Result<(SummaryOutcome, u64), Error> {
     let longest = longest_answer(run.state);
-    // Half of the window, since an earlier request for a summary that was refused as too large had about twice
-    // as much.
+    // The conversation in short form gets half of the window. If the vendor has refused an earlier request for a
+    // summary as too large, that request had about twice as many tokens.
     let meter = run.state.agent.meter();
     let room = (window / 2).saturating_sub(meter.tools().saturating_add(meter.system()));
     // A word in another language can have four tokens. The conversation gets half of the window, and the answer
@@ -280,7 +280,8 @@ async fn request_short_summary(
         Some(window) => {
             Some(percent(window, 100 - SUMMARY).saturating_sub(asks).saturating_sub(room))
         }
-        // If a request was refused, the limit on its answer was part of what was too large.
+        // The vendor may have refused the last request because of its limit on the answer. So no larger limit is
+        // set.
         None => is_contradicted(run.state).then_some(answer),
     };
     let length = SummaryLength { words, tokens: answer, room: most };

@@ -38,8 +38,8 @@ pub(crate) fn longest_answer(state: &ConversationState) -> u64 {
     state.agent.models().find(name, model).output.map_or(LONGEST, u64::from)
 }
 
-/// Where the conversation is cut, if something can be summarized. The newest turns and the messages of the user
-/// that are kept are as large as possible, if the summary still frees enough.
+/// Where the conversation is cut for a summary. `None` if nothing can be summarized. The newest turns and the
+/// kept messages of the user are as large as possible, as long as the summary still frees enough tokens.
 pub(crate) fn summary_cut(
     state: &ConversationState,
     window: u64,
@@ -54,8 +54,8 @@ pub(crate) fn summary_cut(
     let may_cut = |at: usize| all.get(at).is_none_or(|message| message.role() != Role::Tool);
     let late_end = |call: &str| machine.late_end_of(call);
     let calls = OpenCalls { reads: can_read_results(state), late_end: &late_end };
-    // The program can request a summary while the window is far from full. Then the shares are those of what is
-    // sent.
+    // The program can request a summary while the window is far from full. Then the kept parts are shares of the
+    // current request, and not of the window.
     let window = used.estimate_of(window.min(used.tokens));
     let user_tokens = state.agent.window().user_tokens(window);
     let mut found = None;

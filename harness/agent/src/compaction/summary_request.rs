@@ -36,8 +36,8 @@ struct SummaryReader<'h, 'w> {
 }
 
 impl SummaryReader<'_, '_> {
-    /// Reads the stream to its end. Fails with the outcome if the request fails or the run is stopped before
-    /// that.
+    /// Reads the stream to its end. If the request fails or the run is stopped before the end, returns that as
+    /// the error.
     async fn read(
         &mut self,
         answering: &mut ProviderStream<'_>,
@@ -124,9 +124,9 @@ pub(crate) struct SummaryLength {
 /// The form in which a summary is requested.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum SummaryForm {
-    /// As text, after the whole conversation as it is sent.
+    /// As text. The request contains the whole conversation as it is sent.
     Whole(SummaryLength),
-    /// As structured output, after the conversation in short form.
+    /// As structured output. The request contains the conversation in short form.
     Short(SummaryLength, RequestPurpose),
     /// As the vendor's own summary.
     Vendor,
@@ -216,7 +216,7 @@ async fn read_summary(
         settings.tool_choice = Some(ToolChoice::Auto);
     }
     let program = stop_signals.program();
-    // For a request that does not begin with the same bytes as earlier requests, such as one in short form.
+    // The prefix of a request that begins with other bytes than earlier requests, such as one in short form.
     let alone = EncodedPrefix::new();
     // With `about`, structured output is used if the vendor has it.
     let form =

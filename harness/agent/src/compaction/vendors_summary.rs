@@ -43,7 +43,8 @@ fn block_of(message: &Message, stop: StopReason) -> Result<(Message, String), St
     if !message.blocks().iter().all(only) {
         return Err("the vendor gave more than a summary of its own".to_owned());
     }
-    // The block would be left out of requests, and everything that it replaces would be missing.
+    // Requests leave out a block whose JSON is not strict. Then everything that the block replaces would be
+    // missing.
     if !is_strict(block.json()) {
         return Err("the vendor's own summary is JSON that some parsers reject".to_owned());
     }
@@ -100,7 +101,8 @@ fn vendor_compaction_fact(
 
 /// Requests the vendor's own summary once. Returns `None` if no such request is made: the program does not want
 /// it, the vendor has no such summaries, an earlier request failed, or the conversation cannot be cut where the
-/// vendor requires it. Otherwise returns the cause if the run was stopped meanwhile, or `Some(None)`.
+/// vendor requires it. If a request was made, returns `Some`. The inner value is the cause if the run was
+/// stopped meanwhile, or else `None`.
 pub(crate) async fn request_vendor_summary(
     run: &mut RunDriver<'_>,
     used: ContextUsage,
@@ -179,9 +181,10 @@ pub(crate) fn vendor_failed(
 }
 
 /// Handles an error of the vendor that may be about the vendor's own summary at the beginning of the request:
-/// the error code names the summary, or the request was refused as a bad one. Reasoning that does not fit
-/// behind the summary causes such an error without any other sign, and would cause it again. So from now on the
-/// summary as text is sent. Returns whether the model can be asked again.
+/// the error code names the summary, or the request was refused as a bad one. The vendor may also refuse
+/// reasoning that comes after a summary with which it does not agree. Nothing else in the error shows this, and
+/// each later request would fail again. So from now on the summary is sent as text. Returns whether the model
+/// can be asked again.
 pub(crate) fn drop_refused_summary(run: &mut RunDriver<'_>, error: &Error) -> Result<bool, Error> {
     let Some(view) = run.state.machine.vendors_view() else { return Ok(false) };
     let answers = run.state.agent.provider_and_model();

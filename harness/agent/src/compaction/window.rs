@@ -101,10 +101,11 @@ fn apply_clearing(run: &mut RunDriver<'_>, fact: &Fact) -> Result<(), Error> {
     Ok(())
 }
 
-/// Handles an error of the vendor that an answer might not fit into the window, if the error states the sizes:
-/// lowers `max_tokens`. Returns whether the request is sent again. `before` is the lowered value in the refused
-/// request, if it had one. Such a value is lowered once more if this error is the first one with the exact size
-/// of the request, and with each error that states no exact size.
+/// Handles an error of the vendor that says that an answer might not fit into the window. If the error states
+/// the sizes, lowers `max_tokens`. Returns whether the request is sent again. `before` is the value that was
+/// already lowered for the refused request, if there is one. If this error states the exact size of the request,
+/// that value is lowered again only if it was not calculated from an exact size. Without an exact size, it is
+/// always lowered again.
 pub(crate) fn lower_max_tokens_after(
     run: &mut RunDriver<'_>,
     error: &Error,
@@ -121,8 +122,8 @@ pub(crate) fn lower_max_tokens_after(
     let counted = request.filter(|_| !is_least);
     let before_counted = before.is_some_and(|it| it.is_counted);
     let rest = request.map(|tokens| window.saturating_sub(tokens));
-    // The refused `max_tokens`, if it is known. A vendor that has stopped counting has stated the window less
-    // `max_tokens`.
+    // The refused `max_tokens`, if it is known. If the vendor stopped counting early, the number in its error is
+    // the size of the window minus `max_tokens`.
     let was = before.map(|it| u64::from(it.tokens)).into_iter().chain(rest.filter(|_| is_least));
     let was = was.min();
     let room = match counted {
@@ -153,8 +154,9 @@ pub(crate) fn lower_max_tokens_after(
 }
 
 /// Handles an error of the vendor that a request is too large. Returns whether the model can be asked again,
-/// usually because the context can still be made smaller. After one answer this is done once. It is repeated
-/// only if no size of the window is known and each request is smaller than the one before.
+/// usually because the context can still be made smaller. The context is made smaller once after each answer. It
+/// is made smaller again only if the size of the window is not known and each request is smaller than the one
+/// before.
 pub(crate) fn edit_context_after(run: &mut RunDriver<'_>, error: &Error) -> Result<bool, Error> {
     if drop_refused_summary(run, error)? {
         return Ok(true);
@@ -182,7 +184,8 @@ pub(crate) fn edit_context_after(run: &mut RunDriver<'_>, error: &Error) -> Resu
     // The larger estimate counts, because the vendor may have counted less than the whole of earlier requests.
     let most = estimated.max(estimated_tokens(run.state));
     let tokens = tokens.filter(|tokens| *tokens / WRONG <= most);
-    // The request was small, so the part that did not fit was the answer that it allows (`max_tokens`).
+    // The request itself was small. So the vendor refused it because of the long answer that it allows
+    // (`max_tokens`).
     let is_small = window.is_some_and(|window| match tokens {
         Some(tokens) => tokens < percent(window, 75),
         None => estimated < percent(window, 25),
@@ -217,7 +220,7 @@ fn record_overflow(
 }
 
 /// Answers a call with an error result if one of its arguments is a copy of the placeholder line of a cleared
-/// argument. Such a call does not run. Returns whether the call was one.
+/// argument. Then the call does not run. Returns whether the call was answered in this way.
 pub(crate) fn refuse_copy(run: &mut RunDriver<'_>, call: &ToolCall) -> Result<bool, Error> {
     let Some(CopiedLine { argument, name }) = find_copied_line(run.state, call) else {
         return Ok(false);

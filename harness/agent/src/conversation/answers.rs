@@ -27,10 +27,11 @@ impl Chat {
         waiting(&self.state.machine, self.state.conversation())
     }
 
-    /// The calls whose outcome is not known, in order: the process that ran them has ended, and they may not
-    /// run again. If your program can find out the outcome of such a call, it records the outcome by
-    /// [`settle`](Self::settle). [`resume`](Self::resume) finds out the others through their tools, if these
-    /// can [`reconcile`](macro@harness_core::tool). The model gets the rest as calls in doubt.
+    /// The calls whose outcome is not known, in order: the process that ran them has ended, and they may not run
+    /// again. If your program can find out the outcome of such a call, it records the outcome by
+    /// [`settle`](Self::settle). If a tool can [`reconcile`](macro@harness_core::tool), [`resume`](Self::resume)
+    /// finds out the outcomes of its calls through it. If an outcome is still unknown then, the model is told
+    /// that the call is in doubt.
     pub fn in_doubt(&self) -> Vec<OpenCall> {
         in_doubt(&self.state.machine, self.state.conversation())
     }
@@ -56,18 +57,19 @@ impl Chat {
     /// journal when this method returns. [`resume`](Self::resume) continues the run.
     ///
     /// # Errors
-    /// Fails as [`decide`](Self::decide) does. Also fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if the
-    /// answer to a tool's question is nested too deep.
+    /// Fails as [`decide`](Self::decide) does. Also fails with
+    /// [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if the answer to a tool's question
+    /// is nested too deep.
     pub async fn settle(&mut self, settlement: Settlement) -> Result<(), Error> {
         self.state.catch_up_before_change().await?;
         self.state.resolve_call(&CallResolution::Settle(settlement)).await
     }
 
-    /// Begins another conversation of the same journal with the first `facts` facts of this one. Results are
-    /// kept, and no call runs again. A call that was open at that fact becomes a call that has not started, or
-    /// a call in doubt if it had started. If this conversation has withdrawn an *always* after that fact, the
-    /// *always* is also withdrawn in the new conversation. The owner, title and tags of this conversation are
-    /// not copied: [describe](harness_core::journal::Journal::describe) the new conversation.
+    /// Begins another conversation of the same journal with the first `facts` facts of this conversation.
+    /// Results are kept, and no call runs again. A call that was open at that fact becomes a call that has not
+    /// started, or a call in doubt if it had started. If this conversation has withdrawn an *always* after that
+    /// fact, the *always* is also withdrawn in the new conversation. The owner, title and tags of this
+    /// conversation are not copied: [describe](harness_core::journal::Journal::describe) the new conversation.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if this
@@ -83,12 +85,12 @@ impl Chat {
 
     /// Replaces the metadata of the conversation: its owner, title and tags. Like
     /// [`Journal::describe`](harness_core::journal::Journal::describe), this method creates the conversation if
-    /// it does not exist yet. For a conversation that is open here, use this method and not that of the
-    /// journal: if other code creates the conversation meanwhile, the first message is refused.
+    /// it does not exist yet. If the conversation is open here, use this method and not `Journal::describe`: if
+    /// other code creates the conversation meanwhile, the first message is refused.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if the conversation is not in a journal, and as
-    /// [`save`](Self::save) does.
+    /// Fails with [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if the conversation
+    /// is not in a journal, and as [`save`](Self::save) does.
     pub async fn describe(&mut self, metadata: &Metadata) -> Result<(), Error> {
         self.state.describe(metadata).await
     }
@@ -104,8 +106,9 @@ impl Chat {
     /// with the next run. If the conversation was only opened, in the middle of a run, nothing is written yet.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Journal`](harness_core::error::ErrorKind::Journal) if the facts cannot be written, and with
-    /// [`ErrorKind::Conflict`](harness_core::error::ErrorKind::Conflict) if another owner has continued the conversation.
+    /// Fails with [`ErrorKind::Journal`](harness_core::error::ErrorKind::Journal) if the facts cannot be written,
+    /// and with [`ErrorKind::Conflict`](harness_core::error::ErrorKind::Conflict) if another owner has continued
+    /// the conversation.
     pub async fn save(&mut self) -> Result<(), Error> {
         self.state.save().await
     }

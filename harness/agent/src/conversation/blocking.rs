@@ -17,7 +17,7 @@ pub(crate) fn block_on(run: Run<'_>, name: &str, instead: &str) -> Result<Reply,
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|err| {
-        failed(Error::new(ErrorKind::Configuration, "no runtime could be started").because(err))
+        failed(Error::new(ErrorKind::Configuration, "no runtime could be started").with_source(err))
     })?;
     let ended = runtime.block_on(async { run.await });
     // A blocking tool may still run on its own thread; `tool::still_running` lists it.

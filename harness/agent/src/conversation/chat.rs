@@ -49,8 +49,8 @@ impl Chat {
 
     /// Continues a run that was stopped, or whose process has ended, after its last complete fact. Results of
     /// tools are kept, and the model is asked again. If the conversation is in a
-    /// [journal](harness_core::journal), some calls are finished first: those that had not started, those that
-    /// may be repeated, and those that were answered meanwhile. If the model's answer broke off in the middle,
+    /// [journal](harness_core::journal), some calls are finished first: calls that had not started, calls that
+    /// may be repeated, and calls that were answered meanwhile. If the model's answer broke off in the middle,
     /// the model gets a notice and continues there. Await the returned value for the reply.
     ///
     /// What the run has spent so far still counts, so a run that has reached a limit stops again at that limit.
@@ -165,10 +165,10 @@ impl Chat {
         self.state.budget()
     }
 
-    /// The grants in this conversation: what people have allowed by *always*, in the order of their answers. An
-    /// *always* for a call of an agent in a tool call holds only in that agent's own conversation,
-    /// `<caller>/<call id>`. To read or [`revoke`](Self::revoke) such a grant, open that conversation with
-    /// [`Agent::open`] while the caller does not run the agent.
+    /// The grants in this conversation: what people have allowed by *always*, in the order of their answers. If
+    /// a tool call runs an agent, an *always* for a call of that agent holds only in the agent's own
+    /// conversation, `<caller>/<call id>`. To read or [`revoke`](Self::revoke) such a grant, open that
+    /// conversation with [`Agent::open`] while the caller does not run the agent.
     pub fn grants(&self) -> &[Grant] {
         &self.state.approvals.grants
     }
@@ -176,9 +176,9 @@ impl Chat {
     /// Withdraws what a person has allowed by *always*. From now on, each call of this scope needs a new
     /// decision, including a call that the grant has allowed and that has not started. The call for which the
     /// grant was given was allowed by the person and not by the grant: if that call has not ended, it still
-    /// runs. A call that the grant had allowed to run again is now [in doubt](Self::in_doubt), if it had
-    /// started in a process that is gone or its agent had waited. Returns whether there was such a grant. In a
-    /// conversation in a journal, the change is written with the next run, or at once by [`save`](Self::save).
+    /// runs. If the grant has allowed a call that started in an earlier process, or whose agent has waited, that
+    /// call does not run again and is now [in doubt](Self::in_doubt). Returns whether there was such a grant. In
+    /// a conversation in a journal, the change is written with the next run, or at once by [`save`](Self::save).
     /// If the process ends before that, the change is lost.
     pub fn revoke(&mut self, grant: &Grant) -> bool {
         self.state.revoke(grant)
@@ -220,8 +220,8 @@ impl Chat {
     /// ```
     ///
     /// # Errors
-    /// Fails as [`send`](Self::send) does. Also fails at once, and sends nothing, inside a running runtime,
-    /// whose thread it would block, and if no runtime can be started.
+    /// Fails as [`send`](Self::send) does. Also fails, and sends nothing, if no runtime can be started, or if
+    /// the method is called inside a running runtime: it would block a thread of that runtime.
     pub fn send_blocking(&mut self, message: impl Into<Message>) -> Result<Reply, Stopped> {
         block_on(self.send(message), "`send_blocking`", "`chat.send(..).await`")
     }
@@ -339,8 +339,8 @@ impl Agent {
     /// Runs one task to its end and blocks this thread meanwhile. Use it in scripts without a runtime.
     ///
     /// # Errors
-    /// Fails as [`run`](Self::run) does. Also fails at once inside a running runtime, whose thread it would
-    /// block, and if no runtime can be started.
+    /// Fails as [`run`](Self::run) does. Also fails, and sends nothing, if no runtime can be started, or if the
+    /// method is called inside a running runtime: it would block a thread of that runtime.
     pub fn run_blocking(&self, message: impl Into<Message>) -> Result<Reply, Stopped> {
         block_on(self.run(message), "`run_blocking`", "`agent.run(..).await`")
     }

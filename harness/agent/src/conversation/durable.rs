@@ -1,5 +1,5 @@
-//! The facts of a conversation in a journal: the number of those that are written, and the pending facts until
-//! their next write.
+//! The facts of a conversation in a journal: how many are written, and the pending facts, which are not written
+//! yet.
 
 use std::{
     mem,
@@ -43,7 +43,7 @@ pub(crate) struct DurableState {
     may_have_created: bool,
     /// Why no more facts can be written: another owner has continued the conversation.
     lost: Option<String>,
-    /// Whether the loss still has to be traced.
+    /// Whether the trace still has to report that another owner has continued the conversation.
     untold: bool,
     /// Whether facts of the current write were found in the journal when the journal was read back.
     read_back: bool,
@@ -55,8 +55,8 @@ pub(crate) struct DurableState {
 pub(crate) enum WriteOutcome {
     /// All pending facts are in the journal.
     All,
-    /// Other writers have answered calls of the conversation meanwhile. Nothing was written. The facts given
-    /// here come before the pending ones.
+    /// Other writers have answered calls of the conversation meanwhile. Nothing was written. The value holds
+    /// their facts, which come before the pending facts.
     Behind(Vec<Envelope>),
 }
 
@@ -276,8 +276,8 @@ impl DurableState {
         Err(self.mark_lost())
     }
 
-    /// Whether the conversation in the journal may be the one that [`describe`](Self::describe) has created: it
-    /// has no facts. If so, this value uses that conversation from now on.
+    /// If the conversation in the journal has no facts, [`describe`](Self::describe) may have created it. Then
+    /// this value uses that conversation from now on, and the method returns `true`.
     fn has_created(&mut self, there: &StoredFacts) -> bool {
         let is_own =
             self.may_have_created && there.head.incarnation.is_some() && there.head.facts == 0;
@@ -316,7 +316,8 @@ impl DurableState {
         self.read_back
     }
 
-    /// Returns why the conversation was lost. Later calls return `None`.
+    /// Returns why no more facts can be written, if the trace does not have the reason yet. Later calls return
+    /// `None`.
     pub(crate) fn take_loss(&mut self) -> Option<String> {
         mem::take(&mut self.untold).then(|| self.lost.clone()).flatten()
     }

@@ -15,7 +15,7 @@ use harness_core::{
     trace::AppendOutcome,
 };
 
-/// Begins a new conversation with the first `facts` facts of this one.
+/// Begins a new conversation with the first `facts` facts of the conversation in `state`.
 pub(crate) async fn fork_conversation(
     state: &mut ConversationState,
     conversation: &str,
@@ -33,7 +33,8 @@ pub(crate) async fn fork_conversation(
     };
     let (journal, id) = (Arc::clone(journal), conversation);
     check_id(id)?;
-    // If this conversation was opened in the middle of a run, the fact of the opening is not written yet.
+    // If this conversation was opened in the middle of a run, the fact that records the opening is not written
+    // yet.
     let facts = match state.only_looked_at && facts == count {
         true => durable.written(),
         false => facts,
@@ -53,8 +54,8 @@ pub(crate) async fn fork_conversation(
         let mut appended = appended.map(drop);
         let mut outcome = AppendOutcome::Written;
         if appended.is_err() {
-            // The journal may have done the append although it failed, for example if the response was lost on
-            // the network.
+            // The journal may have done the append although it returned an error, for example if the response
+            // was lost on the network.
             let there = guarded(|| journal.read(id, shared.facts)).await;
             if there.is_ok_and(|there| there.facts == rest) {
                 (appended, outcome) = (Ok(()), AppendOutcome::ReadBack);
@@ -119,7 +120,7 @@ async fn split_fork(
     Ok((base, rest))
 }
 
-/// The facts that end the open run of the original in the fork.
+/// The facts for the fork that end its run, if the original has an open run.
 fn parting(machine: &Machine, elapsed: u64) -> Result<Vec<Envelope>, Error> {
     let reopened = is_run_unfinished(machine).then(|| Fact::Reopened { doubtful: Vec::new() });
     let facts = reopened.into_iter().chain([Fact::Forked {}]);

@@ -31,14 +31,14 @@ pub struct Inbox {
     pub(crate) journal: Arc<dyn Journal>,
 }
 
-/// How many times an answer is tried if others write into the conversation first.
+/// How many times the library tries to write an answer, if others write into the conversation first.
 const ANSWERS: u32 = 16;
 
 impl Inbox {
     /// The waiting calls of a conversation, in order, including those whose deadline has passed. Calls in doubt
-    /// are listed only by [`Chat::in_doubt`](crate::Chat::in_doubt). If the conversation is that of an [agent
-    /// in a call](Agent::as_tool), the list is empty once that call has a result or was stopped, because the
-    /// agent does not continue then.
+    /// are listed only by [`Chat::in_doubt`](crate::Chat::in_doubt). If an [agent in a call](Agent::as_tool) has
+    /// the conversation, the agent does not continue after its call has got a result or was stopped. Then the
+    /// list is empty.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Journal`] if the conversation cannot be read, and with
@@ -56,9 +56,9 @@ impl Inbox {
         }
     }
 
-    /// The calls that wait for somebody in a conversation and in the conversations of the agents
-    /// that its waiting calls run, at any depth: each with the name of its conversation, by which
-    /// it is [decided](Self::decide) or [settled](Self::settle).
+    /// The calls that wait for somebody, in a conversation and in the conversations of the agents that its
+    /// waiting calls run, at any depth. Each call comes with the name of its conversation. Pass that name to
+    /// [`decide`](Self::decide) or [`settle`](Self::settle).
     ///
     /// # Errors
     /// Fails as [`waiting`](Self::waiting) does.
@@ -87,10 +87,10 @@ impl Inbox {
         Ok(found)
     }
 
-    /// The state of a conversation, made from its facts: its messages, the usage of its last run, the calls
-    /// that wait, and whether a run is [going on](Machine::is_going). This method does not open the
-    /// conversation and changes nothing, so another process may have the conversation open. To find out whether
-    /// one has, use [`Agent::open`], which then fails with [`ErrorKind::Busy`]. A call that had started when
+    /// The state of a conversation, made from its facts: its messages, the usage of its last run, the calls that
+    /// wait, and whether a run is [going on](Machine::is_going). This method does not open the conversation and
+    /// changes nothing, so another process may have the conversation open. To find out whether it is open
+    /// elsewhere, use [`Agent::open`], which then fails with [`ErrorKind::Busy`]. A call that had started when
     /// its process ended is in doubt only after the conversation is opened.
     ///
     /// ```

@@ -23,7 +23,7 @@ impl ConversationState {
         let (is_result, spilling) = (resolved.is_result(), LargeResultStore::of(self));
         let mut fact = resolved.into_fact(&self.machine, self.agent.tools(), &spilling).await;
         if !self.machine.waiting().any(|(call, _)| call.id() == resolution.call()) {
-            // No other fact has what the agents of a call in doubt had spent.
+            // Only this fact records what the agents of the call in doubt have spent.
             if let Fact::CallSettled { spent, .. } | Fact::CallCleared { spent, .. } = &mut fact {
                 *spent = self.spending.agents.take_unstated(resolution.call(), None);
             }
@@ -156,14 +156,15 @@ impl ConversationState {
         self.only_looked_at = false;
         let pending = self.durable.as_ref().and_then(|durable| durable.pending().last());
         self.unwritten.extend(pending.cloned());
-        // The wait ends with the answer that is written, which may be that of another process. So the wait
-        // times stay.
+        // If another process has answered the call first, its answer ends the wait. So the wait times are
+        // restored.
         let wait_times = self.wait_times.clone();
         self.tell(fact);
         self.wait_times = wait_times;
     }
 
-    /// Applies those of the unwritten answers that are written now, to everything except the machine.
+    /// Applies the unwritten answers that are written by now to everything except the machine. The machine has
+    /// applied them before.
     pub(crate) fn apply_written_answers(&mut self) {
         let Some(durable) = self.durable.as_ref().filter(|_| !self.unwritten.is_empty()) else {
             return;
@@ -198,7 +199,7 @@ impl ConversationState {
             .any(|(_, wait)| matches!(wait.awaited, Awaited::Agent { cut_off: true, .. }))
     }
 
-    /// Passes the waiting calls to the program's hook. It is called only after the waits are written.
+    /// Passes the waiting calls to the program's hook. Before that, the caller has to write the waits.
     pub(crate) fn tell_waiting(&self) {
         let told = self.waiting_hook().zip(self.conversation());
         let Some((hook, conversation)) = told else { return };
@@ -225,8 +226,9 @@ impl ConversationState {
         self.take_external_answers().await
     }
 
-    /// As [`catch_up`](Self::catch_up), before a change that may be refused. If the conversation was only
-    /// opened so far, the fact of the opening is not written here but together with the change.
+    /// Does the same as [`catch_up`](Self::catch_up), before a change that may be refused. If nothing has
+    /// happened since the conversation was opened, the fact of the opening is not written here but together with
+    /// the change.
     pub(crate) async fn catch_up_before_change(&mut self) -> Result<(), Error> {
         self.save().await?;
         self.take_external_answers().await

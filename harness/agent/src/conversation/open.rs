@@ -8,7 +8,9 @@ use super::{
     spilling::with_large_results,
     state::ConversationState,
 };
-use crate::{Action, Agent, Machine, approval::doubtful_calls};
+use crate::{
+    Action, Agent, Machine, approval::doubtful_calls, subagent::agents_below::count_agents,
+};
 use harness_core::{
     error::Error,
     journal::{Fact, Journal, StoredFacts, SummaryRequest, check_id},
@@ -31,7 +33,7 @@ pub(crate) async fn open_conversation(
     let StoredFacts { head, facts, .. } = guarded(|| journal.read(&id, 0)).await?;
     let read = ConversationState::read_in_parts(with_large_results(agent, &*journal), &facts).await;
     let (mut state, has_waited) = read?;
-    state.count_agents(&journal, &id).await?;
+    count_agents(&mut state, &journal, &id).await?;
     state.count_for_agent();
     state.tracer = tracer;
     state.durable = Some(DurableState::new(journal, id, head, Some(hold)));

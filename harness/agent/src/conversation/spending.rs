@@ -5,7 +5,7 @@ use std::{mem, sync::Arc};
 use crate::{Agent, run::clock::RunClock};
 use harness_core::{
     error::{Error, ErrorKind},
-    journal::{Fact, RunLimits},
+    journal::{Fact, RecordedLimits},
     policy::{AgentSums, Budget, Guardrails, Limits, RunGuard},
     provider::Usage,
 };
@@ -47,8 +47,9 @@ impl ConversationSpending {
         self.guard.resume();
     }
 
-    /// Begins or continues the run of a fact that is read. `limits` are the limits in the fact, if it has any.
-    pub(crate) fn read_run(&mut self, agent: &Agent, limits: Option<&RunLimits>) {
+    /// Handles a fact that begins a run or continues it with new limits. The run gets the limits in the fact. If
+    /// the fact has none, it gets the agent's limits.
+    pub(crate) fn read_run(&mut self, agent: &Agent, limits: Option<&RecordedLimits>) {
         let (rails, limits) = match limits {
             Some(limits) => {
                 (Arc::new(Guardrails::said_of_run(limits)), Limits::said_of_run(limits))

@@ -21,8 +21,8 @@ pub(crate) struct LargeResultStore {
     limit: usize,
     /// The size of the window for which `limit` was calculated.
     window: Option<u64>,
-    /// The number of messages with which the conversation began. If they come from another conversation, the
-    /// arguments of some of their calls may have been left out there.
+    /// The number of messages with which the conversation began. If these messages come from another
+    /// conversation, it may have left out the arguments of some of their calls.
     given: usize,
 }
 
@@ -61,7 +61,7 @@ impl LargeResultStore {
         }
     }
 
-    /// The store for the answer to a call whose conversation this process has not opened.
+    /// The store for the answer to a call of a conversation that this process has not opened.
     pub(crate) fn of_unopened(
         agent: &Agent,
         journal: &Arc<dyn Journal>,
@@ -90,8 +90,8 @@ impl LargeResultStore {
 
     /// The store for a call in this conversation. In a folder, the conversation is identified by its first
     /// message, which stays the same if a program continues the transcript. Only a call that `reads` results
-    /// gets the transcript. A copy in the store of every call would make the next message copy the whole
-    /// transcript.
+    /// gets the transcript. If every store shared the transcript, adding the next message would copy it as a
+    /// whole.
     pub(crate) fn for_call(
         &self,
         transcript: &Transcript,

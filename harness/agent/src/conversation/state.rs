@@ -51,8 +51,8 @@ pub(crate) struct ConversationState {
     pub(crate) tracer: Tracer,
     pub(crate) requests: RequestState,
     pub(crate) approvals: ApprovalState,
-    /// The numbers of late ends that are recorded here. A late end is that of a call that was stopped but went
-    /// on.
+    /// The numbers of the late ends that this conversation has recorded. A late end is the end of a call that
+    /// was stopped but went on.
     pub(crate) recorded_ends: HashSet<u64>,
     /// The values that the conversation shares with its tools.
     pub(crate) values: Option<SharedValues>,
@@ -71,7 +71,7 @@ impl ConversationState {
         state
     }
 
-    /// A conversation whose spending is not added to that of its agent.
+    /// A conversation whose spending does not count for its agent.
     fn uncounted(agent: Agent) -> Self {
         let (spending, tracer) = (ConversationSpending::new(&agent), Tracer::new(agent.trace()));
         let requests = RequestState::new(agent.meter());
@@ -94,8 +94,8 @@ impl ConversationState {
         }
     }
 
-    /// The conversation that these facts make. Spending in these facts is not added to the spending of the
-    /// agent in this process. Later spending is.
+    /// The conversation that these facts make. The agent's spending in this process does not include the
+    /// spending in these facts, but it includes later spending.
     pub(crate) fn read(agent: Agent, facts: &[Envelope]) -> Result<Self, Error> {
         let mut reading = StateReader::new(agent);
         facts.iter().try_for_each(|envelope| reading.take(envelope))?;
@@ -108,9 +108,9 @@ impl ConversationState {
         self.spending.count_for(&self.agent);
     }
 
-    /// The conversation that these facts make, and whether no process was working on it: its last run had ended
-    /// as waiting, and only answers were added since. No spending is added to that of the agent, not even later
-    /// spending. Yields to other tasks between parts of the facts.
+    /// The conversation that these facts make. Also returns whether its last run waits and has only got answers
+    /// since, so that no process works on it. The conversation's spending never counts for its agent. Yields to
+    /// other tasks between parts of the facts.
     pub(crate) async fn read_in_parts(
         agent: Agent,
         facts: &[Envelope],
@@ -139,12 +139,12 @@ impl ConversationState {
     pub(crate) fn given(agent: Agent, mut transcript: Transcript) -> Self {
         transcript.settle();
         let mut state = Self::new(agent);
-        // Neither step can fail: the transcript was settled above, and it is the first fact.
+        // This cannot fail: the transcript was settled above, and it is the first fact.
         let _ = state.record(&Fact::Given { transcript });
         state
     }
 
-    /// Everything on which a decision about a call of this conversation is based.
+    /// Everything that a decision about a call of this conversation depends on.
     pub(crate) fn approval_policy<'a>(&'a self, agent: &'a Agent) -> ApprovalPolicy<'a> {
         ApprovalPolicy {
             agent,
@@ -156,7 +156,7 @@ impl ConversationState {
         }
     }
 
-    /// Whether the conversation is in a journal. It is not if another driver takes its facts.
+    /// Whether the conversation is in a journal. This is false if another driver takes its facts.
     pub(crate) fn is_in_journal(&self) -> bool {
         self.durable.as_ref().is_some_and(|durable| durable.journal().is_some())
     }
@@ -208,8 +208,8 @@ impl ConversationState {
     /// Sets the options of the current run.
     pub(crate) fn set_options(&mut self, options: Option<Box<RunOptions>>) {
         if options.as_ref().is_some_and(|options| options.tools.is_some()) {
-            // The tools of this run may have the same address as those of an earlier run, so the cached prefix
-            // cannot be used.
+            // The tools of this run may have the same address as the tools of an earlier run, so the cached
+            // prefix cannot be used.
             self.requests.prefix = None;
         }
         self.options = options;
@@ -293,15 +293,15 @@ impl ConversationState {
         self.requests.gauge = ContextGauge::new(self.meter());
     }
 
-    /// The tools that the model gets now. `None` if they are those of the agent, because the model has found no
-    /// others.
+    /// The tools that the model gets now. `None` if the model has found no tools by searching: then it gets the
+    /// agent's tools.
     pub(crate) fn offered_tools(&mut self) -> Option<Arc<OfferedTools>> {
         let found = self.machine.found();
         if found.is_empty() {
             return None;
         }
         let tools = self.tools();
-        // The cached list is only valid for the same tools: each run may have its own.
+        // Each run may have its own tools, so the cached list is valid only for the tools for which it was made.
         let of = (found.len(), std::ptr::from_ref(tools).addr());
         if let Some(offered) =
             self.requests.offered_tools.as_ref().filter(|offered| offered.of == of)
@@ -326,8 +326,8 @@ impl ConversationState {
         self.agent.meter().with_tools(tokens_of(found))
     }
 
-    /// Changes the agent to a copy with the tools for this journal, when a conversation gets the journal before
-    /// its first message.
+    /// A conversation without messages has got a journal: changes its agent to a copy with the tools for this
+    /// journal.
     pub(crate) fn continue_as(&mut self, agent: Agent) {
         self.agent = agent;
         self.requests.offered_tools = None;

@@ -1,5 +1,5 @@
-//! Events about calls that were decided, set waiting or answered. A fact causes the same event whether it was
-//! written in the run, by another process, or before the run.
+//! Events about calls that were decided or answered, or that began to wait. A fact causes the same event if the
+//! run writes it, if another process writes it, or if it was written before the run.
 
 use std::time::Duration;
 

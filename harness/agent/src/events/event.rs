@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::event_json::EventBuf;
 use crate::Outcome;
 use harness_core::{
-    journal::{AnswerCheck, Limit, LimitScope, Wait},
+    journal::{AnswerCheck, LimitKind, LimitScope, Wait},
     message::{Citation, Media, Message, ToolCall, ToolResult},
     provider::{StopReason, Usage},
 };
@@ -68,9 +68,9 @@ pub enum Event<'a> {
         /// The error of the provider that is down.
         cause: &'a str,
     },
-    /// A server has refused a member of the request by the member's name. The request was sent again without
-    /// the member. The provider leaves the member out of all later requests, so the event occurs once for each
-    /// member. Members that the program has set are never left out.
+    /// A server has refused the request, and its error names a member of the request. The request was sent again
+    /// without the member. The provider leaves the member out of all later requests, so the event occurs once
+    /// for each member. Members that the program has set are never left out.
     ParameterDropped {
         /// The name of the member, such as `stream_options`.
         parameter: &'a str,
@@ -119,9 +119,10 @@ pub enum Event<'a> {
         /// The reason, and what the program can do to allow the call.
         reason: &'a str,
     },
-    /// A call may begin, but waits for a place: in this program, as many calls of the tool are running as may
-    /// run [at once](harness_core::tool::Tool::at_once). [`ToolCall`](Self::ToolCall) follows when the call
-    /// begins. If the run is stopped before that, the call has not begun.
+    /// A call may begin, but has to wait: the tool limits how many of its calls run [at
+    /// once](harness_core::tool::Tool::at_once), and this program has reached the limit.
+    /// [`ToolCall`](Self::ToolCall) follows when the call begins. If the run is stopped before that, the call
+    /// has not begun.
     ToolQueued(&'a ToolCall),
     /// A call begins. Exactly one [`ToolResult`](Self::ToolResult) or [`ToolDropped`](Self::ToolDropped) of the
     /// same call follows, even if the run is stopped or fails. The only exception is a call whose tool asks a
@@ -171,7 +172,7 @@ pub enum Event<'a> {
     /// At least four fifths of a limit are used. The event occurs once in a run for each limit.
     LimitNear {
         /// The limit that is nearly reached.
-        limit: Limit,
+        limit: LimitKind,
         /// What the limit applies to, such as the run or the agent.
         scope: LimitScope,
         /// How much is used, as text for a person.
@@ -181,7 +182,7 @@ pub enum Event<'a> {
     /// run for each limit.
     LimitUnknown {
         /// The limit that cannot be enforced.
-        limit: Limit,
+        limit: LimitKind,
         /// What the limit applies to, such as the run or the agent.
         scope: LimitScope,
         /// The reason, as text for a person.
@@ -234,8 +235,8 @@ pub enum Event<'a> {
         /// earlier summary has replaced.
         messages: usize,
         /// Whether this is [the vendor's own](harness_core::context::Window::vendor_summaries) summary. If not,
-        /// the model has written the summary as text, because the program does not use the vendor's, the vendor
-        /// has none, or the vendor's has failed.
+        /// the model has written the summary as text. The reason is that the program has switched off the
+        /// vendor's summaries, that the vendor has none, or that the request for one has failed.
         vendor: bool,
         /// The estimated number of tokens that the next request would have had before the change.
         before: u64,
@@ -254,8 +255,9 @@ pub enum Event<'a> {
         /// The text of the vendor's error.
         cause: &'a str,
     },
-    /// The instructions or the tools have changed since earlier answers, and the model's reasoning is bound to
-    /// them. Or the vendor has refused earlier reasoning. The conversation goes on.
+    /// The instructions or the tools have changed since earlier answers, and the model accepts its earlier
+    /// reasoning only after the same instructions and tools. Or the vendor has refused earlier reasoning. The
+    /// conversation goes on.
     PrefixChanged {
         /// What has changed, as text for a person. Empty if that is not known.
         change: &'a str,

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::event::{AgentCall, Event};
 use crate::Outcome;
 use harness_core::{
-    journal::{AnswerCheck, Limit, LimitScope, Wait},
+    journal::{AnswerCheck, LimitKind, LimitScope, Wait},
     message::{Citation, Media, Message, ToolCall, ToolResult},
     provider::{StopReason, Usage},
 };
@@ -304,12 +304,12 @@ enum EventForm<'a> {
         message: Option<BorrowedOrShared<'a, Message>>,
     },
     LimitNear {
-        limit: Limit,
+        limit: LimitKind,
         scope: LimitScope,
         detail: Cow<'a, str>,
     },
     LimitUnknown {
-        limit: Limit,
+        limit: LimitKind,
         scope: LimitScope,
         detail: Cow<'a, str>,
     },

@@ -61,7 +61,7 @@ pub(crate) fn run_name() -> Arc<str> {
     format!("run_{:032x}", fastrand::u128(..)).into()
 }
 
-/// The members that [`Numbered`] adds to those of the event.
+/// The members that [`Numbered`] adds to the members of the event.
 const PLACE: [&str; 3] = ["v", "run", "number"];
 
 #[derive(Serialize)]

@@ -22,8 +22,8 @@ use crate::{Reply, Run, Stopped};
 /// [`finish`](Self::finish) returns the answer.
 ///
 /// The run goes on only while the stream is polled: it has no task and no channel. If the stream is not polled,
-/// the run stands still. The events that wait in the stream are at most those of one poll, which takes up to 64
-/// pieces of an answer. Dropping the stream stops the run, as dropping the future of [`Run`] does.
+/// the run does nothing. One poll takes up to 64 pieces of an answer, and the stream stores only the events of
+/// one poll. Dropping the stream stops the run, as dropping the future of [`Run`] does.
 #[must_use = "the run goes on only while its events are taken"]
 pub struct Events<'a> {
     state: RunState<'a>,

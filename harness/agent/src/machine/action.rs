@@ -15,8 +15,8 @@ pub enum Action {
     Decide(Vec<ToolCall>),
     /// Run these calls. They may run at the same time.
     RunCalls(Vec<ToolCall>),
-    /// Nothing, until the running calls have their results. With [`Steps`](crate::Steps), this action runs
-    /// calls that have started to their ends. If another process had started them, the action records that.
+    /// Wait until the running calls have their results. [`Steps`](crate::Steps) runs the started calls to their
+    /// ends. If another process had started them, `Steps` records that.
     AwaitResults,
     /// Find out the outcomes of these calls, and record a result for each. They had started in a process that
     /// ended before they did.

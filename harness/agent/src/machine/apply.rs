@@ -12,6 +12,7 @@ use super::{
     },
     machine::Machine,
     outcome::Outcome,
+    prefix::set_prefix,
     provenance::Provenance,
 };
 use crate::{
@@ -22,7 +23,7 @@ use harness_core::{
     context::{LONG, kept_as},
     error::Error,
     journal::{
-        AnswerCheck, Awaited, Decider, Decision, Fact, InterruptCause, RunLimits, Wait,
+        AnswerCheck, Awaited, Decider, Decision, Fact, InterruptCause, RecordedLimits, Wait,
         WantedAnswer,
     },
     message::{CallOutcome, Message, Role, ToolContent, ToolResult, Transcript},
@@ -116,7 +117,7 @@ impl Machine {
                 self.apply_overflow((provider, model, *fallback), *window, *tokens, *estimated)?;
             }
             Fact::ContextPinned { text } => self.window.pin(text),
-            Fact::PrefixSet { .. } => self.set_prefix(fact)?,
+            Fact::PrefixSet { .. } => set_prefix(self, fact)?,
         }
         self.untouched = false;
         self.compacting = match fact {
@@ -171,7 +172,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Applies the rejection of an answer after which the model answers again.
+    /// Applies the rejection of an answer. The model answers again.
     fn reject_answer(
         &mut self,
         message: &Message,
@@ -191,7 +192,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Applies the rejection of an answer after which no attempt is left.
+    /// Applies the rejection of an answer when no attempt is left. The run ends.
     fn end_unfit(&mut self, faults: &Vec<String>) -> Result<(), Error> {
         let wanted = self.checking()?;
         wanted.faults.clone_from(faults);
@@ -234,7 +235,7 @@ impl Machine {
     fn apply_resumed(
         &mut self,
         message: Option<&Message>,
-        limits: Option<&RunLimits>,
+        limits: Option<&RecordedLimits>,
     ) -> Result<(), Error> {
         let due = self.resumption()?;
         let was_unfit = matches!(self.phase, RunPhase::Ended(Some(Outcome::Unfit)));
@@ -520,7 +521,7 @@ impl Machine {
         }
     }
 
-    /// Adds a message of the user to the transcript, together with the news that the model has not received
+    /// Adds a message of the user to the transcript, together with the reports that the model has not received
     /// yet.
     pub(super) fn tell(&mut self, message: &Message) -> Result<(), Error> {
         if self.news.is_empty() {
@@ -614,8 +615,8 @@ impl Machine {
         self.window.reads.extend(reading(calls).map(|number| (place, number)));
         let place = place.saturating_sub(1);
         self.window.long.extend(long(calls).map(|number| (place, number)));
-        // Some vendors replace the text of a search's result by the found tools, so the news are added to
-        // another result.
+        // Some vendors replace the text of a search's result by the found tools, so the reports are added to the
+        // result of another call.
         let is_read =
             |(_, result): &(usize, &mut ToolResult)| !self.window.is_search(result.call_id());
         let all = results.iter_mut().enumerate().rev();

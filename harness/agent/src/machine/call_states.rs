@@ -52,7 +52,7 @@ pub(crate) enum CallStatus {
     Waiting(Wait, ApprovedCall),
     Allowed(ApprovedCall),
     Started(ApprovedCall),
-    /// The call had started in a process that is gone, and may not run again. Its outcome is not known.
+    /// The call had started in an earlier process, and may not run again. Its outcome is not known.
     Doubtful(ApprovedCall),
     Finished(ToolResult),
 }
@@ -62,13 +62,13 @@ pub(crate) enum CallStatus {
 pub(crate) struct ApprovedCall {
     pub(crate) effects: SideEffects,
     pub(crate) repeat: Repeat,
-    /// Whether the call had started in a process that is gone.
+    /// Whether the call had started in an earlier process.
     pub(crate) again: bool,
     /// Whether the call, or its agent, has asked a question. Then the call had begun before it waited.
     pub(crate) begun: bool,
     /// Whether the call's agent has waited. The agent may have done something before.
     pub(crate) waited: bool,
-    /// The review by the tool on which the decision is based.
+    /// The review that the tool made of the call, if the decision is based on one.
     pub(crate) reviewed: Option<Arc<Reviewed>>,
     /// Whether the call runs no tool, because it is not valid. Its result is an error message for the model.
     pub(crate) runs_nothing: bool,
@@ -84,8 +84,8 @@ pub(crate) struct ApprovedCall {
 }
 
 impl ApprovedCall {
-    /// The arguments with which the call runs: those that a person saw, or else those of the model with the
-    /// tool's defaults.
+    /// The arguments with which the call runs: the arguments that a person saw, if a person saw them, or else
+    /// the model's arguments with the tool's defaults.
     pub(crate) fn arguments(&self, call: &ToolCall, tool: &Tool) -> Result<Arguments, Error> {
         match &self.binding {
             Some(seen) => Ok(seen.arguments.clone()),
@@ -192,7 +192,8 @@ impl ToolCallStates {
             CallStatus::Finished(_) => Some(None),
             CallStatus::Asked | CallStatus::Doubtful(_) | CallStatus::Waiting(..) => None,
         });
-        // Calls that have started take part in the batch, so that a call waits if it may not run beside them.
+        // Calls that have started are part of the batch. So a call waits if it may not run at the same time as
+        // they do.
         let batch = schedule::next_batch(open.flatten());
         if batch.is_empty() && !started {
             return Action::AwaitAnswers;
@@ -232,8 +233,8 @@ impl ToolCallStates {
         }
     }
 
-    /// Records that the process which ran the calls is gone. Calls that may not run again become calls in
-    /// doubt: those in `doubtful`, and those whose approval does not allow it.
+    /// Records that the process which ran the calls has ended. Calls that may not run again become calls in
+    /// doubt. These are the calls in `doubtful`, and the calls whose approval does not allow a second run.
     pub(crate) fn reopen(&mut self, doubtful: &[String]) {
         let ids: Vec<String> = self.calls.iter().map(|call| call.call.id().to_owned()).collect();
         for id in ids {
@@ -251,10 +252,10 @@ impl ToolCallStates {
     }
 }
 
-/// The idempotency key of a call. It is the same for every attempt, even after the program was started again.
-/// It is made from the last message before the call that is not the model's, and the call's id, name and
-/// arguments: two answers to the same message may use one id for two calls. The name of the conversation comes
-/// first, if it has one, so the same call has another key in a fork.
+/// The idempotency key of a call. It is the same for every attempt, even after the program was started again. It
+/// begins with the name of the conversation, if it has one, so the same call has another key in a fork. The id
+/// of the last message before the call that the model did not write follows. Then the id, the name and the
+/// arguments of the call follow, because two answers to the same message may use one id for two calls.
 pub(crate) fn idempotency_key(
     conversation: Option<&str>,
     transcript: &Transcript,
@@ -273,7 +274,7 @@ pub(crate) fn idempotency_key(
 pub(crate) struct CallerName {
     pub(crate) conversation: String,
     pub(crate) call: String,
-    /// The id of the message that the model has answered with the call, if that is known.
+    /// The id of the message to which the model has replied with the call. `None` if it is not known.
     pub(crate) message: Option<String>,
 }
 
@@ -284,8 +285,8 @@ impl CallerName {
     }
 }
 
-/// The id of the message that the model has answered with the calls at the end of this transcript: the last
-/// message that is not the model's.
+/// The id of the message to which the model has replied with the calls at the end of this transcript: the last
+/// message that the model did not write.
 pub(crate) fn id_of_question(transcript: &Transcript) -> &str {
     let before = transcript.messages().iter().rev().find(|said| said.role() != Role::Assistant);
     before.map_or("", Message::id)

@@ -55,7 +55,7 @@ impl LeftOut {
     }
 }
 
-/// The result without these files. The line takes the place of the first of them.
+/// The result without these files. The line replaces the first of them.
 fn without_files(result: &ToolResult, files: &BTreeSet<usize>, line: &str) -> ToolResult {
     let mut number = 0..;
     let content = result.content().iter().filter_map(|part| {

@@ -37,8 +37,9 @@ pub(crate) async fn fold_facts(facts: &[Envelope]) -> Result<Machine, Error> {
     Ok(machine)
 }
 
-/// The error of reading a fact that this version does not know or that is out of place. `number` is its index.
+/// The error of reading a fact that this version does not know or that cannot come at this position. `number` is
+/// its index.
 pub(crate) fn unreadable(number: usize, err: Error) -> Error {
     let what = format!("fact {number} of the conversation cannot be read");
-    Error::new(ErrorKind::Journal, format!("{what}: {err}")).because(err)
+    Error::new(ErrorKind::Journal, format!("{what}: {err}")).with_source(err)
 }

@@ -1,4 +1,4 @@
-//! What is known of the messages with which a conversation began, such as a transcript from elsewhere.
+//! What is known about the messages with which a conversation began, such as a transcript from elsewhere.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,11 +8,12 @@ use harness_core::{
     tool::cut,
 };
 
-/// The late ends of calls that are reported in the messages with which a conversation began.
+/// Reports about calls that ended after they were stopped, as found in the messages with which a conversation
+/// began.
 #[derive(Clone, Debug, Default)]
 pub(super) struct InitialMessages {
-    /// The reports about each call, by the id of the call. The library may have added them, or a text may quote
-    /// them, which cannot be distinguished. So there may be several for one call.
+    /// The reports about each call, by the id of the call. The library may have added a report, or another text
+    /// may quote it. These cases cannot be distinguished, so there may be several reports about one call.
     ends: HashMap<String, Vec<String>>,
     /// The reports about each call as one text, with the name under which the whole result is kept.
     told: HashMap<String, (String, Option<String>)>,
@@ -34,7 +35,7 @@ impl InitialMessages {
         let mut ends: HashMap<String, Vec<String>> = HashMap::new();
         let mut running: Vec<(String, String)> = Vec::new();
         // The calls with a report inside a tool's result. The library adds reports there, but the tool may have
-        // written it, too.
+        // written such a text itself.
         let mut doubtful: HashSet<String> = HashSet::new();
         let mut asked: Option<&Message> = None;
         for message in messages {
@@ -67,7 +68,7 @@ impl InitialMessages {
         Self { ends, told, messages: messages.len() }
     }
 
-    /// The report about the late end of a call, and the name under which the whole result is kept.
+    /// The report that this call ended after it was stopped, and the name under which the whole result is kept.
     pub(super) fn end_of(&self, call: &str) -> Option<(&str, Option<&str>)> {
         self.told.get(call).map(|(end, name)| (end.as_str(), name.as_deref()))
     }
@@ -86,7 +87,7 @@ impl InitialMessages {
     }
 }
 
-/// The name in backticks under which the whole of a late result is kept, if the report has one.
+/// The name in backticks under which the whole result of the call is kept, if the report has one.
 fn name_in(end: &str) -> Option<String> {
     let (_, rest) = end.split_once("; the whole is kept as ")?;
     let (name, _) = rest.strip_prefix('`')?.split_once('`')?;
@@ -130,9 +131,9 @@ fn without_names(text: &str) -> String {
     left
 }
 
-/// The reports about the late end of a call in a message. `news` is the beginning of such a report. The library
-/// adds reports as the last part of a message of the user, or of the last result; the same text elsewhere is a
-/// quotation. A reported result may contain quotations, too, so there may be several reports.
+/// The reports in a message that a call ended after it was stopped. `news` is the beginning of such a report.
+/// The library adds reports as the last part of a message of the user, or of the last result; the same text
+/// elsewhere is a quotation. A reported result may contain quotations, too, so there may be several reports.
 fn news_in(message: &Message, news: &str) -> Vec<String> {
     let last = match message.blocks() {
         [_, .., Block::Text(text)] => text.text(),

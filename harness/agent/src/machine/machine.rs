@@ -23,10 +23,10 @@ use crate::{
 };
 use harness_core::{
     error::Error,
-    journal::{AnswerCheck, Awaited, CallBinding, Fact, Wait, WantedAnswer},
+    journal::{AnswerCheck, Awaited, CallBinding, Fact, Prefix, Wait, WantedAnswer},
     message::{CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
-    provider::{OutputSchema, Usage, breaks_off},
-    tool::{CallIdentity, Scope, ToolRegistry},
+    provider::{OutputSchema, PrefixAddition, Usage, breaks_off},
+    tool::{CallIdentity, Scope, ToolRegistry, ToolSchema},
 };
 
 /// The state of a conversation, made by applying its facts one after the other.
@@ -58,7 +58,8 @@ pub struct Machine {
     pub(super) wanted: Option<OutputRequirement>,
     /// The differences between the transcript and the messages that are sent.
     pub(super) window: ContextState,
-    /// The instructions and tools of requests, if the model's reasoning is bound to them.
+    /// The instructions and tools of requests, if the model accepts its earlier reasoning only after the same
+    /// instructions and tools.
     pub(super) prefix: PrefixState,
     /// The id of the last call that was denied since the last answer of the model.
     pub(super) denied: Option<String>,
@@ -128,9 +129,17 @@ impl Machine {
         self.answered_by.as_ref().map(|(provider, model)| (provider.as_str(), model.as_str()))
     }
 
-    /// The wanted form of the answer for the provider. Its tool name differs from those of these tools.
+    /// The wanted form of the answer, as the provider gets it. The name of its answer tool differs from the
+    /// names of `tools`.
     pub(crate) fn wanted_schema(&self, tools: &ToolRegistry) -> Option<OutputSchema> {
-        self.wanted.as_ref()?.answer_schema(|name| tools.get(name).is_some())
+        let wanted = self.wanted.as_ref()?;
+        let (_, known) = self.prefix_now();
+        let schema = wanted.answer.schema.as_ref();
+        let is_other = |tool: &&ToolSchema| Some(&tool.input_schema) != schema;
+        wanted.answer_schema(|name| {
+            let known = known.iter().copied().find(|known| known.name == name);
+            tools.get(name).is_some() || known.as_ref().is_some_and(is_other)
+        })
     }
 
     /// The wanted form of the run's answer. `None` if any text is accepted.
@@ -254,7 +263,7 @@ impl Machine {
         (calling.calls.len().saturating_sub(calling.undecided), calling.calls.len())
     }
 
-    /// The ids of all calls so far. A new call must not have one of them.
+    /// The ids of all calls so far. A new call must not have one of these ids.
     pub(crate) fn call_ids(&self) -> &Arc<HashSet<String>> {
         &self.call_ids
     }
@@ -292,8 +301,8 @@ impl Machine {
         those.map(|call| call.call.id().to_owned()).collect()
     }
 
-    /// The calls whose outcome is not known, in order. They had started in a process that is gone, and may not
-    /// run again.
+    /// The calls whose outcome is not known, in order. They had started in an earlier process, and may not run
+    /// again.
     pub fn in_doubt(&self) -> impl Iterator<Item = &ToolCall> {
         self.calls().filter_map(|CallState { call, status, .. }| match status {
             CallStatus::Doubtful(_) => Some(call),
@@ -301,7 +310,7 @@ impl Machine {
         })
     }
 
-    /// The calls that may have run in a process that is gone and are to run again, as far as the facts show.
+    /// The calls that may have run in an earlier process. According to the facts, they may run again.
     pub(crate) fn to_repeat(&self) -> impl Iterator<Item = &ToolCall> {
         self.calls().filter_map(|CallState { call, status, .. }| match status {
             CallStatus::Started(_) => Some(call),
@@ -323,7 +332,8 @@ impl Machine {
         })
     }
 
-    /// Whether this call belongs to the conversation and its late end is not recorded yet.
+    /// Whether this call belongs to the conversation, and no fact records yet that it ended after it was
+    /// stopped.
     pub(crate) fn needs_end_of(&self, ended: &CallIdentity) -> bool {
         let messages = self.transcript.messages();
         let is_it =
@@ -411,10 +421,35 @@ impl Machine {
         })
     }
 
-    /// The provider and the model of a request for a summary without a later fact about its outcome: the
-    /// process ended before the answer was complete.
+    /// The provider and the model of a request for a summary, if no later fact records its outcome. In this
+    /// case, the process ended before the answer was complete.
     pub(crate) fn compacting(&self) -> Option<(&str, &str)> {
         self.compacting.as_ref().map(|(provider, model)| (provider.as_str(), model.as_str()))
+    }
+
+    /// The prefix of requests, which comes before the messages. `None` unless the model binds its reasoning.
+    pub(crate) fn prefix(&self) -> Option<&Arc<Prefix>> {
+        self.prefix.first.as_ref()
+    }
+
+    /// The additions to the prefix since it was set.
+    pub(crate) fn prefix_additions(&self) -> &Arc<Vec<PrefixAddition>> {
+        &self.prefix.added
+    }
+
+    /// The current instructions and tools of a model that binds its reasoning.
+    pub(crate) fn prefix_now(&self) -> (Option<&str>, Vec<&ToolSchema>) {
+        (self.prefix.system(), self.prefix.tools())
+    }
+
+    /// How often the prefix has changed.
+    pub(crate) fn prefix_version(&self) -> u64 {
+        self.prefix.version
+    }
+
+    /// Whether the vendor has refused reasoning of this conversation.
+    pub(crate) fn is_reasoning_refused(&self) -> bool {
+        self.prefix.refused
     }
 }
 

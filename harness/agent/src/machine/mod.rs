@@ -9,7 +9,7 @@ mod given;
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod machine;
 mod outcome;
-mod prefix;
+pub(crate) mod prefix;
 mod provenance;
 mod schedule;
 mod sent;

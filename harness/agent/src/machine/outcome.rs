@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use harness_core::{journal::Limit, provider::WantedItem};
+use harness_core::{journal::LimitKind, provider::WantedItem};
 
 /// How a run ended.
 ///
@@ -17,7 +17,7 @@ pub enum Outcome {
     /// The model gave its final answer.
     Answered,
     /// The run has reached this limit and was stopped.
-    Limit(Limit),
+    Limit(LimitKind),
     /// The model's answer was cut off at the limit of its length.
     Truncated,
     /// The model has refused to answer, or a filter of the vendor has stopped the answer.
@@ -44,7 +44,7 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Answered => "the model answered",
-            Self::Limit(Limit::UnknownCost) => {
+            Self::Limit(LimitKind::UnknownCost) => {
                 "nobody knows what the model costs, and that is refused"
             }
             Self::Limit(limit) => {

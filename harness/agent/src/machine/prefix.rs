@@ -1,4 +1,5 @@
-//! The instructions and tools of requests to a model whose reasoning is bound to them.
+//! The instructions and tools of requests to a model that accepts its earlier reasoning only after the same
+//! instructions and tools.
 
 use std::sync::Arc;
 
@@ -14,13 +15,13 @@ use harness_core::{
 /// The prefix of requests, and the additions to it since.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PrefixState {
-    first: Option<Arc<Prefix>>,
+    pub(super) first: Option<Arc<Prefix>>,
     /// The additions: changed instructions or tools, each with the id of the message after which it is sent.
-    added: Arc<Vec<PrefixAddition>>,
+    pub(super) added: Arc<Vec<PrefixAddition>>,
     /// Whether the vendor has refused reasoning of this conversation.
-    refused: bool,
+    pub(super) refused: bool,
     /// How often the prefix has changed.
-    version: u64,
+    pub(super) version: u64,
 }
 
 impl PrefixState {
@@ -41,14 +42,14 @@ impl PrefixState {
     }
 
     /// The current instructions: those of the last addition that has some, or else those of the prefix.
-    fn system(&self) -> Option<&str> {
+    pub(super) fn system(&self) -> Option<&str> {
         let added = self.added.iter().rev().find_map(|it| it.system.as_deref());
         added.or_else(|| self.first.as_ref()?.system.as_deref())
     }
 
     /// The current tools, in the order in which they were added. A later tool replaces an earlier one of the
     /// same name.
-    fn tools(&self) -> Vec<&ToolSchema> {
+    pub(super) fn tools(&self) -> Vec<&ToolSchema> {
         let first = self.first.iter().flat_map(|first| &first.tools);
         let mut tools: Vec<&ToolSchema> = Vec::new();
         for tool in first.chain(self.added.iter().flat_map(|it| &it.tools)) {
@@ -76,70 +77,43 @@ impl PrefixState {
     }
 }
 
-impl Machine {
-    /// The prefix of requests, which comes before the messages. `None` unless the model binds its reasoning.
-    pub(crate) fn prefix(&self) -> Option<&Arc<Prefix>> {
-        self.prefix.first.as_ref()
-    }
+/// How many messages are sent with reasoning.
+pub(crate) fn messages_with_reasoning(machine: &Machine) -> u64 {
+    let thinks = |message: &Message| {
+        message.blocks().iter().any(|block| matches!(block, Block::Reasoning(_)))
+    };
+    let own = machine.vendor_sent_view();
+    let views = [Some(machine.readable()), own].into_iter().flatten();
+    let counts = views.map(|view| {
+        view.messages().iter().skip(view.thinking_from).filter(|it| thinks(it)).count()
+    });
+    u64::try_from(counts.max().unwrap_or(0)).unwrap_or(u64::MAX)
+}
 
-    /// The additions to the prefix since it was set.
-    pub(crate) fn prefix_additions(&self) -> &Arc<Vec<PrefixAddition>> {
-        &self.prefix.added
-    }
-
-    /// The current instructions and tools of a model that binds its reasoning.
-    pub(crate) fn prefix_now(&self) -> (Option<&str>, Vec<&ToolSchema>) {
-        (self.prefix.system(), self.prefix.tools())
-    }
-
-    /// How often the prefix has changed.
-    pub(crate) fn prefix_version(&self) -> u64 {
-        self.prefix.version
-    }
-
-    /// Whether the vendor has refused reasoning of this conversation.
-    pub(crate) fn is_reasoning_refused(&self) -> bool {
-        self.prefix.refused
-    }
-
-    /// How many messages are sent with reasoning.
-    pub(crate) fn messages_with_reasoning(&self) -> u64 {
-        let thinks = |message: &Message| {
-            message.blocks().iter().any(|block| matches!(block, Block::Reasoning(_)))
-        };
-        let own = self.vendor_sent_view();
-        let views = [Some(self.readable()), own].into_iter().flatten();
-        let counts = views.map(|view| {
-            view.messages().iter().skip(view.thinking_from).filter(|it| thinks(it)).count()
-        });
-        u64::try_from(counts.max().unwrap_or(0)).unwrap_or(u64::MAX)
-    }
-
-    /// Applies a [`Fact::PrefixSet`].
-    pub(super) fn set_prefix(&mut self, fact: &Fact) -> Result<(), Error> {
-        let Fact::PrefixSet { prefix, appended, left_out, change: _, refusal } = fact else {
-            return Ok(());
-        };
-        self.asking("the prefix cannot be set")?;
-        match (self.transcript.messages().last().filter(|last| !last.is_paused()), prefix) {
-            (Some(last), Some(prefix)) if *appended && self.prefix.first.is_some() => {
-                let after = last.id().to_owned();
-                self.prefix.add(&after, prefix);
-            }
-            (_, Some(prefix)) if !appended => {
-                self.prefix.first = Some(Arc::new((**prefix).clone()));
-                self.prefix.added = Arc::default();
-            }
-            (_, None) if !appended && self.prefix.first.is_some() => {}
-            _ => return Err(cannot("there is no prefix to which something could be added")),
+/// Applies a [`Fact::PrefixSet`].
+pub(super) fn set_prefix(machine: &mut Machine, fact: &Fact) -> Result<(), Error> {
+    let Fact::PrefixSet { prefix, appended, left_out, change: _, refusal } = fact else {
+        return Ok(());
+    };
+    machine.asking("the prefix cannot be set")?;
+    match (machine.transcript.messages().last().filter(|last| !last.is_paused()), prefix) {
+        (Some(last), Some(prefix)) if *appended && machine.prefix.first.is_some() => {
+            let after = last.id().to_owned();
+            machine.prefix.add(&after, prefix);
         }
-        self.prefix.refused |= refusal.is_some();
-        self.prefix.version = self.prefix.version.saturating_add(1);
-        if *left_out > 0 {
-            let all = self.transcript.messages();
-            let (end, open) = (all.len(), open_turn(all));
-            self.window.leave_out_reasoning(all, end, open);
+        (_, Some(prefix)) if !appended => {
+            machine.prefix.first = Some(Arc::new((**prefix).clone()));
+            machine.prefix.added = Arc::default();
         }
-        Ok(())
+        (_, None) if !appended && machine.prefix.first.is_some() => {}
+        _ => return Err(cannot("there is no prefix to which something could be added")),
     }
+    machine.prefix.refused |= refusal.is_some();
+    machine.prefix.version = machine.prefix.version.saturating_add(1);
+    if *left_out > 0 {
+        let all = machine.transcript.messages();
+        let (end, open) = (all.len(), open_turn(all));
+        machine.window.leave_out_reasoning(all, end, open);
+    }
+    Ok(())
 }

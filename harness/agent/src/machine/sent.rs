@@ -26,13 +26,13 @@ use harness_core::{
 
 impl Machine {
     /// The messages as they are sent: the transcript, with the replacements that facts have recorded. Between
-    /// runs they can always be sent. The model that has made a [summary of its own](VendorSummary) gets that
-    /// summary in place of the one as text.
+    /// runs they can always be sent. If a model has made a [summary of its own](VendorSummary), it gets that
+    /// summary instead of the summary as text.
     pub fn sent(&self) -> &Transcript {
         self.window.view.as_ref().map_or(&self.transcript, |view| &view.sent)
     }
 
-    /// How many of the sent messages, from the first one on, are sent without reasoning.
+    /// The number of messages at the beginning of [`sent`](Self::sent) that are sent without reasoning.
     pub fn thinking_from(&self) -> usize {
         self.window.view.as_ref().map_or(0, |view| view.thinking_from)
     }
@@ -47,7 +47,7 @@ impl Machine {
         own.flatten().unwrap_or_else(|| self.readable())
     }
 
-    /// The messages as they are sent to every model without a summary of its own.
+    /// The messages as they are sent to every model that has made no summary of its own.
     pub(crate) fn readable(&self) -> ContextView<'_> {
         let sent = &self.transcript;
         let all = ContextView {
@@ -61,8 +61,8 @@ impl Machine {
         self.window.view.as_deref().map_or(all, EditedContext::sent_view)
     }
 
-    /// The messages as they are sent to the model that has made a summary of its own. `None` without such a
-    /// summary.
+    /// The messages as they are sent to the model that has made a summary of its own. `None` if no model has
+    /// made one.
     pub(crate) fn vendor_sent_view(&self) -> Option<ContextView<'_>> {
         self.window.view.as_deref()?.vendor_sent_view()
     }
@@ -82,8 +82,8 @@ impl Machine {
         !self.window.compactions.vendor_failed && !self.window.compactions.vendor_refused
     }
 
-    /// The index of the sent message at which the open turn began when reasoning was left out. 0 if nothing was
-    /// left out.
+    /// The index of the first sent message of the turn that was open when reasoning was last left out. 0 if no
+    /// reasoning was left out.
     pub(crate) fn open_turn(&self) -> usize {
         self.window.view.as_ref().map_or(0, |view| view.open_turn)
     }
@@ -124,7 +124,8 @@ impl Machine {
         Ok(())
     }
 
-    /// The messages at the beginning of the next request whose tokens the vendor has counted.
+    /// How many messages at the beginning of the next request the vendor has counted, and how many tokens they
+    /// have.
     pub(crate) fn measured(&self) -> Option<MeasuredRequest> {
         self.window.measured
     }
@@ -133,8 +134,8 @@ impl Machine {
     pub(crate) fn stated_window(&self, provider: &str, model: &str) -> Option<u64> {
         let all = self.window.refusals.stated_windows.iter().enumerate();
         let of_model = all.filter(|(_, it)| it.is_of(provider, model));
-        // A window of a fallback provider counts only until the request fits it. Later, the window is the
-        // model's own again.
+        // The window of a fallback provider counts only until a request fits into it. After that, the model's
+        // own window counts again.
         let last = self.window.refusals.stated_windows.len().checked_sub(1);
         let last =
             last.filter(|_| self.window.refusals.refused || self.window.refusals.overflows > 0);
@@ -192,8 +193,9 @@ impl Machine {
             && last.is_some_and(|last| !last.is_paused())
     }
 
-    /// The results of read-only calls before this message of the transcript that can be cleared: they are sent
-    /// unchanged and contain no report about another call. Each comes with the index of its message.
+    /// The results of read-only calls that can be cleared. Such a result comes before this message of the
+    /// transcript, is sent unchanged, and contains no report about another call. Each result comes with the
+    /// index of its message.
     pub(crate) fn clearable(&self, before: usize) -> impl Iterator<Item = (usize, &ToolResult)> {
         let from = self.summed_up();
         let reads = self.window.reads.iter().take_while(move |(at, _)| *at < before);
@@ -225,8 +227,8 @@ impl Machine {
         message.is_some_and(Message::is_by_program)
     }
 
-    /// The report for the model about the late end of a call, and the names under which the whole result is
-    /// kept.
+    /// The report for the model that a call ended after it was stopped, and the names under which the whole
+    /// result is kept.
     pub(crate) fn late_end_of(&self, call: &str) -> Option<(&str, Option<&str>)> {
         let ContextState { ended, given, .. } = &self.window;
         let ended = ended.get(call).map(|(text, names)| (text.as_str(), names.as_deref()));
@@ -243,12 +245,14 @@ impl Machine {
         self.window.given.messages()
     }
 
-    /// Whether the messages with which the conversation began already contain the report about this late end.
+    /// Whether the messages with which the conversation began already report that this call ended after it was
+    /// stopped.
     pub(crate) fn has_given_end(&self, tool: &str, result: &ToolResult) -> bool {
         self.window.given.has_end(result.call_id(), &late_end(tool, result))
     }
 
-    /// Whether the result at this place also contains a report about the late end of an earlier call.
+    /// Whether the result at this position also contains a report that an earlier call ended after it was
+    /// stopped.
     fn has_news(&self, place: (usize, usize)) -> bool {
         self.window.news.contains(&place)
     }
@@ -517,9 +521,9 @@ impl Machine {
         let is_named = window.is_some();
         let tokens_of = window.or(tokens).unwrap_or(estimated);
         let stated = StatedWindow { provider, model, fallback, tokens: tokens_of, is_named };
-        // A stated window that is not larger than a request that the model has answered is a mistake. The first
-        // time it is ignored. If the request is refused again before there is an answer, the window has become
-        // smaller.
+        // If a stated window is not larger than a request that the model has answered, the error is probably
+        // wrong and is ignored once. If the vendor refuses the request again before the model answers, the
+        // window has really become smaller.
         let by = self.answered_by.as_ref();
         let is_same = by.is_some_and(|(provider, model)| stated.is_of(provider, model));
         let is_odd = is_same && tokens_of <= self.window.refusals.answered;

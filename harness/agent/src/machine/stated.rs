@@ -13,7 +13,7 @@ pub(super) struct StatedWindow {
 }
 
 impl StatedWindow {
-    /// Whether this size is that of the given model.
+    /// Whether this is the size of the given model's window.
     pub(super) fn is_of(&self, provider: &str, model: &str) -> bool {
         (&*self.provider, &*self.model) == (provider, model)
     }

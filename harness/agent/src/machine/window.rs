@@ -40,11 +40,11 @@ pub(super) struct ContextState {
     pub(super) has_shortened: bool,
     /// The indexes of the messages that have files.
     pub(super) with_files: Vec<usize>,
-    /// The results that also contain a report about the late end of an earlier call: the index of the message,
-    /// and the number of the result in it.
+    /// The results that also contain a report that an earlier call ended after it was stopped: the index of the
+    /// message, and the number of the result in it.
     pub(super) news: Vec<(usize, usize)>,
-    /// The report about each late end of a call, and the names under which the whole result is kept, by the id
-    /// of the call.
+    /// For each call that ended after it was stopped, by its id: the report about this, and the names under
+    /// which the whole result is kept.
     pub(super) ended: HashMap<String, (String, Option<String>)>,
     /// What is known of the messages with which the conversation began.
     pub(super) given: InitialMessages,
@@ -79,13 +79,13 @@ impl ContextState {
     pub(super) fn begin_run(&mut self) {
         self.reset_failures();
         (self.refusals.overflows, self.compactions.too_large) = (0, None);
-        // The refusal may have been a mistake, or about an earlier run only. If the window is too small, its
-        // stated size remains.
+        // The vendor may have refused the request by mistake, or because of something in the earlier run only. A
+        // stated size of the window is kept.
         self.refusals.refused = false;
     }
 
-    /// Records from the messages with which the conversation begins: which have files, whether arguments were
-    /// shortened, and reports about late ends of calls.
+    /// Reads the messages with which the conversation begins. Records which of them have files, whether
+    /// arguments were shortened, and the reports about calls that ended after they were stopped.
     pub(super) fn set_initial_messages(&mut self, messages: &Messages) {
         self.has_shortened |= has_line(messages);
         let files = messages.iter().enumerate().filter(|(_, message)| has_files(message));
@@ -161,8 +161,8 @@ pub(super) struct FailedCompactions {
     pub(super) too_large: Option<u64>,
     /// Whether a request for the vendor's own summary has failed in this run since the last summary.
     pub(super) vendor_failed: bool,
-    /// Whether the vendor has refused a request because of its own summary. No other summary of the vendor is
-    /// requested then.
+    /// Whether the vendor has refused a request because of its own summary. Then no other summary is requested
+    /// from the vendor.
     pub(super) vendor_refused: bool,
 }
 
@@ -198,12 +198,12 @@ pub(super) struct EditedContext {
     pub(super) cleared: HashMap<(usize, String), String>,
     /// The files that are left out.
     pub(super) files: LeftOut,
-    /// The arguments that are sent in place of those of a call, by the index of the message and the number of
-    /// the call in it.
+    /// The shortened arguments that are sent for a call, by the index of the message and the number of the call
+    /// in it.
     pub(super) shorter: HashMap<(usize, usize), String>,
     /// The messages as they are sent.
     pub(super) sent: Transcript,
-    /// How many of the sent messages, from the first one on, are sent without reasoning.
+    /// The number of messages at the beginning of `sent` that are sent without reasoning.
     pub(super) thinking_from: usize,
     /// The index of the first sent message of the turn that was open when the context was last edited: the
     /// model had called tools and not completed its answer. If no turn was open, this equals `thinking_from`.
@@ -239,7 +239,7 @@ impl EditedContext {
         self.vendor = Some(vendor);
     }
 
-    /// The messages as they are sent to every model without a summary of its own.
+    /// The messages as they are sent to every model that has made no summary of its own.
     pub(super) fn sent_view(&self) -> ContextView<'_> {
         ContextView {
             sent: &self.sent,
@@ -313,11 +313,11 @@ pub(super) struct VendorView {
     pub(super) sent: Transcript,
 }
 
-/// The messages as they are sent to one model, and how they correspond to those of the transcript.
+/// The messages as they are sent to one model, and how they correspond to the messages of the transcript.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ContextView<'a> {
     pub(crate) sent: &'a Transcript,
-    /// How many of the sent messages, from the first one on, are sent without reasoning.
+    /// The number of messages at the beginning of `sent` that are sent without reasoning.
     pub(crate) thinking_from: usize,
     /// The index of the first sent message of the turn that was open when `thinking_from` was set.
     pub(super) open_turn: usize,
@@ -325,8 +325,8 @@ pub(crate) struct ContextView<'a> {
     pub(super) summed_up: usize,
     /// How many messages are sent in place of the summarized ones.
     pub(super) head: usize,
-    /// The index in the transcript before which an additional message is sent: the text beside the vendor's own
-    /// summary.
+    /// The text beside the vendor's own summary is an additional message. It is sent before the message with
+    /// this index in the transcript.
     pub(super) words_at: Option<usize>,
 }
 
@@ -347,8 +347,8 @@ impl<'a> ContextView<'a> {
         self.head.saturating_add(at.saturating_sub(self.summed_up)).saturating_add(words)
     }
 
-    /// Converts the index of a sent message into its index in the transcript. For the messages of a summary,
-    /// this is the index of the first message after it.
+    /// Converts the index of a sent message into its index in the transcript. For a message of a summary, this
+    /// is the index of the first message after the summary.
     pub(crate) fn place_of(&self, sent: usize) -> usize {
         let at = self.summed_up.saturating_add(sent.saturating_sub(self.head));
         at.saturating_sub(usize::from(self.words_at.is_some_and(|words| words < at)))

@@ -1,5 +1,5 @@
-//! Finds the one JSON value of an answer in the text of a model. It may stand alone, before or after sentences,
-//! in a code block, or between special tokens of a template.
+//! Finds the one JSON value of an answer in the text of a model. The value may be the whole text, or there may
+//! be sentences before or after it. It may also be in a code block, or between special tokens of a template.
 
 use serde_json::{Deserializer, Value};
 
@@ -11,7 +11,7 @@ use harness_core::{
 /// How many bytes of a value are quoted in a fault.
 const QUOTED: usize = 120;
 
-/// The limit on bytes that are read in vain, as a multiple of the length of the text.
+/// The search stops after it has read this many times the length of the text without finding a value.
 const WORK: usize = 64;
 
 /// The tags around reasoning in a text.
@@ -22,8 +22,8 @@ const THOUGHTS: [[&str; 2]; 4] = [
     ["[THINK]", "[/THINK]"],
 ];
 
-/// Special tokens of templates that some servers leave at the ends of a text, besides those of the form
-/// `<|name|>`.
+/// Special tokens of templates that some servers leave at the ends of a text. Tokens of the form `<|name|>` are
+/// not in this list.
 const MARKS: [&str; 9] =
     ["<s>", "</s>", "<bos>", "<eos>", "<end_of_turn>", "[INST]", "[/INST]", "[BOS]", "[EOS]"];
 
@@ -42,7 +42,7 @@ pub(crate) fn find_value(
                 found.scan(all, &fits);
             }
         }
-        // The last part alone may be the answer, after an introduction.
+        // The earlier parts may be an introduction. Then the last part alone is the answer.
         [all, .., last] => {
             let is_whole = found.read_whole(last, &fits);
             if is_whole || !found.read_whole(all, &fits) {
@@ -60,7 +60,8 @@ struct ValueCandidates {
     fitting: Vec<(Value, String)>,
     /// The faults of the last value that does not fit.
     faults: Vec<String>,
-    /// The parse error of the whole text, or of the last object or list in it that was cut off or not valid.
+    /// The parse error of the whole text, or of the last object or list in the text that was cut off or is not
+    /// valid JSON.
     wrong: Option<String>,
 }
 
@@ -83,7 +84,7 @@ impl ValueCandidates {
         }
     }
 
-    /// Reads the whole text as one value. Returns whether it is one.
+    /// Reads the whole text as one value. Returns whether the text is one value.
     fn read_whole(
         &mut self,
         text: &str,
@@ -185,7 +186,8 @@ impl ValueCandidates {
                         if rest.starts_with("{\"") || err.is_eof() {
                             self.wrong = Some(no_value(&err));
                         }
-                        // If a value is not valid JSON, its parts are not the answer, nor are comments in it.
+                        // This value is not valid JSON. Its parts are not the answer, and values in its comments
+                        // are not, either.
                         if is_value_start(rest) {
                             let end = find_closing_bracket(rest);
                             work = work.saturating_sub(end.unwrap_or(rest.len()));
@@ -211,7 +213,7 @@ fn is_value_start(text: &str) -> bool {
     inside.starts_with('"') || is_list
 }
 
-/// The position after the bracket that closes the one at the beginning of a text.
+/// The position after the closing bracket that belongs to the bracket at the beginning of the text.
 fn find_closing_bracket(text: &str) -> Option<usize> {
     let (mut open, mut in_string, mut escaped) = (0_usize, false, false);
     for (at, byte) in text.bytes().enumerate() {
@@ -242,8 +244,8 @@ fn read_before(text: &str, err: &serde_json::Error) -> usize {
     before.map(str::len).sum::<usize>().saturating_add(err.column()).saturating_add(1)
 }
 
-/// The length of the reasoning at the beginning of `rest`, or of a closing tag there. An opening tag without a
-/// closing one counts only at the beginning of the text, and then everything is reasoning.
+/// The length of the reasoning, or of a closing tag, at the beginning of `rest`. An opening tag without a
+/// closing one counts only at the beginning of the text. In that case, everything is reasoning.
 fn thinking(rest: &str, is_beginning: bool) -> Option<usize> {
     if !rest.starts_with(['<', '[']) {
         return None;

@@ -69,7 +69,7 @@ enum ParserState {
 }
 
 impl AnswerView {
-    /// A view of an answer of which nothing has arrived.
+    /// A view of an answer that has not begun to arrive.
     pub fn new() -> Self {
         Self::default()
     }

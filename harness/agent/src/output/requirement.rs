@@ -16,7 +16,8 @@ pub(crate) struct OutputRequirement {
     pub(crate) answer: Arc<WantedAnswer>,
     /// The index of the message that asks for this answer.
     asked_at: usize,
-    /// How many answers were rejected with another attempt left: by the schema, and by the verifier.
+    /// How many answers were rejected while another attempt was left. The first number is for the schema, the
+    /// second for the verifier.
     pub(crate) rejected: [u32; 2],
     /// The faults of the last rejected answer.
     pub(crate) faults: Vec<String>,
@@ -50,7 +51,7 @@ impl OutputRequirement {
         Some(OutputSchema::new(name, schema, self.asked_at))
     }
 
-    /// Records that an answer was rejected and another attempt follows.
+    /// Records that an answer was rejected. The model answers again.
     pub(crate) fn reject(&mut self, by: AnswerCheck, faults: &[String]) {
         let [schema, verifier] = &mut self.rejected;
         let count = match by {

@@ -21,8 +21,8 @@ use harness_core::{
 /// How often the model may answer again, unless the program sets another number.
 const TRIES: u32 = 2;
 
-/// A function that finds the value in the texts of an answer, or lists everything that is wrong with it. The
-/// value has the form of the requested object.
+/// A function that finds the value in the texts of an answer, or lists everything that is wrong with the answer.
+/// The value has the form of the requested object.
 type ReadAnswer = Arc<dyn Fn(&[String]) -> Result<Value, Vec<String>> + Send + Sync>;
 
 /// The form of the answer that a run wants. Cloning is cheap.
@@ -141,7 +141,8 @@ impl<T> AnswerReader<T> {
     }
 }
 
-/// A type of which a model can give a value as its answer: it can be read from JSON and has a schema.
+/// A type of answers: a model can give a value of the type as its answer. The type can be read from JSON and has
+/// a schema.
 ///
 /// This trait holds for every type that derives `serde::Deserialize` and `schemars::JsonSchema` and contains no
 /// references: structs, enums (a choice between answers), and also lists, numbers and the like. The model gets
@@ -167,7 +168,7 @@ pub(crate) fn without_schema<'m>(message: &'m Message, schema: Option<&Value>) -
     }
 }
 
-/// The reason why no answer can be read as the type, or no answer with one of the alternatives of an enum.
+/// Why no JSON value at all can be read as the type, or why no value can be read as one alternative of an enum.
 /// `None` if answers can be read.
 pub(crate) fn unreadable<T: Answer>() -> Option<String> {
     let schema = schema_of_answer::<T>();

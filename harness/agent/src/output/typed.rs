@@ -27,8 +27,8 @@ use harness_core::{
 pub struct Answering<'a, T> {
     run: Run<'a>,
     pub(crate) output_spec: OutputSpec,
-    /// Reads the answer. A function pointer is stored so that this struct does not require `T: Answer`:
-    /// otherwise rustc would report a type that cannot be an answer twice.
+    /// Reads the answer. A function pointer is stored so that this struct does not require `T: Answer`.
+    /// Otherwise rustc would report the same error twice if `T` is not an `Answer`.
     reads: fn(Reply) -> Result<Answered<T>, Stopped>,
 }
 
@@ -371,8 +371,8 @@ impl OutputSpec {
 }
 
 impl Run<'_> {
-    /// Adds tools of the program that check the final answer. See [`verify`](Self::verify) for what follows
-    /// from a verdict.
+    /// Adds tools of the program that check the final answer. [`verify`](Self::verify) describes what happens
+    /// after a verdict.
     ///
     /// The answer is accepted if each of the tools succeeds. Otherwise the model gets the errors of the tools.
     /// If the answer is an object, its members are the arguments of each tool. Any other answer is the argument
@@ -383,10 +383,10 @@ impl Run<'_> {
     /// not count for the conversation.
     ///
     /// # Errors
-    /// The run fails before its first request if one of the tools may not be repeated, because an answer is
-    /// checked again if the process ends before the verdict is recorded. So each tool has to declare `"none"`
-    /// or `"read"`, or be `idempotent`. The run also fails if a tool is an agent, is answered by the program,
-    /// or takes a [`State<T>`](harness_core::tool::State) that was not set.
+    /// The run fails before its first request if one of the tools may not be repeated. If the process ends
+    /// before the verdict is recorded, the answer is checked again. So each tool has to declare `"none"` or
+    /// `"read"`, or be `idempotent`. The run also fails if a tool is an agent, is answered by the program, or
+    /// takes a [`State<T>`](harness_core::tool::State) that was not set.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}, tool, tools};

@@ -64,12 +64,12 @@ impl CallContexts {
         self.made.get(call)?.host()
     }
 
-    /// What the agents of a call have spent and no fact of this run records yet.
+    /// The spending of a call's agents that no fact of this run records yet.
     pub(crate) fn spent_by(&self, call: &str) -> Option<Box<CallSpent>> {
         self.site(call)?.unrecorded_spending()
     }
 
-    /// Takes the agent for which a call with this result stays open.
+    /// Takes the agent because of which the call stays open, if the call has ended with this result.
     pub(crate) fn take_suspended(
         &self,
         result: &ToolResult,
@@ -143,8 +143,8 @@ impl CallContexts {
             .inside_limits(
                 self.caller.places().iter().chain(tool.and_then(Tool::concurrency_limit)),
             );
-        // Only such a tool gets a copy: a copy in every context would make the next message copy the shared
-        // transcript.
+        // Only such a tool gets the transcript. If every context shared it, adding the next message would copy
+        // it as a whole.
         let context = match tool.is_some_and(Tool::needs::<Transcript>) {
             true => context.with(transcript.clone()),
             false => context,
@@ -153,8 +153,8 @@ impl CallContexts {
         context
     }
 
-    /// The limit on simultaneous calls of this tool, if a call has to wait for a place. A call that an agent
-    /// makes inside a call of the same tool needs no place: it uses that of the outer call.
+    /// The limit on simultaneous calls of this tool, if it applies to the call. It does not apply if an agent
+    /// makes the call inside another call of the same tool: that outer call is counted already.
     pub(crate) fn places_of<'t>(&self, tool: Option<&'t Tool>) -> Option<&'t ConcurrencyLimit> {
         tool?.concurrency_limit().filter(|limit| !limit.is_among(self.caller.places()))
     }
@@ -165,8 +165,8 @@ impl CallContexts {
         self.spilling.update_limit(state);
     }
 
-    /// The correct result of a call that was stopped. If its function could not be stopped, the result says
-    /// that it still runs. The output of the tool until then is added.
+    /// The correct result of a call that was stopped. If its function could not be stopped, the result says that
+    /// it still runs. The output that the tool has produced so far is added.
     pub(crate) fn with_the_truth(
         &self,
         state: &ConversationState,
@@ -183,7 +183,7 @@ impl CallContexts {
         self.with_output_so_far(&state.agent, result)
     }
 
-    /// The result of a call that was stopped, with the output of its tool until then.
+    /// The result of a call that was stopped, with the output that its tool has produced so far.
     fn with_output_so_far(&self, agent: &Agent, result: ToolResult) -> ToolResult {
         let stopped = matches!(
             result.outcome(),
@@ -203,7 +203,7 @@ pub(crate) struct CallContextParts<'a> {
     pub(crate) transcript: &'a Transcript,
     pub(crate) granted: Option<&'a ApprovedCall>,
     pub(crate) rules: CallerRules,
-    /// What is already counted of the spending of the call's agents.
+    /// The part of the spending of the call's agents that is already counted.
     pub(crate) counted: CallSpent,
     /// Whether no fact in the journal records that the call has started.
     pub(crate) is_unwritten: bool,
@@ -223,7 +223,7 @@ pub(crate) fn call_hash(
     }
 }
 
-/// The result of a call that an earlier run of this process told to stop and that still runs.
+/// The result of a call that still runs, although an earlier run of this process has asked it to stop.
 pub(crate) fn still_running_result(call: &str) -> ToolResult {
     ToolResult::new(call, CallOutcome::StillRunning, [ToolContent::Text(still_running_notice())])
 }

@@ -92,7 +92,7 @@ pub(crate) struct CallProgress {
     pub(crate) reports: ProgressReceiver,
     /// Calls whose decision was made before this run, perhaps by other rules.
     pub(crate) calls_from_previous_process: HashSet<String>,
-    /// Places that were taken for calls before the action in which the calls run.
+    /// Concurrency permits of calls. They were acquired before the action that runs these calls.
     pub(crate) kept: KeptPlaces,
     /// Calls whose start was reported to the watcher and whose end was not, each with its start time.
     pub(crate) shown: Vec<(ToolCall, Instant)>,
@@ -107,11 +107,11 @@ pub(crate) struct RunEnding {
     pub(crate) cut_off: Option<Error>,
     /// The limit that stopped the run.
     pub(crate) limit: Option<LimitReached>,
-    /// Whether the beginning of the run is recorded. Until then, the machine still describes the run before.
+    /// Whether the beginning of the run is recorded. Before that, the machine still describes the previous run.
     pub(crate) begun: bool,
     /// Whether the run came to its end. If not, its future was dropped.
     pub(crate) ended: bool,
-    /// The guard and the clock of the run before. They are restored if this run does not begin.
+    /// The guard and the clock of the previous run. They are restored if this run does not begin.
     pub(crate) before: Option<(RunGuard, RunClock)>,
 }
 
@@ -157,14 +157,14 @@ impl<'a> RunDriver<'a> {
         }
     }
 
-    /// Sets the guard and the clock of the run before, which are restored if this run does not begin.
+    /// Sets the guard and the clock of the previous run, which are restored if this run does not begin.
     pub(crate) fn after(mut self, before: Option<(RunGuard, RunClock)>) -> Self {
         self.end.before = before;
         self
     }
 
     /// A driver for one action that the program requests between two runs. The action does not belong to the
-    /// run before, so its time limit counts from now. Dropping the driver does not change the conversation.
+    /// previous run, so its time limit counts from now. Dropping the driver does not change the conversation.
     pub(crate) fn between_runs(state: &'a mut ConversationState) -> Self {
         let clock = mem::take(&mut state.spending.clock);
         let run = Self::for_one_action(state);
@@ -229,8 +229,8 @@ impl<'a> RunDriver<'a> {
         recorded.and(self.count_early())
     }
 
-    /// Records the calls that started early, when the answer is complete or interrupted. Calls that are part of
-    /// the answer count as started. The others are dropped.
+    /// Records the calls that started early. It is called when the answer is complete or interrupted. Calls that
+    /// are part of the answer count as started. The other calls are dropped.
     pub(crate) fn count_early(&mut self) -> Result<(), Error> {
         let Self { state, calls: CallProgress { early, .. }, .. } = self;
         let machine = &state.machine;
@@ -255,8 +255,9 @@ impl<'a> RunDriver<'a> {
         self.watch.tell(Event::ToolDropped { call });
     }
 
-    /// Records the late ends of calls that were told to stop and went on. Their large results are stored like
-    /// those of other calls. If the run is stopped meanwhile, the next run records the rest.
+    /// Records the ends of calls that went on after they were told to stop. Their large results are stored like
+    /// the large results of other calls. If the run is stopped meanwhile, the next run records the remaining
+    /// ends.
     pub(crate) async fn record_late_ends(&mut self) -> Result<(), Error> {
         let (ends, mut all) = (self.late_ends(), Ok(()));
         for LateEnd { number, identity, outcome, content, file } in ends {
@@ -271,7 +272,8 @@ impl<'a> RunDriver<'a> {
         all
     }
 
-    /// The result of a late end in the form for the model. `None` if the run is stopped meanwhile.
+    /// The result of a call that ended after it was stopped, in the form for the model. `None` if the run is
+    /// stopped meanwhile.
     async fn readable_late_result(
         &mut self,
         call: &str,
@@ -307,8 +309,8 @@ impl<'a> RunDriver<'a> {
         result
     }
 
-    /// As [`record_late_ends`](Self::record_late_ends), but without waiting: late ends with large results are
-    /// left out here, and are recorded before the next request.
+    /// Does the same as [`record_late_ends`](Self::record_late_ends), but does not wait: it leaves out late ends
+    /// with large results, which are recorded before the next request.
     pub(crate) fn record_short_late_ends(&mut self) -> Result<(), Error> {
         let mut all = Ok(());
         for end in self.late_ends() {
@@ -347,8 +349,8 @@ impl<'a> RunDriver<'a> {
         self.state.record(&Fact::CallEnded { tool, result })
     }
 
-    /// The result of a call that may have run before, in a process that is gone. If the call has failed now or
-    /// did not start, the outcome of the earlier attempt is still unknown.
+    /// The result of a call that may have run before, in an earlier process. If the call has failed now or did
+    /// not start, the outcome of the earlier attempt is still unknown.
     pub(crate) fn of_all_tries(&self, result: ToolResult) -> ToolResult {
         let granted = self.state.machine.approved(result.call_id());
         let has_entered = self.calls.contexts.has_entered(result.call_id());
@@ -369,8 +371,8 @@ impl<'a> RunDriver<'a> {
         result.said_as(outcome, content)
     }
 
-    /// Records a result for every call without one. If one cannot be recorded, the others still are, so that
-    /// the conversation in memory is complete. Returns the first error.
+    /// Records a result for every call that has none. If it cannot record a result, it still records the
+    /// remaining ones, so that the conversation in memory is complete. Returns the first error.
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
         self.emit_agent_events();
         let mut all = self.count_early();
@@ -427,13 +429,13 @@ impl RunDriver<'_> {
         read.and(self.state.record(&Fact::CallFinished { result, spent }))
     }
 
-    /// What the agents of a call have spent and no fact records yet.
+    /// The spending of a call's agents that no fact records yet.
     pub(crate) fn spent_by(&self, call: &str) -> Option<Box<CallSpent>> {
         self.state.spending.agents.take_unstated(call, self.calls.contexts.spent_by(call))
     }
 
-    /// The wait of a call that has this result because its agent waits or could not continue. `None` if the
-    /// result is final.
+    /// If the call's agent waits or could not continue, this result is not final. Then returns the wait to
+    /// record for the call. Returns `None` if the result is final.
     pub(crate) fn awaited_below(&mut self, result: &ToolResult) -> Option<Awaited> {
         let granted = self.state.machine.approved(result.call_id());
         let is_repeatable =
@@ -447,14 +449,14 @@ impl RunDriver<'_> {
         Some(Awaited::Agent { conversation, cut_off })
     }
 
-    /// Whether the run leaves its calls open although this error ends it. It does if the caller's call will
-    /// start this run again.
+    /// Whether the run leaves its calls open when it ends with this error. It does if another run's call has
+    /// started this run and will start it again.
     pub(crate) fn must_leave_calls_open(&self, error: &Error) -> bool {
         let is_kept = self.state.options.as_ref().is_some_and(|options| options.is_kept);
         is_kept && is_transient(error, self.state.is_lost())
     }
 
-    /// Reports to the watchers the facts about calls for which they have received no event yet.
+    /// Reports facts about calls to the watchers, if the watchers have received no event for these facts yet.
     pub(crate) fn announce(&mut self) {
         for fact in mem::take(&mut self.state.unannounced) {
             let call = fact.call_id().and_then(|id| self.state.call(id));

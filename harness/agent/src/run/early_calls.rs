@@ -71,9 +71,10 @@ impl EarlyCalls {
         }
     }
 
-    /// Compares the started calls with those of the complete answer, in which `sealed` finds a call by its id.
-    /// Only calls whose decisions are not recorded yet are compared. Returns those that are part of the answer,
-    /// with their decisions, and then the others. The others are removed here, and their results are lost.
+    /// Compares the started calls with the calls of the complete answer. `sealed` finds a call of the answer by
+    /// its id. Calls whose decisions are already recorded are not compared. The first list has the calls that
+    /// are part of the answer, with their decisions. The second list has the remaining calls: they are removed
+    /// here, and their results are lost.
     pub(crate) fn count<'m>(
         &mut self,
         sealed: impl Fn(&str) -> Option<&'m ToolCall>,

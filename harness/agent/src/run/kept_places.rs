@@ -1,4 +1,4 @@
-//! Places in concurrency limits that are taken for calls before the action in which the calls run.
+//! Concurrency permits that calls acquire before the action that runs them.
 
 use std::{
     collections::HashMap,
@@ -7,8 +7,7 @@ use std::{
 
 use harness_core::tool::ConcurrencyPermit;
 
-/// Places in concurrency limits that were taken for calls before the action in which the calls run, by the id
-/// of the call.
+/// Concurrency permits that calls have acquired before the action that runs them, by the id of the call.
 #[derive(Clone, Default)]
 pub(crate) struct KeptPlaces(Arc<Mutex<HashMap<String, ConcurrencyPermit>>>);
 
@@ -27,7 +26,7 @@ impl KeptPlaces {
         }
     }
 
-    /// Takes the place that is kept for this call, if there is one.
+    /// Takes the permit that is kept for this call, if there is one.
     pub(crate) fn take(&self, call: &str) -> Option<ConcurrencyPermit> {
         self.all().remove(call)
     }

@@ -18,6 +18,7 @@ use super::{
     call_contexts::CallContextParts,
     driver::{CallProgress, RequestProgress, RunDriver},
     options::RunTools,
+    prefix::{fold_prefix_after, record_refused_reasoning, update_prefix},
     progress::ProgressEvent,
     provider_stream::ProviderStream,
     request_state::with_conversation,
@@ -87,7 +88,7 @@ impl RunDriver<'_> {
         self.emit(Event::TurnStarted { turn });
         let reduced_max_tokens = self.state.requests.reduced_max_tokens.take();
         let ended = self.run_model_request(reduced_max_tokens.map(|it| it.tokens)).await?;
-        self.record_refused_reasoning()?;
+        record_refused_reasoning(self)?;
         match ended {
             StreamEnd::Out => self.record_answer(turn),
             StreamEnd::Stop(cause) => self.record_interrupt(cause),
@@ -96,7 +97,7 @@ impl RunDriver<'_> {
                     && (lower_max_tokens_after(self, &error, reduced_max_tokens)
                         || edit_context_after(self, &error)?
                         || leave_out_after(self, &error)?
-                        || self.fold_prefix_after(&error)?) =>
+                        || fold_prefix_after(self, &error)?) =>
             {
                 self.request.answer = None;
                 self.request.asked = false;
@@ -118,7 +119,7 @@ impl RunDriver<'_> {
         reduced_max_tokens: Option<u32>,
     ) -> Result<StreamEnd, Error> {
         let offered_tools = self.state.offered_tools();
-        let prefix = self.update_prefix()?;
+        let prefix = update_prefix(self)?;
         let room = room_for_answer(self.state);
         let Self {
             state,
@@ -148,7 +149,10 @@ impl RunDriver<'_> {
             in_journal,
         };
         let program = stop_signals.program();
-        let wanted = state.machine.wanted_schema(tools);
+        let mut wanted = state.machine.wanted_schema(tools);
+        if prefix.as_ref().is_some_and(|prefix| prefix.answer_tool.is_some()) {
+            wanted = wanted.map(OutputSchema::only_by_tool);
+        }
         let request = with_conversation(
             Request::new(state.machine.sent())?.with_system(agent.system()),
             &state.machine,
@@ -273,9 +277,9 @@ impl ResponseStream<'_, '_> {
         loop {
             let others_first = in_a_row == 0 || (wake_flag.is_set() && program.is_cancelled());
             let next = poll_fn(|context| {
-                // Without a budget of cooperation, a stream that never pauses would starve other tasks. The
-                // budget is not given to tools, because a tool that never pauses would use it up for everything
-                // that is polled here.
+                // This applies tokio's cooperative budget. Otherwise a stream that never pauses would starve
+                // other tasks. Tools do not get the budget, because a tool that never pauses would use it up for
+                // everything that is polled here.
                 if others_first {
                     ready!(poll_proceed(context)).made_progress();
                 // An event that has arrived is read without polling everything else, which would cost more than
@@ -490,18 +494,19 @@ impl ResponseStream<'_, '_> {
         if self.has_shortened && call.decoded().is_ok_and(|it| copied_line(&it).is_some()) {
             return false;
         }
-        // What the vendor's tools have read for this answer counts only once the answer is recorded.
+        // The sources that the vendor's tools have read for this answer are recorded only with the answer. Until
+        // then, no call that uses the network starts.
         let is_outward = |tool: &Tool| tool.side_effects().has(SideEffect::Network);
         if self.answer.has_sources() && tools.get(call.name()).is_some_and(is_outward) {
             return false;
         }
-        // The tool takes the transcript, in which the current answer is missing.
+        // The tool takes the transcript, and the current answer is not part of it yet.
         let reads_it = tools.get(call.name()).is_some_and(Tool::needs::<Transcript>);
         let is_ready = tools.accepts(&call) && !tools.may_be_filled(&call) && !reads_it;
         if !is_ready {
             return false;
         }
-        // A call does not wait for a place while the answer arrives.
+        // If the tool's concurrency limit is reached, the call does not start early.
         let place = match self.calls.contexts.places_of(tools.get(call.name())) {
             None => None,
             Some(places) => match places.try_acquire() {

@@ -19,7 +19,7 @@ pub(crate) struct RunOptions {
     pub(crate) permissions: Option<Arc<Permissions>>,
     /// The approver of this run, with the name of the person.
     pub(crate) approver: Option<(String, Arc<dyn Approver>)>,
-    /// The tools that are offered. `None` if all tools of the agent are.
+    /// The tools that are offered. `None` if all tools of the agent are offered.
     pub(crate) tools: Option<Arc<ToolRegistry>>,
     /// The messages that the program adds while the run goes on.
     pub(crate) steering: Option<Steering>,
@@ -31,9 +31,9 @@ pub(crate) struct RunOptions {
     pub(crate) fault: Option<Error>,
     /// The call of another agent's run that has started this run.
     pub(crate) caller: Option<Arc<SubagentHost>>,
-    /// Places that are held by the call that has started this run.
+    /// The concurrency limits that already count the call that has started this run.
     pub(crate) places: Vec<ConcurrencyLimit>,
-    /// Whether that call can later continue the conversation of this run where it stopped.
+    /// Whether the call that has started this run can later continue the conversation of this run.
     pub(crate) is_kept: bool,
 }
 
@@ -49,7 +49,7 @@ impl RunOptions {
         }
     }
 
-    /// The permissions that apply in addition to those of the agent.
+    /// The permissions that apply in addition to the agent's permissions.
     pub(crate) fn sides(&self) -> impl Iterator<Item = &Arc<Permissions>> + Clone {
         let above = self.caller.as_ref().map(|caller| caller.rules().permissions.as_slice());
         self.permissions.iter().chain(above.unwrap_or_default())

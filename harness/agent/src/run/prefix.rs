@@ -1,5 +1,5 @@
-//! The prefix of requests (instructions and tools) to a model whose reasoning is bound to it, when the program
-//! changes it.
+//! The prefix of requests (instructions and tools) to a model that accepts its earlier reasoning only after the
+//! same prefix. This file handles the changes that the program makes.
 
 use std::sync::Arc;
 
@@ -9,7 +9,10 @@ use super::{
     driver::RunDriver,
     sent_prefix::{PrefixPolicy, SentPrefix, is_same_but_for_words},
 };
-use crate::{Event, conversation::state::ConversationState, model_notices::new_instructions};
+use crate::{
+    Event, conversation::state::ConversationState, machine::prefix::messages_with_reasoning,
+    model_notices::new_instructions,
+};
 use harness_core::{
     error::{Error, ErrorKind},
     journal::{Fact, Prefix},
@@ -18,75 +21,74 @@ use harness_core::{
     unwind::caught,
 };
 
-impl RunDriver<'_> {
-    /// The prefix of the next request, if the model's reasoning is bound to it. If the prefix has changed, the
-    /// change is recorded.
-    pub(crate) fn update_prefix(&mut self) -> Result<Option<Arc<SentPrefix>>, Error> {
-        let binding = self.state.reasoning_binding()?;
-        if !binding.is_bound && !self.state.machine.is_reasoning_refused() {
-            return Ok(None);
-        }
-        let of = self.state.prefix_key();
-        let known = self.state.requests.prefix.as_ref();
-        if let Some(sent) = known.filter(|sent| sent.of == of && sent.form == binding.form) {
-            return Ok(Some(Arc::clone(sent)));
-        }
-        // The vendor continues its own answer only if nothing has changed.
-        let last = self.state.transcript().messages().last();
-        let is_paused = last.is_some_and(Message::is_paused);
-        if let Some(fact) = self.state.prefix_change(&binding).filter(|_| !is_paused) {
-            self.record_prefix(&fact)?;
-        }
-        self.state.requests.prefix = self.state.sent_prefix(&binding).map(Arc::new);
-        Ok(self.state.requests.prefix.clone())
+/// The prefix of the next request, if the model's reasoning is bound to it. If the prefix has changed, the
+/// change is recorded.
+pub(crate) fn update_prefix(run: &mut RunDriver<'_>) -> Result<Option<Arc<SentPrefix>>, Error> {
+    let binding = run.state.reasoning_binding()?;
+    if !binding.is_bound && !run.state.machine.is_reasoning_refused() {
+        return Ok(None);
     }
-
-    /// Records that the vendor has refused reasoning. The request that is being answered was sent without it.
-    pub(crate) fn record_refused_reasoning(&mut self) -> Result<(), Error> {
-        let Some(refusal) = self.request.reasoning_refused.take() else { return Ok(()) };
-        let left_out = self.state.machine.messages_with_reasoning();
-        if left_out == 0 {
-            return Ok(());
-        }
-        let prefix = match self.state.machine.prefix() {
-            Some(_) => None,
-            None => Some(Box::new(self.state.prefix_of_program(&self.state.reasoning_binding()?))),
-        };
-        let (appended, change) = (false, String::new());
-        let refusal = Some(refusal);
-        self.record_prefix(&Fact::PrefixSet { prefix, appended, left_out, change, refusal })
+    let of = run.state.prefix_key();
+    let known = run.state.requests.prefix.as_ref();
+    let is_for = |sent: &&Arc<SentPrefix>| {
+        sent.of == of && sent.form == binding.form && sent.answer_tool == binding.answer_tool
+    };
+    if let Some(sent) = known.filter(is_for) {
+        return Ok(Some(Arc::clone(sent)));
     }
-
-    /// Handles an error of the server about the additions that were sent after messages: the additions become
-    /// part of the prefix. Returns whether the model can be asked again.
-    pub(crate) fn fold_prefix_after(&mut self, error: &Error) -> Result<bool, Error> {
-        const WORDS: [&str; 5] =
-            ["system", "role", "tool_addition", "additional_tools", "developer"];
-        let says = |word: &&str| error.message().contains(*word);
-        let is_refusal = error.last().kind() == ErrorKind::Api && !error.is_retryable();
-        let has_additions = !self.state.machine.prefix_additions().is_empty();
-        if !is_refusal || !has_additions || !WORDS.iter().any(says) {
-            return Ok(false);
-        }
-        self.state.requests.must_not_append = true;
-        let prefix = self.state.prefix_of_program(&self.state.reasoning_binding()?);
-        let left_out = self.state.machine.messages_with_reasoning();
-        let (prefix, change) = (Some(Box::new(prefix)), String::new());
-        let refusal = Some(self.state.agent.secrets().hide(&error.to_string()).into_owned());
-        let appended = false;
-        self.record_prefix(&Fact::PrefixSet { prefix, appended, left_out, change, refusal })?;
-        Ok(true)
+    // The vendor continues its own answer only if nothing has changed.
+    let last = run.state.transcript().messages().last();
+    let is_paused = last.is_some_and(Message::is_paused);
+    if let Some(fact) = run.state.prefix_change(&binding).filter(|_| !is_paused) {
+        record_prefix(run, &fact)?;
     }
-
-    fn record_prefix(&mut self, fact: &Fact) -> Result<(), Error> {
-        self.state.record(fact)?;
-        if let Some(event) = changed(fact) {
-            self.emit(event);
-        }
-        Ok(())
-    }
+    run.state.requests.prefix = run.state.sent_prefix(&binding).map(Arc::new);
+    Ok(run.state.requests.prefix.clone())
 }
 
+/// Records that the vendor has refused reasoning. The request that is being answered was sent without it.
+pub(crate) fn record_refused_reasoning(run: &mut RunDriver<'_>) -> Result<(), Error> {
+    let Some(refusal) = run.request.reasoning_refused.take() else { return Ok(()) };
+    let left_out = messages_with_reasoning(&run.state.machine);
+    if left_out == 0 {
+        return Ok(());
+    }
+    let prefix = match run.state.machine.prefix() {
+        Some(_) => None,
+        None => Some(Box::new(run.state.prefix_of_program(&run.state.reasoning_binding()?))),
+    };
+    let (appended, change) = (false, String::new());
+    let refusal = Some(refusal);
+    record_prefix(run, &Fact::PrefixSet { prefix, appended, left_out, change, refusal })
+}
+
+/// Handles an error of the server about the additions that were sent after messages: the additions become
+/// part of the prefix. Returns whether the model can be asked again.
+pub(crate) fn fold_prefix_after(run: &mut RunDriver<'_>, error: &Error) -> Result<bool, Error> {
+    const WORDS: [&str; 5] = ["system", "role", "tool_addition", "additional_tools", "developer"];
+    let says = |word: &&str| error.message().contains(*word);
+    let is_refusal = error.last().kind() == ErrorKind::Api && !error.is_retryable();
+    let has_additions = !run.state.machine.prefix_additions().is_empty();
+    if !is_refusal || !has_additions || !WORDS.iter().any(says) {
+        return Ok(false);
+    }
+    run.state.requests.must_not_append = true;
+    let prefix = run.state.prefix_of_program(&run.state.reasoning_binding()?);
+    let left_out = messages_with_reasoning(&run.state.machine);
+    let (prefix, change) = (Some(Box::new(prefix)), String::new());
+    let refusal = Some(run.state.agent.secrets().hide(&error.to_string()).into_owned());
+    let appended = false;
+    record_prefix(run, &Fact::PrefixSet { prefix, appended, left_out, change, refusal })?;
+    Ok(true)
+}
+
+fn record_prefix(run: &mut RunDriver<'_>, fact: &Fact) -> Result<(), Error> {
+    run.state.record(fact)?;
+    if let Some(event) = changed(fact) {
+        run.emit(event);
+    }
+    Ok(())
+}
 /// The event of this fact. `None` if the fact sets the prefix without a change for the model.
 pub(crate) fn changed(fact: &Fact) -> Option<Event<'_>> {
     let Fact::PrefixSet { prefix: _, appended, left_out, change, refusal } = fact else {
@@ -98,9 +100,23 @@ pub(crate) fn changed(fact: &Fact) -> Option<Event<'_>> {
 }
 
 impl ConversationState {
-    /// What the reasoning of the next answer is bound to.
+    /// The instructions and tools to which the model's next reasoning is bound: see [`ReasoningBinding`].
     fn reasoning_binding(&self) -> Result<ReasoningBinding, Error> {
-        self.binding_with(self.machine.wanted_schema(self.tools()))
+        let wanted = || self.machine.wanted_schema(self.tools());
+        let binding = self.binding_with(wanted())?;
+        let Some(first) = self.machine.prefix().filter(|first| first.form != binding.form) else {
+            return Ok(binding);
+        };
+        // A tool for the answer can be sent behind the messages; the vendor's format for it comes before them.
+        let by_tool = match wanted().filter(|_| self.can_append(&binding)) {
+            Some(wanted) => self.binding_with(Some(wanted.only_by_tool()))?,
+            None => return Ok(binding),
+        };
+        Ok(if by_tool.form == first.form { by_tool } else { binding })
+    }
+
+    fn can_append(&self, binding: &ReasoningBinding) -> bool {
+        binding.appends && !self.requests.must_not_append
     }
 
     fn binding_with(&self, wanted: Option<OutputSchema>) -> Result<ReasoningBinding, Error> {
@@ -127,10 +143,10 @@ impl ConversationState {
     }
 
     /// The tools that come before the messages.
-    fn tools_in_prefix(&self, binding: &ReasoningBinding) -> Vec<&ToolSchema> {
+    fn tools_in_prefix<'a>(&'a self, binding: &'a ReasoningBinding) -> Vec<&'a ToolSchema> {
         let own = self.tools().schemas().iter();
         let found = self.found_schemas().filter(|_| !binding.defers_tools);
-        own.chain(found).collect()
+        own.chain(found).chain(&binding.answer_tool).collect()
     }
 
     /// The tools that the model has found by searching and that are offered in this run.
@@ -150,13 +166,13 @@ impl ConversationState {
             change,
             refusal: None,
         };
-        let left_out = || self.machine.messages_with_reasoning();
+        let left_out = || messages_with_reasoning(&self.machine);
         // It is not known to which prefix earlier reasoning is bound.
         let Some(first) = self.machine.prefix() else {
             return Some(all(left_out(), String::new()));
         };
         let ((system, known), tools) = (self.machine.prefix_now(), self.tools_in_prefix(binding));
-        let appends = binding.appends && !self.requests.must_not_append;
+        let appends = self.can_append(binding);
         // Additions that a provider cannot send would be lost.
         let has_new_form =
             first.form != binding.form || !appends && !self.machine.prefix_additions().is_empty();
@@ -197,7 +213,8 @@ impl ConversationState {
     }
 
     /// The prefix of the last request, for a request for a summary. Also returns whether earlier reasoning is
-    /// still valid after that prefix, since the request for the summary has no typed answer.
+    /// still valid after that prefix. It may not be, because a request for a summary never asks for a typed
+    /// answer.
     pub(crate) fn prefix_so_far(&self) -> Option<(SentPrefix, bool)> {
         let binding = self.binding_with(None).ok()?;
         let is_bound = binding.is_bound || self.machine.is_reasoning_refused();
@@ -219,7 +236,8 @@ impl ConversationState {
             false => SchemaCache::default(),
         };
         let is_offered = |name: &str| {
-            tools.schemas().iter().chain(self.found_schemas()).any(|tool| tool.name == name)
+            let offered = tools.schemas().iter().chain(self.found_schemas());
+            offered.chain(&binding.answer_tool).any(|tool| tool.name == name)
         };
         let hidden = known.iter().map(|tool| &tool.name).filter(|name| !is_offered(name));
         let in_place = |added: &PrefixAddition| {
@@ -229,6 +247,7 @@ impl ConversationState {
         Some(SentPrefix {
             of: self.prefix_key(),
             form: binding.form.clone(),
+            answer_tool: binding.answer_tool.clone(),
             system: first.system.clone(),
             hidden: hidden.cloned().collect(),
             schemas,

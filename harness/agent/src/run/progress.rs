@@ -1,5 +1,5 @@
 //! The reports of running calls: the progress of tools, at a limited rate, and the events of agents that the
-//! calls run. Of each call, only the latest progress report is passed on, at most ten times a second. All
+//! calls run. For each call, only the latest progress report is passed on, at most ten times a second. All
 //! events of agents are passed on, in order.
 
 use std::{
@@ -29,11 +29,11 @@ pub(crate) enum ProgressEvent {
     Agent(Box<OfAgent>),
 }
 
-/// A signal of a running call, after the answer with the call is complete.
+/// A signal of a call that runs after the model's answer is complete.
 pub(crate) enum CallSignal {
     /// A report.
     Progress(ProgressEvent),
-    /// A call is about to run an agent, for which facts have to be written first.
+    /// A call is about to run an agent. Facts have to be written first.
     RunAgent(AgentRequest),
 }
 
@@ -86,10 +86,12 @@ struct PendingReports {
     waker: Option<Waker>,
     /// Whether the run is over. Then reports are dropped.
     is_over: bool,
-    /// How many agents in calls wait for a person now. `since` is the time from which at least one does.
+    /// How many agents in calls wait for a person now.
     asking: usize,
+    /// The beginning of the wait that `asked` does not include yet. `None` if no agent waits.
     since: Option<Instant>,
-    /// How long agents in calls have waited for a person since the time was last taken.
+    /// How long agents in calls have waited for a person since the last call of
+    /// [`take_wait_time`](ProgressSender::take_wait_time).
     asked: Duration,
 }
 

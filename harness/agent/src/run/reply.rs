@@ -5,7 +5,7 @@ use std::fmt;
 use crate::{Outcome, Provenance, machine::AnswerProvenances};
 use harness_core::{
     error::Error,
-    journal::{Limit, LimitScope},
+    journal::{LimitKind, LimitScope},
     message::{Message, Results, Role, Transcript},
     policy::{BudgetUsage, LimitReached},
     provider::{ContextTokens, Usage},
@@ -208,7 +208,7 @@ impl Stopped {
     }
 
     /// The limit that has stopped the run: its kind, what it applies to, and how it was reached. `None` if no
-    /// limit has.
+    /// limit has stopped the run.
     pub fn limit(&self) -> Option<&LimitReached> {
         self.0.limit.as_ref()
     }
@@ -271,7 +271,7 @@ impl fmt::Display for Stopped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0.limit {
             Some(LimitReached { limit, scope, .. })
-                if *scope != LimitScope::Run && *limit != Limit::UnknownCost =>
+                if *scope != LimitScope::Run && *limit != LimitKind::UnknownCost =>
             {
                 let of = format_args!("the limit of {limit} of the {scope}");
                 write!(f, "{of} was reached before the model had an answer")?;
@@ -289,7 +289,7 @@ impl fmt::Display for Stopped {
         match (&self.0.error, &self.0.limit) {
             (Some(error), _) => write!(f, ": {error}"),
             // The text of the outcome already says everything about this limit.
-            (None, Some(LimitReached { limit: Limit::Turns, .. }) | None) => Ok(()),
+            (None, Some(LimitReached { limit: LimitKind::Turns, .. }) | None) => Ok(()),
             (None, Some(reached)) => write!(f, ": {}", reached.detail),
         }
     }

@@ -29,11 +29,12 @@ pub(crate) struct RequestState {
     pub(crate) is_strict: bool,
     /// The limits on files in a request, as far as the server has stated them.
     pub(crate) file_limits: FileLimits,
-    /// For the files that were left out since the last answer: how they were sent before.
+    /// For results and messages that have lost files since the last answer: the entries with which they were
+    /// sent before.
     pub(crate) files_before: Vec<ClearedResult>,
     /// The tools that the model gets, if it has found some by searching.
     pub(crate) offered_tools: Option<Arc<OfferedTools>>,
-    /// The prefix of requests, if the model's reasoning is bound to it.
+    /// The prefix of requests, if the model accepts its earlier reasoning only after the same prefix.
     pub(crate) prefix: Option<Arc<SentPrefix>>,
     /// Whether the server has refused additions that were sent after messages.
     pub(crate) must_not_append: bool,
@@ -55,14 +56,15 @@ impl RequestState {
         }
     }
 
-    /// Resets what is valid only for one run: the found tools, since the run may offer other tools, and a
-    /// lowered limit on the answer, since an earlier run may have been dropped.
+    /// Resets what is valid only for one run. The found tools are reset because the run may offer other tools.
+    /// The lowered limit on the answer is reset because the earlier run may have been dropped before its next
+    /// request.
     pub(crate) fn begin_run(&mut self) {
         (self.offered_tools, self.reduced_max_tokens) = (None, None);
     }
 }
 
-/// Adds to a request what belongs to the conversation: the tools, those that were found, and which reasoning is
+/// Adds the state of the conversation to a request: the offered and the found tools, and how much reasoning is
 /// sent. If the model's reasoning is bound to a prefix, the instructions and the tools of that prefix are used.
 pub(crate) fn with_conversation<'a>(
     request: Request<'a>,

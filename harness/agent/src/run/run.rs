@@ -150,13 +150,13 @@ impl<'a> Run<'a> {
         Run { state, input, watch, stops, tool_time, budget, anew, options, call }
     }
 
-    /// Lets the run take in these messages in addition to those of its own [`steering`](Self::steering).
+    /// Lets the run take in these messages in addition to the messages of its own [`steering`](Self::steering).
     pub(crate) fn with_steering(mut self, steering: &Steering) -> Self {
         self.options().handed_on = Some(steering.clone());
         self
     }
 
-    /// Returns a token that stops the run, in addition to that of [`cancel_with`](Self::cancel_with).
+    /// Returns a token that also stops the run. The token of [`cancel_with`](Self::cancel_with) still works.
     pub(crate) fn with_stop_token(mut self) -> (Self, CancellationToken) {
         let stop = self.stops.now.child_token();
         self.stops.now = stop.clone();
@@ -216,11 +216,11 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// Adds permissions for this run to those of the [agent](crate::AgentBuilder::permissions). A call is
-    /// denied if either of the two denies it, and needs a person's approval if either requires that. A call
-    /// that either allows does not need the approval that its side effects alone would require: see
-    /// [`Permissions`]. So set the rules for all users on the agent, and the additional rules for one user on
-    /// the run.
+    /// Adds permissions for this run to the permissions of the [agent](crate::AgentBuilder::permissions). A call
+    /// is denied if the run's or the agent's permissions deny it. It needs a person's approval if the run's or
+    /// the agent's permissions require that. If either of them allow a call, its side effects alone do not make
+    /// an approval necessary: see [`Permissions`]. So set the rules for all users on the agent, and the
+    /// additional rules for one user on the run.
     ///
     /// The permissions are not written to a journal: set them again for a run that is
     /// [resumed](crate::Chat::resume). A call that was allowed before and has not started is then checked again
@@ -368,8 +368,9 @@ impl<'a> Run<'a> {
     /// this error from the tool. Then the tool's call also waits, and is repeated from its beginning when there
     /// is an answer. The same holds for an agent whose conversation is open elsewhere
     /// ([`ErrorKind::Busy`](harness_core::error::ErrorKind::Busy)) or whose journal failed. If the tool returns
-    /// an error of its own, that error has to contain the text of this one. Otherwise the call fails and does
-    /// not wait, unless the tool only reads or is [idempotent](harness_core::tool::Tool::idempotent).
+    /// an error of its own, the text of that error has to contain the text of the run's error. Otherwise the
+    /// call fails and does not wait, unless the tool only reads or is
+    /// [idempotent](harness_core::tool::Tool::idempotent).
     ///
     /// ```
     /// use harness::{
@@ -447,14 +448,14 @@ impl<'a> Run<'a> {
     /// turns and its time.
     ///
     /// ```
-    /// use harness::{Agent, Limits, Outcome, journal::Limit, testing::{ScriptedProvider, reply}};
+    /// use harness::{Agent, Limits, Outcome, journal::LimitKind, testing::{ScriptedProvider, reply}};
     /// use serde_json::json;
     ///
     /// # tokio::runtime::Runtime::new()?.block_on(async {
     /// let model = ScriptedProvider::new([reply().call("look", json!({})).tokens(900, 20)]);
     /// let agent = Agent::builder(model).build()?;
     /// let stopped = agent.run("Go.").limits(Limits::new().input_tokens(500)).await.unwrap_err();
-    /// assert_eq!(stopped.outcome(), Outcome::Limit(Limit::InputTokens));
+    /// assert_eq!(stopped.outcome(), Outcome::Limit(LimitKind::InputTokens));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -472,9 +473,9 @@ impl<'a> Run<'a> {
 
     /// Makes the run also spend from a budget that the program has made. (The run of an agent in a tool call
     /// gets its caller's budget by [`in_call`](Self::in_call).) The spending of the run counts for this budget,
-    /// too. The run stops when this budget is used up, or a budget that contains it at the time of this call.
-    /// So connect the budgets from the outermost one inwards. For several budgets, call this method several
-    /// times. See [`Budget`].
+    /// too. The run stops when this budget is used up. It also stops when a budget that contains this one is
+    /// used up, but only if the two were connected before this call. So connect the budgets from the outermost
+    /// one inwards. For several budgets, call this method several times. See [`Budget`].
     pub fn within(self, budget: &Budget) -> Self {
         self.budget.within(budget);
         self

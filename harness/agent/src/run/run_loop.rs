@@ -17,6 +17,7 @@ use crate::{
     compaction::{summarize::record_dropped_summary, window::edit_context},
     conversation::state::ConversationState,
     output::answer_check::{check_answer, check_output_options, check_output_spec, wanted_fact},
+    subagent::agents_below::resume_children,
 };
 use harness_core::{
     error::{Error, ErrorKind},
@@ -27,7 +28,7 @@ use harness_core::{
 };
 
 impl RunDriver<'_> {
-    /// The result of a run that was finished in a process that is gone.
+    /// The result of a run that has ended in an earlier process.
     pub(crate) fn finished_reply(
         state: &mut ConversationState,
         outcome: Outcome,
@@ -95,7 +96,7 @@ impl RunDriver<'_> {
         match input {
             RunInput::Say(message) => {
                 message.check_sendable()?;
-                // Open calls of the run before do not run any more.
+                // Open calls of the previous run do not run any more.
                 if self.state.machine.is_going() {
                     self.find_out_first().await?;
                     self.settle()?;
@@ -115,7 +116,7 @@ impl RunDriver<'_> {
             }
             RunInput::Resume if self.state.machine.is_going() => {
                 self.expire().await?;
-                self.state.resume_children().await?;
+                resume_children(self.state).await?;
                 doubt_answered(self.state)?;
                 let earlier = self.state.machine.open_calls();
                 self.calls.calls_from_previous_process =
@@ -135,7 +136,7 @@ impl RunDriver<'_> {
     }
 
     /// Records that a run which waited sends a request now. If the process ended during the request, no other
-    /// fact would show that an answer of unknown cost may have been made.
+    /// fact would show that the vendor may have charged for an answer.
     fn record_end_of_wait(&mut self) -> Result<(), Error> {
         if !self.state.has_waited || !self.state.machine.is_asking() {
             return Ok(());
@@ -435,7 +436,7 @@ impl RunDriver<'_> {
         steering.find_map(|by| Some((by.messages().pop_front()?, by.clone())))
     }
 
-    /// Whether the user has sent a message for which the run continues.
+    /// Whether the run has to continue, because the user has sent a message during the run.
     pub(crate) fn is_steered(&self) -> bool {
         let mut steering = self.state.options.iter().flat_map(|options| options.steering());
         steering.any(|steering| !steering.messages().is_empty())

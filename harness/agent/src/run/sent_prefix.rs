@@ -1,4 +1,5 @@
-//! The prefix of requests to a model whose reasoning is bound to it, in the form in which it is sent.
+//! The prefix of requests in the form in which it is sent, for a model that accepts its earlier reasoning only
+//! after the same prefix.
 
 use harness_schema::{SchemaCache, ToolSchema};
 use serde_json::{Map, Value};
@@ -35,11 +36,13 @@ pub(crate) struct SentPrefix {
     /// of the prefix.
     pub(crate) of: (usize, usize, u64),
     pub(crate) form: String,
+    /// The tool by which the model gives the typed answer that is wanted.
+    pub(crate) answer_tool: Option<ToolSchema>,
     pub(crate) system: Option<String>,
     pub(crate) schemas: Vec<ToolSchema>,
     pub(crate) forms: SchemaCache,
     pub(crate) additions: Vec<PrefixAddition>,
-    /// The tools that are sent and not offered.
+    /// The tools that are sent although the run does not offer them.
     pub(crate) hidden: Vec<String>,
 }
 

@@ -17,11 +17,11 @@ use harness_core::{
 ///
 /// - A message does not interrupt the model's answer or a call. If the model has just completed its answer, the
 ///   run continues with the message instead of ending.
-/// - A message that the run has taken in is a fact ([`Fact::Steered`](harness_core::journal::Fact::Steered))
-///   and part of the transcript. If the run ends, is stopped or dropped, fails, or waits for an approval before
-///   that, the message stays in this value: [`unheard`](Self::unheard) takes it out, or the next run with this
-///   value takes it in. If the journal cannot write the fact, the chat in memory has the message, and writes it
-///   with the next run or by [`Chat::save`](crate::Chat::save).
+/// - A message that the run has taken in is a fact ([`Fact::Steered`](harness_core::journal::Fact::Steered)) and
+///   part of the transcript. If the run ends, is stopped or dropped, fails, or waits for an approval before it
+///   has taken the message in, the message stays in this value: [`unheard`](Self::unheard) takes it out, or the
+///   next run with this value takes it in. If the journal cannot write the fact, the chat in memory has the
+///   message, and writes it with the next run or by [`Chat::save`](crate::Chat::save).
 /// - Each message is taken in once. If several runs have the same value at the same time, one of them takes it
 ///   in.
 /// - The turns after a message count like all others. If a limit of the run forbids another turn, the run ends

@@ -19,7 +19,7 @@ pub(crate) enum RunStep {
     Decide {
         /// The calls to decide.
         calls: Vec<ToolCall>,
-        /// Calls beyond the number that one answer may have. They do not run.
+        /// The calls that exceed the largest number of calls in one answer. They do not run.
         surplus: Vec<ToolCall>,
     },
     /// Run these calls. They may run at the same time.
@@ -28,7 +28,7 @@ pub(crate) enum RunStep {
     AwaitResults,
     /// Find out the outcomes of these calls.
     FindOut(Vec<ToolCall>),
-    /// Nothing in this run: its calls wait for something outside of it.
+    /// Nothing in this run: its calls wait for something outside of the run.
     AwaitAnswers,
     /// Check whether the answer is what the program wanted.
     Check,

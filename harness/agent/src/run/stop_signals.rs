@@ -9,7 +9,7 @@ use super::progress::ProgressSender;
 use crate::Event;
 use harness_core::{
     error::{Error, ErrorKind},
-    journal::{InterruptCause, Limit, LimitScope},
+    journal::{InterruptCause, LimitKind, LimitScope},
     policy::{Budget, LimitReached, LimitWarning, RunGuard},
     unwind::caught,
 };
@@ -35,7 +35,8 @@ pub(crate) enum RunSignal {
 }
 
 impl StopSignals {
-    /// For a run that begins now, or continues after it has already taken the time `taken`.
+    /// Creates the signals for a run that begins now, or that continues after it has already taken the time
+    /// `taken`.
     pub(crate) fn new(
         program: CancellationToken,
         guard: &RunGuard,
@@ -113,7 +114,7 @@ impl StopSignals {
 
     fn reached(&self, how: &str) -> LimitReached {
         let detail = format!("the {:?} that the run may take are {how}", self.limit);
-        LimitReached { limit: Limit::Time, scope: LimitScope::Run, detail }
+        LimitReached { limit: LimitKind::Time, scope: LimitScope::Run, detail }
     }
 }
 

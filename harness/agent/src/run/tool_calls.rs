@@ -60,7 +60,7 @@ pub(crate) fn begin(
     })
 }
 
-/// A call that waits for a place.
+/// A call that waits until its tool's concurrency limit lets it begin.
 type QueuedCall = Pin<Box<dyn Future<Output = (DueCall, Option<ConcurrencyPermit>)> + Send>>;
 
 /// A call that is about to begin.
@@ -72,7 +72,7 @@ struct DueCall {
 }
 
 impl RunDriver<'_> {
-    /// Records results for the calls beyond the number that one answer may have. They do not run.
+    /// Records results for the calls that exceed the largest number of calls in one answer. They do not run.
     pub(crate) fn refuse(&mut self, surplus: &[ToolCall]) -> Result<(), Error> {
         for call in surplus {
             let most = self.state.spending.guard.of_one_answer(usize::MAX);
@@ -323,12 +323,13 @@ impl RunDriver<'_> {
         Ok(true)
     }
 
-    /// Runs calls that have started to their ends.
+    /// Runs started calls until they end.
     pub(crate) async fn finish_started(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
         self.call_all(calls.iter().map(|call| DueCall { call: call.clone(), started: true })).await
     }
 
-    /// Takes the place of a call. If there is none, returns a future that waits for a place.
+    /// Acquires a permit for a call, if its tool has a concurrency limit. If no permit is free, returns a future
+    /// that waits for one.
     fn place_of(
         &mut self,
         offered: &RunTools,
@@ -359,7 +360,7 @@ impl RunDriver<'_> {
         Ok(())
     }
 
-    /// Records a call in doubt: it had started in a process that is gone, and its outcome is not known.
+    /// Records a call in doubt: it had started in an earlier process, and its outcome is not known.
     fn doubt(&mut self, call: &ToolCall, effects: SideEffects) -> Result<(), Error> {
         let (outcome, text) = lost_notice(effects);
         let result = ToolResult::new(call.id(), outcome, [ToolContent::Text(text)]);
@@ -518,7 +519,8 @@ impl RunDriver<'_> {
         if let Some(message) = self.calls.reports.last_of(call.id()) {
             self.report_progress(call.id(), &message);
         }
-        // Reports of late ends are added to the last result of a turn, so they have to be recorded before it.
+        // Reports about calls that ended after they were stopped are added to the last result of a turn. So they
+        // have to be recorded before that result.
         let heard = self.record_short_late_ends();
         let result = self.state.spending.guard.noted(&call, result);
         self.state.tracer.ran(&call, elapsed);

@@ -1,5 +1,5 @@
-//! Shows whether one of several futures was woken. They are polled only then, since polling each of them in
-//! vain costs more than reading an event.
+//! Shows whether one of several futures was woken. The futures are polled only in that case. To poll each of
+//! them for nothing would cost more than to read an event.
 
 use std::{
     sync::{
@@ -14,7 +14,7 @@ use std::{
 pub(crate) struct WakeFlag {
     shared: Arc<WakeState>,
     waker: Waker,
-    /// The task that is woken, as stored in `shared`.
+    /// The waker of the task. `shared` has a copy of it.
     task: Option<Waker>,
 }
 

@@ -36,7 +36,7 @@ use harness_core::{
 };
 
 /// A conversation whose actions are done by another driver, one at a time. Such a driver is, for example, an
-/// engine that stores the facts of each action and continues on another machine if this one dies.
+/// engine that stores the facts of each action and continues on another machine if this machine fails.
 ///
 /// An action returns facts, which can be stored as JSON. They take effect only when they are passed to
 /// [`apply`](Self::apply). So a driver that has stored them can apply them later without doing the action
@@ -46,11 +46,12 @@ use harness_core::{
 ///
 /// An engine repeats an action whose facts it has not stored. Read-only calls start and run in one action, and
 /// may be repeated. A call with side effects starts in one action and runs in the next one. It runs only in the
-/// `Steps` that have returned its start, and only once: make new `Steps` for each replay. In all other `Steps`,
-/// the action returns the fact that the conversation was [reopened](harness_core::journal::Fact::Reopened).
-/// Then the call runs again if it is idempotent. If not, its tool [finds out](macro@harness_core::tool) the
-/// outcome, or the call is in doubt. The library cannot see a call that still runs on another machine. So an
-/// engine must be sure that an action has stopped before it repeats the action elsewhere.
+/// `Steps` that have returned the fact of its start, and only once: make new `Steps` for each replay. In all
+/// other `Steps`, the action returns the fact that the conversation was
+/// [reopened](harness_core::journal::Fact::Reopened). Then the call runs again if it is idempotent. If not, its
+/// tool [finds out](macro@harness_core::tool) the outcome, or the call is in doubt. The library cannot see a
+/// call that still runs on another machine. So an engine must be sure that an action has stopped before it
+/// repeats the action elsewhere.
 ///
 /// If another process has decided about a call, this agent's permissions check the call again before it starts.
 /// If they deny the call, it does not run. If they require an approval, a person is asked, unless a person has
@@ -110,7 +111,7 @@ pub struct Steps {
     /// The open calls about which these steps have decided themselves. Other decisions may have been made by
     /// other rules.
     decided: HashSet<String>,
-    /// Places of calls that have started and do not run yet.
+    /// Concurrency permits of calls that have started and do not run yet.
     kept: KeptPlaces,
     values: SharedValues,
     limits: Option<Limits>,
@@ -155,7 +156,7 @@ impl Agent {
         steps.apply(facts).map_err(|err| {
             let number = steps.facts.len();
             let what = format!("fact {number} of the conversation cannot be read");
-            Error::new(ErrorKind::Journal, format!("{what}: {err}")).because(err)
+            Error::new(ErrorKind::Journal, format!("{what}: {err}")).with_source(err)
         })?;
         Ok(steps)
     }
@@ -276,7 +277,7 @@ impl Steps {
         self.machine.next()
     }
 
-    /// Begins a run with a message of the user. Open calls of the run before do not run any more.
+    /// Begins a run with a message of the user. Open calls of the previous run do not run any more.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Busy`](harness_core::error::ErrorKind::Busy) while calls run in an
@@ -494,7 +495,8 @@ impl Steps {
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) while calls wait for
-    /// results or an answer is paused, and if no run goes on and the last run was not answered.
+    /// results, and while an answer is paused. Fails in the same way if no run goes on, unless the last run was
+    /// answered.
     pub fn steer(&self, message: impl Into<Message>) -> Result<Vec<Envelope>, Error> {
         let message = message.into().renewed();
         message.check_sendable()?;
@@ -515,8 +517,9 @@ impl Steps {
     ///
     /// # Errors
     /// Fails with [`ErrorKind::NotWaiting`] if the call does not wait for this outcome or the deadline has
-    /// passed. An answer to a tool's question also fails if the run was stopped, and with
-    /// [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if the answer is nested too deep.
+    /// passed. If the outcome is an answer to a tool's question, the method also fails if the run was stopped.
+    /// It fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if the answer is
+    /// nested too deep.
     pub fn settled(
         &self,
         settlement: Settlement,
@@ -613,7 +616,7 @@ impl ChatSnapshot {
         Ok(self.of_action(state))
     }
 
-    /// As [`chat`](Self::chat). Yields to other tasks of the thread while the facts are folded.
+    /// Does the same as [`chat`](Self::chat), but yields to other tasks of the thread while it folds the facts.
     async fn chat_in_parts(self) -> Result<ConversationState, Error> {
         let (mut state, _) =
             ConversationState::read_in_parts(self.agent.clone(), &self.facts).await?;
@@ -648,8 +651,8 @@ impl Drop for ActionCalls {
     }
 }
 
-/// Claims the started calls for an action: all or none, and each only once. Returns `None` if other steps have
-/// started one of them, or one was claimed before.
+/// Claims the started calls for an action. Claims all of them or none, and each call only once. Returns `None`
+/// if other steps have started one of the calls, or if one of the calls was claimed before.
 ///
 /// # Errors
 /// Fails if one of the calls still runs in another future of the same action.
@@ -740,7 +743,7 @@ async fn begin_calls(run: &mut RunDriver<'_>, calls: &[ToolCall]) -> Result<(), 
     }
     let offered = run.state.offered();
     for call in calls {
-        // The place is taken before a fact records the start of the call.
+        // The concurrency permit is acquired before a fact records the start of the call.
         let place = match run.calls.contexts.places_of(offered.tools().get(call.name())) {
             None => None,
             Some(_) if run.calls.kept.has(call.id()) => None,

@@ -1,4 +1,4 @@
-//! The names of the conversations of agents in calls.
+//! The names of the conversations of agents that calls run.
 
 use std::collections::HashSet;
 
@@ -13,8 +13,8 @@ use harness_core::{
 /// The name of the conversation of a call's agent. It is the same in every process. `number` counts the agents
 /// of the call from 0.
 pub(crate) fn name_of_agent(parent: &str, call: &str, number: u32) -> String {
-    // An id is replaced by its hash if it could be the number of a second agent, or is itself like a hash. So
-    // no two agents have the same name, whatever ids the server uses.
+    // The id is replaced by its hash if it could be the number of a second agent, or looks like a hash itself.
+    // So no two agents have the same name, whatever ids the server uses.
     let is_taken = call.bytes().all(|byte| byte.is_ascii_digit()) || call.starts_with(HASHED);
     let call = match is_taken || call.contains('/') || check_id(call).is_err() {
         true => hashed_name(call),
@@ -40,7 +40,7 @@ fn hashed_name(name: &str) -> String {
     format!("{HASHED}{hex}")
 }
 
-/// The names of the conversations of this call's agents that the journal has.
+/// The names of the conversations in the journal that belong to this call's agents.
 pub(crate) async fn agents_of_call(
     journal: &dyn Journal,
     parent: &str,

@@ -22,93 +22,90 @@ use harness_core::{
     tool::SideEffects,
 };
 
-impl ConversationState {
-    /// Adds what the agents of open calls had spent in a process that is gone, as far as no fact of this
-    /// conversation records it.
-    ///
-    /// # Errors
-    /// Fails if the journal cannot be read, because the spending of the agents is not known then. An agent
-    /// whose facts cannot be read does not cause an error: it has an unknown cost.
-    pub(crate) fn count_agents<'a>(
-        &'a mut self,
-        journal: &'a Arc<dyn Journal>,
-        name: &'a str,
-    ) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'a>> {
-        let open = self.machine.to_repeat().chain(self.machine.in_doubt());
-        let agent = |call: &ToolCall| {
-            let agent = self.agent.tools().get(call.name()).and_then(|tool| tool.agent::<Agent>());
-            // The agents that a function runs are not known. Their tokens are counted at the prices of this
-            // agent's model.
-            (call.id().to_owned(), agent.unwrap_or(&self.agent).clone())
+/// Adds what the agents of open calls had spent in a process that is gone, as far as no fact of this
+/// conversation records it.
+///
+/// # Errors
+/// Fails if the journal cannot be read, because the spending of the agents is not known then. An agent
+/// whose facts cannot be read does not cause an error: it has an unknown cost.
+pub(crate) fn count_agents<'a>(
+    state: &'a mut ConversationState,
+    journal: &'a Arc<dyn Journal>,
+    name: &'a str,
+) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'a>> {
+    let open = state.machine.to_repeat().chain(state.machine.in_doubt());
+    let agent = |call: &ToolCall| {
+        let agent = state.agent.tools().get(call.name()).and_then(|tool| tool.agent::<Agent>());
+        // The agents that a function runs are not known. Their tokens are counted at the prices of this
+        // agent's model.
+        (call.id().to_owned(), agent.unwrap_or(&state.agent).clone())
+    };
+    let open: Vec<(String, Agent)> = open.map(agent).collect();
+    let message = id_of_question(state.machine.transcript()).to_owned();
+    Box::pin(async move {
+        let all_below = match open.is_empty() {
+            true => HashSet::new(),
+            false => conversations_below(&**journal, name).await?,
         };
-        let open: Vec<(String, Agent)> = open.map(agent).collect();
-        let message = id_of_question(self.machine.transcript()).to_owned();
-        Box::pin(async move {
-            let all_below = match open.is_empty() {
-                true => HashSet::new(),
-                false => conversations_below(&**journal, name).await?,
-            };
-            for (call, agent) in open {
-                let mut kept = Vec::new();
-                let names = (0..).map(|number| name_of_agent(name, &call, number));
-                for below in names.take_while(|below| all_below.contains(below)) {
-                    let facts = guarded(|| journal.read(&below, 0)).await?.facts;
-                    let Ok((mut chat, _)) =
-                        ConversationState::read_in_parts(agent.clone(), &facts).await
-                    else {
-                        kept.push(Box::new(unknown_spent(AGENT_UNREADABLE)));
-                        continue;
-                    };
-                    if !chat.machine.is_called_by(&message) {
-                        continue;
-                    }
-                    if chat.machine.is_asking() || chat.machine.compacting().is_some() {
-                        chat.spending.guard.request_was_lost();
-                    }
-                    chat.count_agents(journal, &below).await?;
-                    kept.extend(chat.budget().call_spent());
+        for (call, agent) in open {
+            let mut kept = Vec::new();
+            let names = (0..).map(|number| name_of_agent(name, &call, number));
+            for below in names.take_while(|below| all_below.contains(below)) {
+                let facts = guarded(|| journal.read(&below, 0)).await?.facts;
+                let Ok((mut chat, _)) =
+                    ConversationState::read_in_parts(agent.clone(), &facts).await
+                else {
+                    kept.push(Box::new(unknown_spent(AGENT_UNREADABLE)));
+                    continue;
+                };
+                if !chat.machine.is_called_by(&message) {
+                    continue;
                 }
-                let kept =
-                    rest_of(kept.iter().map(|it| &**it), &self.spending.agents.counted(&call));
-                let lost = self.spending.agents.has_unkept_agents(&call);
-                let lost = lost.then(|| unknown_spent(AGENT_LOST));
-                let all = kept.as_deref().into_iter().chain(&lost);
-                if let Some(mut spent) = rest_of(all, &CallSpent::default()) {
-                    spent.kept = kept;
-                    self.spending.guard.budget().charge_agents(&spent);
-                    self.spending.agents.add_unstated(&call, *spent);
+                if chat.machine.is_asking() || chat.machine.compacting().is_some() {
+                    chat.spending.guard.request_was_lost();
                 }
+                count_agents(&mut chat, journal, &below).await?;
+                kept.extend(chat.budget().call_spent());
             }
-            Ok(())
-        })
-    }
-
-    /// Continues the calls whose agents waited and can continue now.
-    pub(crate) async fn resume_children(&mut self) -> Result<(), Error> {
-        let Some(journal) = self.durable.as_ref().and_then(|it| it.journal()).cloned() else {
-            return Ok(());
-        };
-        let Some(parent) = self.conversation().map(str::to_owned) else { return Ok(()) };
-        let waiting: Vec<WaitingCall> = self.machine.waiting().filter_map(agent_of).collect();
-        for below in waiting {
-            let stands = awaited_status(&journal, &parent, &below).await?;
-            let WaitingCall { call, conversation, .. } = below;
-            match stands {
-                ChildStatus::Waiting => {}
-                ChildStatus::CanContinue | ChildStatus::Ended => {
-                    let answer = serde_json::Value::Null;
-                    self.record(&Fact::CallAnswered { call, answer, who: None, at: now() })?;
-                }
-                ChildStatus::Deleted => {
-                    let effects = self.machine.approved(&call).map(|it| it.effects);
-                    let result =
-                        deleted_child_result(&call, &conversation, effects.unwrap_or_default());
-                    self.record(&Fact::CallSettled { result, who: None, at: now(), spent: None })?;
-                }
+            let kept = rest_of(kept.iter().map(|it| &**it), &state.spending.agents.counted(&call));
+            let lost = state.spending.agents.has_unkept_agents(&call);
+            let lost = lost.then(|| unknown_spent(AGENT_LOST));
+            let all = kept.as_deref().into_iter().chain(&lost);
+            if let Some(mut spent) = rest_of(all, &CallSpent::default()) {
+                spent.kept = kept;
+                state.spending.guard.budget().charge_agents(&spent);
+                state.spending.agents.add_unstated(&call, *spent);
             }
         }
         Ok(())
+    })
+}
+
+/// Continues the calls whose agents waited and can continue now.
+pub(crate) async fn resume_children(state: &mut ConversationState) -> Result<(), Error> {
+    let Some(journal) = state.durable.as_ref().and_then(|it| it.journal()).cloned() else {
+        return Ok(());
+    };
+    let Some(parent) = state.conversation().map(str::to_owned) else { return Ok(()) };
+    let waiting: Vec<WaitingCall> = state.machine.waiting().filter_map(agent_of).collect();
+    for below in waiting {
+        let stands = awaited_status(&journal, &parent, &below).await?;
+        let WaitingCall { call, conversation, .. } = below;
+        match stands {
+            ChildStatus::Waiting => {}
+            ChildStatus::CanContinue | ChildStatus::Ended => {
+                let answer = serde_json::Value::Null;
+                state.record(&Fact::CallAnswered { call, answer, who: None, at: now() })?;
+            }
+            ChildStatus::Deleted => {
+                let effects = state.machine.approved(&call).map(|it| it.effects);
+                let result =
+                    deleted_child_result(&call, &conversation, effects.unwrap_or_default());
+                state.record(&Fact::CallSettled { result, who: None, at: now(), spent: None })?;
+            }
+        }
     }
+    Ok(())
 }
 
 const AGENT_LOST: &str =
@@ -163,7 +160,8 @@ fn child_status<'a>(
             return Ok(ChildStatus::CanContinue);
         }
         for below in machine.waiting().filter_map(agent_of) {
-            // If the conversation below is gone, the agent of this level reports that.
+            // If that agent's conversation was deleted, the agent that called it has to continue and report
+            // this.
             if !matches!(awaited_status(journal, conversation, &below).await?, ChildStatus::Waiting)
             {
                 return Ok(ChildStatus::CanContinue);
@@ -213,7 +211,7 @@ async fn read_machine(journal: &dyn Journal, conversation: &str) -> Result<Optio
     let folded = fold_facts(&facts).await;
     let named = |err: Error| {
         let what = format!("the conversation `{conversation}` of an agent cannot be read");
-        Error::new(err.kind(), format!("{what}: {err}")).because(err)
+        Error::new(err.kind(), format!("{what}: {err}")).with_source(err)
     };
     folded.map(Some).map_err(named)
 }
@@ -222,8 +220,9 @@ async fn read_machine(journal: &dyn Journal, conversation: &str) -> Result<Optio
 /// cycle.
 const DEEPEST: usize = 256;
 
-/// Checks that an answer in this conversation will be used. If the conversation is that of an agent in a call,
-/// the call must still be open, at each level above.
+/// Checks that an answer in this conversation will be used. If an agent in a call has this conversation, the
+/// call must still be open. If the call itself is in an agent's conversation, the same is checked there, and so
+/// on.
 ///
 /// # Errors
 /// Fails with [`ErrorKind::NotWaiting`] if the answer will not be used, and with the journal's error if the

@@ -27,18 +27,18 @@ impl Agent {
     /// result of the call. The calling model gets the name and the description.
     ///
     /// - The tool declares all side effects that the agent's tools declare. So calls of agents that only read
-    ///   run at the same time, and others one after the other. A call does not start before the model's answer
-    ///   is complete, because an agent costs money.
+    ///   run at the same time, and all other calls run one after the other. A call does not start before the
+    ///   model's answer is complete, because an agent costs money.
     /// - The agent runs inside the future of its caller: whatever stops the caller also stops the agent.
     /// - The agent has its own conversation. If the caller's conversation is in a
-    ///   [journal](harness_core::journal), that of the agent is stored there as `<caller>/<call id>`. If the
-    ///   process ends, the agent continues there later. The conversation is deleted with that of the caller.
-    ///   Without a journal, it ends with the call.
+    ///   [journal](harness_core::journal), the agent's conversation is stored there as `<caller>/<call id>`. If
+    ///   the process ends, the agent continues there later. The agent's conversation is deleted together with
+    ///   the caller's conversation. Without a journal, the agent's conversation ends with the call.
     /// - The agent's spending counts for its caller and is limited by the caller's limits: see
     ///   [`Budget`](harness_core::policy::Budget).
-    /// - The agent's own [permissions](harness_core::policy::Permissions) and those of its callers apply to its
-    ///   calls; the strictest decision counts. Approval requests go to the caller's approver, with the names of
-    ///   the agents that lead to the call
+    /// - The agent's own [permissions](harness_core::policy::Permissions) and the permissions of its callers
+    ///   apply to its calls; the strictest decision counts. Approval requests go to the caller's approver, with
+    ///   the names of the agents that lead to the call
     ///   ([`ApprovalRequest::agents`](harness_core::policy::ApprovalRequest::agents)).
     /// - Values that each run of the agent must set ([`state_per_run`](crate::AgentBuilder::state_per_run)) are
     ///   taken from the caller's run.
@@ -172,6 +172,6 @@ impl From<Stopped> for ToolError {
             true => Self::in_doubt(text),
             false => Self::new(text),
         };
-        error.because(stopped)
+        error.with_source(stopped)
     }
 }

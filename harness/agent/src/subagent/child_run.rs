@@ -24,7 +24,7 @@ use harness_core::{
 };
 
 impl ParentRun {
-    /// The data for agents of a run of this conversation, which begins now.
+    /// The data of the run that begins now in this conversation, for the agents that its calls will run.
     pub(crate) fn of(
         chat: &ConversationState,
         progress_sender: ProgressSender,
@@ -58,8 +58,8 @@ impl ParentRun {
 }
 
 impl SubagentHost {
-    /// Adds what the agent of an opened conversation has spent in earlier processes. What it has spent in this
-    /// process, in an earlier attempt of the tool, is already counted.
+    /// Adds what the agent of an opened conversation has spent in earlier processes. An earlier attempt of the
+    /// tool in this process is already counted.
     fn count_spent(&self, name: &str, chat: &ConversationState) {
         self.add_sources(chat.approvals.taint.sources());
         let mut state = self.state();
@@ -82,7 +82,7 @@ pub(crate) struct ChildRun {
     site: Option<Arc<SubagentHost>>,
     /// Whether the conversation of the agent is named after the call.
     names: bool,
-    /// The number of the agent, from 0, among those whose conversations are named after the call.
+    /// The number of this agent, from 0. Only agents whose conversations are named after the call are counted.
     number: u32,
     pub(crate) stop: CancellationToken,
 }
@@ -101,7 +101,7 @@ impl ChildRun {
         self.site.as_ref()
     }
 
-    /// The budget of the call from which the agent spends.
+    /// The budget from which the agent spends. It is a budget of the call.
     pub(crate) fn budget(&self) -> Option<&Budget> {
         let site = self.site.as_ref()?;
         let is_kept = self.names && site.caller.kept.is_some();
@@ -126,7 +126,7 @@ impl ChildRun {
         Some((name_of_agent(&parent.name, site.call.id(), self.number), parent))
     }
 
-    /// Counts an agent with these side effects whose conversation the program has opened itself.
+    /// Counts an agent whose conversation the program has opened itself. The agent has these side effects.
     ///
     /// # Errors
     /// Fails if the agent may not run.
@@ -159,7 +159,7 @@ impl ChildRun {
             chat.continue_as(opened.agent);
             return Ok(ChildState::New);
         };
-        // The caller's conversation may have been deleted, and a new one with its name begun.
+        // The caller's conversation may have been deleted, and a new conversation may now have its name.
         let is_of_call = opened.machine.is_called_by(&site.message);
         if !is_of_call || !conversations_below(&**journal, parent).await?.contains(&name) {
             return Err(Error::new(
@@ -197,8 +197,8 @@ impl ChildRun {
 
     /// Handles an error that has prevented the run.
     pub(crate) fn handle_open_failure(&self, stopped: &Stopped) {
-        // After any other error, the entry of an earlier attempt of the tool stays: calls of the conversation may
-        // still wait since then.
+        // After any other error, the entry from an earlier attempt of the tool stays, because calls of the
+        // conversation may still wait.
         if let (Some(site), Some((name, _))) = (&self.site, self.conversation_in_journal())
             && let Some(child) = SuspendedChild::cut_off(stopped, false, &name)
         {
@@ -206,8 +206,8 @@ impl ChildRun {
         }
     }
 
-    /// Handles the end of the run of this conversation. If calls of the run wait, the caller's call also waits,
-    /// if both conversations can be opened again.
+    /// Handles the end of the run of this conversation. If calls of the run wait and both conversations can be
+    /// opened again, the caller's call also waits.
     pub(crate) async fn handle_run_end(
         &self,
         ended: &Result<Reply, Stopped>,
@@ -229,7 +229,7 @@ impl ChildRun {
         let name = &**durable.id();
         let suspended = match stopped {
             Some(stopped) if stopped.outcome() == Outcome::Waiting => {
-                // The tool may have opened the conversation itself, in another journal. There the caller does
+                // The tool may have opened the conversation itself, in another journal. Then the caller could
                 // not find it again.
                 let incarnation = durable.incarnation().get().copied();
                 let is_found = is_kept || parent.has(name, incarnation).await.unwrap_or(true);

@@ -72,11 +72,11 @@ pub(crate) struct ParentRun {
     pub(super) progress_sender: ProgressSender,
     pub(super) approver: Option<NamedApprover>,
     pub(super) on_waiting: Option<Arc<OnWaiting>>,
-    /// The call that has started this run, if the run is itself that of an agent in a call.
+    /// The call that has started this run. `None` if no call has started it.
     pub(super) above: Option<Arc<SubagentHost>>,
-    /// Places that are held by the call that has started this run.
+    /// The concurrency limits that already count the call that has started this run.
     pub(super) places: Vec<ConcurrencyLimit>,
-    /// Whether the events of this run, or of a run above it, have a receiver.
+    /// Whether the events of this run, or of a run that has started it at any depth, have a receiver.
     pub(super) is_watched: bool,
     /// How many levels of agents may still be nested below this run. `None` means no limit.
     pub(super) depth: Option<u32>,
@@ -93,7 +93,7 @@ impl ParentRun {
         self.progress_sender.clone()
     }
 
-    /// Places that are held by the call that has started this run.
+    /// The concurrency limits that already count the call that has started this run.
     pub(crate) fn places(&self) -> &[ConcurrencyLimit] {
         &self.places
     }
@@ -115,7 +115,7 @@ impl ParentRun {
 pub(crate) struct SubagentHost {
     pub(crate) caller: Arc<ParentRun>,
     pub(crate) call: ToolCall,
-    /// The id of the message that the model has answered with the call.
+    /// The id of the message to which the model has replied with the call.
     pub(crate) message: String,
     effects: SideEffects,
     /// The permissions that apply in the run, and the sources that its conversation had read before the call.
@@ -126,7 +126,7 @@ pub(crate) struct SubagentHost {
     runs: Mutex<(u32, u32)>,
     /// What the call's agents spend in this process.
     budget: OnceLock<Budget>,
-    /// The part of that budget for agents whose conversations are in a journal.
+    /// The part of `budget` for agents whose conversations are in a journal.
     kept_budget: OnceLock<Budget>,
     /// How long the call's agents have waited for a person, or until the start of the call was written.
     asking: HumanWait,
@@ -139,7 +139,8 @@ pub(crate) struct SubagentHost {
 
 #[derive(Default)]
 pub(super) struct SubagentState {
-    /// What the agents with conversations in a journal have spent in earlier processes and is counted already.
+    /// The spending of earlier processes that is counted already, for agents whose conversations are in a
+    /// journal.
     pub(super) counted: CallSpent,
     /// The part of the budget's spending that facts of this run have recorded.
     pub(super) recorded: CallSpent,
@@ -184,7 +185,7 @@ impl SubagentHost {
         self
     }
 
-    /// Sets the id of the message that the model has answered with the call.
+    /// Sets the id of the message to which the model has replied with the call.
     pub(crate) fn with_message_id(mut self, message: &str) -> Self {
         self.message = message.to_owned();
         self
@@ -199,7 +200,7 @@ impl SubagentHost {
         self.budget.get_or_init(|| Budget::of_agents(&self.caller.budget))
     }
 
-    /// The part of that budget for agents whose conversations are in a journal.
+    /// The part of [`budget`](Self::budget) for agents whose conversations are in a journal.
     pub(super) fn kept_budget(&self) -> &Budget {
         self.kept_budget.get_or_init(|| Budget::of_agents(self.budget()))
     }
@@ -225,15 +226,16 @@ impl SubagentHost {
         knew
     }
 
-    /// The sources of which the call may contain text now, including those that its agents have read so far.
+    /// The sources whose text the call may contain now, including those that its agents have read so far.
     pub(crate) fn known_sources(&self) -> Sources {
         let mut knows = self.known_before_call();
         knows.add_all(self.state().read.all());
         knows
     }
 
-    /// Adds the sources that the conversation of an agent has read, here and in all calls above. They are added
-    /// at once, because text of an agent can reach its caller at any time, even when the agent is stopped.
+    /// Adds the sources that the conversation of an agent has read, to this call and to all calls that lead to
+    /// it. They are added at once, because text of an agent can reach its caller at any time, even when the
+    /// agent is stopped.
     pub(crate) fn add_sources(&self, sources: &Sources) {
         let new = sources.beyond(&self.known_before_call());
         if !self.state().read.add_all(new.all()) {
@@ -270,7 +272,7 @@ impl SubagentHost {
         names
     }
 
-    /// What the call's agents have spent and no fact of this run has recorded yet. It counts as recorded from
+    /// The spending of the call's agents that no fact of this run has recorded yet. It counts as recorded from
     /// now on.
     pub(crate) fn unrecorded_spending(&self) -> Option<Box<CallSpent>> {
         let mut spent = self.budget.get()?.call_spent()?;
@@ -288,8 +290,9 @@ impl SubagentHost {
         state.suspended.extend(child);
     }
 
-    /// Takes the agent for which a call with this result stays open. An agent that waits is preferred to one
-    /// that could not continue. `is_repeatable` says whether the call may run any number of times.
+    /// Takes an agent because of which the call stays open, if the call has ended with this result. Prefers an
+    /// agent that waits to an agent that could not continue. `is_repeatable` says whether the call may run any
+    /// number of times.
     pub(crate) fn take_suspended(
         &self,
         result: &ToolResult,
@@ -302,7 +305,7 @@ impl SubagentHost {
         Some(state.suspended.swap_remove(index))
     }
 
-    /// Whether the denial of an agent's call ends the runs above.
+    /// Whether the denial of an agent's call also ends the runs that have started the agent.
     pub(crate) fn must_stop_on_denial(&self) -> bool {
         self.rules.permissions.iter().any(|permissions| permissions.stops_on_denial())
     }
@@ -318,8 +321,8 @@ impl SubagentHost {
         Some((self.caller.traced.get()?, self.call.id()))
     }
 
-    /// Stops the clocks of all runs and calls above while a person is asked, until the returned guards are
-    /// dropped.
+    /// Stops the clocks while a person is asked: those of this call and its run, and of all calls and runs that
+    /// lead to them. Dropping the returned guards starts the clocks again.
     pub(crate) fn pause(&self) -> Vec<(PauseGuard, HumanWaitGuard)> {
         let mut all = self.caller.above.as_ref().map(|above| above.pause()).unwrap_or_default();
         all.push((self.caller.progress_sender.pause(), self.asking.begin()));
@@ -361,9 +364,9 @@ impl SubagentHost {
     }
 
     /// Waits until the model's answer is complete and the start of the call is written. An agent costs money,
-    /// and its conversation is named after the call. If the agent's conversation is in no journal, it is also
-    /// written that there is such an agent, because its cost is lost if the process ends. Returns `false` if
-    /// the agent may not begin.
+    /// and its conversation is named after the call. If the agent's conversation is in no journal, a fact about
+    /// that is written, too, because the cost of this agent is lost if the process ends. Returns `false` if the
+    /// agent may not begin.
     pub(crate) async fn is_written(&self, is_kept: bool) -> bool {
         let is_unkept = !is_kept && self.caller.kept.is_some();
         let is_untold = is_unkept && !self.runs_unkept.load(Ordering::Acquire);
@@ -399,9 +402,9 @@ impl SubagentHost {
     }
 }
 
-/// The data of a run on which decisions about the calls of its agents are based.
+/// The data of a run that decisions about the calls of its agents depend on.
 pub(crate) struct CallerRules {
-    /// The permissions that apply in the run, including those of the runs above.
+    /// The permissions that apply in the run, including the permissions of the runs that have started it.
     pub(crate) permissions: Vec<Arc<Permissions>>,
     /// The sources that the conversation of the run has read.
     pub(crate) read: Sources,

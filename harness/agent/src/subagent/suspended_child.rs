@@ -1,5 +1,5 @@
-//! An agent in a call whose run has ended and can continue later. The call stays open, and decisions in the
-//! agent's conversation are kept.
+//! An agent that a call runs. The agent's run has ended, but can continue later. So the call stays open, and
+//! decisions in the agent's conversation are kept.
 
 use super::child_run::left_in_doubt;
 use crate::Stopped;
@@ -45,9 +45,9 @@ impl SuspendedChild {
         Some(Self { error, ..Self::waiting(stopped, conversation) })
     }
 
-    /// Whether the call that has run this agent and ended with this result begins again later. A call that may
-    /// run any number of times begins again whenever it has failed. Any other call begins again only if its
-    /// result contains the agent's error: otherwise the tool's function may have handled the error.
+    /// The call that has run this agent has ended with this result. Returns whether the call begins again later.
+    /// A call that may run any number of times begins again whenever it has failed. Any other call begins again
+    /// only if its result contains the agent's error: otherwise the tool's function may have handled the error.
     pub(super) fn explains(&self, result: &ToolResult, is_repeatable: bool) -> bool {
         let passes_on = || result.to_text().contains(&self.text);
         match result.outcome() {

@@ -1,6 +1,7 @@
-//! What a user waits for before the first run: a program that asks once (`hello/*.rs`) with each
-//! library, in folders of their own, built from nothing, built again after its `main.rs` was
-//! touched, and how large it is.
+//! Measures the time that a user needs before the first run. A program with one request
+//! (`hello/*.rs`) exists for each library, in a separate folder. Each program is built from
+//! scratch, and built again after a change of its `main.rs`. The size of the program is measured,
+//! too.
 
 use std::{fs, path::Path};
 
@@ -10,8 +11,8 @@ use crate::{
     subject::Failure,
 };
 
-/// The program's file, its name in the tables, and the line of its manifest: default features,
-/// except where those are a program of their own.
+/// The file of each program, its name in the tables, and the dependency in its manifest. The
+/// dependency uses default features, unless the library needs other features for this program.
 const PROGRAMS: &[(&str, &str, &str)] = &[
     ("harness", "harness", "harness = { path = \"HERE\" }"),
     ("harness_tool", "harness, with a tool", "harness = { path = \"HERE\" }"),
@@ -30,8 +31,8 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("aisdk", "aisdk 0.5", "aisdk = { version = \"=0.5.2\", features = [\"openai\"] }"),
 ];
 
-/// So often is a program built from nothing, and built again; the medians count. The release build
-/// takes longest, and is done once.
+/// The number of builds from scratch (`BUILDS`), and of builds after a change (`REBUILDS`). The
+/// medians count. The release build takes longest and runs once.
 const BUILDS: usize = 3;
 const REBUILDS: usize = 11;
 
@@ -45,8 +46,8 @@ struct Program {
     megabytes: f64,
 }
 
-/// Builds each program in turn: debug, again and again, and release if that is wanted, which takes
-/// so long that what there is before is kept first.
+/// Builds the programs in turn: debug builds, builds after a change, and release builds if
+/// `release` is `true`. Release builds take so long that the other results are stored before them.
 pub fn measure(
     release: bool,
     keep: impl Fn(Vec<Figure>) -> Result<(), Failure>,
@@ -85,7 +86,8 @@ pub fn measure(
 
 impl Program {
     fn prepare(root: &Path, file: &str, name: &'static str, line: &str) -> Result<Self, Failure> {
-        // What comes from a registry is never built incrementally; what comes from a path would be.
+        // cargo never builds packages from a registry incrementally, but does so with packages from
+        // a path. This profile turns that off, so that all libraries are built in the same way.
         let profiles =
             "[profile.dev.package.\"*\"]\nincremental = false\n[profile.release]\nstrip = true\n";
         let folder = Folder::new(root, file, line, profiles)?;
@@ -132,7 +134,8 @@ impl Program {
         Ok(())
     }
 
-    /// The program says something else each time, as it does when somebody works at it.
+    /// Changes the text that the program prints, as a developer might do, and builds the program
+    /// again.
     fn build_again(&mut self, at: usize) -> Result<(), Failure> {
         let main = self.folder.path("src/main.rs");
         let text = fs::read_to_string(&main)?;

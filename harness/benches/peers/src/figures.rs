@@ -1,15 +1,16 @@
-//! What was measured, kept in a file so that tables and pictures can be drawn from it again.
+//! The measured figures. They are stored in a file, so that tables and pictures can be made from it
+//! later.
 
 use std::{fmt::Write as _, fs, path::PathBuf};
 
 use crate::subject::Failure;
 
-/// What one subject has cost in one place.
+/// The measured values of one subject in one table.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// Which measuring it belongs to, such as `streams`.
+    /// The section of the measurements, such as `streams`.
     pub section: String,
-    /// Which table of it, such as the wire.
+    /// The table in the section, such as a wire.
     pub group: String,
     pub subject: String,
     /// Names and numbers.
@@ -26,14 +27,14 @@ impl Figure {
         }
     }
 
-    /// What was not measured has no value.
+    /// The value with this name. `None` if it was not measured.
     pub fn value(&self, name: &str) -> Option<f64> {
         let value = self.values.iter().find(|(of, _)| of == name).map(|(_, value)| *value);
         value.filter(|value| !value.is_nan())
     }
 }
 
-/// All figures, those of a section together.
+/// All figures, grouped by section.
 #[derive(Default)]
 pub struct Figures(pub Vec<Figure>);
 
@@ -59,7 +60,7 @@ impl Figures {
         Ok(Self(figures.map_err(|line| format!("figures.tsv: what does `{line}` say?"))?))
     }
 
-    /// Puts these in the place of all figures of a section.
+    /// Replaces all figures of a section.
     pub fn replace(&mut self, section: &str, figures: Vec<Figure>) {
         self.0.retain(|figure| figure.section != section);
         self.0.extend(figures);
@@ -90,7 +91,7 @@ impl Figures {
     }
 }
 
-/// A value of one of these rows.
+/// The value `name` of this subject in these rows.
 pub fn value(rows: &[&Figure], subject: &str, name: &str) -> Option<f64> {
     rows.iter().find(|row| row.subject == subject)?.value(name)
 }

@@ -1,4 +1,5 @@
-//! A program in a folder of its own, as somebody outside has it, and what cargo takes to build it.
+//! A program in a separate folder, as a user of a library would have it, and the CPU time that
+//! cargo needs to build it.
 
 use std::{
     fs,
@@ -11,8 +12,8 @@ use crate::subject::Failure;
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Makes one with this line among its dependencies, in which `HERE` stands for the library, and
-    /// with these profiles.
+    /// Creates a folder with a program. `line` is a line of its dependencies, in which `HERE` is
+    /// replaced by the path of the library. `profiles` is the text of its profiles.
     pub fn new(root: &Path, name: &str, line: &str, profiles: &str) -> Result<Self, Failure> {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let folder = Self(root.join(name));
@@ -25,7 +26,7 @@ impl Folder {
              tokio = {{ version = \"1\", features = [\"rt-multi-thread\", \"macros\"] }}\n{profiles}"
         );
         fs::write(folder.path("Cargo.toml"), manifest)?;
-        // The same versions for all, as far as they have the same dependencies.
+        // All programs use the same versions of dependencies that they have in common.
         fs::copy(here.join("Cargo.lock"), folder.path("Cargo.lock"))?;
         Ok(folder)
     }
@@ -37,14 +38,15 @@ impl Folder {
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("cargo");
         command.args(words).current_dir(&self.0);
-        // A user's own settings: those of who measures do not count.
+        // The settings of the person who runs the measurement are removed, because other users do
+        // not have them.
         for name in ["RUSTFLAGS", "CARGO_TARGET_DIR", "CARGO_INCREMENTAL", "CARGO_BUILD_JOBS"] {
             command.env_remove(name);
         }
         command
     }
 
-    /// The processor seconds of cargo and of all that it starts.
+    /// Runs cargo. Returns the CPU seconds of cargo and of all processes that it starts.
     pub fn cargo(&self, words: &[&str]) -> Result<f64, Failure> {
         let begun = children()?;
         let status = self.command(words).stderr(Stdio::null()).status()?;
@@ -61,12 +63,12 @@ pub fn median(values: &[f64]) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// The processor seconds of all processes that this one has started and that have ended.
+/// The CPU seconds of all processes that this process has started and that have ended.
 fn children() -> Result<f64, Failure> {
-    /// What the kernel counts in on every Linux.
+    /// The number of ticks per second in which every Linux kernel counts.
     const TICKS: f64 = 100.0;
     let stat = fs::read_to_string("/proc/self/stat")?;
-    // The name in brackets may hold anything.
+    // The name of the program, in parentheses, may contain any characters.
     let (_, fields) = stat.rsplit_once(") ").ok_or("no fields")?;
     let fields: Vec<&str> = fields.split(' ').collect();
     let field = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok());

@@ -1,4 +1,4 @@
-//! Many streams at once in one process.
+//! A herd: many concurrent streams in one process.
 
 use std::{
     sync::Arc,
@@ -13,13 +13,13 @@ use crate::{
     subject::{self, Failure, History},
 };
 
-/// So many streams begin together, a hundredth of a second apart from the next so many: a server
-/// refuses more at once.
+/// The number of streams that begin together. The next wave begins a hundredth of a second later,
+/// because a server refuses more connections at once.
 const WAVE: usize = 100;
 
-/// Reads so many streams at once and prints what all of them have cost: processor time in
-/// milliseconds, the most memory in KiB, what there was before, the time in milliseconds, and how
-/// many answers were whole.
+/// Reads this number of concurrent streams, and prints their total cost: the CPU time in
+/// milliseconds, the peak memory in KiB, the memory before the streams in KiB, the elapsed time in
+/// milliseconds, and the number of complete answers.
 pub fn run(subject: &str, wire: &str, streams: usize, base: &str) -> Result<(), Failure> {
     install_tls();
     let files = raise_file_limit();
@@ -29,7 +29,7 @@ pub fn run(subject: &str, wire: &str, streams: usize, base: &str) -> Result<(), 
     let expected =
         if subject::reads(subject) { server::expected(wire, base)? } else { String::new() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    // The first answer pays for what is made once.
+    // The first answer is not measured, because it includes one-time work.
     let (address, _) = base.rsplit_once('/').ok_or("no address")?;
     let address = address.rsplit_once('/').ok_or("no address")?.0;
     runtime.block_on(subject::task(subject, wire, History(0), &format!("{address}/short"))?())?;
@@ -65,7 +65,7 @@ pub fn run(subject: &str, wire: &str, streams: usize, base: &str) -> Result<(), 
     Ok(())
 }
 
-/// As many sockets as the system lets this process have, and how many those are.
+/// Raises the number of open files to the maximum for this process, and returns the maximum.
 pub fn raise_file_limit() -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);

@@ -1,4 +1,4 @@
-//! What a conversation holds that has had an answer and waits for the next message.
+//! Measures the memory of a conversation that got an answer and waits for the next message.
 
 use std::any::Any;
 
@@ -9,7 +9,7 @@ use crate::{
     subject::{Failure, History, WIRES},
 };
 
-/// The mean of so many counts.
+/// The number of measured conversations. The mean counts.
 const CHATS: usize = 200;
 
 fn held(region: &Region<'_, std::alloc::System>) -> usize {
@@ -17,7 +17,8 @@ fn held(region: &Region<'_, std::alloc::System>) -> usize {
     change.bytes_allocated.saturating_sub(change.bytes_deallocated)
 }
 
-/// Prints the bytes that a chat of the library holds, beside the text of the answer, for each wire.
+/// Prints the bytes that a chat of this library uses in addition to the text of the answer, for
+/// each wire.
 pub fn wait(base: &str) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     for wire in WIRES {
@@ -27,7 +28,7 @@ pub fn wait(base: &str) -> Result<(), Failure> {
         let ask = |chat: &mut harness::Chat| -> Result<usize, Failure> {
             Ok(runtime.block_on(async { chat.send(History::QUESTION).await })?.text().len())
         };
-        // The first one pays for the connection.
+        // The first chat is not measured, because it also opens the connection.
         let (first, rest) = chats.split_first_mut().ok_or("no chat")?;
         ask(first)?;
         let before = held(&region);
@@ -36,14 +37,14 @@ pub fn wait(base: &str) -> Result<(), Failure> {
             text += ask(chat)?;
         }
         let each = held(&region).saturating_sub(before + text) / CHATS;
-        // The chats themselves were made before.
+        // The chats themselves were allocated before the measurement, so their size is added.
         println!("{wire} {}", each + size_of::<harness::Chat>());
     }
     Ok(())
 }
 
-/// Prints the same for who has no chats: a list of the two messages in the peer's types, which the
-/// program keeps itself.
+/// Prints the same for a peer that has no chats: the bytes of a list with two messages in the types
+/// of the peer. A program that uses the peer has to keep such a list itself.
 pub fn keep(subject: &str, wire: &str) -> Result<(), Failure> {
     let answer = floor::text(wire, &rendered::stream(wire, server::DELTAS))?;
     let mut all: Vec<Box<dyn Any>> = Vec::with_capacity(CHATS);

@@ -1,8 +1,9 @@
-//! Measures beside the floor and beside every peer, in one interleaved run against one server on
-//! this machine: see README.md.
+//! Compares the library with the floor and with all peers. All measurements alternate in one run
+//! against one server on this machine: see README.md.
 //!
-//! Each subject is a process of its own, so that its processor time, its memory and its allocations
-//! are its own too; the server is another one. They take turns: a noisy moment hits all of them.
+//! Each subject is a separate process, so that its CPU time, its memory and its allocations are
+//! measured separately. The server is a separate process, too. The subjects take turns, so that
+//! other load on the machine affects all of them.
 
 mod building;
 mod figures;
@@ -30,10 +31,10 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 pub use subject::Failure;
 
-/// What counts allocations, in a program that has it for its allocator.
+/// Counts the allocations of a program that uses this value as its allocator.
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Does what the words on the command line say.
+/// Executes the command in the arguments of the program.
 pub fn run() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -62,7 +63,7 @@ pub fn run() -> Result<(), Failure> {
         ["build", "debug"] => sections::build(false),
         ["macros"] => sections::macros(),
         ["draw"] => tables::draw(&figures::Figures::read()?),
-        // What a process of its own does.
+        // The commands of separate processes.
         ["serve"] => server::serve(),
         ["work", subject, wire, history, base] => {
             process::work(subject, wire, history.parse()?, base)

@@ -1,5 +1,5 @@
-//! What each tool adds to a build: a library of two hundred tools (`macros/*.rs`) beside the same
-//! library without any.
+//! Measures the build time of a tool: a library with two hundred tools (`macros/*.rs`) is compared
+//! with the same library without tools.
 
 use std::{fs, path::Path};
 
@@ -9,7 +9,8 @@ use crate::{
     subject::Failure,
 };
 
-/// The file of the tool, its library's name in the tables, and the line of the manifest.
+/// The file with the tool, the name of its library in the tables, and the dependency in the
+/// manifest.
 const LIBRARIES: &[(&str, &str, &str)] = &[
     ("harness", "harness", "harness = { path = \"HERE\" }"),
     ("rig", "rig 0.46", "rig = \"=0.46.0\""),
@@ -18,10 +19,10 @@ const LIBRARIES: &[(&str, &str, &str)] = &[
 
 const TOOLS: usize = 200;
 
-/// So often each is measured with and without tools; the medians count.
+/// The number of measurements with tools and without tools. The medians count.
 const ROUNDS: usize = 5;
 
-/// What cargo is asked for, and what that is called in the tables.
+/// The commands of cargo, and their names in the tables.
 const COMMANDS: [(&str, &str); 2] = [("check", "check ms a tool"), ("build", "build ms a tool")];
 
 struct Library {
@@ -29,7 +30,7 @@ struct Library {
     folder: Folder,
     without: String,
     with: String,
-    /// For each command the processor seconds with tools and without.
+    /// The CPU seconds of each command, with tools and without tools.
     spent: [(Vec<f64>, Vec<f64>); 2],
 }
 
@@ -65,7 +66,7 @@ impl Library {
             with,
             spent: [(Vec::new(), Vec::new()), (Vec::new(), Vec::new())],
         };
-        // What it depends on is built before anything is measured.
+        // The dependencies are built before the measurement.
         for (command, _) in COMMANDS {
             library.cargo(command, &library.without)?;
         }

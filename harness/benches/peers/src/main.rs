@@ -1,4 +1,4 @@
-//! The runner, which counts allocations.
+//! The program that runs the measurements. It counts allocations.
 
 use std::alloc::System;
 

@@ -1,4 +1,5 @@
-//! Ours, whole: an agent with tools and guards, a chat, a watcher that sees each delta.
+//! This library with all its parts: an agent with tools and guardrails, a chat, and an event
+//! handler that receives each delta.
 
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ fn send(
     format!("{} bytes are on their way to {to}.", text.len())
 }
 
-/// The same as a tool that waits for something: those of most programs do.
+/// The same tool as an async function, like the tools of most programs, which wait for something.
 mod waits {
     use harness::tool;
 
@@ -82,7 +83,7 @@ pub fn task(wire: &str, history: History, base: &str) -> Result<Task, Failure> {
     Ok(watched(agent))
 }
 
-/// A whole turn: the tool that is called runs on a thread of its own if it is synchronous.
+/// A whole turn with a call of a tool. A synchronous tool runs on a separate thread.
 pub fn with_tool(wire: &str, base: &str, synchronous: bool) -> Result<Task, Failure> {
     let builder = builder(wire, base)?;
     let builder = match synchronous {
@@ -92,7 +93,7 @@ pub fn with_tool(wire: &str, base: &str, synchronous: bool) -> Result<Task, Fail
     Ok(watched(guarded(builder)?))
 }
 
-/// Begins a chat, asks, and sees each piece of text as it comes.
+/// Begins a chat, sends a message, and receives each delta of the text.
 fn watched(agent: Agent) -> Task {
     Box::new(move || {
         let agent = agent.clone();
@@ -124,7 +125,8 @@ fn transcript(history: History) -> Result<Transcript, Failure> {
     Ok(transcript)
 }
 
-/// The first turn of a long conversation that is given: nothing of it was sent before.
+/// The first turn of a chat that begins with a long conversation. No part of this conversation was
+/// sent before.
 pub fn first(wire: &str, history: History, base: &str) -> Result<Task, Failure> {
     let agent = agent(wire, base)?;
     let transcript = transcript(history)?;
@@ -134,7 +136,7 @@ pub fn first(wire: &str, history: History, base: &str) -> Result<Task, Failure> 
     }))
 }
 
-/// A turn of a long conversation; the answer is one word.
+/// A later turn of a long conversation. The answer is one word.
 fn turn(agent: &Agent, history: History) -> Result<Task, Failure> {
     let transcript = transcript(history)?;
     let chat = Arc::new(Mutex::new(agent.chat_from(transcript)));

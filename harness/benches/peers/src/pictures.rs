@@ -1,10 +1,10 @@
-//! Pictures of what was measured. Their colours can be read on light and on dark ground.
+//! Pictures of the figures. Their colours are readable on a light and on a dark background.
 
 use std::fmt::Write as _;
 
 use crate::figures::{Figure, Figures};
 
-/// The name of each file and what is in it.
+/// The name and the content of each picture file.
 pub fn all(figures: &Figures) -> Vec<(String, String)> {
     let mut out = Vec::new();
     let mut add = |name: &str, title: &str, section: &str, value: &str, best: &str| {
@@ -35,9 +35,10 @@ pub fn all(figures: &Figures) -> Vec<(String, String)> {
 const ROW: usize = 24;
 const WIDTH: f64 = 430.0;
 
-/// Bars, one for each subject, the groups one below the other on one scale.
+/// One bar for each subject. All groups have the same scale and are drawn one below the other.
 fn picture(title: &str, groups: &[(&str, Vec<&Figure>)], name: &str, best: &str) -> String {
-    // Steps below the floor are in the tables; scripts would make all other bars invisible.
+    // Some subjects are shown only in the tables: steps below the floor, and scripts, whose long
+    // bars would make all other bars too short to see.
     let shown = |row: &&&Figure| {
         !matches!(row.subject.as_str(), "split" | "shortcut" | "tcp read")
             && !row.subject.ends_with(')')

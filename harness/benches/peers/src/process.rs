@@ -1,4 +1,4 @@
-//! A process for each subject, and what it costs itself.
+//! Runs each subject in a separate process, and measures its cost there.
 
 use std::{
     hash::{Hash as _, Hasher as _},
@@ -17,20 +17,19 @@ use crate::{
     subject::{self, Failure, History},
 };
 
-/// What one answer has cost.
+/// The cost of one answer.
 #[derive(Clone, Copy)]
 pub struct Turn {
     pub nanoseconds: f64,
     pub allocations: f64,
     pub bytes: f64,
-    /// The most memory that the process had until then, in KiB.
+    /// The peak memory of the process until then, in KiB.
     pub most: f64,
 }
 
-/// Measures on request: for each line on standard input, which says how many answers, one line
-/// with the processor time in nanoseconds, the allocations of one answer, reallocations among
-/// them, the bytes of its text, and the most memory that there was so far, in KiB. Scripts of other
-/// languages speak the same way and leave the memory out.
+/// Measures on request. Each line on standard input contains a number of answers to read. The response is one line with
+/// the CPU time of one answer in nanoseconds, its allocations including reallocations, the bytes of its text, and the
+/// peak memory so far in KiB. Scripts in other languages use the same protocol, but omit the memory.
 pub fn work(subject: &str, wire: &str, history: History, base: &str) -> Result<(), Failure> {
     install_tls();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -52,8 +51,8 @@ pub fn work(subject: &str, wire: &str, history: History, base: &str) -> Result<(
     Ok(())
 }
 
-/// The same with answers that somebody else chooses: instead of the memory, a line says which text was
-/// read ([`mark`]). An answer that could not be read is told as `failed` with the reason.
+/// Like [`work`], for answers that the parent process chooses. Instead of the memory, the line contains the [`mark`] of
+/// the text. If an answer cannot be read, the line is `failed` with the reason.
 pub fn work_chosen(subject: &str, wire: &str, base: &str) -> Result<(), Failure> {
     install_tls();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -70,7 +69,7 @@ pub fn work_chosen(subject: &str, wire: &str, base: &str) -> Result<(), Failure>
     Ok(())
 }
 
-/// Asks so often; the nanoseconds and allocations of one answer, and the last text.
+/// Runs the task `answers` times. Returns the nanoseconds and the allocations of one answer, and the last text.
 fn measure(
     runtime: &tokio::runtime::Runtime,
     task: &subject::Task,
@@ -88,26 +87,25 @@ fn measure(
     Ok((spent, allocations, text))
 }
 
-/// A number by which one text is told from another.
+/// A hash that distinguishes texts.
 pub fn mark(text: &str) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
     text.hash(&mut hasher);
     hasher.finish()
 }
 
-/// Some of the peers' clients need to be told which TLS there is, although none is used.
+/// Selects a TLS implementation. Some clients of peers require one, although these measurements do not use TLS.
 pub fn install_tls() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// The processor time of this process.
+/// The CPU time of this process so far.
 pub fn cpu() -> Duration {
     let now = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or_default())
 }
 
-/// A line of `/proc/self/status` that is in KiB: `VmHWM`, the most memory there was at once, or
-/// `VmRSS`, what there is now.
+/// A value from `/proc/self/status` in KiB: `VmHWM` is the peak memory, and `VmRSS` is the current memory.
 pub fn memory(line: &str) -> Result<u64, Failure> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let found = status.lines().find_map(|each| each.strip_prefix(line)?.strip_prefix(':'));
@@ -115,7 +113,7 @@ pub fn memory(line: &str) -> Result<u64, Failure> {
     Ok(number.ok_or("this is measured on Linux alone")?.parse()?)
 }
 
-/// The process that answers.
+/// The server process.
 pub struct Server {
     child: Child,
     pub address: String,
@@ -130,7 +128,7 @@ impl Server {
         Ok(Self { child, address: format!("http://{}", address.trim()) })
     }
 
-    /// From now on this is the answer behind `/chosen`.
+    /// Sets the answer at `/chosen`.
     pub fn choose(&self, body: &str) -> Result<(), Failure> {
         let address = self.address.strip_prefix("http://").ok_or("no address")?;
         let mut socket = TcpStream::connect(address)?;
@@ -149,25 +147,25 @@ impl Drop for Server {
     }
 }
 
-/// Another process of this program.
+/// A command that starts this program again.
 pub fn itself() -> Result<Command, Failure> {
     Ok(Command::new(std::env::current_exe()?))
 }
 
-/// The programs that cargo builds beside this one, if they are not there already.
+/// The other programs of this package. `build` builds them with cargo if necessary.
 pub struct Programs(PathBuf);
 
 impl Programs {
     pub fn build() -> Result<Self, Failure> {
         let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-        // Before the build: a program that is replaced has no path of its own any more.
+        // The path is determined before the build, because a program that the build replaces no longer has a path.
         let this = std::env::current_exe()?;
         let apart = ["--features", "genai", "--bin", "genai", "--bin", "genai-herd"];
         for more in [&["--bin", "herd"][..], &apart] {
             let words =
                 ["build", "--release", "--ignore-rust-version", "--manifest-path", manifest];
             let mut cargo = Command::new("cargo");
-            // What `cargo run` says of this package would make each of its dependencies be built anew.
+            // `cargo run` sets these variables about this package. They would make cargo build all dependencies again.
             for (name, _) in std::env::vars_os() {
                 let about = name.to_str().is_some_and(|name| {
                     name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
@@ -183,7 +181,7 @@ impl Programs {
         Ok(Self(this))
     }
 
-    /// What measures this subject, and counts allocations.
+    /// The program that measures this subject and counts allocations.
     pub fn of(&self, subject: &str) -> Command {
         match is_apart(subject) {
             true => Command::new(self.0.with_file_name("genai")),
@@ -191,22 +189,23 @@ impl Programs {
         }
     }
 
-    /// What measures this subject in a herd, and counts nothing.
+    /// The program that measures this subject in a herd, without counting allocations.
     pub fn herd_of(&self, subject: &str) -> Command {
         let name = if is_apart(subject) { "genai-herd" } else { "herd" };
         Command::new(self.0.with_file_name(name))
     }
 }
 
-/// Whether the subject is in a program of its own: see `Cargo.toml`.
+/// Whether a separate program measures this subject: see `Cargo.toml`.
 fn is_apart(subject: &str) -> bool {
     subject.starts_with("genai")
 }
 
-/// A script that measures one subject as [`work`] does.
+/// A command that runs a script, which measures one subject like [`work`].
 pub fn script(program: &str, name: &str) -> Command {
     let mut command = Command::new(program);
-    // Why it cannot be imported is of no interest to who has not installed it.
+    // Error messages of the script are hidden: a user who has not installed the library does not need the failed
+    // import.
     command.stderr(Stdio::null());
     command.arg(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("scripts").join(name));
     command
@@ -222,7 +221,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// It is told so much, and reads so many answers in a turn of its own.
+    /// Starts a process with these arguments. In each turn, it reads `answers` answers.
     pub fn start(mut command: Command, words: &[&str], answers: u32) -> Result<Self, Failure> {
         let mut child = command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let input = child.stdin.take().ok_or("no input")?;
@@ -236,7 +235,7 @@ impl Worker {
         }
     }
 
-    /// What it says after so many answers.
+    /// Lets the process read this number of answers, and returns its response.
     fn ask(&mut self, answers: u32) -> Result<String, Failure> {
         writeln!(self.input, "{answers}")?;
         let mut line = String::new();
@@ -256,7 +255,8 @@ impl Worker {
         Ok(())
     }
 
-    /// What one answer has cost that was chosen, and the mark of its text; or why it was not read.
+    /// Reads the chosen answer. Returns the nanoseconds and the allocations of one answer, and the mark of its text.
+    /// Returns a text with the reason if the process could not read the answer.
     pub fn chosen(&mut self) -> Result<Result<(f64, f64, u64), String>, Failure> {
         let line = self.ask(self.answers)?;
         if let Some(reason) = line.strip_prefix("failed") {
@@ -271,18 +271,18 @@ impl Worker {
         }
     }
 
-    /// The turn whose time is the median; what is counted is the same each time.
+    /// The turn with the median time. The allocations are the same in each turn.
     fn end(mut self) -> Result<Turn, Failure> {
         drop(self.input);
         self.child.wait()?;
-        // The memory grows from one turn to the next, and the last one says how far.
+        // The peak memory grows from turn to turn, so the value of the last turn is used.
         let most = self.turns.last().ok_or("no turn")?.most;
         self.turns.sort_by(|one, other| one.nanoseconds.total_cmp(&other.nanoseconds));
         Ok(Turn { most, ..*self.turns.get(self.turns.len() / 2).ok_or("no turn")? })
     }
 }
 
-/// So many turns for each, one after the other.
+/// Runs this number of rounds. In each round, each worker has one turn.
 pub fn take_turns<Name>(
     mut workers: Vec<(Name, Worker)>,
     turns: usize,

@@ -1,4 +1,4 @@
-//! What is measured, section by section.
+//! The measurements, section by section.
 
 use std::{process::Command, str::FromStr};
 
@@ -11,10 +11,11 @@ use crate::{
     tables,
 };
 
-/// Every subject reads so many answers in a turn of its own, and has so many turns.
+/// The number of answers that a subject reads in one turn (`ANSWERS`), and the number of turns of
+/// each subject (`TURNS`).
 const ANSWERS: u32 = 10;
 const TURNS: usize = 11;
-/// So many herds for each subject.
+/// The number of herds for each subject.
 const HERDS: usize = 7;
 
 const STREAMS: &[&str] = &[
@@ -33,8 +34,8 @@ const STREAMS: &[&str] = &[
 
 const PEERS: &[&str] = &["genai 0.7", "llm 1.3", "async-openai 0.43", "rig 0.46"];
 
-/// Subjects of other languages, if they are installed: the name, the interpreter, the script, and
-/// the wires.
+/// Subjects in other languages, which are measured if they are installed: the name, the
+/// interpreter, the script, and the wires.
 const SCRIPTS: &[(&str, &str, &str, &[&str])] = &[
     ("openai (Python)", "python3", "vendors.py", &["responses", "chat"]),
     ("anthropic (Python)", "python3", "vendors.py", &["anthropic"]),
@@ -44,7 +45,7 @@ const SCRIPTS: &[(&str, &str, &str, &[&str])] = &[
     ("ai (JavaScript)", "node", "vercel.mjs", &WIRES),
 ];
 
-/// Keeps what was measured and draws it.
+/// Stores the figures of a section, prints its tables, and writes all tables and pictures.
 pub fn keep(section: &str, figures: Vec<Figure>) -> Result<(), Failure> {
     let mut all = Figures::read()?;
     all.replace(section, figures);
@@ -53,7 +54,7 @@ pub fn keep(section: &str, figures: Vec<Figure>) -> Result<(), Failure> {
     tables::draw(&all)
 }
 
-/// A stream of text deltas, read to its end.
+/// Measures a stream of text deltas, which each subject reads to its end.
 pub fn streams() -> Result<(), Failure> {
     let programs = Programs::build()?;
     let server = Server::start()?;
@@ -70,7 +71,7 @@ pub fn streams() -> Result<(), Failure> {
         }
         for (subject, program, name, wires) in SCRIPTS {
             if wires.contains(&wire) {
-                // They take a thousand times as long, and so one answer is a turn.
+                // Scripts take about a thousand times as long, so one turn is one answer.
                 match Worker::start(script(program, name), &[wire, base], 1) {
                     Ok(worker) => workers.push((*subject, worker)),
                     Err(err) => println!("{subject} on {wire} is left out: {err}"),
@@ -89,7 +90,7 @@ pub fn streams() -> Result<(), Failure> {
     keep("streams", figures)
 }
 
-/// Two requests and the call of a tool between them.
+/// Measures a turn with two requests, and a call of a tool between them.
 pub fn turns() -> Result<(), Failure> {
     const SUBJECTS: &[&str] = &[
         "http read",
@@ -122,7 +123,7 @@ pub fn turns() -> Result<(), Failure> {
     keep("turns", figures)
 }
 
-/// A turn of a long conversation.
+/// Measures a turn of a long conversation.
 pub fn requests() -> Result<(), Failure> {
     const SUBJECTS: &[(&str, &str)] = &[
         ("memcpy", "anthropic"),
@@ -169,7 +170,7 @@ pub fn requests() -> Result<(), Failure> {
     keep("requests", figures)
 }
 
-/// What a herd has cost: see [`crate::herd::run`].
+/// The cost of a herd: see [`crate::herd::run`].
 struct Herd {
     cpu: f64,
     most: f64,
@@ -214,7 +215,7 @@ fn herd_figure(section: &str, wire: &str, subject: &str, streams: usize, herds: 
     Figure::new(section, wire, subject, &values)
 }
 
-/// A thousand streams at once, paced.
+/// Measures a thousand concurrent streams with pauses between their events.
 pub fn herds() -> Result<(), Failure> {
     const STREAMS: usize = 1_000;
     const SUBJECTS: &[&str] = &[
@@ -253,7 +254,7 @@ pub fn herds() -> Result<(), Failure> {
     keep("herds", figures)
 }
 
-/// Ten thousand streams that are all open before the first goes on.
+/// Measures ten thousand streams. All of them are open before the first stream continues.
 pub fn held() -> Result<(), Failure> {
     const STREAMS: usize = 10_000;
     let programs = Programs::build()?;
@@ -276,7 +277,7 @@ pub fn held() -> Result<(), Failure> {
     keep("held", figures)
 }
 
-/// What a chat holds that waits for its next message.
+/// Measures the memory of a chat that waits for its next message.
 pub fn idle() -> Result<(), Failure> {
     let programs = Programs::build()?;
     let server = Server::start()?;
@@ -294,17 +295,18 @@ pub fn idle() -> Result<(), Failure> {
     keep("idle", figures)
 }
 
-/// What is built before the first run.
+/// Measures the builds before the first run.
 pub fn build(release: bool) -> Result<(), Failure> {
     building::measure(release, |figures| keep("build", figures))
 }
 
-/// What each tool adds to a build.
+/// Measures the build time of a tool.
 pub fn macros() -> Result<(), Failure> {
     keep("macros", macros::measure()?)
 }
 
-/// What early start is worth: `early_start` of the library's own benchmarks, which is run as it is.
+/// Measures the benefit of early start. Runs the library's own benchmark `early_start` without
+/// changes.
 pub fn early() -> Result<(), Failure> {
     let library = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");
     let words = ["bench", "--bench", "early_start", "--features", "testing", "--manifest-path"];
@@ -313,7 +315,7 @@ pub fn early() -> Result<(), Failure> {
     keep("early", figures)
 }
 
-/// Reads a line such as `chat early stream 1003.1 ms last result 913.0 ms ..`.
+/// Parses a line such as `chat early stream 1003.1 ms last result 913.0 ms ..`.
 fn early_figure(line: &str) -> Option<Figure> {
     let (head, rest) = line.split_once(" stream ")?;
     let (stream, rest) = rest.split_once(" ms ")?;
@@ -326,7 +328,7 @@ fn early_figure(line: &str) -> Option<Figure> {
         "parallel" => "together, after the stream",
         _ => "harness: as soon as each is complete",
     };
-    // A result that is there before the stream has ended makes nobody wait.
+    // If the last result exists before the end of the stream, the wait is zero.
     let waits = (result - stream).max(0.0);
     let values = [("stream ms", stream), ("last result ms", result), ("ms to wait", waits)];
     Some(Figure::new("early", group.trim(), subject, &values))

@@ -1,12 +1,12 @@
-//! The server: it takes whatever comes and answers with a stream that is ready. Its processor time
-//! is nobody's. What the path begins with says how the answer comes:
+//! The server. It accepts every request and answers with a prepared stream. Its CPU time counts for
+//! no subject. The beginning of the path selects the answer:
 //!
-//! - nothing: 2,000 text deltas at once;
-//! - `/short`: one;
-//! - `/paced/N`: 200, five milliseconds apart, as soon as N streams are open;
-//! - `/held/N`: 20, a quarter of a second apart, as soon as N streams are open;
-//! - `/chosen`: what was sent last to `/choose`, at once;
-//! - `/turn`: a call of a tool, or forty deltas if the request holds what the tool said.
+//! - no special path: 2,000 text deltas at once;
+//! - `/short`: one text delta;
+//! - `/paced/N`: 200 text deltas at intervals of five milliseconds, as soon as N streams are open;
+//! - `/held/N`: 20 text deltas at intervals of a quarter of a second, as soon as N streams are open;
+//! - `/chosen`: the body that was last sent to `/choose`, at once;
+//! - `/turn`: a call of a tool, or forty text deltas if the request contains the result of a tool.
 
 use std::{collections::HashMap, io::Read, sync::Arc, time::Duration};
 
@@ -24,15 +24,15 @@ use crate::{
     subject::{Failure, WIRES},
 };
 
-/// How many text deltas an answer has.
+/// The number of text deltas in an answer.
 pub const DELTAS: usize = 2_000;
 
-/// How the answer comes.
+/// The kind of an answer.
 #[derive(Clone, Copy)]
 enum Manner {
-    /// So many deltas at once.
+    /// This number of deltas at once.
     Whole(usize),
-    /// So many deltas, so far apart.
+    /// This number of deltas, at this interval.
     Paced(usize, Duration),
     Choose,
     Chosen,
@@ -51,7 +51,7 @@ fn manner(path: &str) -> Manner {
     }
 }
 
-/// The text of the answer that comes from this address, if it is known ahead.
+/// The text of the answer at this address. Fails if the text is not known in advance.
 pub fn expected(wire: &str, base: &str) -> Result<String, Failure> {
     let host = base.strip_prefix("http://").ok_or("no address")?;
     let path = host.find('/').map_or("", |at| host.get(at..).unwrap_or_default());
@@ -67,18 +67,18 @@ pub fn expected(wire: &str, base: &str) -> Result<String, Failure> {
     }
 }
 
-/// Answers that are ready, and who waits for whom.
+/// The prepared answers, and the streams that wait for other streams.
 struct Shared {
     whole: HashMap<(usize, usize), Vec<u8>>,
     paced: HashMap<(usize, usize), Vec<Vec<u8>>>,
     /// The two answers of a turn, for each wire.
     turns: Vec<[Vec<u8>; 2]>,
     chosen: Mutex<Arc<Vec<u8>>>,
-    /// How many streams are open behind a path.
+    /// The number of open streams for each path.
     open: Mutex<HashMap<String, watch::Sender<usize>>>,
 }
 
-/// Serves until its standard input is closed.
+/// Serves until the standard input of this process is closed.
 pub fn serve() -> Result<(), Failure> {
     raise_file_limit();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -124,7 +124,8 @@ fn answer(body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// The head, each event as a chunk of its own, and the end.
+/// Splits an answer into pieces: the head, and one chunk for each event. The last piece also
+/// contains the end.
 fn chunks(body: &str) -> Vec<Vec<u8>> {
     const HEAD: &[u8] =
         b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -139,7 +140,8 @@ fn chunks(body: &str) -> Vec<Vec<u8>> {
 }
 
 async fn connection(socket: TcpStream, shared: Arc<Shared>) -> std::io::Result<()> {
-    // The bodies of long conversations are thrown away; none of the many streams has one.
+    // The bodies of most requests are not stored. Requests of the many concurrent streams have only
+    // small bodies.
     let mut socket = BufReader::with_capacity(16 * 1024, socket);
     while let Some((path, body)) = request(&mut socket).await? {
         let wire = match () {
@@ -168,7 +170,8 @@ async fn connection(socket: TcpStream, shared: Arc<Shared>) -> std::io::Result<(
             Manner::Paced(deltas, pace) => {
                 let chunks = shared.paced.get(&(wire, deltas)).map(Vec::as_slice);
                 let turn = gate(&path, &shared).await;
-                // Not all of them in the same moment.
+                // The streams begin at different times, so that not all events are sent at the same
+                // moment.
                 let offset = pace.mul_f64(turn as f64 % 97.0 / 97.0);
                 tokio::time::sleep(offset).await;
                 let mut ticks = tokio::time::interval(pace);
@@ -182,7 +185,8 @@ async fn connection(socket: TcpStream, shared: Arc<Shared>) -> std::io::Result<(
     Ok(())
 }
 
-/// Waits until as many streams are open as the path says; which of them this is.
+/// Waits until the number of streams in the path are open. Returns the position of this stream
+/// among them.
 async fn gate(path: &str, shared: &Shared) -> usize {
     let wanted = path.split('/').nth(2).and_then(|number| number.parse().ok()).unwrap_or(1);
     let (mut open, turn) = {
@@ -196,12 +200,12 @@ async fn gate(path: &str, shared: &Shared) -> usize {
         }
         (open, turn)
     };
-    // Fails when the gate is gone, and then it is open.
+    // This fails if the gate was removed. In that case, the gate is open.
     let _ = open.wait_for(|open| *open >= wanted).await;
     turn
 }
 
-/// Reads a request to its end; its path, and its body where somebody looks at it, unless the
+/// Reads a whole request. Returns its path, and its body if the server needs it. `None` if the
 /// connection is closed.
 async fn request(socket: &mut BufReader<TcpStream>) -> std::io::Result<Option<(String, Vec<u8>)>> {
     let (mut line, mut length, mut chunked, mut path) = (String::new(), 0, false, String::new());
@@ -243,7 +247,7 @@ async fn request(socket: &mut BufReader<TcpStream>) -> std::io::Result<Option<(S
     Ok(Some((path, body)))
 }
 
-/// Reads what is said of a body in a head: how long it is.
+/// Reads a whole answer, whose length is in its head. Returns the number of bytes.
 pub async fn read_answer(socket: &mut TcpStream, buffer: &mut Vec<u8>) -> std::io::Result<usize> {
     buffer.clear();
     let mut wanted = None;

@@ -1,4 +1,5 @@
-//! What is measured: each subject gives the answer to one question, again and again.
+//! The measured subjects. Each subject sends the same request again and again, and returns the text
+//! of the answer.
 
 use std::{future::Future, pin::Pin};
 
@@ -6,7 +7,7 @@ use crate::{floor, ours, peer};
 
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// The text of an answer.
+/// A future of the text of an answer.
 pub type Answer = Pin<Box<dyn Future<Output = Result<String, Failure>> + Send>>;
 
 /// Asks once.
@@ -14,19 +15,19 @@ pub type Task = Box<dyn Fn() -> Answer + Send + Sync>;
 
 pub use harness::wire::WIRES;
 
-/// On which wires a subject can be measured.
+/// Whether a subject can be measured on this wire.
 pub fn speaks(subject: &str, wire: &str) -> bool {
-    // The address of `llm` is fixed for Anthropic, and the other one speaks no Anthropic.
+    // `llm` has a fixed address for Anthropic, and `async-openai` does not support Anthropic.
     wire != "anthropic" || !(subject.starts_with("llm") || subject.starts_with("async-openai"))
 }
 
-/// Whether a subject looks for the text at all: some steps below the floor do not.
+/// Whether a subject returns the text of the answer. Some steps below the floor do not.
 pub fn reads(subject: &str) -> bool {
     !matches!(subject, "tcp read" | "http read" | "split" | "memcpy" | "ready bytes")
 }
 
-/// The messages of a conversation that goes before the question; together they are a megabyte, or
-/// ten if there are more than a hundred.
+/// The number of messages before the request. Together they have one megabyte, or ten megabytes if
+/// there are more than a hundred messages.
 #[derive(Clone, Copy, Default)]
 pub struct History(pub usize);
 
@@ -39,16 +40,17 @@ impl std::str::FromStr for History {
 }
 
 impl History {
-    /// What is asked after them.
+    /// The message that follows the conversation.
     pub const QUESTION: &'static str = "Go on.";
 
-    /// How many bytes a message has.
+    /// The number of bytes in a message.
     pub fn size(self) -> usize {
         let whole = if self.0 > 100 { 10_000_000 } else { 1_000_000 };
         whole / self.0.max(1)
     }
 
-    /// What the user says and what the model says, in turn: whether it is the model, and the words.
+    /// The messages of the user and of the model in turn. For each message: whether it is from the
+    /// model, and its text.
     pub fn said(self) -> impl Iterator<Item = (bool, String)> {
         const WORDS: &str = "It says that the quick brown fox jumps over the lazy dog. ";
         let words = WORDS.repeat(self.size() / WORDS.len() + 1);
@@ -57,7 +59,7 @@ impl History {
     }
 }
 
-/// A subject that asks at this address, `http://..` with what the path begins with.
+/// A subject that sends requests to this address: `http://..` with the beginning of the path.
 pub fn task(subject: &str, wire: &str, history: History, base: &str) -> Result<Task, Failure> {
     if base.ends_with("/turn") {
         return turn(subject, wire, base);
@@ -74,7 +76,7 @@ pub fn task(subject: &str, wire: &str, history: History, base: &str) -> Result<T
     }
 }
 
-/// A subject that runs the tool which the answer calls, and asks again.
+/// A subject that runs the tool in the answer and sends a second request with the result.
 fn turn(subject: &str, wire: &str, base: &str) -> Result<Task, Failure> {
     match subject {
         "harness" => ours::with_tool(wire, base, false),

@@ -1,5 +1,5 @@
-//! One table of everything for ../SPEED.md: the floor, ours, the best of the peers and
-//! the one that is known best.
+//! One table of all results for ../SPEED.md: the floor, this library, the best peer, and the
+//! best-known peer.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,8 @@ use crate::{
     tables::number,
 };
 
-/// What a row says, its section and table, the value, whose it is, and what its floor is called.
+/// A row: its text, its section, its table, the name of the value, the subject for this library,
+/// and the subject for the floor.
 type Row = (&'static str, &'static str, &'static str, &'static str, &'static str, &'static str);
 
 const SERVED: &str = "CPU \u{b5}s an answer";
@@ -96,7 +97,8 @@ pub fn table(figures: &Figures) -> String {
         let peer = |row: &&&Figure| row.subject.contains(|c: char| c.is_ascii_digit());
         let peers = rows.iter().filter(peer).filter_map(|row| Some((row, row.value(name)?)));
         let best = peers.min_by(|(_, one), (_, other)| one.total_cmp(other));
-        // Where not everybody has read all answers, the ratio is told by those that both have read.
+        // If a subject has not read all answers, the ratio includes only the answers that both
+        // subjects have read.
         let times = |row: &Figure, of: f64| {
             let ratio = row.value("\u{d7} harness").unwrap_or(of / own);
             format!("{} (\u{d7} {ratio:.1})", number(of))

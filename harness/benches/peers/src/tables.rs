@@ -1,4 +1,5 @@
-//! Tables for the terminal for README.md and for ../SPEED.md, each between its marks.
+//! Tables for the terminal, for README.md and for ../SPEED.md. In the files, each table is between
+//! two marks.
 
 use std::{fmt::Write as _, fs, path::Path};
 
@@ -9,7 +10,8 @@ use crate::{
     summary,
 };
 
-/// How the tables of a section are headed, and beside which value stands the ratio to whom.
+/// The title of a table, and the ratios in it. Each ratio is the name of a value and the subject to
+/// which that value is compared.
 fn layout(section: &str, group: &str) -> (String, &'static [(&'static str, &'static str)]) {
     const CPU: &str = "CPU ms";
     const MEMORY: &str = "peak RSS MiB";
@@ -51,7 +53,7 @@ fn layout(section: &str, group: &str) -> (String, &'static [(&'static str, &'sta
     }
 }
 
-/// The tables of one section, with the ratios that count.
+/// The tables of one section, with their ratios.
 fn tables(figures: &Figures, section: &str) -> String {
     let mut out = String::new();
     for (group, rows) in figures.groups(section) {
@@ -88,7 +90,7 @@ fn tables(figures: &Figures, section: &str) -> String {
     out
 }
 
-/// As many digits as say something.
+/// A number as text, with about three significant digits.
 pub fn number(value: f64) -> String {
     match value {
         value if value.is_nan() => String::new(),
@@ -102,7 +104,7 @@ pub fn print(figures: &Figures, section: &str) {
     println!("{}", tables(figures, section));
 }
 
-/// Writes the tables into README.md and ../SPEED.md and draws the pictures.
+/// Writes the tables into README.md and ../SPEED.md, and draws the pictures.
 pub fn draw(figures: &Figures) -> Result<(), Failure> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut readme = fs::read_to_string(here.join("README.md"))?;
@@ -125,7 +127,7 @@ pub fn draw(figures: &Figures) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The text with what stands between the marks of this name replaced.
+/// Replaces the text between the two marks of this name.
 fn between(text: &str, name: &str, new: &str) -> String {
     let (begin, end) = (format!("<!-- {name} -->"), format!("<!-- end of {name} -->"));
     match (text.find(&begin), text.find(&end)) {

@@ -9,7 +9,7 @@ use harness_core::{
     journal::{Envelope, FORMAT, Head, Incarnation, Journal, WriterId},
 };
 
-/// The result of a check. The error says what was observed where the promise is broken.
+/// The result of a check. If the promise is broken, the error says what the check observed.
 pub(super) type CheckResult = Result<(), String>;
 
 /// One promise of a journal, and its check.
@@ -42,8 +42,8 @@ impl CheckedStore {
         Ok(name)
     }
 
-    /// The head that a conversation had after `count` facts. If it never had that many, an invented head with `count`
-    /// facts.
+    /// The head that a conversation had after `count` facts. If the conversation never had `count` facts, returns an
+    /// invented head with this number of facts.
     pub(super) async fn head_at(&self, name: &str, count: u64) -> Result<Head, String> {
         let read = self.one.read(name, 0).await.seen("read")?;
         Ok(read.head_at(count).unwrap_or(Head { facts: count, ..read.head }))

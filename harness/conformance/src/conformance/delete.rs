@@ -1,5 +1,4 @@
-//! Deletion removes a conversation and all conversations below it, which have it as a parent directly or indirectly, or
-//! nothing.
+//! A deletion removes either a conversation with all its direct and indirect children, or nothing.
 
 use super::{
     checks::{CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, refused},

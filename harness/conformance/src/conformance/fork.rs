@@ -171,7 +171,7 @@ async fn chain(store: &CheckedStore) -> CheckResult {
         names.push(to);
         all.push(wanted.clone());
     }
-    // This fork ends before its base's own facts begin.
+    // This fork contains only facts that its base shares with its own base.
     let short = store.name("chain, short");
     store
         .one

@@ -183,7 +183,7 @@ async fn created(store: &CheckedStore) -> CheckResult {
 }
 
 async fn set_back(store: &CheckedStore) -> CheckResult {
-    // After a backup was restored and continued, the number of facts is the same and the last fact is another.
+    // After a backup was restored and continued, the number of facts is the same and the last fact is different.
     let name = store.filled("set back", 3).await?;
     let head = head(store, &name).await?;
     for writer in [Some(WriterId::random()), None] {

@@ -1,4 +1,4 @@
-//! Leases: only one at a time, through both handles, until it is dropped.
+//! Leases: a conversation has at most one lease at a time, across both handles, until the lease is dropped.
 
 use std::time::Duration;
 

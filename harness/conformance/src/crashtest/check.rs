@@ -234,7 +234,8 @@ fn lie(
     let tool = &called.tool;
     let seen = ended.world.as_ref().filter(|_| undisturbed.keyed.contains(tool));
     let seen = seen.map(|world| has_effect(world, called));
-    // If the tool code has begun more often than it has returned, its effects before a failure are unknown.
+    // If the tool code has begun more often than it has returned, a process was killed during an execution. The effects
+    // of that execution are unknown.
     let unknown = called.begun > called.well + called.failed;
     let what = match outcome {
         CallOutcome::Succeeded if called.well == 0 && !called.happened => {

@@ -42,8 +42,8 @@ pub(super) struct ConversationHistory {
     known: BTreeMap<u64, String>,
     /// The ids of the calls whose start is in the journal.
     started: BTreeSet<String>,
-    /// The answers that `send` has returned and that were not yet found in the facts of the next process: the number of
-    /// facts, a hash of the conversation up to there, and the text.
+    /// The answers that `send` has returned. An answer is removed when it is found in the facts of the next process.
+    /// Each answer has the number of facts, a hash of the conversation with these facts, and the text.
     returned: Vec<(u64, u64, String)>,
 }
 
@@ -52,7 +52,8 @@ impl ConversationHistory {
         Self::of_agent(log, None)
     }
 
-    /// The history of the conversation of this agent, which a call runs. With `None`, that of the tested conversation.
+    /// The history of the conversation with the id `agent`, which belongs to an agent that a call runs. With `None`,
+    /// the history of the tested conversation.
     pub(super) fn of_agent(log: &[LogEntry], agent: Option<&str>) -> Self {
         let mut story = Self::default();
         let own = log.iter().filter(|noted| noted.of_agent() == agent);
@@ -66,7 +67,7 @@ impl ConversationHistory {
         story
     }
 
-    /// The ids of the conversations of agents that calls have run.
+    /// The ids of all conversations that belong to agents in calls.
     pub(super) fn agents(log: &[LogEntry]) -> BTreeSet<&str> {
         log.iter().filter_map(LogEntry::of_agent).collect()
     }

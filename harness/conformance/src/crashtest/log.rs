@@ -28,7 +28,7 @@ pub(super) enum LogEntry {
         of: Option<String>,
         facts: Vec<String>,
     },
-    /// The journal has confirmed that it has appended these facts after `after` others.
+    /// The journal has confirmed that it has appended these facts after the first `after` facts.
     Appended {
         #[serde(default)]
         of: Option<String>,

@@ -144,8 +144,8 @@ impl Crashtest {
 
     /// Sets the function that returns all effects so far, one text for each, such as the lines of a ledger. An effect
     /// that occurs more often than without kills was repeated. If the text of an effect contains the call's
-    /// [idempotency key](harness_core::tool::ToolContext::idempotency_key), the test also checks whether a call had its
-    /// effect if the model was told so.
+    /// [idempotency key](harness_core::tool::ToolContext::idempotency_key), the test also checks what the model was
+    /// told: if the model was told that the call had its effect, the effect must exist.
     #[must_use]
     pub fn observe(
         mut self,
@@ -185,8 +185,8 @@ impl Crashtest {
         self
     }
 
-    /// Sets the name of the test, such as `payments::no_payment_is_lost`. It is needed if [`run`](Self::run) is called
-    /// in another thread than that of the test.
+    /// Sets the name of the test, such as `payments::no_payment_is_lost`. The name is needed if [`run`](Self::run) is
+    /// called outside of the thread that runs the test function.
     #[must_use]
     pub fn test_name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());

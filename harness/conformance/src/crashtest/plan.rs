@@ -22,9 +22,10 @@ pub(super) struct KillPlan {
 }
 
 impl KillPlan {
-    /// The kills for the conversation with this number, one for each process. The first process of every third
-    /// conversation is killed from outside, and those of the others at each point in turn. After each kill another one
-    /// follows with a probability of one half, up to four kills.
+    /// The kills for the conversation with this number, one for each process. In every third conversation, the first
+    /// process is killed from outside. In the other conversations, the first process is killed at a point, and each
+    /// conversation takes the next point. After each kill, another kill follows with a probability of one half, up to
+    /// four kills.
     pub(super) fn kills(&self, number: u32) -> Vec<PlannedKill> {
         let mut random = fastrand::Rng::with_seed(self.seed ^ (u64::from(number) << 32));
         let others = number / 3;

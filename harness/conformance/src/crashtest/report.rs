@@ -113,8 +113,8 @@ impl CrashReport {
 
     /// Checks that there is no finding.
     ///
+    /// # Panics
     /// Panics with the text of the report if there is a finding, or if no process was killed.
-    /// Panics with the text of the report if there is one, or if no process was killed.
     #[track_caller]
     #[expect(clippy::panic, reason = "an assertion fails by panicking")]
     pub fn assert_clean(&self) {

@@ -96,8 +96,8 @@ impl TestProcess {
         }
     }
 
-    /// Begins a point with a duration. If the order says so, the process ends during it, at the latest in
-    /// [`LastingPoint::over`].
+    /// Begins a point with a duration. If the order names this point, the process ends after the delay, and at the
+    /// latest in [`LastingPoint::over`].
     pub(super) fn lasting(&self, name: &str) -> LastingPoint {
         let ends = self.pass_point(name);
         if ends {
@@ -157,7 +157,9 @@ pub(super) fn live(test: &Crashtest, order: ProcessOrder) -> ! {
                 .worker_threads(2)
                 .enable_all()
                 .build()
-                .map_err(|err| Error::new(ErrorKind::Configuration, "no runtime").because(err))?;
+                .map_err(|err| {
+                    Error::new(ErrorKind::Configuration, "no runtime").with_source(err)
+                })?;
             let ended = runtime.block_on(continue_conversation(test, &life));
             runtime.shutdown_background();
             ended
@@ -270,7 +272,8 @@ async fn talks(
     }
 }
 
-/// Opens the conversation. After the end of its process, it may be held for a moment.
+/// Opens the conversation. For a moment after the end of a process, the journal may still report that the process holds
+/// the conversation.
 async fn opened(
     test: &Crashtest,
     life: &TestProcess,
@@ -325,5 +328,5 @@ pub(super) fn texts(facts: &[Envelope]) -> Result<Vec<String>, Error> {
 }
 
 fn no_json(err: serde_json::Error) -> Error {
-    Error::new(ErrorKind::Journal, "it cannot be written as JSON").because(err)
+    Error::new(ErrorKind::Journal, "it cannot be written as JSON").with_source(err)
 }

@@ -17,8 +17,7 @@ use harness_core::{
         ConversationPage, ConversationQuery, Envelope, Fact, Head, Incarnation, Journal,
         JournalFuture, Lease, Metadata, StoredFacts,
     },
-    provider::{EventStream, Provider, ReasoningBinding, Request},
-    secret::Secrets,
+    provider::{EventStream, Provider, Request},
     tool::{Reconciled, Review, Tool, ToolContext, ToolError, ToolOutput},
 };
 
@@ -201,20 +200,8 @@ impl Provider for WatchedProvider {
         self.inner.model()
     }
 
-    fn secrets(&self) -> &Secrets {
-        self.inner.secrets()
-    }
-
-    fn tells_answer_schema(&self) -> bool {
-        self.inner.tells_answer_schema()
-    }
-
-    fn has_vendor_summaries(&self) -> bool {
-        self.inner.has_vendor_summaries()
-    }
-
-    fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
-        self.inner.reasoning_binding(request)
+    fn inner(&self) -> Option<&dyn Provider> {
+        Some(&*self.inner)
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
@@ -251,7 +238,7 @@ pub(super) fn watched_agent(
     agent.with_others_in_place(
         |provider| Arc::new(WatchedProvider::new(provider, Arc::clone(life))),
         |tool| match tool.agent::<Agent>().cloned() {
-            // For an agent in a call, its own operations are logged, and not the call itself.
+            // If a call runs an agent, the log contains the operations of this agent instead of the call.
             Some(agent) => match watched_agent(agent, life, observe) {
                 Ok(agent) => {
                     let schema = tool.schema();
@@ -333,8 +320,8 @@ struct WatchedTool {
 }
 
 impl WatchedTool {
-    /// The conversation of a call, if it belongs to an agent. The idempotency key of the call begins with the
-    /// conversation.
+    /// The conversation of a call, if the conversation belongs to an agent in a call. The idempotency key of a call
+    /// begins with the id of the conversation.
     fn of(&self, context: &ToolContext) -> Option<String> {
         let (rest, _) = context.idempotency_key().rsplit_once('/')?;
         let rest = rest.strip_suffix(context.call_id())?.strip_suffix('/')?;

@@ -10,8 +10,8 @@ use crate::{
     tool::{LEFT_OUT, READ_RESULT, name_of_arguments},
 };
 
-/// The last part of the conversation, in percent of the window, in which nothing is cleared, because the model is
-/// working with that part.
+/// The size of the last part of the conversation, in percent of the window. Nothing is cleared in this part, because
+/// the model is working with it.
 const TAIL: u8 = 15;
 
 /// The index of the first message whose results are not cleared. The last message is never cleared, because the model
@@ -149,9 +149,9 @@ fn line_in(value: &Value) -> Option<Option<String>> {
     }
 }
 
-/// Finds a placeholder line in a text. The outer `Option` is `None` without such a line, the inner one if the name in
-/// the line is incomplete. A line is recognized by *bytes stood here* in brackets after a number or before *were left
-/// out*, and by *left out to save room* before the name of arguments.
+/// Finds a placeholder line in a text. The outer `Option` is `None` if there is no such line. The inner `Option` is
+/// `None` if the name in the line is incomplete. Three phrases identify a line: a number and *bytes stood here* in
+/// brackets; *bytes stood here* before *were left out*; and *left out to save room* before the name of arguments.
 fn line_in_text(text: &str) -> Option<Option<String>> {
     let words = folded(text);
     if !words.contains("stood") && !words.contains("left out") {
@@ -196,8 +196,8 @@ fn is_number(word: &str) -> bool {
     word.bytes().all(|it| it.is_ascii_digit())
 }
 
-/// The index of the last of the `wanted` words, if they follow the word at `at` in order. One short word is allowed
-/// between two of them, such as a line number or a remainder of markup.
+/// The index of the last of the `wanted` words, if all of them follow the word at `at` in order. Before each wanted
+/// word, one other short word is allowed, such as a line number or a remainder of markup.
 fn follow(words: &[&str], at: usize, wanted: &[&str]) -> Option<usize> {
     wanted.iter().try_fold(at, |at, wanted| {
         let next = at.saturating_add(1);
@@ -210,7 +210,7 @@ fn follow(words: &[&str], at: usize, wanted: &[&str]) -> Option<usize> {
     })
 }
 
-/// The name of the full arguments, from the words of a placeholder line.
+/// Reads the name of the full arguments from the words of a placeholder line.
 fn name_in(words: &[&str]) -> Option<String> {
     let names = words.iter().take(NAME_AFTER).enumerate().filter(|(_, word)| **word == "whole");
     names.map(|(at, _)| words.get(at..).unwrap_or_default()).find_map(|words| match words {
@@ -250,7 +250,7 @@ fn folded(text: &str) -> String {
     folded
 }
 
-/// How spaces and line breaks are written in JSON inside a string, in HTML and in URLs.
+/// The forms in which JSON strings, HTML and URLs contain spaces and line breaks.
 const SPACES: [&str; 9] =
     ["\\n", "\\r", "\\t", "\\u0020", "&nbsp;", "&#32;", "&#x20;", "<br>", "%20"];
 

@@ -10,9 +10,9 @@ use crate::{
     tool::{READ_RESULT, name_of_arguments},
 };
 
-/// Pairs of percentages. The first is how much of the window, at the end of the conversation, is not summarized. The
-/// second is how much of the room for the user's own messages is used. Later pairs are tried if earlier pairs free too
-/// little.
+/// Pairs of percentages. The first number is the size of the newest part of the conversation, in percent of the window.
+/// This part is not summarized. The second number says how much of the room for the user's own messages is used. Later
+/// pairs are tried if earlier pairs free too little.
 #[doc(hidden)]
 pub const TAILS: [(u8, u8); 3] = [(25, 100), (10, 50), (0, 0)];
 
@@ -28,8 +28,8 @@ pub struct SummaryCut {
     calls: Vec<String>,
 }
 
-/// For a call that ended after its result was given: the text that informs the model, and the names under which the
-/// full result is stored.
+/// For a call that was still running when the model got its result: the text that later reports the end of the call to
+/// the model, and the names under which the full result is stored.
 pub(crate) type LateText<'a> = (&'a str, Option<&'a str>);
 
 /// How to describe the calls that were denied or whose outcome is unknown.
@@ -38,8 +38,8 @@ pub(crate) type LateText<'a> = (&'a str, Option<&'a str>);
 pub struct OpenCalls<'a> {
     /// Whether the model has the tool that reads stored results.
     pub reads: bool,
-    /// Returns, for the id of a call that ended after its result was given, the text that informs the model and the
-    /// names under which the full result is stored.
+    /// For the id of a call that was still running when the model got its result: returns the text that later reports
+    /// the end of the call, and the names under which the full result is stored.
     pub late_end: &'a dyn Fn(&str) -> Option<LateText<'a>>,
 }
 
@@ -49,10 +49,11 @@ impl std::fmt::Debug for OpenCalls<'_> {
     }
 }
 
-/// Chooses where to cut a transcript whose first `summed_up` messages are already summarized. `as_sent` returns the
-/// message at an index in the form in which it is sent, `may_cut` whether the transcript may be cut before an index,
-/// and `is_users` whether a message in the user's role is from the user and not from the program. About `room` tokens
-/// at the end stay, and `user_tokens` tokens of the user's messages are kept. `None` if the cut would remove nothing.
+/// Chooses where to cut a transcript whose first `summed_up` messages are already summarized. About `room` tokens at
+/// the end stay, and `user_tokens` tokens of the user's messages are kept. `None` if the cut would remove nothing.
+/// `as_sent` returns the message at an index in the form in which it is sent. `may_cut` returns whether the transcript
+/// may be cut before an index. `is_users` returns whether a message in the user's role is from the user and not from
+/// the program.
 #[doc(hidden)]
 pub fn cut<'a>(
     all: &Messages,
@@ -80,8 +81,8 @@ pub fn cut<'a>(
     leaves_out.then_some(SummaryCut { messages, kept, calls })
 }
 
-/// The indexes of the user's messages that are kept: the first and the newest message, and then the next newest ones as
-/// far as `room` tokens allow.
+/// The indexes of the user's messages that are kept. The first and the newest message are always kept. The next newest
+/// messages are kept as far as `room` tokens allow.
 fn user_words(
     all: &Messages,
     is_users: impl Fn(usize) -> bool,
@@ -409,9 +410,8 @@ impl SummaryCut {
         Message::user(words).by_program()
     }
 
-    /// The message with everything that must not be lost, whatever the vendor's own summary contains: the user's
-    /// messages that the vendor's summary does not contain unchanged, the listed calls, and the pinned texts. `None` if
-    /// nothing is missing.
+    /// The message with everything that must not be lost: the user's messages, the listed calls, and the pinned texts.
+    /// User messages that the vendor's own summary contains unchanged are omitted. `None` if nothing remains.
     pub fn words(&self, all: &Messages, summary: &str, pins: &[String]) -> Option<Message> {
         let summary = serde_json::from_str(summary).unwrap_or_default();
         let stands = |text: &str| has_text(&summary, text);
@@ -466,9 +466,9 @@ impl SummaryCut {
 /// The maximum number of bytes of each result in the shortened conversation.
 const TOLD: usize = 600;
 
-/// The shortened conversation of at most about `tokens` tokens, as one message that requests a summary. For
-/// conversations that no longer fit into the window, and after a summary with a fault. If the conversation is too long,
-/// the oldest messages after the beginning are left out first.
+/// The shortened conversation of at most about `tokens` tokens, as one message that requests a summary. It is used if
+/// the conversation no longer fits into the window, and after the model wrote a faulty summary. If the conversation is
+/// too long, the oldest messages after the beginning are left out first.
 #[doc(hidden)]
 pub fn in_short(sent: &Messages, tokens: u64, words: u64) -> Transcript {
     let (told, asked) = (short(sent, tokens), summary_request_text(words, "Answer"));
@@ -486,8 +486,8 @@ pub fn cost_of_form(words: u64, answer: u64) -> u64 {
     tokens_of(&Message::user(form)).saturating_add(tokens_of(&summary_request(words)))
 }
 
-/// The text that other models get in place of a summary that only the vendor can read: the shortened conversation, at
-/// most about `tokens` tokens.
+/// The text that replaces a vendor's own summary in requests to models that cannot read it: the shortened conversation,
+/// at most about `tokens` tokens.
 #[doc(hidden)]
 pub fn stand_in(said: &Messages, tokens: u64) -> String {
     format!("{IN_SHORT}{}", short(said, tokens))

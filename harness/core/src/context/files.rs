@@ -68,7 +68,7 @@ const BROKEN: [&str; 11] = [
     "image format",
     "media type",
 ];
-/// Phrases about the number of pictures (`NUMBERS`), and about the size of one picture or of all (`MEASURES`).
+/// Phrases about the number of pictures (`NUMBERS`), and about the size of one picture or of all pictures (`MEASURES`).
 const NUMBERS: [&str; 4] = ["too many", "too much", "number of", " count"];
 const MEASURES: [&str; 12] = [
     "mb",

@@ -49,8 +49,8 @@ const REQUEST: [&str; 18] = [
     "current length is ",
 ];
 
-/// Phrases after the size of the request, in messages whose first number is the sum of the request and the maximum
-/// answer.
+/// Phrases after the size of the request. In these messages, an earlier number is the sum of the request and the
+/// maximum answer.
 const PART: [&str; 6] = [
     " in the messages",
     " in your prompt",
@@ -63,8 +63,8 @@ const PART: [&str; 6] = [
 /// The phrase before the sum of request and answer in Anthropic's message.
 const SUM: &str = "exceed context limit: ";
 
-/// The phrase before the sum of request and answer, in messages of vLLM that stop counting at the first token beyond
-/// the limit.
+/// The phrase before the sum of request and answer, in some messages of vLLM. For these messages, vLLM stops counting
+/// at the first token beyond the limit.
 const AT_LEAST: [&str; 1] = ["for a total of at least "];
 /// The phrase of an older vLLM before the largest request that would fit. This version also stops counting at the
 /// limit.
@@ -73,7 +73,7 @@ const AT_MOST: [&str; 1] = ["a maximum input length of "];
 const UNCOUNTED: [&str; 3] =
     ["which is the upper bound for ", " input characters and requested ", "than max_model_len="];
 
-/// The sizes that an error states, in tokens. `None` if the error does not state the size.
+/// The sizes that an error states, in tokens. A size that the error does not state is `None`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[doc(hidden)]
 pub struct StatedSizes {

@@ -102,9 +102,9 @@ impl Window {
     }
 
     /// Uses the vendor's own summaries where they exist: the block of a compaction on demand on Anthropic's Messages,
-    /// the items of `/responses/compact` on OpenAI's Responses. Such a summary is sent only to the model that made it,
-    /// with the reasoning of the newest turns; a text summary is kept for all other models. If the vendor offers no
-    /// summaries, as on Chat Completions, or if the vendor's summary fails, the model writes a text summary.
+    /// and the items of `/responses/compact` on OpenAI's Responses. Only the model that made such a summary gets it,
+    /// with the reasoning of the newest turns. All other models get a text summary. The model also writes a text
+    /// summary if the vendor's summary fails, or if the vendor offers no summaries, as on Chat Completions.
     /// `Event::ContextCompacted` reports which kind was made.
     ///
     /// ```
@@ -215,7 +215,8 @@ pub struct ContextUse {
     /// The number of messages, from the beginning of the transcript, that a summary replaces. Replaced messages that
     /// are still sent are included.
     pub summed_up: usize,
-    /// The number of [searches](crate::tool::ToolSearch) that found tools. After each such search, requests begin with
-    /// other tools, which is a cache miss at the vendor, unless the vendor takes found tools separately.
+    /// The number of [searches](crate::tool::ToolSearch) that found tools. Each such search changes the tools at the
+    /// beginning of later requests. That causes a cache miss at the vendor, unless the vendor takes found tools
+    /// separately.
     pub tool_searches: usize,
 }

@@ -25,7 +25,7 @@ const WORDS: [&str; 34] = [
     "max context length",
     "exceeds the context window",
     "exceeds the context length",
-    // vLLM, where the length was set by hand.
+    // vLLM, if the server's configuration sets the length.
     "longer than the maximum model length",
     // Other versions of vLLM, and requests whose `max_tokens` alone exceeds the window.
     "model's context length is only",

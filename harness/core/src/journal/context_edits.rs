@@ -1,4 +1,5 @@
-//! The parts of facts that change which form of a conversation is sent to the model.
+//! Types that the facts about the context contain: they describe which parts of a conversation later requests omit or
+//! shorten.
 
 use serde::{Deserialize, Serialize};
 
@@ -80,8 +81,8 @@ pub struct VendorSummary {
     /// A message with the vendor's block, unaltered. It is sent as the first message.
     pub message: Message,
     /// The content that must not be lost, whatever the block contains: user messages, calls and pinned texts. It is
-    /// sent after all messages that existed when the block was made, because nothing may stand between the block and
-    /// those messages.
+    /// sent after all messages that existed when the block was made, because these messages must directly follow the
+    /// block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub words: Option<Message>,
 }

@@ -1,4 +1,4 @@
-//! A decision about a call: who made it, and for which form of the call it holds.
+//! A decision about a call: who decided, and which form of the call the decision applies to.
 
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
@@ -17,7 +17,7 @@ pub enum Decision {
     /// The call may run.
     Allow {
         /// The side effects that the tool declared when the call was allowed. They determine the order of the calls,
-        /// and what the model is told after an interruption.
+        /// and what the library tells the model after an interruption.
         side_effects: SideEffects,
         /// Whether the call may run again if its outcome is unknown.
         #[serde(default)]
@@ -29,8 +29,8 @@ pub enum Decision {
         /// runs only if a new review gives the same result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reviewed: Option<Arc<Reviewed>>,
-        /// The call as a person saw it, if a person allowed it now or by an earlier *always*. The call runs only if it
-        /// still agrees with this.
+        /// The call as a person saw it, if a person allowed the call now or by an earlier *always*. The call runs only
+        /// if its current form agrees with this form.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         binding: Option<Arc<CallBinding>>,
     },
@@ -62,7 +62,8 @@ pub enum Decider {
     },
     /// The tool's own [`Review`](crate::tool::Review).
     Review,
-    /// The policy against carrying private data out: see [`DataFlowPolicy`](crate::policy::DataFlowPolicy).
+    /// The policy that protects private data from being sent to others: see
+    /// [`DataFlowPolicy`](crate::policy::DataFlowPolicy).
     #[serde(rename = "egress")]
     DataFlow,
     /// The program, which allows every call that would otherwise need an approval:

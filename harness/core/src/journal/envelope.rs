@@ -59,7 +59,7 @@ impl Envelope {
     /// Fails with [`ErrorKind::Journal`] if the fact cannot be written as JSON.
     pub fn of(fact: &Fact, elapsed: u64) -> Result<Self, Error> {
         let json = serde_json::to_string(fact).map_err(|err| {
-            Error::new(ErrorKind::Journal, "a fact cannot be written as JSON").because(err)
+            Error::new(ErrorKind::Journal, "a fact cannot be written as JSON").with_source(err)
         })?;
         Ok(Self::stored(FORMAT, version(), WriterId::of_this_process(), now(), elapsed, json))
     }
@@ -103,7 +103,7 @@ impl Envelope {
                     env!("CARGO_PKG_VERSION")
                 ),
             )
-            .because(err)
+            .with_source(err)
         })
     }
 }
@@ -120,9 +120,10 @@ pub fn now() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The id of a writer of facts: of a conversation that is open in one process, or of a process that writes without
-/// opening a conversation. The id is a random number that is unique to the writer. By this id, a writer recognizes its
-/// own facts in a journal, even if another writer wrote equal facts. The text form is 16 hexadecimal digits.
+/// Identifies a writer of facts. Each conversation that a process has opened is a writer. A process that writes facts
+/// without opening a conversation is a writer, too. The id is a random number that is unique to the writer. By this id,
+/// a writer recognizes its own facts in a journal, even if another writer wrote equal facts. The text form is 16
+/// hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WriterId(u64);
 

@@ -32,7 +32,7 @@ pub enum Fact {
         message: Message,
         /// The limits of the run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        limits: Option<Box<RunLimits>>,
+        limits: Option<Box<RecordedLimits>>,
     },
     /// A message of the user during a run. The model gets the message with the next request. If the model has just
     /// completed its answer, the run continues. The counters for the run's limits are not reset.
@@ -61,12 +61,12 @@ pub enum Fact {
     /// limits, unless new limits are set here.
     Resumed {
         /// A message to the model, if the model's last answer broke off: a conversation that ends with a message of the
-        /// model cannot be sent. `None` is possible after an answer that the vendor paused, because such a conversation
-        /// is sent as it is.
+        /// model cannot be sent. `None` is possible after an answer that the vendor paused, because the library sends
+        /// such a conversation without a further message.
         message: Option<Message>,
         /// New limits, if any. Spending and duration count from zero again then.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        limits: Option<Box<RunLimits>>,
+        limits: Option<Box<RecordedLimits>>,
     },
     /// The conversation was opened again in the middle of a run whose end is unknown, because the process was killed or
     /// the future was dropped. Started calls run again if they may; the other started calls are in doubt.
@@ -104,7 +104,7 @@ pub enum Fact {
         #[serde(default)]
         asked: bool,
     },
-    /// A decision was made whether a call may run.
+    /// The permissions, a person or another [decider](super::Decider) decided whether a call may run.
     CallDecided {
         /// The id of the call.
         call: String,
@@ -118,7 +118,8 @@ pub enum Fact {
         /// What the call waits for.
         wait: Wait,
     },
-    /// The question of a tool that returned *waiting* was answered. The tool is called again with the answer.
+    /// Somebody answered the question that a tool asked with [`ToolError::asks`](crate::tool::ToolError::asks). The
+    /// tool is called again with the answer.
     CallAnswered {
         /// The id of the call.
         call: String,
@@ -149,8 +150,8 @@ pub enum Fact {
         /// The id of the call.
         call: String,
     },
-    /// A call may run now, because it is known that it had no effect so far: a call in doubt turned out to have done
-    /// nothing, or a call whose start was recorded had not begun.
+    /// A call may run now, because it had no effect so far. Either a call in doubt turned out not to have happened, or
+    /// a call did not begin although its start was recorded.
     CallCleared {
         /// The id of the call.
         call: String,
@@ -191,11 +192,12 @@ pub enum Fact {
         /// The id of the call.
         call: String,
     },
-    /// The model reads content that comes from these sources, and the fact with the content does not name the sources.
+    /// The model reads content that comes from these sources. The fact that contains the content does not name the
+    /// sources.
     SourcesRead {
-        /// The id of the call whose result, recorded by the next fact, comes from these sources. `None` if the content
-        /// is no result: either the task that a caller gave its agent (the previous fact) or an objection to an answer
-        /// (the next fact).
+        /// The id of a call. The next fact records the result of this call, and the result comes from these sources.
+        /// `None` if the content is not a result: it is the task that a caller gave its agent (in the previous fact),
+        /// or an objection to an answer (in the next fact).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<String>,
         /// The sources.
@@ -209,8 +211,8 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         spent: Option<Box<CallSpent>>,
     },
-    /// A call that was told to stop, and that already has a result, has now ended. The next message or results inform
-    /// the model.
+    /// A call continued to run after the library had asked it to stop, and has now ended. The call already has a
+    /// result. The next message or the next results inform the model.
     CallEnded {
         /// The name of the tool.
         tool: String,
@@ -224,9 +226,9 @@ pub enum Fact {
         /// The names of the tools.
         tools: Vec<String>,
     },
-    /// All later requests replace these results, or some files of results or user messages, by a line, and the
-    /// arguments of these calls by shorter ones. Reasoning from before this fact is no longer sent. The transcript
-    /// keeps everything.
+    /// In all later requests, one line replaces each of these results, or some files in results and in messages of the
+    /// user. Shorter arguments replace the arguments of these calls. Reasoning from before this fact is no longer sent.
+    /// The transcript keeps everything.
     ContextCleared {
         /// The cleared results.
         results: Vec<ClearedResult>,
@@ -251,12 +253,12 @@ pub enum Fact {
     ContextCompacted {
         /// The number of messages, from the beginning of the transcript, that the summary replaces.
         messages: u64,
-        /// The indexes, in the transcript, of those replaced messages that are sent nevertheless, before the summary.
+        /// The indexes, in the transcript, of replaced messages that requests still contain. They precede the summary.
         kept: Vec<u64>,
         /// The summary, in the form in which it is sent.
         summary: Message,
-        /// The vendor's own summary. The model that made it gets this summary in place of the kept messages and the
-        /// text summary, together with the reasoning after it.
+        /// The vendor's own summary. Requests to the model that made this summary contain it in place of the kept
+        /// messages and the text summary. They also contain the reasoning that follows the summary.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vendor: Option<Box<VendorSummary>>,
         /// The request for the summary.
@@ -268,8 +270,8 @@ pub enum Fact {
     },
     /// A request for a summary failed. The content of later requests stays the same.
     CompactionFailed {
-        /// If the request was refused as too large: the estimated number of tokens of the conversation in it. The next
-        /// request for a summary is smaller.
+        /// If the vendor refused the request as too large: the estimated number of tokens of the conversation that the
+        /// request contained. The next request for a summary is smaller.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         too_large: Option<u64>,
         /// The request for the summary.
@@ -312,11 +314,12 @@ pub enum Fact {
         /// The text.
         text: String,
     },
-    /// All later requests to models that bind their reasoning contain these instructions and tools. This fact is
-    /// written before the first request to such a model, and whenever instructions or tools have changed.
+    /// All later requests contain these instructions and tools, if the model refuses or drops its earlier reasoning
+    /// when they change. This fact is written before the first request to such a model, and whenever instructions or
+    /// tools have changed.
     PrefixSet {
-        /// The instructions and the tools, or only the new ones if they are `appended`. `None` if nothing has changed
-        /// and the vendor refused reasoning.
+        /// The instructions and the tools, or only the new ones if they are `appended`. `None` if nothing has changed:
+        /// then this fact only records that the vendor refused reasoning.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prefix: Option<Box<Prefix>>,
         /// Whether the new instructions and tools are sent after the last message so far, and the earlier ones stay in
@@ -444,7 +447,7 @@ impl Fact {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
-pub struct RunLimits {
+pub struct RecordedLimits {
     /// The number of requests to the model.
     pub turns: Option<u32>,
     /// The duration of the run, in milliseconds.
@@ -482,7 +485,7 @@ pub enum InterruptCause {
     /// A limit was reached.
     Limit {
         /// The quantity whose limit was reached.
-        limit: Limit,
+        limit: LimitKind,
         /// What the limit applies to, such as the run or the conversation.
         #[serde(default)]
         scope: LimitScope,
@@ -505,7 +508,7 @@ pub enum InterruptCause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Limit {
+pub enum LimitKind {
     /// The number of requests to the model.
     Turns,
     /// The number of calls that run.
@@ -526,7 +529,7 @@ pub enum Limit {
     Repetitions,
 }
 
-impl fmt::Display for Limit {
+impl fmt::Display for LimitKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Turns => "turns",
@@ -554,8 +557,8 @@ pub enum LimitScope {
     Conversation,
     /// A limit for all conversations of the agent.
     Agent,
-    /// A limit of a budget outside of the run: of the run whose call started this run, of a budget further out, or of a
-    /// budget of the program.
+    /// A limit of a budget outside of this run: the budget of the run whose call started this run, the budget of a
+    /// further outer run, or a budget of the program.
     Outer,
 }
 

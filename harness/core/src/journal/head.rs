@@ -1,5 +1,5 @@
-//! The end of a conversation, as a reader last saw it. A journal compares this end with the stored
-//! one before it appends, so that no writer continues facts that it has not read.
+//! The end of a conversation, as a reader last saw it. Before a journal appends facts, it compares this end with the
+//! end that it has stored. So no writer continues facts that it has not read.
 
 use std::hash::{BuildHasher as _, RandomState};
 
@@ -40,7 +40,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// The head of a conversation with `facts` facts, the last of which has this writer.
+    /// The head of a conversation with `facts` facts. `writer` wrote the last of these facts.
     pub fn new(incarnation: Incarnation, facts: u64, writer: Option<WriterId>) -> Self {
         Self { incarnation: Some(incarnation), facts, writer }
     }
@@ -55,10 +55,10 @@ impl Head {
         }
     }
 
-    /// Whether an append after this head may follow the stored head `there`: it must be the same
-    /// conversation, without further facts. If this is the head of a missing conversation, the
-    /// conversation must still be missing, because a conversation that was created since then, even
-    /// without facts, belongs to another writer.
+    /// Whether facts may be appended after this head if the journal has stored the head `there`. The heads must be
+    /// equal: same conversation, no further facts. If this is the head of a missing conversation, the conversation must
+    /// still be missing, because a conversation that was created since then, even without facts, belongs to another
+    /// writer.
     pub fn is_end_of(&self, there: &Self) -> bool {
         self == there
     }

@@ -29,7 +29,7 @@ pub struct Metadata {
     pub owner: Option<String>,
     /// The title of the conversation.
     pub title: Option<String>,
-    /// The conversation to which this one belongs. Deleting the parent also deletes this conversation.
+    /// The parent conversation, to which this conversation belongs. Deleting the parent also deletes this conversation.
     pub parent: Option<String>,
     /// Other values, by name.
     pub tags: BTreeMap<String, String>,
@@ -55,7 +55,8 @@ impl Metadata {
         self
     }
 
-    /// Sets the conversation to which this one belongs. Deleting the parent also deletes this conversation.
+    /// Sets the parent conversation, to which this conversation belongs. Deleting the parent also deletes this
+    /// conversation.
     #[must_use]
     pub fn parent(mut self, parent: impl Into<String>) -> Self {
         self.parent = Some(parent.into());

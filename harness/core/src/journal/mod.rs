@@ -21,7 +21,8 @@ pub use self::{
     decision::{Always, CallBinding, Decider, Decision, Reason, Repeat},
     envelope::{Envelope, FORMAT, WriterId},
     fact::{
-        AnswerCheck, Fact, FactKind, InterruptCause, Limit, LimitScope, RunLimits, WantedAnswer,
+        AnswerCheck, Fact, FactKind, InterruptCause, LimitKind, LimitScope, RecordedLimits,
+        WantedAnswer,
     },
     head::{Head, Incarnation, StoredFacts},
     listing::{ConversationInfo, ConversationPage, ConversationQuery, Metadata},

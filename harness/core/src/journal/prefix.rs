@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::tool::ToolSchema;
 
-/// The part of a request before the messages: the instructions and the tool definitions. Newer models bind their
-/// reasoning to this part.
+/// The part of a request before the messages: the instructions and the tool definitions. If this part changes, newer
+/// models refuse or drop their earlier reasoning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]

@@ -8,8 +8,8 @@ use crate::tool::SideEffects;
 /// The maximum nesting of sources, because JSON readers refuse deeply nested values.
 const DEEPEST: usize = 8;
 
-/// A source of content that the model has read. Each reader's [`DataFlowPolicy`](crate::policy::DataFlowPolicy) decides
-/// whether the content is private or untrusted.
+/// A source of content that the model has read. The [`DataFlowPolicy`](crate::policy::DataFlowPolicy) of each agent
+/// that reads the content decides whether the content is private or untrusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Source {

@@ -116,8 +116,8 @@ pub trait Journal: Send + Sync {
 
     /// Whether this journal stores large results through the three methods below. Without such a journal, large results
     /// are truncated. A journal that returns `true` deletes the large results of a conversation with the conversation,
-    /// including those that no fact names. A fork gets the large results of its original, and either of the two keeps
-    /// them when the other is deleted.
+    /// including those that no fact names. A fork gets the large results of its original. If the original or the fork
+    /// is deleted, the remaining conversation keeps them.
     fn can_keep_spills(&self) -> bool {
         false
     }

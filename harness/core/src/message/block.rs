@@ -22,8 +22,8 @@ pub enum Block {
     ToolResult(ToolResult),
     /// Thinking by the model.
     Reasoning(ReasoningBlock),
-    /// Data that only one vendor understands, such as a search that the vendor executed. The block
-    /// keeps its position, is sent back to that vendor, and is left out of requests to others.
+    /// Data that only one vendor understands, such as a search that the vendor executed. The block keeps its position.
+    /// Requests to this vendor contain the block; requests to other vendors omit it.
     ///
     /// On Chat Completions, an audio answer is an [`Audio`](Self::Audio) block followed by a
     /// `Vendor` block for the wire `chat`:

@@ -169,8 +169,8 @@ impl Media {
         Self(Arc::new(MediaInner { source, name: self.0.name.clone(), uri: self.0.uri.clone() }))
     }
 
-    /// This file as text, if the file has a text media type but its content is kept as base64, as another program may
-    /// have saved it. `None` for any other file.
+    /// This file as text, if its media type is a text type but its content is kept as base64. A file that another
+    /// program has saved may be like this. `None` for any other file.
     pub fn data_as_text(&self) -> Option<Self> {
         let data = self.base64().filter(|_| self.mime().is_some_and(is_text))?;
         let text = String::from_utf8(decoded(data).ok()?).ok()?;
@@ -183,8 +183,8 @@ impl Media {
         self.clone().changed(|inner| inner.source = MediaSource::Text { mime, text })
     }
 
-    /// The same file with its name, URI, media type and text passed through `change`. A text stays as it is where
-    /// `change` returns `None`. Bytes, URL and file id are not changed.
+    /// A copy of the file in which `change` has replaced the name, the URI, the media type and the text. A text for
+    /// which `change` returns `None` stays. Bytes, URL and file id are not changed.
     pub(crate) fn reworded(&self, change: impl Fn(&str) -> Option<String>) -> Self {
         let MediaInner { source, name, uri } = &*self.0;
         let changed = |text: &Option<String>| text.as_deref().and_then(&change);
@@ -302,8 +302,8 @@ impl Media {
         }
     }
 
-    /// The text for the model, for a text file in memory: a line with the name, the URI and the media type, then the
-    /// text.
+    /// The text that the model gets for a text file in memory: a line with the name, the URI and the media type, then
+    /// the text of the file.
     pub fn to_text(&self) -> Option<String> {
         let text = self.text()?;
         let from = [self.name(), self.uri()].into_iter().flatten();
@@ -315,8 +315,8 @@ impl Media {
         })
     }
 
-    /// One line with the kind, name, media type and size, without the content and without the parts of a URL that may
-    /// be secret.
+    /// One line with the kind, name, media type and size. The line does not contain the content, or the parts of a URL
+    /// that may be secret.
     pub fn summary_line(&self, kind: MediaKind) -> String {
         let mut told = kind.noun().to_owned();
         let short = |text: &str| in_line(short(text)).into_owned();
@@ -360,7 +360,7 @@ fn is_text(mime: &str) -> bool {
 fn decoded(data: &str) -> Result<Vec<u8>, Error> {
     STANDARD.decode(data).map_err(|err| {
         Error::new(ErrorKind::Transcript, format!("the data of a file is not base64: {err}"))
-            .because(err)
+            .with_source(err)
     })
 }
 

@@ -60,8 +60,8 @@ fn is_not(flag: &bool) -> bool {
 }
 
 impl Message {
-    /// Whether both are the same message or have byte-identical JSON. `==` is not enough, because
-    /// equal values may serialize their members in another order.
+    /// Whether both values are the same message or have byte-identical JSON. `==` is not enough, because equal values
+    /// may serialize their members in a different order.
     #[doc(hidden)]
     pub fn is(&self, other: &Self) -> bool {
         let written = |message: &Self| serde_json::to_vec(message).ok();
@@ -88,8 +88,8 @@ impl Message {
         Self::new(Role::Assistant, blocks)
     }
 
-    /// The message with the results of a turn, which answers the model's message with the calls. Id
-    /// and time are derived from that message, so that the same facts always give the same message.
+    /// The message with the results of a turn. `asked` is the model's message with the calls. The id and the time are
+    /// derived from `asked`, so that the same facts always give the same message.
     #[doc(hidden)]
     pub fn results_of(asked: &Self, results: impl IntoIterator<Item = ToolResult>) -> Self {
         Self(Arc::new(MessageInner {
@@ -187,10 +187,10 @@ impl Message {
         self.0.paused
     }
 
-    /// Whether the model or a filter refused to continue after this part of the answer
-    /// ([`StopReason::Refused`]). The message stays in the transcript. It is not sent again,
-    /// because vendors refuse a conversation that continues from it. An exception: a refusal that
-    /// the model wrote itself is sent on Chat Completions and Responses, which accept it.
+    /// Whether the model or a filter refused to continue after this part of the answer ([`StopReason::Refused`]). The
+    /// message stays in the transcript, but later requests omit it, because vendors refuse a conversation that
+    /// continues from it. An exception: Chat Completions and Responses accept a refusal that the model wrote itself, so
+    /// these wires send it.
     ///
     /// [`StopReason::Refused`]: crate::provider::StopReason::Refused
     pub fn is_refused(&self) -> bool {

@@ -187,8 +187,8 @@ fn place(at: usize, height: usize) -> usize {
     (at >> (BITS * height)) % WIDTH
 }
 
-/// Puts a message at its index. Messages at this index and after it belong to other views, so they
-/// are removed from the copied path.
+/// Puts a message at its index. The messages at this index and after it belong to other views, so this function removes
+/// them from the copied path.
 fn put(node: &mut Arc<MessageNode>, height: usize, at: usize, message: Message) {
     let place = place(at, height);
     match Arc::make_mut(node) {

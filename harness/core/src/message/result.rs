@@ -8,8 +8,7 @@ use serde_json::Value;
 use super::{Link, Media, MediaKind, strict::is_too_deep};
 use crate::error::{Error, ErrorKind};
 
-/// The outcome of a call. The model reads a different text for each outcome, so that it can tell a call that ran from a
-/// call that did not.
+/// The outcome of a call. The model reads a different text for each outcome, so that it knows whether the call ran.
 ///
 /// The transcript of a `Reply` or a `Stopped` contains the results. This example finds the calls whose effects a person
 /// should check:
@@ -53,9 +52,9 @@ pub enum CallOutcome {
     StoppedReading,
     /// The call was stopped while it ran, or its progress is unknown. The call may have partly run.
     InDoubt,
-    /// The call was told to stop, but had not ended when the run continued. The result in the transcript keeps this
-    /// outcome. After the call has ended, the next message or results inform the model, and the program gets
-    /// `Event::ToolEnded`. `Chat::still_running` lists the calls that are still running.
+    /// The library asked the call to stop, but the call had not ended when the run continued. The result in the
+    /// transcript keeps this outcome. After the call has ended, the next message or results inform the model, and the
+    /// program gets `Event::ToolEnded`. `Chat::still_running` lists the calls that are still running.
     StillRunning,
 }
 
@@ -146,7 +145,7 @@ pub struct ToolResult {
     outcome: CallOutcome,
     #[serde(with = "saved")]
     content: Arc<[ToolContent]>,
-    /// The part of the result that is for the program and not for the model.
+    /// The part of the result that the program gets and the model does not.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "kept")]
     value: Option<Arc<ProgramValue>>,
     /// The names under which the full texts of the cut parts are stored. The names are not read from the content,
@@ -256,15 +255,16 @@ impl ToolResult {
         }
     }
 
-    /// Converts the result to a type of the program. The source is the [`value`](Self::value); without a value, the
+    /// Converts the result to a type of the program. The source is the [`value`](Self::value). Without a value, the
     /// source is the content, which must be exactly one JSON value or one text. If the text was longer than
     /// [`ToolLimits::output`](crate::tool::ToolLimits::output), the source is the text that the model has read: cut in
     /// the middle, with a note. A value from `with_value` is never cut.
     ///
     /// # Errors
-    /// [`ErrorKind::Transcript`] if the call did not succeed; if there is no such value; if the value was left out
-    /// because it was larger than [`ToolLimits::value`](crate::tool::ToolLimits::value) or nested too deeply; or if the
-    /// value does not fit the type.
+    /// [`ErrorKind::Transcript`] if the call did not succeed; if there is no value and the content has several parts or
+    /// a file; if the value was left out because it was larger than
+    /// [`ToolLimits::value`](crate::tool::ToolLimits::value) or nested too deeply; or if the value does not fit the
+    /// type.
     pub fn to<T: DeserializeOwned>(&self) -> Result<T, Error> {
         let wrong = |what: String| {
             let place = format!("the result of the call `{}`", self.call_id);
@@ -277,7 +277,7 @@ impl ToolResult {
         let read = |value: &Value, way_out: &str| {
             T::deserialize(value).map_err(|err| {
                 wrong(format!("does not fit `{}`: {err}{way_out}", std::any::type_name::<T>()))
-                    .because(err)
+                    .with_source(err)
             })
         };
         let of_text = |text: &str| match text.contains(CUT) {

@@ -65,7 +65,7 @@ impl Results {
             .map(|(_, result)| {
                 result.to().map_err(|err| {
                     Error::new(ErrorKind::Transcript, format!("tool `{tool}`: {}", err.message()))
-                        .because(err)
+                        .with_source(err)
                 })
             })
             .collect()

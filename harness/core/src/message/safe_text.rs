@@ -19,9 +19,8 @@ pub fn in_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(plain).collect())
 }
 
-/// The URL without the parts that may be secret: user, password, query and fragment. Of a URL
-/// without `://`, such as `data:..`, only the scheme is kept. Of a URL with an unreadable host,
-/// only the scheme and `[secret]` are kept.
+/// The URL without the parts that may be secret: user, password, query and fragment. If the URL has no `://`, such as
+/// `data:..`, only the scheme is kept. If the host cannot be read, the result is the scheme and `[secret]`.
 pub(super) fn address(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return match url.split_once(':') {
@@ -35,7 +34,7 @@ pub(super) fn address(url: &str) -> String {
         Some((_, host)) => Cow::Owned(format!("[secret]@{host}")),
         None => Cow::Borrowed(authority),
     };
-    // If the port is not a number, the password contains a slash and the URL was split inside the
+    // A port that is not a number is the beginning of a password that contains a slash: the URL was split inside the
     // password.
     let port = host.rsplit_once(':').map(|(_, port)| port).filter(|_| !host.ends_with(']'));
     if port.is_some_and(|port| !port.bytes().all(|digit| digit.is_ascii_digit())) {

@@ -17,8 +17,8 @@ const DEPTH: usize = 100;
 /// but needs a hundred bytes of memory or more.
 pub const MAX_VALUES: usize = 100_000;
 
-/// Reads a value. Refuses a text in which an object has two members of one name, whose nesting is too deep, or which
-/// has too many values.
+/// Reads a value. Refuses a text with too many values, with too deep a nesting, or with two members of one name in an
+/// object.
 pub(super) fn read(json: &str) -> serde_json::Result<Value> {
     whole(json)
 }

@@ -9,8 +9,8 @@ use super::{
 };
 use crate::error::{Error, ErrorKind};
 
-/// The transcript of a conversation. A transcript is append-only and always in a state that
-/// providers accept, once all calls have results.
+/// The transcript of a conversation. A transcript is append-only. Providers accept every transcript in which all calls
+/// have results.
 ///
 /// The rules: a transcript begins with a message of the user. Each message contains only the blocks
 /// that its role allows. The results of a message's calls follow directly, one per call and in

@@ -27,7 +27,7 @@ impl VendorData {
     pub fn new(wire: impl Into<String>, json: impl Into<String>) -> Result<Self, Error> {
         let mut json = json.into();
         let value: &RawValue = serde_json::from_str(&json).map_err(|err| {
-            Error::new(ErrorKind::Protocol, "vendor data is not one JSON value").because(err)
+            Error::new(ErrorKind::Protocol, "vendor data is not one JSON value").with_source(err)
         })?;
         if value.get().len() < json.len() {
             json = value.get().to_owned();
@@ -35,8 +35,8 @@ impl VendorData {
         Ok(Self { wire: Cow::Owned(wire.into()), json: json.into() })
     }
 
-    /// Keeps `json`, which must be one JSON value. For decoders, which build `json` from values
-    /// that they have already parsed.
+    /// Keeps `json`, which must be one JSON value. This function is for decoders, which build `json` from values that
+    /// they have already parsed.
     pub fn of_value(wire: &'static str, json: String) -> Self {
         debug_assert!(
             serde_json::from_str::<&RawValue>(&json).is_ok_and(|it| it.get().len() == json.len()),

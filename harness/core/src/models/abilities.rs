@@ -1,8 +1,9 @@
 //! Abilities of models that the price list does not contain. Maintained by hand.
 //!
-//! Sources, as of November 2026: the vendors' documentation and SDKs, recorded responses of their servers (which effort
-//! levels are refused with status 400), and for answer lengths, pictures and documents the model table of LiteLLM
-//! 1.109.1. For a model that is missing here, the library sends only what every server accepts.
+//! Sources, as of November 2026: the vendors' documentation and SDKs, and recorded responses of their servers (which
+//! refuse some effort levels with status 400). The answer lengths and the support of pictures and documents are from
+//! the model table of LiteLLM 1.109.1. For a model that is missing here, the library sends only what every server
+//! accepts.
 
 use super::{
     CacheLife::{self, Options, Retention},
@@ -33,6 +34,7 @@ struct ModelFamily {
     deferred_tools: bool,
     omits_thinking: bool,
     binds_reasoning: bool,
+    forced_tools: Option<bool>,
 }
 
 const fn family(names: &'static [&'static str], output: u32, thinking: Thinking) -> ModelFamily {
@@ -53,6 +55,7 @@ const fn family(names: &'static [&'static str], output: u32, thinking: Thinking)
         deferred_tools: false,
         omits_thinking: false,
         binds_reasoning: false,
+        forced_tools: None,
     }
 }
 
@@ -113,6 +116,11 @@ impl ModelFamily {
         self
     }
 
+    const fn refuses_forced_tools(mut self) -> Self {
+        self.forced_tools = Some(false);
+        self
+    }
+
     const fn window(mut self, window: u64) -> Self {
         self.window = window;
         self
@@ -133,12 +141,14 @@ static FAMILIES: &[ModelFamily] = &[
     family(&["claude-sonnet-4-6", "claude-opus-4-6"], 128_000, Thinking::Effort).unasked(false).efforts(&[Off, Low, Medium, High, Max]).defers_tools(),
     family(&["claude-opus-4-7", "claude-opus-4-8"], 128_000, Thinking::Effort).unasked(false).efforts(&[Off, Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking(),
     family(&["claude-opus-5", "claude-sonnet-5"], 128_000, Thinking::Effort).unasked(true).efforts(&[Off, Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking(),
-    // From 5.1 and 5.5 on, reasoning is bound to everything that precedes it in the request.
+    // From 5.1 and 5.5 on, reasoning is bound to everything that precedes it in the request, and most models refuse a forced
+    // call: `tool_choice: type "tool" and "any" are not supported for this model`.
+    // Source: <https://platform.claude.com/docs/en/models/opus-5-5/whats-new-opus-5-5>.
     family(&["claude-haiku-5-5"], 128_000, Thinking::Effort).unasked(true).efforts(&[Off, Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking().binds_reasoning(),
-    family(&["claude-sonnet-5-5"], 128_000, Thinking::BetweenCalls).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking().binds_reasoning(),
-    family(&["claude-opus-5-5"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking().binds_reasoning(),
+    family(&["claude-sonnet-5-5"], 128_000, Thinking::BetweenCalls).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking().binds_reasoning().refuses_forced_tools(),
+    family(&["claude-opus-5-5"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking().binds_reasoning().refuses_forced_tools(),
     family(&["claude-fable-5", "claude-mythos-5"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking(),
-    family(&["claude-fable-5-1", "claude-fable-5-2", "claude-mythos-5-1", "claude-mythos-5-2"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking().binds_reasoning(),
+    family(&["claude-fable-5-1", "claude-fable-5-2", "claude-mythos-5-1", "claude-mythos-5-2"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools().omits_thinking().binds_reasoning().refuses_forced_tools(),
     // OpenAI.
     family(&["gpt-4.1"], 32_768, Thinking::Never).cache(Retention),
     family(&["gpt-4.1-mini", "gpt-4.1-nano"], 32_768, Thinking::Never),
@@ -192,6 +202,7 @@ pub(super) fn of(name: &str) -> Option<Model> {
         deferred_tools,
         omits_thinking,
         binds_reasoning,
+        forced_tools,
     } = *family;
     Some(Model {
         price: None,
@@ -212,10 +223,13 @@ pub(super) fn of(name: &str) -> Option<Model> {
         deferred_tools: Some(deferred_tools),
         omits_thinking: Some(omits_thinking),
         binds_reasoning: Some(binds_reasoning),
+        appends_changes: None,
+        forced_tools,
     })
 }
 
-/// The maximum number of tools in a request to a model of this host, also through other services.
+/// The maximum number of tools in a request to a model of this host. The limit also applies if another service, such as
+/// Azure, runs the model.
 ///
 /// Sources: <https://platform.openai.com/docs/api-reference/chat/create>, <https://console.groq.com/docs/api-reference>, and the
 /// refusal `Invalid 'tools': array too long. Expected an array with maximum length 128`, also at Azure and Copilot.

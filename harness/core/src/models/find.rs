@@ -1,6 +1,8 @@
 //! Finds a model in the table by its name. Only the full name matches, because a model with a similar name can cost ten
 //! times as much.
 
+use std::cell::RefCell;
+
 use super::{Model, Price, abilities, table};
 
 /// A service that sets its own prices.
@@ -36,8 +38,46 @@ pub(super) const fn row(
     ModelRow { host, names, window, price }
 }
 
+/// A result of [`look_up`].
+struct CachedLookup {
+    provider: Box<str>,
+    model: Box<str>,
+    found: Model,
+}
+
+/// The number of results that each thread keeps. A program uses few models, and each answer needs the entry of its
+/// model several times.
+const CACHED_LOOKUPS: usize = 16;
+
+/// The longest name in bytes whose result is kept. Servers choose the names of models.
+const LONGEST_CACHED_NAME: usize = 200;
+
+thread_local! {
+    /// The results of the last lookups, the oldest first.
+    static LOOKUPS: RefCell<Vec<CachedLookup>> = const { RefCell::new(Vec::new()) };
+}
+
 /// The table's entry for a model at a provider.
 pub(super) fn listed(provider: &str, model: &str) -> Model {
+    if provider.len() > LONGEST_CACHED_NAME || model.len() > LONGEST_CACHED_NAME {
+        return look_up(provider, model);
+    }
+    LOOKUPS.with_borrow_mut(|kept| {
+        let same = |it: &&CachedLookup| *it.model == *model && *it.provider == *provider;
+        if let Some(known) = kept.iter().find(same) {
+            return known.found;
+        }
+        let found = look_up(provider, model);
+        if kept.len() >= CACHED_LOOKUPS {
+            kept.remove(0);
+        }
+        kept.push(CachedLookup { provider: provider.into(), model: model.into(), found });
+        found
+    })
+}
+
+/// Searches the table for a model at a provider.
+fn look_up(provider: &str, model: &str) -> Model {
     let model = model.trim().to_ascii_lowercase();
     // At a provider that is itself in the price list, every name belongs to that host, even a name with a slash.
     let own = host(provider).map(|host| (host, model.as_str()));
@@ -64,8 +104,8 @@ pub(super) fn listed(provider: &str, model: &str) -> Model {
             Some(row) => (Some(row.price), (row.window > 0).then_some(row.window)),
             None => (None, None),
         };
-        // All names of one of Anthropic's rows mean the same model, so the abilities of any of them apply. The names in
-        // other vendors' rows share only the price.
+        // All names of one of Anthropic's rows mean the same model, so the abilities of the first known name apply. The
+        // names in other vendors' rows share only the price.
         let others = row.filter(|row| row.host == ModelHost::Anthropic).map(|row| row.names);
         let mut names = std::iter::once(name).chain(others.into_iter().flatten().copied());
         let able = names.find_map(abilities::of).unwrap_or_default();
@@ -238,7 +278,8 @@ fn is_version(rest: &str) -> bool {
     rest.is_empty() || rest == "@default" || matches!(lengths(rest).as_slice(), [8] | [4, 2, 2])
 }
 
-/// Whether this is a version suffix of Google: three digits, or the date of a preview without day or year.
+/// Whether this is a version suffix of Google: three digits, or the date of a preview. Such a date has no year
+/// (`05-20`) or no day (`09-2025`).
 fn is_googles(rest: &str) -> bool {
     matches!(lengths(rest).as_slice(), [3] | [2, 2] | [2, 4])
 }
@@ -256,7 +297,9 @@ fn lengths(rest: &str) -> Vec<usize> {
 mod tests {
     use std::collections::HashSet;
 
-    use super::{ModelHost, is_of, table};
+    use super::{
+        CACHED_LOOKUPS, LONGEST_CACHED_NAME, LOOKUPS, ModelHost, is_of, listed, look_up, table,
+    };
 
     #[test]
     fn the_table_says_of_each_name_one_thing_that_can_be() {
@@ -277,6 +320,30 @@ mod tests {
             }
         }
         assert!(table::ROWS.iter().any(|row| row.host == ModelHost::Anthropic));
+    }
+
+    #[test]
+    fn a_result_that_is_kept_is_that_of_its_model_and_its_provider() {
+        let names: Vec<&str> = table::ROWS
+            .iter()
+            .flat_map(|row| row.names)
+            .copied()
+            .take(3 * CACHED_LOOKUPS)
+            .collect();
+        for _ in 0..2 {
+            for model in &names {
+                for provider in ["anthropic", "bedrock", "a gateway"] {
+                    let kept = listed(provider, model);
+                    assert_eq!(kept, look_up(provider, model), "{provider} {model}");
+                    assert_eq!(kept, listed(provider, model), "{provider} {model}");
+                }
+            }
+        }
+        listed("anthropic", &"m".repeat(1_000_000));
+        LOOKUPS.with_borrow(|kept| {
+            assert_eq!(kept.len(), CACHED_LOOKUPS);
+            assert!(kept.iter().all(|it| it.model.len() <= LONGEST_CACHED_NAME));
+        });
     }
 
     #[test]

@@ -45,21 +45,32 @@ pub struct Model {
     pub strict_tools: Option<bool>,
     /// Whether the vendor can enforce a schema for the answer.
     pub schema_answers: Option<SchemaAnswers>,
-    /// The request option that sets the lifetime of the prompt cache, if the model has one besides cache marks.
+    /// The request option that sets the lifetime of the prompt cache, if the model has such an option. Cache marks do
+    /// not count as an option.
     pub cache_life: Option<CacheLife>,
     /// Whether the vendor accepts tools that were [found by a search](crate::tool::ToolSearch) at the position of the
     /// search in the conversation. Everything before that position then stays in the vendor's cache.
     pub deferred_tools: Option<bool>,
     /// Whether thinking has no visible text unless a request asks for the text.
     pub omits_thinking: Option<bool>,
-    /// Whether the vendor binds reasoning to the instructions, the tools and all earlier messages, and accepts changed
-    /// instructions and tools after the messages: see [`ReasoningBinding`](crate::provider::ReasoningBinding).
+    /// Whether the vendor binds reasoning to the instructions, the tools and all earlier messages: see
+    /// [`ReasoningBinding`](crate::provider::ReasoningBinding).
     pub binds_reasoning: Option<bool>,
+    /// Whether the server accepts changed instructions and tools after the messages so far. If unknown, they are sent there
+    /// only if the model binds its reasoning and the provider's name is `anthropic` or `openai`: a gateway may refuse such
+    /// changes or drop them.
+    pub appends_changes: Option<bool>,
+    /// Whether a request of Anthropic's protocol may force a call. If not,
+    /// [`ToolChoice::Required`](crate::provider::ToolChoice::Required) and
+    /// [`ToolChoice::Tool`](crate::provider::ToolChoice::Tool) make the builder of the provider, or the request, fail.
+    pub forced_tools: Option<bool>,
 }
 
 impl Model {
     /// This entry, with unknown values taken from `base`.
-    pub(super) fn over(self, base: Self) -> Self {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn over(self, base: Self) -> Self {
         let Self {
             price,
             window,
@@ -79,6 +90,8 @@ impl Model {
             deferred_tools,
             omits_thinking,
             binds_reasoning,
+            appends_changes,
+            forced_tools,
         } = self;
         Self {
             price: price.or(base.price),
@@ -99,6 +112,8 @@ impl Model {
             deferred_tools: deferred_tools.or(base.deferred_tools),
             omits_thinking: omits_thinking.or(base.omits_thinking),
             binds_reasoning: binds_reasoning.or(base.binds_reasoning),
+            appends_changes: appends_changes.or(base.appends_changes),
+            forced_tools: forced_tools.or(base.forced_tools),
         }
     }
 }

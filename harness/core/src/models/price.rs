@@ -28,8 +28,8 @@ pub struct Price {
     pub long: Option<LongPrompt>,
 }
 
-/// The prices of one million tokens of each kind for long prompts. They apply to all tokens of such
-/// a request and its answer, not only to tokens above the limit.
+/// The prices of one million tokens of each kind for long prompts. For a request with a long prompt, they apply to all
+/// tokens of the request and its answer, not only to the tokens above the limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LongPrompt {
     /// These prices apply to prompts with more tokens than this, cached tokens included.
@@ -77,7 +77,7 @@ impl Price {
         self.money(usage).map(Money::to_f64)
     }
 
-    /// Like [`of`](Self::of), as an exact amount whose sums are not rounded.
+    /// The price as in [`of`](Self::of), but as an exact amount. Sums of such amounts are not rounded.
     pub(crate) fn money(&self, usage: &Usage) -> Option<Money> {
         let told = usage.input.is_some() && usage.output.is_some();
         (told && self.is_known()).then(|| self.at_least(usage))
@@ -94,7 +94,7 @@ impl Price {
         all.iter().flatten().all(|price| price.is_finite() && *price >= 0.0)
     }
 
-    /// The price of those tokens of an answer whose number is known.
+    /// The price of an answer's tokens, as far as their number is known.
     pub(crate) fn at_least(&self, usage: &Usage) -> Money {
         let sent = usage.input.unwrap_or(0);
         let read = usage.cache_read.unwrap_or(0);

@@ -68,12 +68,12 @@ pub struct ApprovalRequest {
     /// The scopes for which the person can answer *always*. The first one is exactly this call; the tool may offer
     /// wider ones.
     pub scopes: Vec<Scope>,
-    /// The differences from what a person allowed earlier, for this call or by an *always*: one line each. Show them,
-    /// because they are why the person is asked again.
+    /// What has changed since a person allowed this call, or gave an *always* for it: one line for each difference.
+    /// Show the lines, because these differences are the reason for the new question.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
-    /// The names of the tools that run the agents above this call, the outermost first: see `Agent::as_tool`. Empty for
-    /// a call of the user's own conversation.
+    /// The names of the tools that run the agents above this call, the outermost tool first: see `Agent::as_tool`.
+    /// Empty for a call of the user's own conversation.
     pub agents: Vec<String>,
 }
 
@@ -151,7 +151,7 @@ impl ApprovalRequest {
         }
     }
 
-    /// Answers that the call may run, and all later calls of this scope in this conversation. Take the scope from
+    /// Answers that this call may run. Later calls of this scope in this conversation may run too. Take the scope from
     /// [`scopes`](Self::scopes): with any other scope, the answer allows only this call.
     pub fn always_for(&self, scope: &Scope) -> Approval {
         self.answered(ApprovalDecision::Always { scope: scope.clone() })
@@ -316,8 +316,8 @@ pub trait Approver: Send + Sync {
     ) -> Pin<Box<dyn Future<Output = Approval> + Send + 'a>>;
 }
 
-/// What an [`Approver`] that is a function returns: a future of an [`Approval`]. Do not implement this trait: every
-/// such future already does.
+/// The return type of a function that is an [`Approver`]: a future of an [`Approval`]. Do not implement this trait:
+/// every such future already implements it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a future of an `Approval`",
     label = "an approver that is a function returns a future of an `Approval`",

@@ -14,8 +14,8 @@ use crate::{
     },
 };
 
-/// The side effects that count for reading an address, for example a web search of the vendor or a file given by its
-/// URL.
+/// The side effects of reading a web address. A web search of the vendor and a file given by its URL count with these
+/// side effects.
 const LOOKS_UP: SideEffects = SideEffects::of(&[Read, Network]);
 /// The longest name of a source, in bytes. No tool has a longer name.
 const LONGEST_NAME: usize = 64;
@@ -60,10 +60,10 @@ const LONGEST_NAME: usize = 64;
 ///
 /// A name decides for every tool of this name, also in agents that the conversation's calls run. The name of an agent,
 /// or of a tool that runs agents, decides about everything that these agents have read. For example, with
-/// `.trusted("research")` an answer of the agent `research` counts as no untrusted text for its caller; inside of that
-/// agent, the text still counts. For an agent, what its caller had read before the call counts too, since the task may
-/// repeat it. For an agent that a function runs, the side effects that the function declares count as well, and what
-/// earlier agents of the same call have read.
+/// `.trusted("research")` an answer of the agent `research` counts as no untrusted text for its caller. Inside the
+/// agent, the text still counts. What a caller had read before the call also counts for the agent that the call runs,
+/// since the task may repeat it. If a function runs the agent, two more things count for the agent: the side effects
+/// that the function declares, and what earlier agents of the same call have read.
 ///
 /// ```
 /// use harness::policy::{DataFlowPolicy, Permissions};
@@ -110,9 +110,9 @@ impl DataFlowPolicy {
         self
     }
 
-    /// Why a person has to be asked about a call of a tool with these effects; `None` if no reason exists.
+    /// Why a person has to decide about a call of a tool with these effects; `None` if there is no reason.
     pub(super) fn reason_to_ask(&self, effects: SideEffects, taint: Taint) -> Option<&'static str> {
-        // A side effect that only later versions know may send data out, too.
+        // A later version may have further side effects. They may send data out, too.
         let stays = effects.is_within(&[Read, Write, Mutate]);
         (!stays && taint.private && taint.untrusted).then_some(
             "this conversation has read private data and words that strangers wrote, and the call \
@@ -155,15 +155,15 @@ pub struct Taint {
     pub untrusted: bool,
 }
 
-/// The sources that a conversation has read, derived from its facts. The record does not depend on a policy, so a
-/// policy that a later process sets also applies to what was read before.
+/// The sources that a conversation has read, derived from its facts. The record does not depend on a policy. So if a
+/// later process sets a policy, the policy also applies to what was read before.
 #[derive(Clone, Debug, Default)]
 #[doc(hidden)]
 pub struct TaintTracker {
     sources: Sources,
     /// The calls of the last answer, by id.
     calls: HashMap<String, TrackedCall>,
-    /// Whether a fact has named the sources of the answer's check since the last answer.
+    /// Whether a fact has already named what the check of the last answer has read.
     has_checked: bool,
 }
 
@@ -171,8 +171,8 @@ pub struct TaintTracker {
 #[derive(Clone, Debug)]
 struct TrackedCall {
     tool: String,
-    /// The side effects by which the call's result counts. `None` if the sources of the result are already recorded, or
-    /// if nothing runs.
+    /// The side effects that decide how the call's result counts. `None` if the sources of the result are already
+    /// recorded, or if the call does not run.
     reads: Option<SideEffects>,
 }
 
@@ -181,8 +181,8 @@ impl TaintTracker {
         &self.sources
     }
 
-    /// Applies a fact. Returns whether the fact added a new source. If the facts do not record a tool's side effects,
-    /// its results count as private data and untrusted text.
+    /// Applies a fact. Returns whether the fact added a new source. If the facts do not record the side effects of a
+    /// tool, the tool's results count as private data and untrusted text.
     pub fn apply(&mut self, fact: &Fact) -> bool {
         match fact {
             Fact::Given { transcript } => {
@@ -208,7 +208,8 @@ impl TaintTracker {
             }
             Fact::CallDecided { call, decision } => {
                 let reads = match decision {
-                    // Nothing runs: the result only says what is wrong with the call, or why it was denied.
+                    // The call does not run. Its result only says what is wrong with the call, or why the call was
+                    // denied.
                     Decision::Allow { by: Decider::Call, .. } | Decision::Deny { .. } => None,
                     // A later `SourcesRead` fact names what an agent has read. Until then, the call counts as having
                     // read everything.
@@ -231,12 +232,13 @@ impl TaintTracker {
                 }
                 self.sources.add_all(sources)
             }
-            // The result of a stopped call contains its output so far, and that of a failed call its error. Both count.
+            // The result of a stopped call contains the output of the call so far. The result of a failed call contains
+            // the error. Both count.
             Fact::CallFinished { result, .. } | Fact::CallSettled { result, .. } => {
                 self.add_result(result)
             }
             Fact::CallEnded { tool, .. } => {
-                // The call already counts since its first result, which reported that it was still running.
+                // The call was counted when its first result reported that the call was still running.
                 let is_known = self.sources.all().iter().any(|source| source.tool == *tool);
                 !is_known && self.add(tool, SideEffects::ALL)
             }
@@ -301,7 +303,7 @@ impl TaintTracker {
                 Block::Vendor(data) => {
                     hosted(data).is_some_and(|(tool, effects)| self.add(&tool, effects))
                 }
-                // Some servers search without a block for it: only the citations in the answer show the search.
+                // Some servers send no block for a search. Then only the citations in the answer show the search.
                 Block::Text(text) => text.citations().iter().fold(false, |is_new, citation| {
                     let adds = match (&citation.url, &citation.file) {
                         (Some(_), _) => self.add("web_search", LOOKS_UP),
@@ -310,7 +312,7 @@ impl TaintTracker {
                     };
                     adds | is_new
                 }),
-                // A call counts by its result, and a result has a fact of its own.
+                // A call counts when its result arrives, and a separate fact contains the result.
                 Block::ToolCall(_) | Block::ToolResult(_) | Block::Reasoning(_) => false,
             };
             adds | is_new

@@ -1,4 +1,4 @@
-//! A provider that sends a request to another provider when one is down.
+//! A provider that sends a request to another provider if the first provider is down.
 
 use std::{
     fmt,
@@ -24,22 +24,23 @@ use crate::{
 /// The default time for which a provider that is down is skipped.
 const COOL_DOWN: Duration = Duration::from_secs(60);
 
-/// A provider that sends each request to the first of several providers, and to the next one when that is down.
+/// A provider that sends each request to the first of several providers. If that provider is down, the request goes to
+/// the next provider.
 ///
-/// A provider counts as down when it fails in a way that another provider would not share: it cannot be reached, does
-/// not respond, is overloaded, refuses the key, has no quota left, or does not have the model. After a bad request, no
-/// other provider is tried, since it would refuse the request too. The exception is a provider that cannot take a file
-/// in the message: then the next one is tried. Once the program has received a part of the answer, no other provider is
-/// tried.
+/// A provider counts as down if it fails in a way that another provider would not share: it cannot be reached, does not
+/// respond, is overloaded, refuses the key, has no quota left, or does not have the model. After a bad request, no
+/// other provider is tried, since it would refuse the request too. There is one exception: if a provider cannot take a
+/// file in the message, the next provider is tried. Once the program has received a part of the answer, no other
+/// provider is tried.
 ///
 /// A provider makes all the attempts that its own policy allows before it counts as down. The bounds of
 /// [`RetryPolicy::run`] hold for all providers together. [`with_retry`](Self::with_retry) sets one policy for all of
 /// them, such as one attempt each. If a [`RetryProvider`](super::RetryProvider) wraps this provider, each provider
 /// makes one attempt, and each retry goes through the providers again.
 ///
-/// A provider that is down is skipped for a while, unless all others fail too. `Reply::provider` and the facts name the
-/// provider that answered. If all providers fail, the error is that of the first, [followed by](Error::later) the
-/// errors of the others.
+/// A provider that is down is skipped for a while, unless all other providers fail too. `Reply::provider` and the facts
+/// name the provider that answered. If all providers fail, the result is the error of the first provider, [followed
+/// by](Error::later) the errors of the other providers.
 ///
 /// ```
 /// use harness::{Agent, policy::FallbackProvider, testing::{ScriptedProvider, reply}};
@@ -115,7 +116,7 @@ impl FallbackProvider {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// All members, each with its index: first those that are up, in order, then those that are down.
+    /// All members, each with its index: first the members that are up, in order, then the members that are down.
     fn order(&self) -> Vec<(usize, &FallbackMember)> {
         let now = Instant::now();
         let (down, mut order): (Vec<_>, Vec<_>) =
@@ -178,7 +179,7 @@ impl Provider for FallbackProvider {
         stream_events(move |speaker| async move {
             let mut failed: Option<Error> = None;
             let mut order = self.order();
-            if request.asks_for_summary() {
+            if request.is_summary_request() {
                 order.retain(|(_, member)| member.provider.has_vendor_summaries());
             }
             let mut order = order.into_iter().peekable();
@@ -211,7 +212,7 @@ impl Provider for FallbackProvider {
                 let error = error.with_provider(name);
                 let so_far = match failed.take() {
                     None => error,
-                    Some(first) => first.followed_by(error),
+                    Some(first) => first.with_later(error),
                 };
                 let next = order.peek().filter(|_| goes_on);
                 let Some((_, next)) = next else { return speaker.send(Err(so_far)).await };

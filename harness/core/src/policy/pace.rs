@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The gap between the starts of two requests: after the first refusal, and at most.
+/// The first and the longest gap between the starts of two requests. The first gap applies after the first refusal.
 const GAPS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
-/// How long no request starts after a refusal, if the server does not ask for a time.
+/// The time after a refusal in which no request starts, if the server does not state a time itself.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The longest time for which a server's answer can stop all requests.
@@ -39,14 +39,14 @@ impl RateLimiter {
         start
     }
 
-    /// Whether a request may really start at its reserved time, which is now: `false` if another request was refused
-    /// meanwhile.
+    /// Whether a request may start now, at its reserved start time. `false` if the server has refused another request
+    /// since the reservation.
     pub(super) fn is_still_free(&self, now: Instant) -> bool {
         self.closed_until <= now
     }
 
-    /// Records that a request which started at `started` was refused. `asked` is the time for which the server wants no
-    /// requests, or zero if it named none. The gap grows only once for requests that were already under way when it
+    /// Records that the server refused a request that started at `started`. `asked` is the time for which the server
+    /// wants no requests, or zero if it stated no time. The gap does not grow again for requests that started before it
     /// last grew.
     pub(super) fn refused(&mut self, started: Instant, now: Instant, asked: Duration) {
         let known = self.slowed.is_some_and(|slowed| started < slowed);

@@ -16,7 +16,7 @@ use crate::{
     unwind::caught,
 };
 
-/// The number of bytes shown, in an error, of a name that no tool can have.
+/// How many bytes an error shows of a name that no tool can have.
 const SHOWN_NAME: usize = 100;
 
 /// The verdict of a rule about a call.
@@ -52,11 +52,11 @@ pub struct ProposedCall<'a> {
     pub arguments: &'a Arguments,
     /// The tool's review of the call, if the tool has one.
     pub review: Option<&'a Review>,
-    /// What the conversation has read so far, by the [`DataFlowPolicy`] of these permissions. If they have none, the
-    /// declared side effects of the tools decide.
+    /// What the conversation has read so far, judged by the [`DataFlowPolicy`] of these permissions. Without a policy,
+    /// the declared side effects of the tools decide.
     pub taint: Taint,
-    /// Whether the call runs an agent. The side effects are then those of the calls inside the agent, and each of those
-    /// calls is decided separately.
+    /// Whether the call runs an agent. If so, `effects` are the side effects of the calls inside the agent, and each of
+    /// these calls is decided separately.
     pub is_agent: bool,
 }
 
@@ -139,24 +139,25 @@ type PermissionRule = dyn Fn(&ProposedCall<'_>) -> Option<RuleDecision> + Send +
 /// none of them exists, the call does not run. None of them overrules a denial.
 ///
 /// A run can have permissions of its own (`Run::permissions`). The verdicts of the agent's and the run's permissions go
-/// through the same steps together, and the strictest wins. So a run can deny or ask about more calls than the agent,
-/// and can allow calls that the agent leaves to the declared side effects. A run cannot allow calls that the agent
-/// denies or asks about. `allow_all` gives the approvals that side effects and reviews need, and those that the same
-/// permissions need. `allow_all` of a run does not approve what a rule of the agent asks about, nor the other way
-/// round.
+/// through the same steps together, and the strictest verdict wins. So a run can deny or ask about more calls than the
+/// agent, and can allow calls that the agent leaves to the declared side effects. A run cannot allow calls that the
+/// agent denies or asks about. `allow_all` approves calls that need an approval because of side effects, because of a
+/// review, or because of the same permissions (a rule, `ask` or `data_flow`). `allow_all` of a run does not approve a
+/// call about which a rule of the agent asks, and `allow_all` of an agent does not approve a call about which a rule of
+/// the run asks.
 ///
-/// A name that no tool of the agent has, and no tool of the agents that are its tools, has no effect. This is no error,
-/// because agents with different tools can share their permissions. But if the name is nearly that of a tool, it counts
+/// A name has no effect if neither the agent nor an agent among its tools has a tool of that name. This is no error,
+/// because agents with different tools can share their permissions. But if a tool has nearly this name, the name counts
 /// as misspelt, and building the agent or starting the run fails. The tools of an agent that a function runs in its
-/// call are not known at that time, so names are not compared with theirs. A name that no tool can have, such as `*` or
-/// `file.*`, is an error: a name stands for one tool. Use a [`rule`](Self::rule) to decide about many tools.
+/// call are not known at that time, so names are not compared with these tools. A name that no tool can have, such as
+/// `*` or `file.*`, is an error: a name stands for one tool. Use a [`rule`](Self::rule) to decide about many tools.
 ///
-/// If a call runs an agent, the agent's own calls are decided in the same way, also by the permissions of all agents
-/// and runs above it. The call that runs the agent needs no approval because of its side effects or the data flow
-/// policy, since each call inside the agent is decided by itself.
+/// If a call runs an agent, the agent's own calls are decided in the same way. The permissions of all agents and runs
+/// above the agent also apply to these calls. The call that runs the agent needs no approval because of its side
+/// effects or the data flow policy, since each call inside the agent is decided by itself.
 ///
 /// A rule that panics denies the call. A call is refused before these steps if its arguments cannot be decoded, or if
-/// they name a member twice.
+/// they contain two members of one name.
 ///
 /// ```
 /// use harness::{
@@ -214,7 +215,7 @@ pub struct Permissions {
 }
 
 impl Permissions {
-    /// Allows every call that would need an approval, without asking a person. Use it in a sandbox, or in a program
+    /// Allows every call that would need an approval, without asking a person. Use this in a sandbox, or in a program
     /// that trusts its model with all tools. Denied calls stay denied.
     pub fn allow_all() -> Self {
         Self { allows_all: true, ..Self::default() }
@@ -274,16 +275,16 @@ impl Permissions {
         self
     }
 
-    /// Ends the run at the first denied call, instead of letting the model try another way. This includes denied calls
-    /// inside agents that calls of the run start.
+    /// Ends the run at the first denied call, instead of letting the model try another way. This also applies to denied
+    /// calls inside agents that calls of the run start.
     #[must_use]
     pub fn stop_on_denial(mut self) -> Self {
         self.stops_on_denial = true;
         self
     }
 
-    /// Checks the names. Fails if no tool can have a name, or if no tool has it but a tool has nearly this name: a
-    /// misspelt denial would let the tool run.
+    /// Checks the names. Fails if no tool can have a name. Also fails if no tool has the name, but another tool's name
+    /// is nearly the same: a misspelt denial would let that tool run.
     #[doc(hidden)]
     pub fn check_names(&self, tools: &ToolRegistry) -> Result<(), Error> {
         let fault = |name: &String| {
@@ -311,7 +312,8 @@ impl Permissions {
         self.stops_on_denial
     }
 
-    /// How these sources count by the data flow policy. If none is set, the declared side effects of the tools decide.
+    /// How these sources count by the data flow policy. Without a policy, the declared side effects of the tools
+    /// decide.
     #[doc(hidden)]
     pub fn taint(&self, sources: &Sources) -> Taint {
         match &self.data_flow {
@@ -325,8 +327,9 @@ impl Permissions {
         self.decide_with(call, std::iter::empty())
     }
 
-    /// Decides like [`decide`](Self::decide), with further permissions: those of the run, and those of the agents and
-    /// runs above it. Each comes with what the conversation has read, by its own data flow policy.
+    /// Decides like [`decide`](Self::decide), with further permissions in `others`: the permissions of the run, and of
+    /// the agents and runs above it. Each element also says what the conversation has read, judged by the data flow
+    /// policy of these permissions.
     #[doc(hidden)]
     pub fn decide_with<'s>(
         &'s self,
@@ -345,10 +348,10 @@ impl Permissions {
                 RuleDecision::Deny(reason) => return PolicyDecision::Deny { by, reason },
                 RuleDecision::Ask => {
                     asked = true;
-                    // A review belongs to the tool, so `allow_all` of any permissions answers it.
+                    // A review belongs to the tool, so an `allow_all` in any of the permissions approves the call.
                     let answered = if by == Decider::Review { allows_all } else { own_allows };
                     let reason = Reason { by, text };
-                    // The review's reason comes once from each of the permissions.
+                    // Each of the permissions repeats the reason of the same review.
                     if !answered && !reasons.contains(&reason) {
                         reasons.push(reason);
                     }
@@ -406,7 +409,7 @@ impl Permissions {
     }
 }
 
-/// Who gives a verdict about a call, the verdict, and the reason for the person if the verdict is to ask.
+/// Who gives a verdict about a call, the verdict, and the text of the approval request if the verdict is to ask.
 type RuleOutcome = (Decider, RuleDecision, String);
 
 impl fmt::Debug for Permissions {

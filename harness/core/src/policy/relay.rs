@@ -22,10 +22,10 @@ pub(super) enum AfterAttempt {
 }
 
 /// Passes on the events of an attempt, with the event `ahead` before them. Events that only mark the beginning of an
-/// answer are held back until there is output, so an attempt that fails before that leaves no trace. Token counts are
-/// passed on at once: if the run is stopped before any output, the tokens still count. The counts of the next attempt
-/// replace them. If no other attempt can follow after the first output, `speaker` forwards the rest of the stream, and
-/// this function returns before the stream ends.
+/// answer are held back until there is output. So an attempt that fails before its first output leaves no trace. Token
+/// counts are passed on at once: if the run is stopped before any output, the tokens still count. The counts of the
+/// next attempt replace them. If no other attempt can follow after the first output, `speaker` forwards the rest of the
+/// stream, and this function returns before the stream ends.
 pub(super) async fn relay<'a>(
     mut stream: EventStream<'a>,
     ahead: Option<&StreamEvent>,

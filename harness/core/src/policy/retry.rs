@@ -15,10 +15,10 @@ use crate::{
 /// `with_retry` sets another one. The default does what the vendors' own SDKs do: two retries, with waits that double,
 /// or with the wait that the server asks for. [`RetryProvider`](super::RetryProvider) adds a policy to any provider.
 ///
-/// Transient failures are retried: the statuses 408, 409, 429 and those from 500 on (except 501 and 505, by which a
-/// server says that it does not support the request), connections that are refused or broken, timeouts, and an overload
-/// that is reported inside a stream before any output. Bad requests, refused keys, missing models and used-up quotas
-/// are not retried. `statuses` changes which statuses are retried. The vendor's own verdict (`x-should-retry`)
+/// Transient failures are retried: the statuses 408, 409, 429 and all statuses from 500 on (except 501 and 505, which
+/// mean that the server does not support the request), connections that are refused or broken, timeouts, and an
+/// overload that is reported inside a stream before any output. Bad requests, refused keys, missing models and used-up
+/// quotas are not retried. `statuses` changes which statuses are retried. The vendor's own verdict (`x-should-retry`)
 /// overrides all these rules.
 ///
 /// If a connection breaks after the request was sent, it is unknown whether the server has read the request. The
@@ -26,15 +26,15 @@ use crate::{
 /// for twice.
 ///
 /// If the server asks for a wait, that wait is used. Otherwise the wait is `base`, doubled with each attempt up to
-/// `max`. With `jitter` the wait is random, so that many clients that failed together do not retry together. It lies
-/// between zero and the doubled wait, or between the server's wait and one and a half times that wait (an earlier
-/// request would be refused).
+/// `max`. With `jitter` the wait is random, so that many clients that failed together do not retry together. The random
+/// wait lies between zero and the doubled wait. If the server asks for a wait, the random wait lies between the
+/// server's wait and one and a half times that wait, because the server would refuse an earlier request.
 ///
-/// There are two bounds. `attempts` and `time` bound one call: one request to one provider. Each turn of a run is a
-/// call of its own, and so is each member of a [`FallbackProvider`](super::FallbackProvider). `run` bounds what all
-/// calls of a run together may lose to failures. [`Error::is_retry_budget_exhausted`] returns `true` for an error that
-/// is returned because a bound was reached. [`run`](Self::run) calls any async function of the program under the
-/// policy.
+/// Two bounds limit the retries. `attempts` and `time` bound one call: one request to one provider. Each turn of a run
+/// is a separate call, and so is the request to each member of a [`FallbackProvider`](super::FallbackProvider). `run`
+/// bounds how much all calls of a run together may lose to failures. If the library returns an error because a bound
+/// was reached, [`Error::is_retry_budget_exhausted`] returns `true`. [`run`](Self::run) calls any async function of the
+/// program under the policy.
 ///
 /// If a provider with a policy wraps another provider with a policy, only the outer policy applies, and the inner
 /// provider makes one attempt.
@@ -128,9 +128,9 @@ pub enum GiveUp {
     Lasting,
     /// The maximum number of failed attempts is reached.
     NoAttemptLeft {
-        /// The maximum number.
+        /// The maximum number of failed attempts.
         of: u32,
-        /// Whether the bound is that of the call or of the run.
+        /// Whether the bound applies to the call or to the run.
         scope: RetryScope,
     },
     /// The next wait is longer than the time left for failures.
@@ -141,9 +141,9 @@ pub enum GiveUp {
         asked: bool,
         /// The time left for failures.
         left: Duration,
-        /// The bound: the total time for failures.
+        /// The bound: the total time that failures may take.
         of: Duration,
-        /// Whether the bound is that of the call or of the run.
+        /// Whether the bound applies to the call or to the run.
         scope: RetryScope,
     },
 }
@@ -163,8 +163,8 @@ impl RetryPolicy {
         Self { attempts: 1, after_output: false, reconnect: false, ..Self::default() }
     }
 
-    /// Decides about a failed attempt. `call` is what this call has lost so far, and `run` what the whole run has lost,
-    /// both with this attempt. `chance` is a random number from 0 up to, but not including, 1.
+    /// Decides about a failed attempt. `call` is what this call has lost so far, and `run` what the whole run has lost.
+    /// Both include this attempt. `chance` is a random number from 0 up to, but not including, 1.
     pub fn decide(
         &self,
         error: &Error,
@@ -185,7 +185,7 @@ impl RetryPolicy {
                 return RetryVerdict::GiveUp(GiveUp::NoAttemptLeft { of, scope });
             }
         }
-        // Servers send a wait of zero without meaning an immediate retry.
+        // Servers that send a wait of zero do not mean an immediate retry.
         let asked = error.retry_after().filter(|wait| !wait.is_zero());
         let wait = asked.unwrap_or_else(|| {
             let doubled = 2_u32.saturating_pow(call.attempts.saturating_sub(1));
@@ -222,8 +222,8 @@ impl RetryPolicy {
     }
 }
 
-/// If the error says that the server is overloaded or rate limited: the time for which the server wants no requests,
-/// zero if it names none. `None` for any other error.
+/// The time for which an overloaded or rate-limiting server wants no requests; zero if the error states no time. `None`
+/// if the error has another cause.
 pub(super) fn refusal(error: &Error) -> Option<Duration> {
     let last = error.last();
     let code = last.code().unwrap_or_default();
@@ -234,7 +234,7 @@ pub(super) fn refusal(error: &Error) -> Option<Duration> {
 }
 
 impl GiveUp {
-    /// The error of a call that ends for this reason. `failed` is the error of its attempts.
+    /// The error of a call that ends for this reason. `failed` is the error of the call's attempts.
     pub(super) fn into_error(self, failed: Error) -> Error {
         match self {
             // With one allowed attempt there are no retries, so no retry budget is exhausted.

@@ -13,11 +13,11 @@ impl RetryPolicy {
     /// Calls an async function of the program until it succeeds or the policy gives up. `attempt` gets the number of
     /// the attempt, starting at 1, and returns the future of that attempt.
     ///
-    /// The decisions are those for a provider ([`decide`](Self::decide)): which errors are retried, how long the waits
-    /// are, that a server's [`retry_after`](Error::retry_after) is respected, and when to give up. One call of `run`
-    /// counts both as one call and as one run. `after_output` and `reconnect` do not apply. Dropping the future ends
-    /// the attempt or the wait at once. If the function has an error type of its own, wrap it: describe the failure
-    /// with [`Error::new`] and set the original error as the cause.
+    /// The decisions are the same as for a provider ([`decide`](Self::decide)): which errors are retried, how long the
+    /// waits are, that a server's [`retry_after`](Error::retry_after) is respected, and when to give up. One call of
+    /// `run` counts both as one call and as one run. `after_output` and `reconnect` do not apply. Dropping the future
+    /// ends the attempt or the wait at once. If the function has an error type of its own, wrap it: describe the
+    /// failure with [`Error::new`] and set the original error as the cause.
     ///
     /// ```
     /// use harness::{Error, ErrorKind, policy::RetryPolicy};
@@ -63,7 +63,7 @@ impl RetryPolicy {
             let verdict = self.decide(&error, lost, lost, fastrand::f64());
             let failed = match first.take() {
                 None => error,
-                Some(first) => first.followed_by(error),
+                Some(first) => first.with_later(error),
             };
             let wait = match verdict {
                 RetryVerdict::Wait(wait) => wait,
@@ -76,7 +76,7 @@ impl RetryPolicy {
                     "`RetryPolicy::run` has to wait before the next attempt, and here is no tokio runtime with a \
                      timer: call it in a runtime that was built with `enable_all()`",
                 )
-                .because(failed));
+                .with_source(failed));
             };
             first = Some(failed);
             over.await;

@@ -12,16 +12,13 @@ use super::{
 };
 use crate::{
     error::Error,
-    provider::{
-        AttemptRecord, EventStream, Provider, ReasoningBinding, Request, StreamEvent, stream_events,
-    },
-    secret::Secrets,
+    provider::{AttemptRecord, EventStream, Provider, Request, StreamEvent, stream_events},
 };
 
 /// A provider that wraps another one and retries its transient failures.
 ///
-/// The ready providers retry by themselves. Use this provider for providers of your own, or to set one policy for
-/// everything that it wraps: wrapped providers that would retry make one attempt each.
+/// The ready providers retry by themselves. Use this provider for providers of your own, or to set one policy for all
+/// providers that it wraps: a wrapped provider then makes only one attempt, even if it has a retry policy of its own.
 ///
 /// A call is retried only until the first event of the answer has been passed on. After that, a failure is passed on
 /// too (see [`RetryPolicy::after_output`] for the exception). Each wait is reported as [`StreamEvent::Retrying`] before
@@ -71,20 +68,8 @@ impl<P: Provider> Provider for RetryProvider<P> {
         self.inner.model()
     }
 
-    fn secrets(&self) -> &Secrets {
-        self.inner.secrets()
-    }
-
-    fn tells_answer_schema(&self) -> bool {
-        self.inner.tells_answer_schema()
-    }
-
-    fn has_vendor_summaries(&self) -> bool {
-        self.inner.has_vendor_summaries()
-    }
-
-    fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
-        self.inner.reasoning_binding(request)
+    fn inner(&self) -> Option<&dyn Provider> {
+        Some(&self.inner)
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
@@ -125,7 +110,7 @@ impl RetryLoop {
             return open(request);
         }
         let policy = &self.policy;
-        let request = request.retried_outside().with_reconnects(policy.reconnect);
+        let request = request.with_outer_retries().with_reconnects(policy.reconnect);
         if policy.attempts <= 1 {
             return open(request);
         }
@@ -143,7 +128,7 @@ impl RetryLoop {
                 let (cause, refused) = (error.to_string(), refusal(&error));
                 let failed = match first.take() {
                     None => error,
-                    Some(first) => first.followed_by(error),
+                    Some(first) => first.with_later(error),
                 };
                 let wait = match verdict {
                     RetryVerdict::Wait(wait) => wait,

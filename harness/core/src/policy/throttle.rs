@@ -12,18 +12,15 @@ use tokio::{
 };
 
 use super::{pace::RateLimiter, retry::refusal};
-use crate::{
-    provider::{EventStream, Provider, ReasoningBinding, Request, StreamEvent, stream_events},
-    secret::Secrets,
-};
+use crate::provider::{EventStream, Provider, Request, StreamEvent, stream_events};
 
 /// A provider that limits how many requests are in flight at the same time, for all clones together. If the server
 /// refuses a request because of its rate or an overload (such as 429), no request starts until the time that the server
 /// asks for is over. After that, requests start with a gap between them. Each answer makes the gap shorter.
 ///
 /// All clones share one limit: give a clone to each agent. A call that waits for its retry does not count as in flight.
-/// This holds if the wrapped provider retries by itself, as the ready providers do, and if a
-/// [`RetryProvider`](super::RetryProvider) wraps this one: each attempt waits for a free slot.
+/// This holds if the wrapped provider retries by itself, as the ready providers do. It also holds if a
+/// [`RetryProvider`](super::RetryProvider) wraps this provider, because each attempt waits for a free slot.
 ///
 /// ```
 /// use harness::{Agent, policy::ThrottledProvider, testing::ScriptedProvider};
@@ -99,20 +96,8 @@ impl<P: Provider> Provider for ThrottledProvider<P> {
         self.0.provider.model()
     }
 
-    fn secrets(&self) -> &Secrets {
-        self.0.provider.secrets()
-    }
-
-    fn tells_answer_schema(&self) -> bool {
-        self.0.provider.tells_answer_schema()
-    }
-
-    fn has_vendor_summaries(&self) -> bool {
-        self.0.provider.has_vendor_summaries()
-    }
-
-    fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
-        self.0.provider.reasoning_binding(request)
+    fn inner(&self) -> Option<&dyn Provider> {
+        Some(&self.0.provider)
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {

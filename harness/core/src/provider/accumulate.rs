@@ -104,7 +104,7 @@ struct CheckedCalls {
     /// The checked calls are all calls among the first `parts` parts.
     parts: usize,
     calls: usize,
-    /// Whether the next call is complete and failed the check.
+    /// Whether the call after the checked calls is complete and has failed the check.
     ends: bool,
 }
 
@@ -182,8 +182,8 @@ struct PartCall {
 const COMPARED: usize = 16;
 
 impl Accumulator {
-    /// Creates an accumulator that gives no call one of these ids. Servers number the calls of each answer from the
-    /// start, but vendors require ids that are unique in a conversation.
+    /// Creates an accumulator that does not use the ids in `taken` for its calls. Servers number the calls of each
+    /// answer from the start, but vendors require ids that are unique in a conversation.
     pub fn avoiding(taken: Arc<HashSet<String>>) -> Self {
         Self { taken, ..Self::default() }
     }
@@ -245,7 +245,8 @@ impl Accumulator {
             StreamEvent::ToolCallStart { block, id, name } => self.begin(*block, id, name),
             StreamEvent::ToolCallDelta { block, json } => {
                 let call = self.changing(*block)?;
-                // No valid JSON continues after an object. So of two objects in a row, one is empty and is ignored.
+                // After a complete object, valid JSON has no further object. So if a server sends two objects, one is
+                // empty, and the empty one is ignored.
                 let begins = json.trim_start().starts_with('{');
                 let replaces = begins && call.progress.is_empty_object();
                 if replaces {
@@ -302,8 +303,8 @@ impl Accumulator {
         self.added.is_some()
     }
 
-    /// What the last event, which concerned this block, added to a call. `None` if it added nothing, or for a call that
-    /// may be a repeat, as in [`written_call`](Self::written_call).
+    /// What the last event added to the call of this block. The event must belong to this block. `None` if it added
+    /// nothing, or if the call may be a repeat, as in [`written_call`](Self::written_call).
     pub fn call_piece(&self, block: u32) -> Option<CallPiece<'_>> {
         let ArgumentsChange { begins, from } = self.added?;
         let part = self.parts.get(self.place(block, PartKind::Call)?)?;
@@ -346,9 +347,9 @@ impl Accumulator {
         self.model.as_deref()
     }
 
-    /// The call of this block, if its arguments are complete, or are a whole JSON value so far. `None` for a call that
-    /// may be a repeat: this is known only when the answer is complete. A call with the arguments `{}` may still get
-    /// other arguments, because some servers send `{}` first.
+    /// The call of this block, if its arguments have ended or are a whole JSON value so far. `None` if the call may be
+    /// a repeat of an earlier call, because this is known only when the answer is complete. A call with the arguments
+    /// `{}` may still get other arguments, because some servers send `{}` first.
     pub fn written_call(&self, block: u32) -> Option<ToolCall> {
         let part = self.parts.get(self.place(block, PartKind::Call)?)?;
         let PartCall { arguments, progress, ended, is_again, .. } = part.as_call()?;
@@ -356,9 +357,9 @@ impl Accumulator {
         (is_written && !is_again).then(|| part.to_call()).flatten()
     }
 
-    /// Returns the number of the answer's calls up to and including this one, if `are` returns `true` for each of them
-    /// in its current state; `None` otherwise. The result for a call that has ended is cached, so every caller must
-    /// pass the same `are`.
+    /// Returns the number of the answer's calls up to and including `call`, if `are` returns `true` for all of them.
+    /// `None` if `are` returns `false` for one of them. `are` gets each call in its current state. The result for a
+    /// call that has ended is cached, so every caller must pass the same `are`.
     pub fn count_up_to(
         &mut self,
         call: &ToolCall,
@@ -393,8 +394,8 @@ impl Accumulator {
 
     /// Returns the whole answer.
     ///
-    /// Of a truncated answer, only complete calls are kept, and none of them may run. Of a refused answer, only the
-    /// text is kept.
+    /// If the answer is truncated, only its complete calls are kept, and these calls must not run. If the answer is
+    /// refused, only its text is kept.
     ///
     /// # Errors
     /// [`ErrorKind::CutOff`] if the answer is not complete.
@@ -420,9 +421,9 @@ impl Accumulator {
     }
 
     /// Returns the part of a cut-off answer that can be kept: text, with a mark that it was cut off; complete calls;
-    /// and signed thinking, except at the end. Results of tools that the vendor itself executed are left out, since
-    /// they may be incomplete. A vendor refuses thinking if a later part of the same answer is missing. So only the
-    /// thinking before the first omitted part is kept, and later parts are kept without vendor data.
+    /// and signed thinking, if something follows it. Results of tools that the vendor itself executed are omitted,
+    /// since they may be incomplete. A vendor refuses thinking if a later part of the same answer is missing. So only
+    /// the thinking before the first omitted part is kept, and later parts are kept without vendor data.
     pub fn into_partial(mut self) -> Option<Message> {
         self.drop_repeats();
         let mut blocks: Vec<Block> = Vec::new();
@@ -458,7 +459,7 @@ impl Accumulator {
         message_of(blocks)
     }
 
-    /// Begins a call. The same beginning twice in a row starts only one call.
+    /// Begins a call. If the server sends the same beginning twice in a row, only one call begins.
     fn begin(&mut self, block: u32, given: &str, name: &str) {
         let given = given.trim();
         if let Some((_, last)) = self.last_call(block) {
@@ -500,8 +501,8 @@ impl Accumulator {
         self.find_repeats(&alike, |place| place == at);
     }
 
-    /// Finds the repeats among these calls, which all have the same id and are in order. Returns the repeats for which
-    /// `asked` is true, each with the call that it repeats.
+    /// Finds the repeats among these calls, which must all have the same id and be in order. Returns the repeats for
+    /// which `asked` returns `true`, each with the call that it repeats.
     fn find_repeats(
         &mut self,
         alike: &[usize],
@@ -539,7 +540,7 @@ impl Accumulator {
         found.into_iter().filter_map(|(at, earlier)| Some((at, earlier?))).collect()
     }
 
-    /// If the earlier call is a placeholder, gives it the arguments of its repeat.
+    /// If the earlier call is a placeholder, copies the arguments of its repeat to the placeholder.
     fn fill(&mut self, earlier: usize, at: usize) {
         let call = |at| self.parts.get(at).and_then(AnswerPart::as_call);
         if !call(earlier).is_some_and(PartCall::is_placeholder) {
@@ -555,7 +556,7 @@ impl Accumulator {
         }
     }
 
-    /// Removes the repeats. Vendor data that only a repeat has moves to the repeated call.
+    /// Removes the repeats. If the repeated call has no vendor data, it gets the vendor data of its repeat.
     fn drop_repeats(&mut self) {
         let alike = std::mem::take(&mut self.alike);
         for alike in alike.values().filter(|alike| alike.len() > 1) {
@@ -629,7 +630,7 @@ impl Accumulator {
             .ok_or_else(|| protocol(format!("arguments came for block {block}, which is no call")))
     }
 
-    /// The call of a block before its arguments change. Resets what was derived from the old arguments.
+    /// Returns the call of a block, for a change of its arguments. Resets what was derived from the old arguments.
     fn changing(&mut self, block: u32) -> Result<&mut PartCall, Error> {
         if self.last_call(block).is_some_and(|(_, call)| call.ended) {
             self.cleared = CheckedCalls::default();
@@ -655,8 +656,8 @@ impl Accumulator {
         Ok(())
     }
 
-    /// An id for a call that no other call has. Results refer to calls by id, so ids must be unique and not empty.
-    /// `same_id` is the number of earlier calls of this answer with the given id.
+    /// Returns an unused id for a call. Results refer to calls by id, so ids must be unique and not empty. `same_id` is
+    /// the number of earlier calls of this answer with the given id.
     fn unique_id(&mut self, block: u32, given: &str, same_id: usize) -> String {
         let base = match (given, &self.id) {
             ("", Some(answer)) => format!("{answer}_{block}"),
@@ -694,8 +695,8 @@ fn numbered(base: &str, after: usize, is_free: impl Fn(&str) -> bool) -> String 
 }
 
 impl PartCall {
-    /// Whether the arguments of this call have not arrived: the arguments of the next call with the same id and name
-    /// may belong to this call.
+    /// Whether the call has ended without arguments. The arguments of the next call with the same id and name may
+    /// belong to this call.
     fn is_placeholder(&self) -> bool {
         self.ended && !self.given.is_empty() && are_none(&self.arguments)
     }
@@ -741,8 +742,8 @@ impl AnswerPart {
         Some(ToolCall::new(id, name, arguments).with_vendor(self.vendor.clone()))
     }
 
-    /// The block to keep; `None` if nothing is worth keeping. Vendors refuse text that is only white space, and
-    /// thinking without text and signature is useless.
+    /// The block to keep; `None` if nothing is worth keeping. Text that is only white space is dropped, because vendors
+    /// refuse it. Thinking without text and signature is dropped, because it is useless.
     fn into_block(self) -> Option<Block> {
         let Self { block: _, said, citations, vendor } = self;
         match said {

@@ -38,21 +38,22 @@ pub enum RequestPurpose {
     Conversation,
     /// The request asks only for the answer.
     Answer,
-    /// The request asks only for the answer, after an earlier such request got no answer that matches the schema.
+    /// The request asks only for the answer. An earlier request for it got no answer that matches the schema.
     AnswerAgain,
 }
 
-/// The schema that the answer to a [`Request`](super::Request) has to match, and the position of the message that it
-/// answers.
+/// The schema that the answer to a [`Request`](super::Request) has to match, and the index of the user message to which
+/// the answer belongs.
 ///
 /// The provider chooses how the model gets the schema, and [records](Self::told_by) the choice. With
-/// [`OutputMode::Tool`], the provider adds [`tool`](Self::tool) to the tools of the request, and emits the call like
-/// any other. The agent takes the arguments of this call as the text of the answer.
+/// [`OutputMode::Tool`], the provider adds [`tool`](Self::tool) to the tools of the request, and emits the call of this
+/// tool like any other call. The agent takes the arguments of this call as the text of the answer.
 #[derive(Debug)]
 pub struct OutputSchema {
     tool: ToolSchema,
     message: usize,
     about: RequestPurpose,
+    is_only_by_tool: bool,
     way: Mutex<Option<OutputMode>>,
 }
 
@@ -65,11 +66,25 @@ impl OutputSchema {
             .to_owned();
         let name = name.into();
         let tool = ToolSchema { name, description, input_schema: schema };
-        Self { tool, message, about: RequestPurpose::Conversation, way: Mutex::new(None) }
+        let (about, way) = (RequestPurpose::Conversation, Mutex::new(None));
+        Self { tool, message, about, is_only_by_tool: false, way }
     }
 
-    /// Sets the purpose of a request that asks only for this answer. If it is not known that the vendor enforces
-    /// schemas, the provider forces the model to call the tool for the answer. It does so at the latest for
+    /// Requests the answer through [the tool](OutputMode::Tool), even if the vendor has another way: that way would change
+    /// what precedes the messages, and earlier reasoning is [bound](super::ReasoningBinding) to that.
+    #[must_use]
+    pub fn only_by_tool(mut self) -> Self {
+        self.is_only_by_tool = true;
+        self
+    }
+
+    /// Whether the answer must be requested through the tool.
+    pub fn is_only_by_tool(&self) -> bool {
+        self.is_only_by_tool
+    }
+
+    /// Sets the purpose of a request that asks only for this answer. If the vendor is not known to enforce schemas, the
+    /// provider forces the model to call the tool for the answer. With some servers, it does so only for
     /// [`AnswerAgain`](RequestPurpose::AnswerAgain).
     #[doc(hidden)]
     pub fn forced(mut self, about: RequestPurpose) -> Self {
@@ -113,7 +128,8 @@ impl OutputSchema {
         *self.way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The schema in the form that the vendor can enforce, if it also enforces the schemas of the tools `held`.
+    /// The schema in the form that the vendor can enforce. In the same request, the vendor also enforces the schemas of
+    /// the tools in `held`.
     ///
     /// # Errors
     /// Fails if this form cannot express the schema.

@@ -1,25 +1,30 @@
-//! What a model's reasoning is bound to, and additions to it during a conversation.
+//! What a model's reasoning is bound to, and instructions and tools that are added during a conversation.
 
 use harness_schema::ToolSchema;
 
-/// What the reasoning of a provider's model is bound to. The newest models of Anthropic and OpenAI refuse or drop
-/// reasoning that is sent back after other instructions, tools or messages than those it was generated after.
+/// What the reasoning of a provider's model is bound to. The newest models of Anthropic and OpenAI check the
+/// instructions, tools and messages before the reasoning that is sent back. If these differ from when the reasoning was
+/// generated, the models refuse or drop it.
 ///
 /// Sources: <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/prefix-checks>,
 /// <https://developers.openai.com/api/docs/guides/keep-prefix-unchanged>.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ReasoningBinding {
     /// Whether reasoning is bound at all. If not, the other members have no meaning.
     pub is_bound: bool,
     /// Whether the provider can send [changed instructions and tools](super::PrefixAddition) after the messages so far.
     pub appends: bool,
-    /// Whether tools that a search has found are sent at the position of the search, so that nothing before it changes.
+    /// Whether the provider sends tools that a search has found at the position of the search. Everything before that
+    /// position then stays unchanged.
     pub defers_tools: bool,
-    /// Describes what a request has before its messages besides instructions and tools: whether the vendor enforces the
-    /// tools' schemas, and what requests a typed answer. Two requests are equal in this respect if their texts are
-    /// equal. Empty for most requests.
+    /// Describes what else a request has before its messages, apart from instructions and tools: whether the vendor
+    /// enforces the tools' schemas, and the vendor's format of a typed answer. If two requests have equal texts here, they
+    /// do not differ in this respect. Empty for most requests.
     pub form: String,
+    /// The tool that takes a typed answer, if the provider requests the answer in that way. It counts as a tool of the
+    /// request.
+    pub answer_tool: Option<ToolSchema>,
 }
 
 impl ReasoningBinding {
@@ -30,14 +35,14 @@ impl ReasoningBinding {
 
     /// Sets whether changes can be sent after the messages so far.
     #[must_use]
-    pub fn appending(mut self, appends: bool) -> Self {
+    pub fn with_appended_changes(mut self, appends: bool) -> Self {
         self.appends = appends;
         self
     }
 
     /// Sets whether found tools are sent at the position of the search.
     #[must_use]
-    pub fn deferring_tools(mut self, defers: bool) -> Self {
+    pub fn with_deferred_tools(mut self, defers: bool) -> Self {
         self.defers_tools = defers;
         self
     }
@@ -49,7 +54,14 @@ impl ReasoningBinding {
         self
     }
 
-    /// The binding that is safe if either of two providers may answer.
+    /// Sets the tool that takes a typed answer.
+    #[must_use]
+    pub fn with_answer_tool(mut self, tool: Option<ToolSchema>) -> Self {
+        self.answer_tool = tool;
+        self
+    }
+
+    /// Combines two bindings into one that is safe if either of the two providers may answer.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self.is_bound, other.is_bound) {
@@ -63,6 +75,7 @@ impl ReasoningBinding {
                     true => self.form,
                     false => format!("{}\n{}", self.form, other.form),
                 },
+                answer_tool: self.answer_tool.or(other.answer_tool),
             },
         }
     }
@@ -72,7 +85,7 @@ impl ReasoningBinding {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PrefixAddition {
-    /// The id of the message after which they are sent.
+    /// The id of the message after which the instructions and tools are sent.
     pub after: String,
     /// The instructions. Their text says that they replace earlier instructions.
     pub system: Option<String>,

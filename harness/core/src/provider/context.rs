@@ -34,8 +34,8 @@ impl ContextTokens {
         system.saturating_add(*tools).saturating_add(*history).saturating_add(*reasoning)
     }
 
-    /// Scales the parts to the vendor's count; without a count, returns them unchanged. Tokens with which the vendor
-    /// summarized the conversation before answering are not included.
+    /// Scales the parts to the vendor's count; without a count, returns the parts unchanged. If the vendor summarized
+    /// the conversation before it answered, the tokens of this summary are not included.
     #[must_use]
     pub fn measured(self, usage: &Usage) -> Self {
         let (Some(input), estimated) = (usage.input, self.total()) else { return self };
@@ -114,7 +114,7 @@ pub fn tokens_of(message: &Message) -> u64 {
     of_message(message).0
 }
 
-/// A rough count of the tokens of a message without its thinking, and of its thinking.
+/// Two rough counts: the tokens of a message without its thinking, and the tokens of its thinking.
 fn of_message(message: &Message) -> (u64, u64) {
     let (mut said, mut thought) = (0, 0);
     for block in message.blocks() {
@@ -156,8 +156,8 @@ fn of_media(kind: MediaKind, media: &Media) -> u64 {
 
 /// A rough count of a text's tokens.
 fn tokens(text: &str) -> u64 {
-    // Counts quarters of a token: a character of 1 byte counts 1, of 2 bytes 2, and of 3 or 4 bytes 4. So each counts
-    // its number of bytes, plus 1 for characters of 3 bytes.
+    // The code counts quarters of a token: a character of 1 byte counts 1, a character of 2 bytes 2, and a character of
+    // 3 or 4 bytes 4. So each character counts its number of bytes, plus 1 for a character of 3 bytes.
     if text.is_ascii() {
         return u64::try_from(text.len()).unwrap_or(u64::MAX).div_ceil(4);
     }

@@ -1,20 +1,21 @@
-//! Writes a text with JSON escapes nearly as fast as it could be copied. The positions of escaped characters are found
-//! once, and stored as steps of one byte each.
+//! Writes a text with JSON escapes nearly as fast as a plain copy. The code finds the positions of escaped characters
+//! once, and stores them as steps of one byte each.
 
-/// Each step copies this many bytes. Bytes after the step's own length are overwritten by the next step.
+/// Each step copies this many bytes. The next step overwrites the bytes after the step's own length.
 const STEP: usize = 64;
 
-/// The step that copies 63 bytes and escapes none. A smaller step copies as many bytes as its value, and then escapes
-/// one byte.
+/// The step that copies 63 bytes and escapes no byte. A smaller step copies as many bytes as its value, and then
+/// escapes one byte.
 const PLAIN: u8 = 63;
 
-/// The bit of a step for a byte whose escape has six bytes, such as `\u0001`, and not two.
+/// This bit of a step is set if the step's escape has six bytes, such as `\u0001`. Without the bit, the escape has two
+/// bytes.
 const LONG: u8 = 0x80;
 
 /// A text has at most one step per this many bytes, so that the steps need little memory compared to the text.
 const BYTES_PER_STEP: usize = 8;
 
-/// The space in the output that a step needs: each step writes `STEP` bytes, and up to 8 bytes for an escape.
+/// The space in the output that a step needs: `STEP` bytes, and up to 8 bytes for an escape.
 const ROOM: usize = STEP + 8;
 
 /// The escaped form of each byte. The last element of a form is its length.
@@ -130,7 +131,7 @@ pub(super) fn plan(text: &[u8], steps: &mut Vec<u8>) -> (EscapeMode, usize) {
     (way, size)
 }
 
-/// Copies as much of the text as fits into `out`. Returns the numbers of bytes read and written.
+/// Copies as much of the text as fits into `out`. Returns the number of bytes read and the number of bytes written.
 pub(super) fn as_is(text: &[u8], out: &mut [u8]) -> (usize, usize) {
     let count = text.len().min(out.len());
     if let (Some(out), Some(text)) = (out.get_mut(..count), text.get(..count)) {
@@ -139,8 +140,8 @@ pub(super) fn as_is(text: &[u8], out: &mut [u8]) -> (usize, usize) {
     (count, count)
 }
 
-/// Writes as much of the text by its steps as fits into `out`. Returns the numbers of bytes read, bytes written and
-/// steps done.
+/// Follows the steps and writes as much of the text as fits into `out`. Returns the number of bytes read, the number of
+/// bytes written, and the number of steps done.
 pub(super) fn by_steps(text: &[u8], steps: &[u8], out: &mut [u8]) -> (usize, usize, usize) {
     let (mut from, mut to, mut taken) = (0, 0, 0);
     for step in steps {
@@ -167,14 +168,15 @@ pub(super) fn by_steps(text: &[u8], steps: &[u8], out: &mut [u8]) -> (usize, usi
         (text.get(from..).unwrap_or_default(), out.get_mut(to..).unwrap_or_default());
     let (read, wrote) = match steps.len() == taken {
         true => as_is(rest, room),
-        // The rest of the text is shorter than what a step copies.
+        // The rest of the text is shorter than a step's copy.
         false if rest.len() < STEP => by_bytes(rest, room),
         false => (0, 0),
     };
     (from + read, to + wrote, taken)
 }
 
-/// Writes as much of the text byte by byte as fits into `out`. Returns the numbers of bytes read and written.
+/// Escapes the text byte by byte and writes as much as fits into `out`. Returns the number of bytes read and the number
+/// of bytes written.
 pub(super) fn by_bytes(text: &[u8], out: &mut [u8]) -> (usize, usize) {
     let (mut from, mut to) = (0, 0);
     loop {

@@ -97,8 +97,8 @@ pub enum StreamEvent {
     },
     /// The token counts so far. The known counts of each event replace earlier counts.
     UsageSoFar(Usage),
-    /// An attempt failed, and the next one follows after a wait. Either nothing of the answer has been emitted, or a
-    /// [`StreamEvent::Discarded`] event has withdrawn it.
+    /// An attempt failed, and the next attempt follows after a wait. If a part of the answer was emitted, a
+    /// [`StreamEvent::Discarded`] event has already withdrawn it.
     ///
     /// The wait begins when the event is emitted. If a wrapping provider polls for the next event only after the wait
     /// is over, the next attempt starts then.
@@ -109,8 +109,8 @@ pub enum StreamEvent {
         of: u32,
         /// The length of the wait.
         wait: Duration,
-        /// Set if the server refused the request because of overload or too many requests (such as 429). The time for
-        /// which the server wants no requests, or zero if it did not say.
+        /// The time for which the server wants no requests, if it refused the request because of overload or too many
+        /// requests (such as 429). Zero if the server stated no time. `None` for any other failure.
         refused: Option<Duration>,
         /// The failure, as text for a person.
         cause: String,
@@ -124,9 +124,9 @@ pub enum StreamEvent {
         /// The failure, as text for a person.
         cause: String,
     },
-    /// The server refused a member of the request by its name. The provider has sent the request again without this
-    /// member, and omits it from later requests. (A limit of tokens is sent under its other name instead.) The member
-    /// was not set by the program.
+    /// The server refused a member of the request by its name, and the program had not set this member. The provider
+    /// has sent the request again without the member, and omits the member from later requests. (A limit of tokens is
+    /// sent under its other name instead.)
     ParameterDropped {
         /// The name of the member, such as `stream_options`.
         parameter: String,
@@ -147,7 +147,7 @@ pub enum StreamEvent {
         /// The model of this provider.
         model: String,
     },
-    /// The answer so far is void: it broke off, and a new answer begins.
+    /// The answer so far is void, because it broke off. A new answer begins.
     Discarded {
         /// The failure, as text for a person.
         cause: String,
@@ -171,13 +171,13 @@ pub enum VendorPart {
     Reasoning,
     /// A call.
     ToolCall,
-    /// The kind of block to which vendor data belongs.
+    /// Vendor data that is a block of its own.
     Opaque,
 }
 
 impl StreamEvent {
-    /// Whether the event contains a part of the answer. Before the first such event, the request can be repeated at the
-    /// same or another provider, and the reader of the stream has seen nothing of the failed answer.
+    /// Whether the event contains a part of the answer. Before the first such event, the reader of the stream has seen
+    /// nothing of the answer, so a failed request can be repeated at the same or another provider.
     #[doc(hidden)]
     pub fn is_said(&self) -> bool {
         match self {

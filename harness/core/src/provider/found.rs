@@ -41,7 +41,7 @@ impl<'a> ToolSearches<'a> {
         self
     }
 
-    /// Whether the model gets this tool only by a search. It may have found the tool already.
+    /// Whether the model can get this tool only by a search. The model may have found the tool already.
     pub fn is_searched(self, tool: &str) -> bool {
         self.searched.is_some_and(|names| names.contains(tool))
     }

@@ -1,4 +1,4 @@
-//! Counts what failures have cost a run, and one call of it. The decisions about retries are made in `policy`.
+//! Counts what failures have cost a run and each of its calls. The code in `policy` decides about retries.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -46,8 +46,8 @@ impl RetryAccounting {
         lost.time = lost.time.saturating_add(time);
     }
 
-    /// The record of the provider with this index. It is the same record each time, so that a call which returns to a
-    /// provider continues its count.
+    /// The record of the provider with this index. Each call of this function returns the same record, so that the
+    /// count continues when a request returns to a provider.
     pub(super) fn member(&self, number: usize) -> Self {
         let mut members = self.0.members.lock().unwrap_or_else(PoisonError::into_inner);
         if members.len() <= number {
@@ -70,8 +70,8 @@ impl RetryAccounting {
     }
 }
 
-/// One attempt, as seen by the layer that makes it. Costs that lower layers have already added to the run's record are
-/// not added again.
+/// One attempt, from the view of the code that makes the attempt. Wrapped providers may already have added costs to the
+/// run's record. These costs are not added again.
 pub(crate) struct AttemptRecord<'r> {
     request: &'r Request<'r>,
     before: RetryCost,

@@ -5,13 +5,13 @@
 /// fill the memory.
 ///
 /// ```
-/// use harness::provider::AnswerLimits;
+/// use harness::provider::ResponseSizeLimits;
 ///
-/// let limits = AnswerLimits { arguments: 64 * 1024, ..AnswerLimits::default() };
+/// let limits = ResponseSizeLimits { arguments: 64 * 1024, ..ResponseSizeLimits::default() };
 /// assert_eq!(limits.event, 16 * 1024 * 1024);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AnswerLimits {
+pub struct ResponseSizeLimits {
     /// The maximum size of one event of the stream. Default 16 MiB.
     pub event: usize,
     /// The maximum size of the arguments of one call. Default 4 MiB.
@@ -21,7 +21,7 @@ pub struct AnswerLimits {
     pub response: usize,
 }
 
-impl Default for AnswerLimits {
+impl Default for ResponseSizeLimits {
     fn default() -> Self {
         const MIB: usize = 1024 * 1024;
         Self { event: 16 * MIB, arguments: 4 * MIB, response: 64 * MIB }

@@ -42,7 +42,7 @@ pub use self::{
     context::ContextTokens,
     event::{StreamEvent, VendorPart},
     ledger::{RetryAccounting, RetryCost},
-    limits::AnswerLimits,
+    limits::ResponseSizeLimits,
     request::Request,
     response::{ProviderResponse, StopReason, Usage},
     sent::EncodedPrefix,
@@ -64,7 +64,7 @@ pub type EventStream<'a> =
 /// A source of answers: a vendor's service, a local server, or a script.
 ///
 /// Retries and fallbacks are providers that wrap other providers. A provider that retries requests marks them with
-/// [`Request::retried_outside`]. Any other provider makes only one attempt for a marked request, so that retries do not
+/// [`Request::with_outer_retries`]. Any other provider makes only one attempt for a marked request, so that retries do not
 /// multiply.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a provider",
@@ -86,30 +86,41 @@ pub trait Provider: Send + Sync {
     /// error is the last item of the stream.
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a>;
 
+    /// The provider that this one wraps, if it wraps one. The methods below then return what that one
+    /// returns. A provider that wraps several others writes these methods itself. The default is none.
+    fn inner(&self) -> Option<&dyn Provider> {
+        None
+    }
+
     /// The secrets of the provider, such as its key. An agent removes them from tool results, error texts and traces. A
-    /// provider that wraps others must return their secrets. Default: none.
+    /// provider that wraps other providers must return their secrets. Default: none.
     fn secrets(&self) -> &Secrets {
-        Secrets::none()
+        match self.inner() {
+            Some(inner) => inner.secrets(),
+            None => Secrets::none(),
+        }
     }
 
     /// Whether the provider itself sends the model the schema of the [answer](Request::answer). If not (the default),
-    /// the agent writes the schema after the user's message. A provider that wraps others returns their value.
+    /// the agent writes the schema after the user's message. A provider that wraps another provider returns that
+    /// provider's value.
     fn tells_answer_schema(&self) -> bool {
-        false
+        self.inner().is_some_and(|inner| inner.tells_answer_schema())
     }
 
-    /// Whether the vendor can summarize a conversation by [`Request::asks_for_summary`]. If not (the default), the
-    /// agent sends no such request. A provider that wraps others returns their value.
+    /// Whether the vendor can summarize a conversation by [`Request::is_summary_request`]. If not (the default), the
+    /// agent sends no such request. A provider that wraps another provider returns that provider's value.
     fn has_vendor_summaries(&self) -> bool {
-        false
+        self.inner().is_some_and(|inner| inner.has_vendor_summaries())
     }
 
-    /// What the reasoning of the model is bound to, for requests with these settings, this answer and these tools.
-    /// `request` may come without its messages. By default nothing is bound: reasoning is then sent whatever has
-    /// changed before it. A provider that wraps others returns their value.
+    /// What the model's reasoning is bound to in requests with the settings, the answer schema and the tools of
+    /// `request`. `request` may have no messages. By default nothing is bound: reasoning is then sent even if something
+    /// before it has changed. A provider that wraps another provider returns that provider's value. A provider that
+    /// requests the answer through a tool [names the tool](ReasoningBinding::with_answer_tool), and then finds it among
+    /// the tools of the request.
     fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
-        let _ = request;
-        ReasoningBinding::default()
+        self.inner().map(|inner| inner.reasoning_binding(request)).unwrap_or_default()
     }
 }
 
@@ -124,6 +135,10 @@ impl<P: Provider + ?Sized> Provider for Arc<P> {
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
         (**self).stream(request)
+    }
+
+    fn inner(&self) -> Option<&dyn Provider> {
+        (**self).inner()
     }
 
     fn secrets(&self) -> &Secrets {
@@ -154,6 +169,10 @@ impl<P: Provider + ?Sized> Provider for Box<P> {
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
         (**self).stream(request)
+    }
+
+    fn inner(&self) -> Option<&dyn Provider> {
+        (**self).inner()
     }
 
     fn secrets(&self) -> &Secrets {

@@ -3,8 +3,8 @@
 use super::escape::{EscapeMode, as_is, by_bytes, by_steps, plan, put};
 use crate::message::{Block, MediaSource, Message, ToolContent};
 
-/// Texts of at least this many bytes are not copied into an encoded part. For each of them, the part keeps about 40
-/// bytes and its steps.
+/// Texts of at least this many bytes are not copied into an encoded part. For each such text, the part stores about 40
+/// bytes, and the text's escape steps.
 const LONG: usize = 128;
 
 /// Encoded messages, or a part of them. Long texts are only referenced.
@@ -16,7 +16,7 @@ pub struct EncodedPart {
     texts: Vec<LongText>,
     /// The escape steps of all long texts, in order.
     steps: Vec<u8>,
-    /// The total length in bytes of the long texts when they are sent.
+    /// The total length in bytes of the long texts in the form in which they are sent.
     sent: usize,
 }
 
@@ -25,7 +25,8 @@ pub struct EncodedPart {
 struct LongText {
     message: Message,
     place: TextPosition,
-    /// The start of the piece in the text at `place`, in bytes. `size` is its length in bytes.
+    /// The index, in bytes, at which the piece starts in the text at `place`. `size` is the length of the piece in
+    /// bytes.
     from: u32,
     size: u32,
     /// The text is inserted before the byte of `ready` with this index.
@@ -120,7 +121,7 @@ impl EncodedPart {
         self.ready.extend_from_slice(bytes);
     }
 
-    /// The length of the part in bytes when it is sent.
+    /// The length in bytes of the part in the form in which it is sent.
     pub fn size(&self) -> usize {
         self.ready.len() + self.sent
     }
@@ -313,7 +314,8 @@ impl BodyDraft {
 pub struct PartCursor {
     ready: usize,
     text: usize,
-    /// How many bytes of the current long text have been read; `steps` is the number of its steps that are done.
+    /// The number of bytes of the current long text that have been read. `steps` is the number of escape steps of this
+    /// text that are done.
     read: usize,
     steps: usize,
 }

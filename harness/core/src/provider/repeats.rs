@@ -12,7 +12,7 @@ use crate::message::{Arguments, Fingerprint, MAX_VALUES, count_values};
 pub(super) struct ArgumentsPrint {
     hash: Fingerprint,
     /// Whether the arguments are a JSON string that contains the object. No tool accepts such arguments, but a server
-    /// may format a repeated call so.
+    /// may send a repeated call in this form.
     is_wrapped: bool,
 }
 
@@ -37,14 +37,14 @@ impl ArgumentsPrint {
     }
 }
 
-/// A call that may be a repeat of an earlier call, or may be repeated.
+/// A call that may repeat an earlier call, or that a later call may repeat.
 pub(super) struct RepeatCandidate<'a> {
     pub(super) at: usize,
     pub(super) name: &'a str,
     pub(super) arguments: &'a str,
     pub(super) print: Option<ArgumentsPrint>,
-    /// Whether this call may be a placeholder whose arguments follow in a later call. `fills`: whether it may be that
-    /// later call.
+    /// Whether this call may be a placeholder whose arguments follow in a later call. `fills` is whether this call may
+    /// contain the arguments of an earlier placeholder.
     pub(super) stands: bool,
     pub(super) fills: bool,
 }
@@ -67,13 +67,14 @@ pub(super) fn repeated<'a>(
     for RepeatCandidate { at, name, arguments, print, stands, fills } in calls {
         let key = Some(name).filter(|name| !name.is_empty());
         let others = named.get(&key).map_or(&[][..], Vec::as_slice);
-        // A call that starts again and has no arguments is the beginning of every earlier call.
+        // A call without arguments can be the beginning of any earlier call that the server sends again.
         let earlier = if arguments.trim().is_empty() {
             others.last().map(|(at, _)| *at)
         } else if let Some(print) = print {
             let spelled =
                 |is_wrapped| printed.get(&(key, ArgumentsPrint { is_wrapped, ..print })).copied();
-            // An earlier object in a JSON string can be repeated only by another object in a string.
+            // If an earlier call has its object in a JSON string, only another call with an object in a string can
+            // repeat it.
             spelled(false).max(spelled(true).filter(|_| print.is_wrapped))
         } else {
             let others = others.iter().rev().take(COMPARED);

@@ -19,7 +19,8 @@ use crate::{
 /// A request can only be created from a transcript in which every call has a result.
 ///
 /// The request contains the failure counter of its call. A clone is the same call, also if it is sent again: failed
-/// attempts of one clone count for the other. For each further message to the model, create a new request.
+/// The request contains the failure counter of its call. A clone belongs to the same call, even if it is sent again:
+/// failed attempts of one clone count for the other. For each further message to the model, create a new request.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     system: Option<&'a str>,
@@ -29,38 +30,56 @@ pub struct Request<'a> {
     /// The searches that found some of `tools`.
     found: ToolSearches<'a>,
     settings: Option<&'a Settings>,
-    /// The answer may have at least this many tokens, even if `max_tokens` is lower.
-    least_tokens: Option<u32>,
-    /// How many tokens are left in the model's window, and whether the default of a wire is also limited to this
-    /// number. A `max_tokens` that the settings contain is always limited to it.
-    room: Option<(u32, bool)>,
-    /// A reduced limit of tokens, after a refusal or for a summary. This limit also applies to the default of a wire.
-    lowered: Option<u32>,
+    bounds: TokenBounds,
     answer: Option<&'a OutputSchema>,
     sent: Option<&'a EncodedPrefix>,
-    /// Thinking in messages before this index is not sent.
-    thinking_from: usize,
-    /// The messages that one model gets in place of `messages`.
-    vendors: Option<VendorsView<'a>>,
-    /// The first message of the whole conversation. The outer `Option` is `Some` only if `messages` are those of
-    /// `vendors`.
-    began: Option<Option<&'a Message>>,
+    view: RequestView<'a>,
     /// Whether the request asks for a summary of the messages instead of an answer.
     summarizes: bool,
-    open_turn: usize,
     /// Instructions and tools that are sent after earlier messages.
     additions: &'a [PrefixAddition],
     /// The names of those `tools` that the model may not call.
     hidden: &'a [String],
     stop: Option<&'a CancellationToken>,
+    retries: RequestRetries,
+}
+
+/// How many tokens the answer may have, beside the setting.
+#[derive(Clone, Copy, Debug, Default)]
+struct TokenBounds {
+    /// The answer may have at least this many tokens, even if `max_tokens` is lower.
+    least: Option<u32>,
+    /// How many tokens are left in the model's window, and whether the default of a wire is also limited to this
+    /// number. A `max_tokens` that the settings contain is always limited to it.
+    room: Option<(u32, bool)>,
+    /// A reduced limit of tokens, after a refusal or for a summary. This limit also applies to the default of a wire.
+    lowered: Option<u32>,
+}
+
+/// Which of the messages are sent to which model.
+#[derive(Clone, Copy, Debug, Default)]
+struct RequestView<'a> {
+    /// Thinking in messages before this index is not sent.
+    thinking_from: usize,
+    open_turn: usize,
+    /// The messages that one model gets in place of `messages`.
+    vendors: Option<VendorsView<'a>>,
+    /// The first message of the whole conversation. The outer `Option` is `Some` only if `messages` are those of
+    /// `vendors`.
+    began: Option<Option<&'a Message>>,
+}
+
+/// What failures have cost, and who tries again.
+#[derive(Clone, Debug, Default)]
+struct RequestRetries {
     ledger: Option<RetryAccounting>,
     /// The failures of this call.
     call: RetryAccounting,
-    retried_outside: bool,
+    outside: bool,
     reconnects: Option<bool>,
 }
 
-/// A conversation with a vendor's own summary, which only the model that made it can read.
+/// A conversation that begins with a vendor's own summary. Only the model that made the summary can read it.
 #[derive(Clone, Copy, Debug)]
 #[doc(hidden)]
 pub struct VendorsView<'a> {
@@ -74,7 +93,7 @@ pub struct VendorsView<'a> {
     pub words: Option<&'a Message>,
     /// The index of the first of `messages` whose thinking is sent.
     pub thinking_from: usize,
-    /// The index of the first message of the turn that was open when thinking was left out.
+    /// The index of the first message of the turn that was still open when earlier thinking was omitted.
     pub open_turn: usize,
 }
 
@@ -92,23 +111,15 @@ impl<'a> Request<'a> {
             forms: None,
             found: ToolSearches::default(),
             settings: None,
-            least_tokens: None,
-            room: None,
-            lowered: None,
+            bounds: TokenBounds::default(),
             answer: None,
             sent: None,
-            thinking_from: 0,
-            vendors: None,
-            began: None,
+            view: RequestView::default(),
             summarizes: false,
-            open_turn: 0,
             additions: &[],
             hidden: &[],
             stop: None,
-            ledger: None,
-            call: RetryAccounting::default(),
-            retried_outside: false,
-            reconnects: None,
+            retries: RequestRetries::default(),
         })
     }
 
@@ -153,16 +164,16 @@ impl<'a> Request<'a> {
     /// Allows the answer at least this many tokens, even if the provider's settings allow fewer.
     #[doc(hidden)]
     pub fn with_least_tokens(mut self, tokens: u32) -> Self {
-        self.least_tokens = Some(tokens);
+        self.bounds.least = Some(tokens);
         self
     }
 
     /// Limits `max_tokens` to this number, because more tokens do not fit into the window of the agent's model. The
-    /// default of a wire is limited only if `is_strict`. Most servers accept any default, and with an unchanged default
-    /// consecutive requests begin with the same bytes.
+    /// default of a wire is limited only if `is_strict` is set. Most servers accept any default, and an unchanged
+    /// default lets consecutive requests begin with the same bytes.
     #[doc(hidden)]
     pub fn with_room(mut self, tokens: Option<u32>, is_strict: bool) -> Self {
-        self.room = tokens.map(|tokens| (tokens, is_strict));
+        self.bounds.room = tokens.map(|tokens| (tokens, is_strict));
         self
     }
 
@@ -170,7 +181,7 @@ impl<'a> Request<'a> {
     /// summaries. Unlike [`with_room`](Self::with_room), this limit applies to all members of a fallback.
     #[doc(hidden)]
     pub fn with_lowered_tokens(mut self, tokens: Option<u32>) -> Self {
-        self.lowered = tokens;
+        self.bounds.lowered = tokens;
         self
     }
 
@@ -184,7 +195,7 @@ impl<'a> Request<'a> {
     /// Adds the run's record of failures. Without it, each call counts as a run of its own.
     #[must_use]
     pub fn with_ledger(mut self, ledger: Option<&RetryAccounting>) -> Self {
-        self.ledger = ledger.cloned();
+        self.retries.ledger = ledger.cloned();
         self
     }
 
@@ -197,23 +208,24 @@ impl<'a> Request<'a> {
     }
 
     /// Omits the thinking of all messages before this index. Use this after earlier messages have been replaced:
-    /// vendors refuse thinking unless it follows the same messages as when it was generated.
+    /// vendors refuse thinking if the messages before it differ from when it was generated.
     #[must_use]
     pub fn with_thinking_from(mut self, message: usize) -> Self {
-        (self.thinking_from, self.open_turn) = (message, message);
+        (self.view.thinking_from, self.view.open_turn) = (message, message);
         self
     }
 
-    /// Sets the first message of the turn that was open when thinking was left out. Some models refuse results without
-    /// the thinking before their calls, but accept this thinking after changed messages.
+    /// Sets the first message of the turn that was still open when earlier thinking was omitted. Some models refuse
+    /// results without the thinking before their calls. These models accept this thinking even if the messages before
+    /// it have changed.
     #[must_use]
     pub fn with_open_turn(mut self, message: usize) -> Self {
-        self.open_turn = message.min(self.thinking_from);
+        self.view.open_turn = message.min(self.view.thinking_from);
         self
     }
 
-    /// Adds instructions and tools that changed during the conversation. Providers that [support
-    /// this](super::ReasoningBinding::appends) send each of them after the message that it names.
+    /// Adds instructions and tools that changed during the conversation. Each [`PrefixAddition`] names a message.
+    /// Providers that [support additions](super::ReasoningBinding::appends) send the addition after that message.
     #[must_use]
     pub fn with_additions(mut self, additions: &'a [PrefixAddition]) -> Self {
         self.additions = additions;
@@ -229,7 +241,7 @@ impl<'a> Request<'a> {
     }
 
     /// Requests the vendor's own summary of the messages instead of an answer: see
-    /// [`asks_for_summary`](Self::asks_for_summary).
+    /// [`is_summary_request`](Self::is_summary_request).
     #[must_use]
     pub fn with_summary_wanted(mut self) -> Self {
         self.summarizes = true;
@@ -240,18 +252,18 @@ impl<'a> Request<'a> {
     #[must_use]
     #[doc(hidden)]
     pub fn with_vendors(mut self, view: Option<VendorsView<'a>>) -> Self {
-        self.vendors = view;
+        self.view.vendors = view;
         self
     }
 
     /// The request for this model of this provider. If the model has made a summary of its own (see the fact
-    /// `context_compacted`), its request begins with that summary, then has the summary's text and all later messages.
-    /// Any other model gets this request unchanged.
+    /// `context_compacted`), the returned request begins with that summary, followed by the summary's text and all
+    /// later messages. For any other model, the request is returned unchanged.
     pub fn for_model(&self, provider: &str, model: &str) -> Cow<'_, Self> {
-        match &self.vendors {
+        match &self.view.vendors {
             Some(view) if (view.provider, view.model) == (provider, model) => {
                 let mut own = self.clone();
-                own.began = Some(self.messages.get(0));
+                own.view.began = Some(self.messages.get(0));
                 own.messages = view.messages;
                 let own = own.with_thinking_from(view.thinking_from);
                 Cow::Owned(own.with_open_turn(view.open_turn))
@@ -262,22 +274,22 @@ impl<'a> Request<'a> {
 
     /// Whether [`for_model`](Self::for_model) has replaced the messages, so that they begin with a vendor's summary.
     pub fn has_summary_first(&self) -> bool {
-        self.began.is_some()
+        self.view.began.is_some()
     }
 
     /// The first message of the conversation, even if the request no longer contains it.
     pub fn first(&self) -> Option<&'a Message> {
-        self.began.unwrap_or_else(|| self.messages.get(0))
+        self.view.began.unwrap_or_else(|| self.messages.get(0))
     }
 
     /// Whether this is the user message that accompanies a vendor's summary. Its text only repeats earlier messages.
     pub fn is_beside_summary(&self, message: &Message) -> bool {
-        let words = self.vendors.as_ref().and_then(|view| view.words);
-        self.began.is_some() && words.is_some_and(|words| words.id() == message.id())
+        let words = self.view.vendors.as_ref().and_then(|view| view.words);
+        self.view.began.is_some() && words.is_some_and(|words| words.id() == message.id())
     }
 
     /// Adds the token that stops the run, so that the provider can close its connection as soon as the token is
-    /// cancelled. The caller watches the token, too: the stream need not report the cancellation, and yields nothing
+    /// cancelled. The caller also watches the token. So the stream need not report the cancellation, and yields nothing
     /// after it.
     #[must_use]
     #[doc(hidden)]
@@ -286,31 +298,32 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Marks that the caller retries by itself. A provider that would also retry then makes one attempt and reports its
-    /// failure. A provider that wraps another one and repeats requests marks each request, so that retries do not
-    /// multiply.
+    /// Marks that the caller retries by itself. A provider with a retry policy makes only one attempt for a marked
+    /// request, and reports its failure. A provider that wraps another provider and repeats requests marks each
+    /// request, so that retries do not multiply.
     #[must_use]
-    pub fn retried_outside(mut self) -> Self {
-        self.retried_outside = true;
+    pub fn with_outer_retries(mut self) -> Self {
+        self.retries.outside = true;
         self
     }
 
-    /// Sets whether a reused connection that breaks may be replaced without an event. This overrides the provider's own
-    /// policy.
+    /// Sets whether the provider may replace a reused connection that breaks, without an event. This overrides the
+    /// provider's own policy.
     #[must_use]
     pub(crate) fn with_reconnects(mut self, reconnects: bool) -> Self {
-        self.reconnects = Some(reconnects);
+        self.retries.reconnects = Some(reconnects);
         self
     }
 
-    /// The same call for the provider with this index, if several may answer. Each provider counts its own attempts.
+    /// The same call for the provider with this index, if several providers may answer. Each provider counts its own
+    /// attempts.
     #[must_use]
     #[doc(hidden)]
     pub fn of_member(mut self, number: usize) -> Self {
-        self.call = self.call.member(number);
+        self.retries.call = self.retries.call.member(number);
         if number > 0 {
             // The agent knows the window of the first provider only.
-            self.room = None;
+            self.bounds.room = None;
         }
         self
     }
@@ -332,7 +345,7 @@ impl<'a> Request<'a> {
 
     /// The index of the first message whose thinking is sent.
     pub fn thinking_from(&self) -> usize {
-        self.thinking_from
+        self.view.thinking_from
     }
 
     /// Whether the request is for the vendor's own summary of the messages instead of an answer. Only a provider that
@@ -340,13 +353,13 @@ impl<'a> Request<'a> {
     /// [vendor block](crate::message::Block::Vendor) and stop as [`Paused`](super::StopReason::Paused). Later requests
     /// send this block in place of all messages of this request. Text in addition to the block is the summary for a
     /// reader. Any other answer counts as no summary, and its text is the reason.
-    pub fn asks_for_summary(&self) -> bool {
+    pub fn is_summary_request(&self) -> bool {
         self.summarizes
     }
 
     /// The index of the first message whose thinking is sent to a model that needs the thinking of an open turn.
     pub fn open_turn(&self) -> usize {
-        self.open_turn
+        self.view.open_turn
     }
 
     /// The instructions and tools that are sent after earlier messages.
@@ -369,18 +382,19 @@ impl<'a> Request<'a> {
         self.settings
     }
 
-    /// The settings of the request, completed by those of the provider; `None` if the request has no settings.
+    /// The settings of the request. Values that are `None` come from `base`, the provider's settings. Returns `None` if
+    /// the request has no settings.
     pub fn settings_over(&self, base: &Settings) -> Option<Settings> {
         self.settings.map(|own| own.over(base))
     }
 
-    /// The maximum number of tokens for the answer with these settings. `default` is what the wire sends if
+    /// The maximum number of tokens for the answer with these settings. `default` is the number that the wire sends if
     /// `max_tokens` is not set.
     pub fn max_tokens(&self, settings: &Settings, default: Option<u32>) -> Option<u32> {
         let Settings { max_tokens: wished, .. } = settings;
-        let least = self.least_tokens.unwrap_or(0);
-        let room = self.room.filter(|(_, is_strict)| wished.is_some() || *is_strict);
-        let most = room.map(|(tokens, _)| tokens).into_iter().chain(self.lowered).min();
+        let least = self.bounds.least.unwrap_or(0);
+        let room = self.bounds.room.filter(|(_, is_strict)| wished.is_some() || *is_strict);
+        let most = room.map(|(tokens, _)| tokens).into_iter().chain(self.bounds.lowered).min();
         // Vendors refuse a `max_tokens` that is not greater than the budget for thinking.
         let most = most.map(|most| most.max(least).max(over_budget(settings)));
         match wished.or(default) {
@@ -417,48 +431,49 @@ impl<'a> Request<'a> {
 
     /// The run's record of failures.
     pub fn ledger(&self) -> Option<&RetryAccounting> {
-        self.ledger.as_ref()
+        self.retries.ledger.as_ref()
     }
 
     /// Whether the caller retries by itself, so that the provider makes only one attempt.
     pub fn is_retried_outside(&self) -> bool {
-        self.retried_outside
+        self.retries.outside
     }
 
-    /// Whether a reused connection that breaks may be replaced without an event. `None`: the provider's own policy
-    /// decides.
+    /// Whether the provider may replace a reused connection that breaks, without an event. `None`: the provider's own
+    /// policy decides.
     pub fn reconnects(&self) -> Option<bool> {
-        self.reconnects
+        self.retries.reconnects
     }
 
-    /// What failures have cost this call, and the run. Without a record of the run, both are those of the call.
+    /// What failures have cost this call, and what failures have cost the run. Without a record of the run, both values
+    /// are the costs of the call.
     #[doc(hidden)]
     pub fn lost(&self) -> (RetryCost, RetryCost) {
-        let call = self.call.lost();
-        (call, self.ledger.as_ref().map_or(call, RetryAccounting::lost))
+        let call = self.retries.call.lost();
+        (call, self.retries.ledger.as_ref().map_or(call, RetryAccounting::lost))
     }
 
     /// The failures of this call.
     pub(super) fn call(&self) -> &RetryAccounting {
-        &self.call
+        &self.retries.call
     }
 
     /// Records time that this call has waited in the queue of a throttle. This time does not count as lost to failures.
     pub(crate) fn was_in_line(&self, time: Duration) {
-        self.call.was_in_line(time);
+        self.retries.call.was_in_line(time);
     }
 
     /// Records a failed attempt of this call and its duration.
     #[doc(hidden)]
     pub fn failed(&self, took: Duration) {
-        self.call.add(1, took);
+        self.retries.call.add(1, took);
     }
 
     /// Records that this call has waited before a retry.
     #[doc(hidden)]
     pub fn waited(&self, time: Duration) {
-        self.call.add(0, time);
-        if let Some(run) = &self.ledger {
+        self.retries.call.add(0, time);
+        if let Some(run) = &self.retries.ledger {
             run.add(0, time);
         }
     }

@@ -27,8 +27,8 @@ pub enum StopReason {
     /// `chat.resume()` lets the model continue without the item. `chat.send(..)` continues with the user's next
     /// message, which may say what the program has done instead. The program cannot supply an output for the item. To
     /// execute such items, remove the vendor's tool from [`Settings::extra`](super::Settings::extra), and give the
-    /// agent a function with `#[tool]` that does the same. Its calls are approved, ordered and answered like all
-    /// others.
+    /// agent a function with `#[tool]` that does the same work. The calls of this function are approved, ordered and
+    /// answered like all other calls.
     Unsupported(WantedItem),
 }
 
@@ -68,7 +68,8 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Adds the tokens of another answer. Unknown counts are skipped, so with unknown counts the sum is a lower bound.
+    /// Adds the tokens of another answer. Unknown counts are skipped. So if a count is unknown, the sum is a lower
+    /// bound.
     pub fn add(&mut self, other: &Self) {
         fn sum(mine: &mut Option<u64>, other: Option<u64>) {
             if let Some(other) = other {
@@ -84,7 +85,7 @@ impl Usage {
         sum(&mut self.compaction, *compaction);
     }
 
-    /// Takes over the counts that a later report contains. The other counts stay.
+    /// Replaces the counts that a later report contains. All other counts stay.
     pub fn update(&mut self, later: &Self) {
         let Self { input, cache_read, cache_write, output, reasoning, compaction } = later;
         self.input = update_count(self.input, *input);
@@ -95,7 +96,7 @@ impl Usage {
         self.compaction = update_count(self.compaction, *compaction);
     }
 
-    /// These counts minus those of `part`.
+    /// These counts minus the counts of `part`.
     #[doc(hidden)]
     pub fn without(&self, part: &Self) -> Self {
         let rest = |whole: Option<u64>, part: Option<u64>| {

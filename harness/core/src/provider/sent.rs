@@ -8,18 +8,17 @@ use std::{
 use super::EncodedPart;
 use crate::message::Messages;
 
-/// The maximum size, in bytes, of the encoded messages that are kept of one conversation. Vendors refuse requests of
-/// this size.
+/// The maximum size of one conversation's stored messages, in bytes. Vendors refuse requests of this size.
 const MOST: usize = 32 * 1024 * 1024;
 
 /// The messages of one conversation as they were last sent, encoded for one wire. A conversation only grows, so the
 /// next request encodes only the new messages.
 ///
-/// For each message, the store keeps the encoded JSON without the texts of 128 bytes and more. For these texts, it
-/// keeps only the positions of the escaped characters, in at most an eighth of their size. The texts are read from the
-/// messages while a request is sent. A value that a tool returned
-/// ([`ToolContent::Json`](crate::message::ToolContent::Json)) is kept as encoded text. Nothing is kept of a
-/// conversation for which the store would need more than 32 MiB.
+/// For each message, the store keeps the encoded JSON without the texts of 128 bytes and more. For these texts, the
+/// store keeps only the positions of the escaped characters, in at most an eighth of the texts' size. The texts are
+/// read from the messages while a request is sent. A value that a tool returned
+/// ([`ToolContent::Json`](crate::message::ToolContent::Json)) is kept as encoded text. If a conversation would need
+/// more than 32 MiB, the store keeps nothing of it.
 ///
 /// Each conversation has its own store, and a provider gets it with the [`Request`](super::Request::with_sent). If the
 /// store does not match the request (another wire, another conversation), all messages are encoded again.
@@ -36,7 +35,7 @@ pub struct EncodedMessages {
     pub messages: Messages,
     /// The bytes of the messages, in order.
     pub parts: Vec<Arc<EncodedPart>>,
-    /// A number of messages after which a part ends, and the number of parts up to that point.
+    /// A boundary between two parts: the number of messages before it, and the number of parts before it.
     pub end: Option<(usize, usize)>,
 }
 

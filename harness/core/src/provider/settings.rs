@@ -27,10 +27,9 @@ pub enum Effort {
     XHigh,
     /// The maximum of the model.
     Max,
-    /// Thinking of at most this number of tokens, which count as tokens of the answer. Only Claude's models up to 4.5
-    /// and OpenRouter have such a budget: at least 1,024 tokens for Claude, and less than
-    /// [`max_tokens`](Settings::max_tokens). For other models and servers, the builder of the provider fails, and so
-    /// does each request.
+    /// Thinking of at most this number of tokens. They count as tokens of the answer. Only Claude's models up to 4.5
+    /// and OpenRouter have such a budget. It must be less than [`max_tokens`](Settings::max_tokens), and for Claude at
+    /// least 1,024 tokens. For other models and servers, the builder of the provider fails, and so does each request.
     Tokens(u32),
 }
 
@@ -117,18 +116,19 @@ pub struct Settings {
     pub effort: Option<Effort>,
     /// Whether requests contain the thinking of earlier turns. Default `true`. The thinking of the current turn, since
     /// the user's last message, is always sent: vendors refuse the results of calls without the thinking before these
-    /// calls. A user message directly after such results, as after a stopped run, begins no new turn. There are two
-    /// exceptions. If thinking is off for a model of Anthropic, no thinking is sent, because the vendor would refuse
-    /// it. A server that needs all thinking (`ThoughtReplay::Field`) always gets all of it.
+    /// calls. If a user message directly follows such results, as after a stopped run, it begins no new turn. There are
+    /// two exceptions. If thinking is off for a model of Anthropic, no thinking is sent, because the vendor would
+    /// refuse it. A server that needs all thinking (`ThoughtReplay::Field`) always gets all of it.
     ///
-    /// `false` makes requests shorter. But the vendor's prompt cache then misses from the first message on whose
+    /// `false` makes requests shorter. But then the vendor's prompt cache misses, starting at the first message whose
     /// thinking is omitted.
     pub earlier_thinking: Option<bool>,
     /// Whether the thinking of Claude's models comes with a text: the vendor's summary of the thinking. Default `true`.
     /// Models from Opus 4.7 on send this text only on request. From Opus 5.5 on, what the model writes between calls is
     /// thinking, too, so without the text a reader sees nothing for minutes.
     pub thinking_text: Option<bool>,
-    /// Whether the model may, must or must not call a tool. Newer models refuse to be forced.
+    /// Whether the model may, must or must not call a tool. If it must, and the model
+    /// [refuses to be forced](crate::models::Model::forced_tools), the builder of the provider or the request fails.
     pub tool_choice: Option<ToolChoice>,
     /// Whether the model may make several calls in one answer.
     pub parallel_calls: Option<bool>,
@@ -140,24 +140,24 @@ pub struct Settings {
     pub prompt_cache: Option<PromptCache>,
     /// Groups requests that begin alike: OpenAI routes requests with the same key to the same machines, whose cache
     /// contains earlier requests. Default: the id of the conversation's first message, so that a conversation and its
-    /// forks share a key, also after a restart. Servers that are not known to accept a key get one only if it is set
-    /// here. At most 64 characters; a longer key is hashed. If a key is set here, OpenAI's models from `gpt-5.6` on
+    /// forks share a key, also after a restart. If a server is not known to accept a key, a key is sent only if it is
+    /// set here. At most 64 characters; a longer key is hashed. If a key is set here, OpenAI's models from `gpt-5.6` on
     /// also get a cache mark at the end of the system prompt, for conversations that begin alike.
     pub cache_key: Option<String>,
     /// A name for the end user, for the vendor's abuse checks. Choose a name that does not identify the person.
     pub user: Option<String>,
     /// Additional members of the request's body, in the vendor's format.
     ///
-    /// If the request already has the member and both values are objects, the objects are merged. Members given here
-    /// replace those of the request, `null` removes a member, and other members stay (`output_config` with a `format`
-    /// keeps the effort). An object with a different `type`, or any value that is no object, replaces the whole member;
-    /// `null` removes the whole member. A `null` inside of a new object is not sent. `tools` are added to those of the
-    /// request. `messages`, `input` and `stream` cannot be replaced.
+    /// If the request already has a member and both values are objects, the objects are merged: values given here
+    /// replace values of the request, `null` removes a value, and all other values stay (`output_config` with a
+    /// `format` keeps the effort). In all other cases, and if the objects have different values of `type`, the value
+    /// given here replaces the whole member, and `null` removes the member. A `null` inside a new object is not sent.
+    /// `tools` are added to the tools of the request. `messages`, `input` and `stream` cannot be replaced.
     pub extra: Map<String, Value>,
 }
 
 impl Settings {
-    /// These settings, completed by `base` where they leave values open.
+    /// These settings. Values that are left open come from `base`.
     #[must_use]
     pub fn over(&self, base: &Self) -> Self {
         let Self {
@@ -203,7 +203,7 @@ impl Settings {
 }
 
 /// Merges `over` into a value. Objects are merged member by member, and a `null` in `over` removes the member. Any
-/// other value is replaced, and so is an object with another `type`, since it means something else.
+/// other value is replaced. An object with a different `type` is also replaced, since it means something else.
 pub fn merge(value: &mut Value, over: &Value) {
     let (Value::Object(members), Value::Object(more)) = (&mut *value, over) else {
         value.clone_from(over);
@@ -224,7 +224,7 @@ pub fn merge(value: &mut Value, over: &Value) {
 }
 
 /// Like [`merge`], but for two values of [`Settings::extra`]. A `null` stays in the result, because it must also remove
-/// the member that the request has by itself.
+/// the member that the library itself adds to the request.
 fn merge_extra(value: &mut Value, over: &Value) {
     match (&mut *value, over) {
         (Value::Object(members), Value::Object(more)) if !is_another(members, more) => {

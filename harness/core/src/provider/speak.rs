@@ -1,5 +1,5 @@
-//! Creates a stream of events from an async block that sends them. Providers that wrap other providers use it. The
-//! events of another stream can pass through without polling the block.
+//! Creates a stream of events from an async block that sends them. Providers that wrap other providers use this. The
+//! block can also pass on the events of another stream. The block is not polled meanwhile.
 
 use std::{
     fmt,
@@ -44,17 +44,17 @@ impl fmt::Debug for EventSender<'_> {
 #[derive(Default)]
 struct SenderState<'a> {
     said: Option<EventItem>,
-    /// A stream whose events are to pass through.
+    /// A stream whose events the block passes on.
     passing: Option<EventStream<'a>>,
-    /// The stream of `passing`, after its pass-through has ended.
+    /// The stream from `passing`, once the block has to handle it again.
     passed: Option<ForwardedStream<'a>>,
 }
 
-/// A stream after its events have passed through.
+/// A stream whose events were passed on, until the block had to handle an item.
 pub struct ForwardedStream<'a> {
     /// The rest of the stream.
     pub stream: EventStream<'a>,
-    /// The item that ended the pass-through and was not yielded; `None` if the stream has ended.
+    /// The item that the block has to handle. It was not yielded. `None` if the stream has ended.
     pub item: Option<EventItem>,
     /// Whether the last event that was yielded completed the answer.
     pub complete: bool,
@@ -120,8 +120,8 @@ impl SentEvents<'_> {
         Poll::Ready(Some(item))
     }
 
-    /// Returns the passing stream to the block, with the item that the block has to handle. If the block has ended,
-    /// handles the item here and returns what the stream yields.
+    /// Returns the stream in `passing` to the block, with the item that the block has to handle. If the block has
+    /// ended, handles the item here and returns what the stream of events yields.
     fn hand_back(&mut self, item: Option<EventItem>) -> Option<Poll<Option<EventItem>>> {
         let stream = self.passing.take()?;
         match &self.block {

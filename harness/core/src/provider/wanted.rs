@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The type of an item that the model requests from the program and that the library cannot execute. It is the vendor's
-/// name of the type, such as `local_shell_call` or `mcp_approval_request`.
+/// The type of an item that the model requests from the program and that the library cannot execute. The value is the
+/// vendor's name of the type, such as `local_shell_call` or `mcp_approval_request`.
 ///
 /// ```
 /// use harness::provider::WantedItem;

@@ -32,8 +32,8 @@ const PLAIN: [(&str, bool); 11] = [
     ("!$&'()*+,-./:;=?@[\\]^_`{|}~", false),
 ];
 
-/// All spellings of a value: unchanged, escaped as JSON, and encoded as URLs do. Equal spellings
-/// are returned once.
+/// All spellings of a value: unchanged, escaped as in JSON, and encoded as in URLs. Each different spelling is returned
+/// only once.
 #[doc(hidden)]
 pub fn forms(value: &str) -> impl Iterator<Item = String> {
     let mut forms = vec![value.to_owned()];
@@ -58,8 +58,8 @@ pub fn forms(value: &str) -> impl Iterator<Item = String> {
     forms.into_iter()
 }
 
-/// The value inside a JSON string. The characters in `escaped`, and if `all` is set also non-ASCII
-/// characters, are escaped by number, in addition to the required escapes.
+/// The value in the form that it has inside of a JSON string. In addition to the required escapes, the characters in
+/// `escaped` are escaped by number. If `all` is set, all non-ASCII characters are escaped by number, too.
 fn json(value: &str, escaped: &str, all: bool, capitals: bool) -> String {
     let mut json = String::with_capacity(value.len());
     for c in value.chars() {

@@ -181,8 +181,8 @@ pub fn is_telling(value: &str) -> bool {
     value.len() >= 16 || (value.len() >= 8 && !value.bytes().all(is_plain))
 }
 
-/// The mark at the end of a cut text. If the beginning of a secret stands directly before this
-/// mark, it is replaced too, because most of a key is as dangerous as the whole key.
+/// The mark at the end of a cut text. If a text ends with the beginning of a secret and this mark, the beginning of the
+/// secret is replaced too, because most of a key is as dangerous as the whole key.
 pub const CUT: &str = "…";
 
 /// The beginning of a text from outside, at most `most` bytes, for an error message that quotes the

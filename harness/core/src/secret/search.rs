@@ -27,7 +27,8 @@ pub(crate) struct WordSearch {
     few: Vec<u8>,
 }
 
-/// A node of the trie: a common beginning of words, of which only the last byte is stored.
+/// A node of the trie. It represents a beginning that several words can share. Only the last byte of the beginning is
+/// stored.
 #[derive(Clone, Copy, Debug)]
 struct WordNode {
     byte: u8,
@@ -170,14 +171,14 @@ impl WordSearch {
     }
 }
 
-/// Whether the mark of a cut text stands at this position.
+/// Whether the mark of a cut text is at this position.
 fn is_cut(text: &[u8], at: usize) -> bool {
     let [first, ..] = CUT.as_bytes() else { return false };
     text.get(at) == Some(first)
         && text.get(at..).is_some_and(|rest| rest.starts_with(CUT.as_bytes()))
 }
 
-/// Appends a range that ends after all others, and merges it with ranges that it overlaps or touches.
+/// Appends a range that ends after all ranges in `found`, and merges it with ranges that it overlaps or touches.
 fn push(found: &mut Vec<Range<usize>>, mut range: Range<usize>) {
     while let Some(last) = found.pop_if(|last| last.end >= range.start) {
         range.start = range.start.min(last.start);
@@ -198,7 +199,7 @@ pub(crate) fn united(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     apart
 }
 
-/// Converts an index. Words of 4 GiB do not occur; such a word would only not be found.
+/// Converts an index. Words of 4 GiB do not occur. If there were one, the search would not find it.
 fn index(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

@@ -13,13 +13,14 @@ pub struct CollectedTool {
 
 inventory::collect!(CollectedTool);
 
-/// Returns every function with `#[tool]` in the program, sorted by name, without the ready tools of the library. The
-/// order is by name because the linker's order may change from build to build, and would change every prompt. To use
-/// ready tools, list them by name: collecting never gives a model a shell. Feature `collect`.
+/// Returns all functions with `#[tool]` in the program, except the tools of this library itself. So collecting tools
+/// never gives a model a shell: to use a tool of the library, name it in the list of tools. The functions are sorted by
+/// name, because the linker's order may differ between builds, and every prompt would then differ. Requires the feature
+/// `collect`.
 ///
 /// The tools of a crate are missing if the program uses nothing of this crate, because the crate is then not linked. In
-/// that case, add `use my_tools as _;`. Methods are not collected, since they need a value. If two tools have the same
-/// name, building a [`ToolRegistry`](super::ToolRegistry) from the list fails.
+/// that case, add `use my_tools as _;`. Methods are not collected, because each method needs a value. If two tools have
+/// the same name, building a [`ToolRegistry`](super::ToolRegistry) from the list fails.
 ///
 /// ```standalone_crate
 /// use harness::{ToolRegistry, collected_tools, tool};
@@ -43,8 +44,8 @@ pub fn collected_tools() -> Vec<Tool> {
     tools
 }
 
-/// Whether a tool is declared outside of this library. The ready tools are in a package of their
-/// own, and a program has to name those that it gives to a model.
+/// Whether a tool is declared outside of this library. The library's own tools are in the core package and in the
+/// toolbox package. A program gets such a tool only by naming it.
 fn foreign(found: &&CollectedTool) -> bool {
     let own = env!("CARGO_CRATE_NAME");
     let toolbox = own.strip_suffix("core").map(|front| format!("{front}toolbox"));

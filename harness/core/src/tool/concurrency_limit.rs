@@ -56,19 +56,20 @@ impl ConcurrencyPermit {
     }
 }
 
-/// A weak reference from a call's context to the call's permit. A strong one would keep other calls waiting while a
-/// clone of the context outlives the call.
+/// A weak reference from a call's context to the call's permit. A clone of the context may outlive the call. With a
+/// strong reference, the clone would then keep the permit, and other calls would have to wait.
 #[derive(Clone, Debug)]
 pub(super) struct WeakPermit(Weak<OwnedSemaphorePermit>);
 
 impl WeakPermit {
-    /// The reference to this permit. Empty for a call that needs no permit, since it runs inside of a call that holds
-    /// one.
+    /// Creates a weak reference to this permit. The reference is empty if `permit` is `None`: a call that runs inside
+    /// of another call may use that call's permit, and needs none of its own.
     pub(super) fn of(permit: Option<&ConcurrencyPermit>) -> Self {
         Self(permit.map(|permit| Arc::downgrade(&permit.0)).unwrap_or_default())
     }
 
-    /// The permit, for a thread that may outlive its call; `None` if it is already released.
+    /// Returns the permit as a strong reference, which a thread can hold after its call has ended. `None` if the permit
+    /// is already released.
     pub(super) fn permit(&self) -> Option<ConcurrencyPermit> {
         self.0.upgrade().map(ConcurrencyPermit)
     }

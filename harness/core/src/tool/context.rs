@@ -27,11 +27,12 @@ use crate::{
 /// The context that a running tool gets: which call it serves, when it must stop, where to report progress, and the
 /// program's shared values. A clone is cheap and belongs to the same call.
 ///
-/// Two values are available without any setup: the rest of the run's limits, as
+/// Two values are available without any setup: what is left of the run's limits, as
 /// `State<`[`Budget`](crate::policy::Budget)`>`, and the conversation up to the call, as
 /// `State<`[`Transcript`](crate::message::Transcript)`>`. Only a tool that takes the transcript as a parameter, or that
 /// declares it with [`Tool::needs_state`](super::Tool::needs_state), gets the transcript. The transcript ends with the
-/// answer that contains the call, so calls of such a tool do not start before that answer is complete.
+/// model's answer that contains the call. So a call of such a tool starts only after the model has completed its
+/// answer.
 ///
 /// ```
 /// use harness::{
@@ -79,11 +80,11 @@ pub struct ToolContext {
     identity: Option<Arc<CallIdentity>>,
     answered: Option<Arc<Answered>>,
     values: SharedValues,
-    /// The run of the call. Agents that the tool runs use it.
+    /// The run to which the call belongs. If the tool runs an agent, the agent uses this value.
     host: Option<Arc<dyn Any + Send + Sync>>,
-    /// The call's permit of its tool's concurrency limit. `None` if the caller has not set it.
+    /// The permit that this call holds for its tool's concurrency limit. `None` if the caller has not set a permit.
     permit: Option<WeakPermit>,
-    /// The concurrency limits of which this call, or a call around it, holds a permit.
+    /// The concurrency limits for which this call, or an outer call that runs this call, holds a permit.
     inside_limits: Vec<ConcurrencyLimit>,
     /// The number of this attempt of the call, starting at 1.
     attempt: u32,
@@ -97,7 +98,7 @@ pub struct ToolContext {
     tools: Arc<Vec<Tool>>,
 }
 
-/// What a tool can see of another tool of its agent: see [`ToolContext::tools`].
+/// What a tool can read about another tool of the same agent: see [`ToolContext::tools`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ToolInfo<'a> {
@@ -138,7 +139,7 @@ impl ToolContext {
         }
     }
 
-    /// The same context for another call, with separate progress reports.
+    /// Copies this context for another call. The copy has its own progress reports.
     #[must_use]
     #[doc(hidden)]
     pub fn for_call(&self, call: &ToolCall) -> Self {
@@ -212,7 +213,7 @@ impl ToolContext {
         self
     }
 
-    /// All tools of the agent in this run, in their order, including this one. Empty in a context from
+    /// All tools of the agent in this run, in their order, including the tool that runs. Empty in a context from
     /// [`new`](Self::new). A tool can list the tools but not call them: such a call would bypass the permissions, and
     /// the facts of the run would not contain it.
     ///
@@ -284,7 +285,8 @@ impl ToolContext {
         self
     }
 
-    /// Adds concurrency limits of which this call, or a call around it, holds a permit before its tool runs.
+    /// Adds concurrency limits. For each of them, this call, or an outer call that runs this call, already holds a
+    /// permit.
     #[doc(hidden)]
     pub fn inside_limits<'p>(
         mut self,
@@ -294,7 +296,7 @@ impl ToolContext {
         self
     }
 
-    /// The concurrency limits of which this call, or a call around it, holds a permit.
+    /// The concurrency limits for which this call, or an outer call that runs this call, holds a permit.
     #[doc(hidden)]
     pub fn held_limits(&self) -> &[ConcurrencyLimit] {
         &self.inside_limits
@@ -361,11 +363,11 @@ impl ToolContext {
         self.runs_nothing
     }
 
-    /// The arguments with which this tool runs: exactly those that a person has allowed, or else those that the model
-    /// wrote, completed by the defaults.
+    /// The arguments with which this tool runs. If a person has allowed the call, these are exactly the arguments that
+    /// the person allowed. Otherwise they are the model's arguments, plus the defaults of missing arguments.
     ///
     /// # Errors
-    /// As [`ToolCall::decoded`].
+    /// Fails like [`ToolCall::decoded`].
     pub(super) fn arguments_of(&self, call: &ToolCall, tool: &Tool) -> Result<Arguments, Error> {
         match &self.bound {
             Some(bound) => Ok((**bound).clone()),

@@ -59,8 +59,8 @@ pub struct ToolDef {
 }
 
 impl ToolDef {
-    /// Creates a declaration with what every function declares. [`Self::idempotent`], [`Self::within`] and the other
-    /// methods add the rest.
+    /// Creates a declaration from the values that every function declares. [`Self::idempotent`], [`Self::within`] and
+    /// the other methods add the optional values.
     pub const fn new(
         name: &'static str,
         description: &'static str,
@@ -88,14 +88,14 @@ impl ToolDef {
 
     /// Declares the name for people.
     #[must_use]
-    pub const fn titled(mut self, title: &'static str) -> Self {
+    pub const fn title(mut self, title: &'static str) -> Self {
         self.title = Some(title);
         self
     }
 
     /// Declares the function that creates the schema of the returned value.
     #[must_use]
-    pub const fn returning(mut self, schema: fn() -> Option<Value>) -> Self {
+    pub const fn returns(mut self, schema: fn() -> Option<Value>) -> Self {
         self.returns = Some(schema);
         self
     }
@@ -109,7 +109,7 @@ impl ToolDef {
 
     /// Declares the time limit of a call.
     #[must_use]
-    pub const fn within(mut self, limit: Duration) -> Self {
+    pub const fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = Some(limit);
         self
     }
@@ -129,14 +129,14 @@ impl ToolDef {
 
     /// Declares the function that reviews each call before it is decided.
     #[must_use]
-    pub const fn reviewed(mut self, review: fn(&SharedReceiver, &Arguments) -> Review) -> Self {
+    pub const fn review(mut self, review: fn(&SharedReceiver, &Arguments) -> Review) -> Self {
         self.review = Some(review);
         self
     }
 
     /// Declares the function that finds out whether an interrupted call happened.
     #[must_use]
-    pub const fn reconciled(mut self, reconcile: fn(DeclaredCall) -> ReconcileFuture) -> Self {
+    pub const fn reconcile(mut self, reconcile: fn(DeclaredCall) -> ReconcileFuture) -> Self {
         self.reconcile = Some(reconcile);
         self
     }
@@ -252,14 +252,16 @@ impl ToolDef {
                      {wrong}"
                 ))
             };
-            // A default must fit: a person who decides about a call sees it, and the call runs with it.
+            // A default must fit its parameter's schema: a person who decides about a call sees the default, and the
+            // call runs with it.
             let default = param.default.and_then(|default| misfit("default", default()));
             default.or_else(|| param.examples.iter().find_map(|example| misfit("example", example())))
         })
     }
 
-    /// Checks the arguments against the schema. Returns them as the schema describes them, or all their faults, one
-    /// line each. The faults include those that only the parameter types can find.
+    /// Checks the arguments against the schema. If they fit, returns the arguments; optional members that are `null`
+    /// are removed if the schema does not accept `null`. Otherwise, returns all faults, one per line, including the
+    /// faults that only the parameter types can find.
     pub(super) fn read(
         &'static self,
         mut arguments: Map<String, Value>,

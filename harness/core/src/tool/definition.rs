@@ -8,23 +8,25 @@ use crate::{
     message::{Arguments, ToolCall},
 };
 
-/// Keywords of a schema that only describe. Changes of them, such as a new doc comment, do not change the definition.
+/// Schema keywords that only describe. If such a keyword changes, for example because of a new doc comment, the
+/// definition stays the same.
 const DESCRIBING: [&str; 5] = ["title", "description", "examples", "$comment", "deprecated"];
 
-/// Keywords whose value is an object that has schemas as values. The keys of the object are names and no keywords.
+/// Keywords whose value is an object of schemas: each member of the object is a schema. The keys of the object are
+/// names, not keywords.
 const NAMING: [&str; 5] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
 impl Tool {
     /// Sets a hash of the description of a tool that is described outside of the program, for example by a server. An
     /// approval is then valid only as long as the description stays the same.
-    pub fn defined_as(mut self, definition: &str) -> Self {
+    pub fn with_definition(mut self, definition: &str) -> Self {
         self.definition = Some(definition.into());
         self
     }
 
     /// Sets a title that comes from outside of the program. A title that is not one line of visible text is ignored.
-    pub fn titled(self, title: Option<String>) -> Self {
+    pub fn with_plain_title(self, title: Option<String>) -> Self {
         match title.filter(|title| super::title::is_plain(title)) {
             Some(title) => self.with_title(title),
             None => self,
@@ -69,10 +71,10 @@ impl Tool {
         }
     }
 
-    /// The arguments that the model wrote, completed by the defaults of the missing ones.
+    /// The arguments that the model wrote, plus the defaults of missing arguments.
     ///
     /// # Errors
-    /// As [`ToolCall::decoded`].
+    /// Fails like [`ToolCall::decoded`].
     #[doc(hidden)]
     pub fn arguments_of(&self, call: &ToolCall) -> Result<Arguments, Error> {
         let mut arguments = call.decoded()?;
@@ -103,7 +105,7 @@ impl Tool {
     }
 }
 
-/// Removes the keywords that only describe from a schema, at every depth.
+/// Removes all descriptive keywords from a schema, at every depth.
 fn remove_docs(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
@@ -113,7 +115,7 @@ fn remove_docs(schema: &mut Value) {
                     Value::Object(named) if NAMING.contains(&word.as_str()) => {
                         named.values_mut().for_each(remove_docs);
                     }
-                    // The values of these keywords are plain values and no schemas.
+                    // The values of these keywords are plain values, not schemas.
                     _ if ["enum", "const", "default"].contains(&word.as_str()) => {}
                     value => remove_docs(value),
                 }

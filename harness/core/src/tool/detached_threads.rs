@@ -25,10 +25,10 @@ const KEPT_ENDS: usize = 10_000;
 /// The maximum size of the results of all listed threads together, in bytes.
 const KEPT: usize = 64 << 20;
 
-/// A part of a result that is longer than this is cut. In bytes.
+/// The maximum length of one part of a result, in bytes. A longer part is cut.
 const LARGEST: usize = 16 << 20;
 
-/// The length in bytes to which such a part is cut: less than what a model reads of a result.
+/// The length to which a part above the maximum is cut, in bytes. This is less than a model reads of a result.
 const KEPT_TEXT: usize = 700;
 
 /// The note in a part that was cut.
@@ -44,7 +44,7 @@ pub struct CallIdentity {
     pub effects: SideEffects,
     /// A hash of the tool's name and the arguments.
     pub fingerprint: Fingerprint,
-    /// A hash of the call's effect, by which equal calls are found: see [`Tool::sameness`](super::Tool::sameness).
+    /// A hash of the call's effect. Equal calls have the same hash: see [`Tool::sameness`](super::Tool::sameness).
     pub sameness: Fingerprint,
 }
 
@@ -101,8 +101,8 @@ impl LateEnd {
 ///
 /// A synchronous tool cannot be stopped from outside: it should check
 /// [`ToolContext::cancellation`](super::ToolContext::cancellation) and return early. A tokio runtime that is dropped,
-/// as at the end of `main`, waits for all such functions. This includes those that only read; [`StillRunning::effects`]
-/// tells them apart.
+/// as at the end of `main`, waits for all these functions, even for functions that only read. [`StillRunning::effects`]
+/// shows which functions only read.
 pub fn still_running() -> Vec<StillRunning> {
     left()
         .iter()
@@ -129,7 +129,8 @@ pub fn is_still_running(call: &CallIdentity) -> bool {
     left().iter().any(|thread| thread.identity == *call && thread.is_running())
 }
 
-/// The id of a stopped call of this conversation that is equal to this one and whose function still runs.
+/// Searches for a stopped call in this conversation that has the same effect (`sameness`) and whose function still
+/// runs. Returns its id.
 #[doc(hidden)]
 pub fn equal_still_running(
     conversation: &str,
@@ -149,8 +150,9 @@ pub fn equal_still_running(
     equal.map(|thread| thread.identity.call.to_string())
 }
 
-/// The stopped calls of this conversation that have ended later, and for which `wants` returns true. They stay listed,
-/// because several chats may continue from one transcript, and each of them needs a report.
+/// The stopped calls of this conversation whose functions have ended in the meantime. Only calls for which `wants`
+/// returns true are returned. The calls stay listed, because several chats may continue from one transcript, and each
+/// of them needs a report.
 #[doc(hidden)]
 pub fn ended_in(conversation: &str, wants: impl Fn(u64, &CallIdentity) -> bool) -> Vec<LateEnd> {
     let of_it = |thread: &&Arc<ToolThread>| *thread.identity.conversation == *conversation;
@@ -299,7 +301,7 @@ impl ToolThread {
         (outcome, kept.collect())
     }
 
-    /// Whether a late end of the function has to be reported. If the tool only reads, it need not be.
+    /// Whether a late end of the function has to be reported. No report is needed if the tool only reads.
     fn matters(&self) -> bool {
         !self.identity.effects.is_read_only()
     }
@@ -324,7 +326,8 @@ impl ToolThread {
     }
 }
 
-/// Records that a conversation has recorded this late end. Its result may then be dropped to make room for others.
+/// Marks this late end as recorded by a conversation. From then on, the library may drop the result to make room for
+/// other results.
 #[doc(hidden)]
 pub fn mark_reported(number: u64) {
     let list = left();

@@ -20,7 +20,7 @@ use crate::{
     unwind::{Panicked, Shielded, caught, dropped},
 };
 
-/// How long a tool that was told to stop may still take to return.
+/// How long a tool may continue to run after the library has asked it to stop.
 pub const GRACE: Duration = Duration::from_millis(100);
 
 /// The number of bytes that are quoted around the fault in broken arguments.
@@ -30,10 +30,11 @@ const QUOTED: usize = 2000;
 const LISTED: usize = 50;
 
 impl ToolRegistry {
-    /// Runs a call to its end and returns its result. This method never fails. For an unknown tool, the result lists
-    /// the existing names; for arguments that do not fit, all their faults; for an error, its text. For a panic it says
-    /// that the tool panicked, and for a timeout what may have happened. Known secrets are removed from the result (see
-    /// [`Secrets`](crate::secret::Secrets)). Texts over the limit, also those of errors, are cut in the middle.
+    /// Runs a call to its end and returns its result. This method never fails. If the tool is unknown, the result lists
+    /// the names of the existing tools. If the arguments do not fit, the result lists all faults. If the tool returns
+    /// an error, the result contains the error's text. If the tool panics, the result says so. After a timeout, the
+    /// result says what may have happened. Known secrets are removed from the result (see
+    /// [`Secrets`](crate::secret::Secrets)). Texts over the limit are cut in the middle, also the texts of errors.
     ///
     /// A call that fails with [`ToolError::transient`] is retried, if the tool declares that its calls may be repeated.
     ///
@@ -48,8 +49,8 @@ impl ToolRegistry {
         }
     }
 
-    /// Like [`dispatch`](Self::dispatch), but a question of the tool is returned to the caller, who can wait for its
-    /// answer.
+    /// Like [`dispatch`](Self::dispatch), but returns a question of the tool to the caller. The caller can then wait
+    /// for the answer to the question.
     pub async fn dispatch_call(&self, call: &ToolCall, context: &ToolContext) -> DispatchOutcome {
         match self.run(call, context).await {
             Ok(result) => DispatchOutcome::Result(result),
@@ -67,7 +68,7 @@ impl ToolRegistry {
         }
     }
 
-    /// Finds out whether a call happened that was started in an earlier process.
+    /// Finds out whether a call from an earlier process has happened.
     #[doc(hidden)]
     pub async fn reconcile(&self, call: &ToolCall, context: &ToolContext) -> ReconcileOutcome {
         let arguments = |why: String| ReconcileOutcome::Unknown((ReconcileFault::Arguments, why));
@@ -192,8 +193,8 @@ impl ToolRegistry {
         }
     }
 
-    /// The result of a call whose arguments did not fit when the call was to be decided, so that no decision exists.
-    /// The tool does not run even if the arguments fit now, because the tool has changed since.
+    /// The result of a call whose arguments did not fit before the decision, so that nobody decided about the call.
+    /// Even if the arguments fit now, because the tool has changed since then, the tool does not run.
     async fn checked_only(
         &self,
         tool: &Tool,
@@ -234,7 +235,7 @@ impl ToolRegistry {
         self.readable(call.id(), CallOutcome::Failed, vec![text.into()], context).await
     }
 
-    /// Whether the tool of a call exists and accepts its arguments, so that the call could run.
+    /// Whether the called tool exists and accepts the call's arguments, so that the call could run.
     pub fn accepts(&self, call: &ToolCall) -> bool {
         let Some(tool) = self.get(call.name()) else { return false };
         let fits = |arguments: Arguments| caught(|| tool.check(&arguments).is_ok());
@@ -282,8 +283,8 @@ impl ToolRegistry {
             Some(Ok(Err(err))) => AttemptOutcome::Ended(Err(err)),
             Some(Err(panicked)) => AttemptOutcome::Panicked(panicked),
             None => {
-                // Computed from the deadline and not from the clock, which also includes the time in which a person was
-                // asked.
+                // The time limit comes from the deadline. The elapsed time would be wrong, because it also includes the
+                // time in which an agent waited for a person.
                 let after = deadline.unwrap_or(begun).saturating_duration_since(begun);
                 drop(stop_at_the_end);
                 // The text that a tool returns when it stops says more than its output so far.
@@ -354,7 +355,7 @@ impl ToolRegistry {
     }
 }
 
-/// How a call ended for its caller.
+/// How [`ToolRegistry::dispatch_call`] ended.
 #[derive(Debug)]
 pub enum DispatchOutcome {
     /// The call has ended.
@@ -370,7 +371,7 @@ pub enum DispatchOutcome {
     },
 }
 
-/// What is known about a call that was started in an earlier process.
+/// Whether a call from an earlier process has happened.
 #[doc(hidden)]
 #[derive(Debug)]
 pub enum ReconcileOutcome {
@@ -429,7 +430,7 @@ fn in_doubt(tool: &Tool, what: String) -> (CallOutcome, Vec<ToolContent>) {
     if tool.side_effects().is_read_only() {
         return (CallOutcome::Failed, vec![what.into()]);
     }
-    // A result that comes from another program of this library may already contain the text.
+    // A result from another program that also uses this library may already contain the text.
     if what.contains(CHECK) {
         return (CallOutcome::InDoubt, vec![what.into()]);
     }
@@ -455,7 +456,7 @@ fn timed_out(
         (CallOutcome::InDoubt, CHECK)
     };
     let was = if runs_on { "was told to stop" } else { "was stopped" };
-    // Rounded to a millisecond: the rest of a limit after a first attempt has many digits.
+    // Rounded to a millisecond. After a first attempt, the time that is left of a limit has many digits.
     let after = match u64::try_from((after.as_micros() + 500) / 1000) {
         Ok(millis) if millis > 0 => Duration::from_millis(millis),
         Ok(_) | Err(_) => after,

@@ -20,7 +20,7 @@ const LINE: usize = 1000;
 /// use harness::ToolError;
 ///
 /// let cause = std::io::Error::other("connection refused");
-/// let err = ToolError::new("the orders are not available; try again later").because(cause);
+/// let err = ToolError::new("the orders are not available; try again later").with_source(cause);
 /// assert_eq!(err.to_string(), "the orders are not available; try again later");
 /// ```
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl ToolError {
         Self::Failed(ToolFailure { transient: true, ..for_model.into().into() })
     }
 
-    /// Creates a failure of a call for which it is unknown whether it happened, such as a request that was sent but not
+    /// Creates a failure for a call that may or may not have happened. An example is a request that was sent but not
     /// answered. State in the text what is known. The library adds that the call may have partly run, and that the
     /// model should check this before it repeats the call. If the tool only reads, the call counts as failed.
     ///
@@ -126,8 +126,8 @@ impl ToolError {
         self
     }
 
-    /// This failure, marked as transient or in doubt if the first [`ToolError`] among `err` and its sources is so
-    /// marked.
+    /// Returns this failure, marked as transient or in doubt if the first [`ToolError`] in the chain of `err` and its
+    /// sources has this mark.
     pub(super) fn like(mut self, err: &(dyn std::error::Error + 'static)) -> Self {
         let mut below = Some(err);
         // The number of steps is limited, because an error may return itself as its source.
@@ -159,8 +159,9 @@ impl ToolError {
         }
     }
 
-    /// The text for the model. Of faulty arguments, only the first faults are listed, long ones are cut in the middle,
-    /// and secrets are removed. Any other text is returned unchanged, because it is cleaned together with the result.
+    /// The text for the model. For wrong arguments, the text lists only the first faults, cuts long faults in the
+    /// middle, and contains no secrets. Any other text is returned unchanged, because it is cleaned together with the
+    /// result.
     pub(super) fn text_for_model(&self, secrets: &Secrets) -> String {
         let lines = match self {
             Self::BadArguments(lines) => lines,
@@ -181,7 +182,7 @@ impl ToolError {
     /// Adds the cause, which the program can read but the model does not see. Only [`Failed`](Self::Failed) has a
     /// cause; any other error stays unchanged.
     #[must_use]
-    pub fn because(self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+    pub fn with_source(self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         match self {
             Self::BadArguments(_) | Self::Asks(_) => self,
             Self::Failed(failure) => {

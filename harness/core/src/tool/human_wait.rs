@@ -1,4 +1,5 @@
-//! Measures how long agents that a call runs wait for a person. This time does not count toward the call's time limit.
+//! Measures how long the agents inside of a call wait for a person. This time does not count toward the call's time
+//! limit.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

@@ -102,8 +102,8 @@ impl ToolLimits {
     }
 }
 
-/// The maximum nesting depth of arguments. Parsed JSON is never deeper. Arguments that a program passes may be: copying
-/// and checking them would then need an unlimited stack.
+/// The maximum nesting depth of arguments. Parsed JSON is never nested more deeply, but arguments that a program passes
+/// can be. Copying and checking such arguments would need an unlimited stack.
 const DEEPEST: usize = 128;
 
 /// Checks that arguments are not nested too deeply.

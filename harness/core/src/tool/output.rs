@@ -51,12 +51,12 @@ impl ToolOutput {
     }
 
     /// Returns the text of a file as the output, such as the output of a command. The library reads the file in pieces
-    /// after the tool has ended, so a large file is never wholly in memory. If large results are kept
-    /// (`AgentBuilder::spills`), the file is copied, and the model reads its beginning and its end, and more with the
-    /// tool `read_result`. Otherwise the rest is cut. Known secrets are removed, as from any result. If the file ends
-    /// with the beginning of a secret, that is removed too, because the file's writer may have been stopped. Bytes that
-    /// are not UTF-8 become U+FFFD. The program may delete the file once the call has its result. If the path cannot be
-    /// read or is no file, the call fails, and its result says why.
+    /// after the tool has ended, so a large file is never wholly in memory. The model reads the beginning and the end
+    /// of a large file. If large results are kept (`AgentBuilder::spills`), the library also copies the file, and the
+    /// model can read the rest with the tool `read_result`. Known secrets are removed, as from every result. If the
+    /// file ends with the beginning of a secret, this beginning is removed too, because the file's writer may have been
+    /// stopped. Bytes that are not UTF-8 become U+FFFD. The program may delete the file once the call has its result.
+    /// If the path cannot be read or is no file, the call fails, and its result says why.
     ///
     /// ```
     /// use harness::{ToolError, ToolOutput, tool};

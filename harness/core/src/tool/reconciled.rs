@@ -1,4 +1,4 @@
-//! The result of finding out whether a call happened that was started in an earlier process.
+//! The result of finding out whether a call from an earlier process has happened.
 
 use std::pin::Pin;
 
@@ -9,8 +9,8 @@ use super::{ToolError, ToolOutput};
 /// The future that finds out whether a call happened.
 pub type ReconcileFuture = Pin<Box<dyn Future<Output = Result<Reconciled, ToolError>> + Send>>;
 
-/// Whether a call happened that was started in an earlier process: see [`#[tool(reconcile = ..)]`](macro@crate::tool).
-/// `T` is the return type of the tool.
+/// Whether a call from an earlier process has happened: see [`#[tool(reconcile = ..)]`](macro@crate::tool). `T` is the
+/// return type of the tool.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Reconciled<T = ToolOutput> {

@@ -127,7 +127,7 @@ impl ToolRegistry {
     #[doc(hidden)]
     pub fn find(&self, arguments: Map<String, Value>) -> Vec<String> {
         let Some(index) = &self.searched else { return Vec::new() };
-        // These are the arguments as the search tool gets them.
+        // The search tool receives the arguments in this form.
         let arguments = self.get(TOOL_SEARCH).and_then(|search| search.as_read(arguments));
         arguments.map(|arguments| index.find(&arguments)).unwrap_or_default()
     }
@@ -205,7 +205,8 @@ impl ToolRegistry {
         if are_few { Ok(only) } else { only.searching(&deferred) }
     }
 
-    /// The tool that was probably meant by an unknown name. The tools of agents that are tools are considered, too.
+    /// The name of a tool that is similar to this unknown name. If a tool runs an agent, the agent's tools are
+    /// searched, too.
     pub(crate) fn misspelt(&self, name: &str) -> Option<&str> {
         let names = || self.tools.iter().flat_map(Tool::names);
         if names().any(|known| known == name) || self.is_left_out(name) {
@@ -227,9 +228,9 @@ impl ToolRegistry {
     /// Adds a tool.
     ///
     /// # Errors
-    /// Fails and changes nothing if a tool of this name already exists. A tool that was not created by `#[tool]` also
-    /// fails if vendors do not accept its name, if its schema does not describe an object, or if its schema cannot be
-    /// checked, because it refers to another document or endlessly to itself.
+    /// Fails and changes nothing if a tool of this name already exists. For a tool that was not created by `#[tool]`,
+    /// this method also fails if vendors do not accept the name, if the schema does not describe an object, or if the
+    /// schema cannot be checked. A schema cannot be checked if it refers to another document, or endlessly to itself.
     pub fn add(&mut self, tool: Tool) -> Result<(), Error> {
         if let Some(other) = self.get(tool.name()) {
             return Err(Error::new(
@@ -254,10 +255,10 @@ impl ToolRegistry {
         Ok(())
     }
 
-    /// Checks what cannot be checked when functions with `#[tool]` are compiled: that each default that is no literal
-    /// fits its parameter, that no range of constants is empty, and that the keys of maps in parameter types can be
-    /// strings. Each tool is checked once in a program. The check also creates its schema. Building an agent calls this
-    /// method.
+    /// Checks what the compiler cannot check in functions with `#[tool]`. Defaults must fit their parameters (the
+    /// compiler has checked only literals). Ranges must not be empty if constants define them. The keys of maps in
+    /// parameter types must be representable as strings. Each tool is checked once in a program. The check also creates
+    /// its schema. Building an agent calls this method.
     ///
     /// # Errors
     /// Fails with the first fault.
@@ -322,8 +323,8 @@ impl ToolRegistry {
         &self.tools
     }
 
-    /// The names, descriptions and schemas that the model gets from its first request on, in the same order. Tools that
-    /// have to be [searched](super::ToolSearch) for are not included.
+    /// The names, descriptions and schemas that the first request already contains, in the order of the tools. Tools
+    /// that have to be [searched](super::ToolSearch) for are not included.
     pub fn schemas(&self) -> &[ToolSchema] {
         let told = || self.tools.iter().filter(|tool| !self.is_searched(tool.name()));
         self.schemas.get_or_init(|| told().map(|tool| tool.schema().clone()).collect())

@@ -131,13 +131,14 @@ impl Reviewed {
         Self { review, seen: true }
     }
 
-    /// A review on which the permissions or an earlier answer decided, so that no person saw it.
+    /// A review that no person saw, because the permissions or an earlier answer decided about the call.
     #[doc(hidden)]
     pub fn unseen(review: Review) -> Self {
         Self { review, seen: false }
     }
 
-    /// Why a call that was decided on this review must not run if its new review is `now`; `None` if it may run.
+    /// Compares this review, on which the call was decided, with the new review `now`. Returns the reason why the call
+    /// must not run; `None` if it may run.
     pub(super) fn differs(&self, now: &Review) -> Option<String> {
         if let Some(reason) = &now.refuses {
             return Some(reason.clone());
@@ -163,7 +164,7 @@ pub enum Preview {
 }
 
 impl Preview {
-    /// The text of either kind.
+    /// The text of the preview, whether it is plain text or a diff.
     pub fn text(&self) -> &str {
         match self {
             Self::Text(text) | Self::Diff(text) => text,
@@ -171,7 +172,7 @@ impl Preview {
     }
 }
 
-/// The calls for which an *always* is valid: those whose reviews offer a scope with the same key.
+/// Describes for which calls an answer *always* is valid: for all calls whose reviews offer a scope with the same key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Scope {
     key: String,
@@ -202,7 +203,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// A function that `#[tool(review = ..)]` can name. `Value` is the type of the value whose method is the tool.
+/// A function that `#[tool(review = ..)]` can name. If the tool is a method, `Value` is the type that has this method.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot review calls",
     label = "this is not a `fn(&Arguments) -> Review`",

@@ -17,8 +17,8 @@ use crate::{
 #[doc(hidden)]
 pub const TOOL_SEARCH: &str = "tool_search";
 
-/// Up to this number of tools are sent at once, however small the window is: a search would cost more tokens than it
-/// saves.
+/// If no more than this number of tools would have to be searched for, all tools are sent from the first request on,
+/// however small the window is: a search would cost more tokens than it saves.
 #[doc(hidden)]
 pub const FEW_TOOLS: usize = 10;
 
@@ -65,10 +65,11 @@ impl Default for ToolSearch {
 }
 
 impl ToolSearch {
-    /// Creates the default. The model has to search for tools if all tools together need more than ten percent of its
-    /// window, and more than ten of them would be left to search for. The program's own tools are still sent from the
-    /// first request on, unless they alone need more than 2.5 percent of the window. A search is also needed for tools
-    /// beyond the [maximum of a request](crate::models::Model::request_tools), whatever their size.
+    /// Creates the default setting. The model has to search for tools if two conditions hold: all tools together need
+    /// more than ten percent of the model's window, and the search would offer more than ten tools. The program's own
+    /// tools are still sent from the first request on, unless they alone need more than 2.5 percent of the window. A
+    /// search is also needed for tools beyond the [maximum of a request](crate::models::Model::request_tools), whatever
+    /// their size.
     pub fn new() -> Self {
         Self { share: Some(10), always: Vec::new() }
     }
@@ -86,13 +87,13 @@ impl ToolSearch {
         self
     }
 
-    /// Names tools that are sent from the first request on, even if others have to be searched for.
+    /// Names tools that are sent from the first request on, even if other tools have to be searched for.
     pub fn always(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.always.extend(names.into_iter().map(Into::into));
         self
     }
 
-    /// The share of the window, in percent, above which tools have to be searched for; `None` if they never are.
+    /// The share of the window, in percent, above which tools have to be searched for; `None` if the search is off.
     #[doc(hidden)]
     pub fn percent(&self) -> Option<u8> {
         self.share

@@ -4,7 +4,8 @@ use serde_json::{Map, Value};
 
 use super::truncate::cut;
 
-/// The minimum length of a cut string, in bytes. A shorter one would be shorter than the note about the cut.
+/// The minimum length of a cut string, in bytes. If less were kept, the string would be shorter than the note about the
+/// cut.
 const LEAST: usize = 64;
 
 /// The approximate length of a note about a cut, in bytes.

@@ -1,5 +1,5 @@
-//! The side effects that a tool declares. The library decides by them whether a call needs an approval or may be
-//! repeated.
+//! The side effects that a tool declares. The library uses them to decide whether a call needs an approval, and whether
+//! a call may be repeated.
 
 use std::fmt;
 

@@ -58,7 +58,7 @@ impl<T: ?Sized> fmt::Debug for State<T> {
 pub struct StateType {
     id: fn() -> TypeId,
     name: fn() -> &'static str,
-    /// The id of `Arc<T>`: a different type that is easily given by mistake.
+    /// The id of `Arc<T>`. Programs often give an `Arc<T>` in place of a `T` by mistake.
     shared: fn() -> TypeId,
 }
 

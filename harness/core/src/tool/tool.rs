@@ -86,7 +86,7 @@ pub struct Tool {
 #[derive(Clone)]
 struct InnerAgent {
     agent: Arc<dyn Any + Send + Sync>,
-    /// The names of the agent's tools, and of the tools of all agents below this agent.
+    /// The names of the agent's tools, and of the tools of all agents that these tools run.
     tools: Arc<[String]>,
 }
 
@@ -109,7 +109,9 @@ pub(super) struct HandmadeTool {
 }
 
 impl HandmadeTool {
-    /// Checks the arguments against the schema, and returns them as the schema describes them.
+    /// Checks the arguments against the schema. Returns the arguments after two changes: optional members that are
+    /// `null` are removed if the schema does not accept `null`, and numbers such as 3.0 become integers if the schema
+    /// requires integers.
     fn read(&self, arguments: Map<String, Value>) -> Result<Map<String, Value>, ToolError> {
         let checker = self.checker().map_err(ToolError::new)?;
         let mut read = checker.read(Value::Object(arguments)).map_err(|(_, faults)| {
@@ -252,7 +254,8 @@ impl Tool {
         self
     }
 
-    /// Sets the time limit of a call. It replaces the limit that the tool declares, and that of the agent.
+    /// Sets the time limit of a call. This limit replaces the limit that the tool declares and the limit that the agent
+    /// sets.
     #[must_use]
     pub fn with_time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = Some(limit);
@@ -372,7 +375,7 @@ impl Tool {
         std::iter::once(self.name()).chain(below.map(String::as_str))
     }
 
-    /// Whether the calls run an agent. Each such call is a conversation of its own.
+    /// Whether the calls run an agent. Each call is then a conversation of its own.
     pub fn is_agent(&self) -> bool {
         self.agent.is_some()
     }
@@ -388,13 +391,13 @@ impl Tool {
         self
     }
 
-    /// Sets a function that finds out whether a call happened that was started in an earlier process. The function gets
-    /// the call's arguments and its [idempotency key](ToolContext::idempotency_key), and must not change anything. It
-    /// replaces a function that [`#[tool(reconcile = ..)]`](macro@crate::tool) declares.
+    /// Sets a function that finds out whether a call from an earlier process has happened. The function gets the call's
+    /// arguments and its [idempotency key](ToolContext::idempotency_key), and must not change anything. It replaces a
+    /// function that [`#[tool(reconcile = ..)]`](macro@crate::tool) declares.
     ///
     /// If the call happened, it gets the result that the function returns. If it did not happen, it runs. If the
-    /// function fails, the call stays in doubt, as it would without the function. The reason is in the result that the
-    /// model reads, and in the [trace](crate::trace::Happened::ReconcileFailed). Calls of an
+    /// function fails, the call stays in doubt, as it would without the function. The reason of the failure is in the
+    /// result that the model reads, and in the [trace](crate::trace::Happened::ReconcileFailed). Calls of an
     /// [idempotent](Self::idempotent) tool are repeated without calling the function.
     ///
     /// ```
@@ -541,9 +544,9 @@ impl Tool {
     }
 
     /// The JSON Schema of the tool's output, if it is known. A function with `#[tool]` has one if its return type has
-    /// `#[derive(schemars::JsonSchema)]`; any tool has one if it was [set](Self::with_output_schema). The schema is
-    /// sent where a protocol has a place for it. The models' protocols have none. The output is not checked against the
-    /// schema.
+    /// `#[derive(schemars::JsonSchema)]`; any tool has one if it was [set](Self::with_output_schema). The library sends
+    /// the schema if a protocol has a field for it. The protocols of model vendors have no such field. The output is
+    /// not checked against the schema.
     ///
     /// ```
     /// use harness::{tool, tools};
@@ -617,8 +620,8 @@ impl Tool {
         self.state_types().any(|needed| needed.id() == TypeId::of::<T>())
     }
 
-    /// A fault of the tool; `None` if it has none. Of a tool created by `#[tool]`, only what can be set later is
-    /// checked here, because the compiler checks the rest.
+    /// A fault of the tool; `None` if it has none. For a tool created by `#[tool]`, this method checks only the values
+    /// that can be set later, because the compiler checks the rest.
     pub(super) fn problem(&self) -> Option<String> {
         if self.concurrency.as_ref().is_some_and(ConcurrencyLimit::is_zero) {
             return Some(format!(
@@ -656,7 +659,7 @@ impl Tool {
         match &self.body {
             ToolBody::Declared { .. } => "with `#[tool(name = \"...\")]`",
             ToolBody::Made(_) if self.is_agent() => "as in `agent.as_tool(\"...\", ..)`",
-            ToolBody::Made(_) if self.is_of_a_server() => "by `McpServerBuilder::named(\"...\")`",
+            ToolBody::Made(_) if self.is_of_a_server() => "by `McpServerBuilder::name(\"...\")`",
             ToolBody::Made(_) => "as in `Tool::new(\"...\", ..)`",
         }
     }
@@ -688,8 +691,8 @@ impl Tool {
         })
     }
 
-    /// The arguments in the form in which the function of a tool from [`Tool::new`] gets them; `None` if they do not
-    /// fit.
+    /// The arguments in the form that the `run` function of [`Tool::new`] receives. `None` if the arguments do not fit,
+    /// or if the tool was not created by [`Tool::new`].
     pub(crate) fn as_read(&self, arguments: Map<String, Value>) -> Option<Map<String, Value>> {
         let ToolBody::Made(made) = &self.body else { return None };
         made.read(arguments).ok()
@@ -739,8 +742,8 @@ impl Tool {
     }
 }
 
-/// The fault of a tool name that some provider would not accept; `None` if it is valid. `#[tool]` reports such a fault
-/// at compile time.
+/// The reason why some provider would not accept this tool name; `None` if the name is valid. `#[tool]` reports a wrong
+/// name at compile time.
 pub(crate) fn fault_of_name(name: &str) -> Option<String> {
     let odd = name.chars().find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-'));
     let count = name.chars().count();

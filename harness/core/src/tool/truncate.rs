@@ -1,5 +1,5 @@
 //! Limits what a model reads of a result: known secrets are removed, and texts over the limit are cut, so that one
-//! `cat` cannot fill the context. Every result passes through this module, also that of a failed call.
+//! `cat` cannot fill the context. Every result passes through this module, also the result of a failed call.
 
 use std::{borrow::Cow, path::Path};
 
@@ -22,7 +22,7 @@ const PARTS: usize = 1000;
 /// joined, because the notes about the cuts would be longer than the text.
 const LEAST: usize = 256;
 
-/// The number of bytes that are quoted of a tool name that does not exist.
+/// If the model calls a tool that does not exist: how many bytes of the tool's name are quoted.
 const NAME: usize = 100;
 
 impl ToolRegistry {
@@ -71,8 +71,8 @@ impl ToolRegistry {
         }
     }
 
-    /// The result that a program or a person supplies for a call. Known secrets are removed, and a text over the limit
-    /// is cut; `room` says where its whole text is kept.
+    /// Prepares a result that a program or a person supplies for a call. Known secrets are removed. A text over the
+    /// limit is cut; `room` contains the limit, and the store that keeps the whole text.
     #[doc(hidden)]
     pub async fn readable_said(&self, said: &ToolResult, room: ResultLimit<'_>) -> ToolResult {
         let (id, content) = (said.call_id(), said.content().to_vec());
@@ -148,8 +148,8 @@ impl ToolRegistry {
         ToolResult::new(call_id, outcome, kept).kept_as(names)
     }
 
-    /// Like [`readable`](Self::readable), for short texts of the program itself: the whole text of a cut part is not
-    /// stored.
+    /// Like [`readable`](Self::readable), for short texts that the program itself writes: if a part is cut, its whole
+    /// text is not stored.
     #[doc(hidden)]
     pub fn readable_now(
         &self,
@@ -328,7 +328,7 @@ fn is_file(part: &ToolContent) -> bool {
     part.media().is_some_and(|(_, media)| media.text().is_none())
 }
 
-/// The length of a part that counts toward the limit, in bytes.
+/// How many bytes of this part count toward the limit.
 fn size(part: &ToolContent) -> usize {
     match part {
         ToolContent::Text(text) => text.len(),

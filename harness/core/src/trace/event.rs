@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    journal::{AnswerCheck, Decider, InterruptCause, Limit},
+    journal::{AnswerCheck, Decider, InterruptCause, LimitKind},
     message::CallOutcome,
     provider::{ContextTokens, OutputMode, StopReason, Usage},
     tool::{ReconcileFault, SideEffects},
@@ -27,13 +27,13 @@ pub struct CallOfRun {
 pub struct TraceEvent {
     /// The version number of the trace format.
     pub v: u32,
-    /// The id of the run. Events of a conversation between two runs, such as opening or an answer to a waiting call,
-    /// have the id of the following run, if there is one.
+    /// The id of the run. If an event happens between two runs of a conversation, for example when the conversation is
+    /// opened or a waiting call is answered, this is the id of the later run, if there is one.
     pub run: String,
     /// Microseconds since the trace began, on a monotonic clock.
     pub at_us: u64,
-    /// The event itself. In JSON, the member `event` has its name, and its fields are further members of the same
-    /// object.
+    /// The event itself. In JSON, the member `event` is the name of the event. The fields of the event are further
+    /// members of the same object.
     #[serde(flatten)]
     pub what: Happened,
 }
@@ -133,7 +133,7 @@ pub enum Happened {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answer_way: Option<OutputMode>,
     },
-    /// A decision was made whether a call may run.
+    /// The permissions, a person or another [decider](Decider) decided whether a call may run.
     CallDecided {
         /// The id of the call.
         call: String,
@@ -219,8 +219,8 @@ pub enum Happened {
         #[serde(default, skip_serializing_if = "is_false")]
         elsewhere: bool,
     },
-    /// A call may run now, because it is known that it had no effect so far: a call in doubt turned out to have done
-    /// nothing, or a call whose start was recorded had not begun.
+    /// A call may run now, because it had no effect so far. Either a call in doubt turned out not to have happened, or
+    /// a call did not begin although its start was recorded.
     CallCleared {
         /// The id of the call.
         call: String,
@@ -268,8 +268,8 @@ pub enum Happened {
         /// The number of shared facts.
         facts: u64,
     },
-    /// This process tried to hold a conversation, or lost its hold because another process appended to the
-    /// conversation.
+    /// This process tried to hold a conversation, so that other processes see that it is in use. Or this process lost
+    /// its hold, because another process appended to the conversation.
     Hold {
         /// The name of the conversation.
         conversation: String,
@@ -382,7 +382,8 @@ pub enum Happened {
         /// The pinned text.
         text: String,
     },
-    /// The instructions, the tools or their format changed for a model that binds its reasoning to them.
+    /// The instructions, the tools or their format changed. This event occurs only for a model that refuses or drops
+    /// its earlier reasoning after such a change.
     PrefixChanged {
         /// What changed, as text.
         change: String,
@@ -395,7 +396,7 @@ pub enum Happened {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refusal: Option<String>,
     },
-    /// A call that was told to stop, and continued to run, has now ended.
+    /// A call continued to run after the library had asked it to stop. This call has now ended.
     CallEnded {
         /// The id of the call.
         call: String,
@@ -459,14 +460,14 @@ pub enum Happened {
     /// Four fifths of a limit are used up.
     LimitNear {
         /// The quantity that the limit restricts.
-        limit: Limit,
+        limit: LimitKind,
         /// How much is used up, as text.
         detail: String,
     },
     /// A limit cannot be fully enforced.
     LimitUnknown {
         /// The quantity that the limit restricts.
-        limit: Limit,
+        limit: LimitKind,
         /// Why the limit cannot be enforced.
         detail: String,
     },
@@ -529,7 +530,7 @@ pub enum WaitsFor {
     Result,
     /// The answer to a question of the tool.
     Answer,
-    /// The agent inside the call, some of whose own calls wait.
+    /// The agent inside the call. Some of the agent's own calls wait.
     Agent,
 }
 

@@ -13,7 +13,7 @@ use crate::{
     tool::{ReconcileFault, Scope},
 };
 
-/// The wait of a call, for the fact that begins or ends the wait.
+/// Describes how long a call waits. The tracer gets this value together with the fact that begins or ends the wait.
 #[derive(Clone, Copy, Debug)]
 #[doc(hidden)]
 pub struct CallWaitTime {
@@ -75,7 +75,7 @@ impl Tracer {
         let conversation = self.secrets.name(&conversation);
         let journal = self.secrets.name(&journal);
         let name = if facts.is_some() { "append" } else { "hold" };
-        self.tell(|spans| spans.begin_operation(name, &journal, &conversation));
+        self.tell(|listener| listener.operation_began(name, &journal, &conversation));
         let asked = JournalOperation { conversation, journal, facts };
         self.operation = Some(PendingOperation { asked, begun: Instant::now() });
     }
@@ -253,8 +253,7 @@ impl Tracer {
                     });
                     let reasons = reasons.collect();
                     let person = person.as_ref().map(|who| self.secrets.hide(who, None));
-                    // The binding contains the arguments, which the event of the call has already
-                    // recorded.
+                    // The event of the call has already recorded the arguments, so the binding is omitted here.
                     let binding = Arc::default();
                     Box::new(Always::new(scope, tool, reasons, binding).for_person(person))
                 }),

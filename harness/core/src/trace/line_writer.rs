@@ -16,7 +16,7 @@ use crate::unwind::{caught, dropped};
 /// The maximum total bytes and number of lines that wait for a slow writer.
 const WAITING: (usize, usize) = (8 * 1024 * 1024, 10_000);
 
-/// How long dropping a trace waits for its last lines to be written.
+/// The maximum time for which dropping a trace waits until the trace's last lines are written.
 const LAST: Duration = Duration::from_secs(1);
 
 /// A destination of trace lines. Dropping the value ends its thread.
@@ -103,7 +103,7 @@ struct SharedQueue {
 struct QueueState {
     lines: VecDeque<String>,
     bytes: usize,
-    /// The event about lines that did not fit into the queue, until it is queued itself.
+    /// The event that counts the lines that did not fit into the queue. It is kept here until it is queued.
     lost: Option<TraceEvent>,
     /// Whether the thread is writing a line.
     busy: bool,
@@ -233,7 +233,8 @@ impl SharedQueue {
         self.changed.notify_all();
     }
 
-    /// Waits, at most for `within`, until the queue is empty and no line is being written. Returns whether this is so.
+    /// Waits, at most for `within`, until the queue is empty and no line is being written. Returns whether this state
+    /// was reached.
     fn idle(&self, within: Duration) -> bool {
         let until = Instant::now().checked_add(within);
         let mut state = lock(&self.state);

@@ -51,11 +51,11 @@
 //! call did).
 //!
 //! Events between runs are written immediately and belong to the trace of the next run of the same `Chat`. Such events
-//! come from opening and reopening the chat, and from `decide`, `settle`, `save` and `revoke`. The trace in memory has
-//! the first 256 of them before `run_started`; a file has all. An `Inbox` belongs to no chat, so each of its answers
-//! has an id of its own in the member `run`. A chat that reads such an answer from the journal writes the event again,
-//! with `elsewhere`. If an answer of the chat could not be written because another answer was stored first, the trace
-//! has both events, in this order.
+//! come from opening and reopening the chat, and from `decide`, `settle`, `save` and `revoke`. The trace in memory
+//! contains only the first 256 of these events, before `run_started`. A trace in a file contains all of them. An
+//! `Inbox` belongs to no chat, so each of its answers has an id of its own in the member `run`. If a chat reads an
+//! answer of an inbox from the journal, the chat's trace repeats the event, with `elsewhere`. If an answer of the chat
+//! could not be written because another answer was stored first, the trace has both events, in this order.
 //!
 //! The times between two facts (`waited_ms`) come from the clocks of the processes that wrote the facts. Use them only
 //! for display. [The guide](crate::journal#what-is-observed) lists the spans and metrics.
@@ -79,34 +79,21 @@ mod event;
 mod hidden_values;
 mod journal_events;
 mod line_writer;
-#[cfg(feature = "otel")]
-mod otel;
+mod listener;
 mod page;
 mod pretty;
 mod read;
 mod redaction;
 mod secret_shapes;
-#[cfg(not(feature = "otel"))]
-mod silent;
 mod sink;
 mod tracer;
 
-#[cfg(feature = "otel")]
-use self::otel::OtelSpans as Spans;
-#[cfg(not(feature = "otel"))]
-use self::silent::SilentSpans as Spans;
-
-#[cfg(feature = "otel")]
-#[doc(hidden)]
-pub use self::otel::OtelScope as SpanScope;
 pub(crate) use self::redaction::Redactor;
-#[cfg(not(feature = "otel"))]
-#[doc(hidden)]
-pub use self::silent::SilentScope as SpanScope;
 pub use self::{
     event::{
         AppendOutcome, CallOfRun, Happened, HoldOutcome, SCHEMA, TraceEvent, TracedCall, WaitsFor,
     },
+    listener::{EndedCall, RunListener, TraceListener, TraceScope},
     page::page,
     pretty::pretty,
     read::read,
@@ -116,5 +103,6 @@ pub use self::{
 #[doc(hidden)]
 pub use self::{
     journal_events::{CallWaitTime, JournalOperation},
+    listener::SpanScope,
     tracer::{RunParticipants, Tracer, new_run},
 };

@@ -66,7 +66,7 @@ struct PrintedCall<'a> {
     shown: Option<String>,
     /// The start time of the call, if the model's answer was not complete then.
     early: Option<u64>,
-    /// The time at which that answer was complete.
+    /// The time at which the model's answer with this call was complete.
     replied: Option<u64>,
 }
 

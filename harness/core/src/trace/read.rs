@@ -6,8 +6,8 @@ use crate::{
     secret::beginning,
 };
 
-/// Parses a trace that was written as JSON lines. Empty lines are skipped. An incomplete last line, as a killed process
-/// leaves it, is skipped too.
+/// Parses a trace that was written as JSON lines. Empty lines are skipped. If the process was killed while it wrote the
+/// last line, this incomplete line is skipped too.
 ///
 /// # Errors
 /// Fails if any other line is not an event, or if the trace has a newer format. The error has the number of the line.

@@ -60,7 +60,7 @@ impl Redaction {
     }
 }
 
-/// Hides secrets in the trace of one run, with the values that this run has already hidden.
+/// Hides secrets in the trace of one run. Remembers the values that it has already hidden in this run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Redactor {
     rules: Redaction,
@@ -202,7 +202,7 @@ impl Redactor {
     }
 }
 
-/// The range of the value after a `:` or `=` that ends at `from`.
+/// The range of the value that follows a `:` or `=`. `from` is the position directly after this character.
 fn assigned(text: &str, from: usize, whole_line: bool) -> Option<Range<usize>> {
     let behind = text.get(from..)?;
     let mut value = behind.trim_start_matches(is_gap);

@@ -10,8 +10,8 @@ use memchr::memmem::{self, Finder};
 
 use crate::secret::SecretNames;
 
-/// Prefixes of keys that end with `-` or `_`, which are rare in words. One search for these two
-/// characters finds them all.
+/// Prefixes of keys. Each prefix ends with `-` or `_`. These two characters are rare in words, so one search for both
+/// of them finds all these prefixes.
 const LOOKS: [&str; 9] =
     ["sk-", "sk_", "ghp_", "gho_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "hf_"];
 
@@ -88,7 +88,7 @@ fn word(text: &str, at: usize) -> &str {
     part(rest, 0..rest.find(|c| !in_word(c)).unwrap_or(rest.len()))
 }
 
-/// The word at this position as a key, if it has the form of one.
+/// The key that begins at this position. `None` if the word at this position does not have the form of a key.
 fn key(text: &str, at: usize) -> Option<SecretShape<'_>> {
     if part(text, 0..at).ends_with(in_word) {
         return None;

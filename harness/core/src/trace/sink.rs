@@ -4,7 +4,9 @@ use std::{fmt, fs::OpenOptions, io::Write, path::Path, sync::Arc, time::Duration
 
 use tokio::time::Instant;
 
-use super::{Redaction, Redactor, Spans, TraceEvent, line_writer::LineWriter, pretty};
+use super::{
+    Redaction, Redactor, RunListener, TraceEvent, TraceListener, line_writer::LineWriter, pretty,
+};
 use crate::{
     error::{Error, ErrorKind},
     secret::Secrets,
@@ -38,8 +40,8 @@ pub struct Trace {
     redaction: Redaction,
     known: Secrets,
     pub(super) began: Instant,
-    #[cfg(feature = "otel")]
     content: bool,
+    listener: Option<Arc<dyn TraceListener>>,
     lines: Option<Arc<LineWriter>>,
 }
 
@@ -50,9 +52,9 @@ impl Default for Trace {
             redaction: Redaction::default(),
             known: Secrets::default(),
             began: Instant::now(),
-            lines: None,
-            #[cfg(feature = "otel")]
             content: false,
+            listener: None,
+            lines: None,
         }
     }
 }
@@ -70,6 +72,21 @@ impl Trace {
         self
     }
 
+    /// Sends everything that happens to this listener, also if the trace is [off](Self::off). Without
+    /// one, and with the feature `otel`, runs make OpenTelemetry's spans and metrics.
+    #[must_use]
+    pub fn listener(mut self, listener: impl TraceListener + 'static) -> Self {
+        self.listener = Some(Arc::new(listener));
+        self
+    }
+
+    /// This listener, unless the program has set one.
+    #[doc(hidden)]
+    pub fn or_listener(mut self, listener: impl TraceListener + 'static) -> Self {
+        self.listener.get_or_insert_with(|| Arc::new(listener));
+        self
+    }
+
     /// Also puts content into OpenTelemetry's spans, without secrets: text, arguments, results, reasons of denials, and
     /// errors of servers, tools and journals, which may quote any of these. By default, spans contain only numbers,
     /// kinds, ids and names.
@@ -77,19 +94,19 @@ impl Trace {
     /// Ids and names from a model or a server are reported only if they are 1 to 128 printable ASCII characters without
     /// spaces; others are replaced by `_OTHER`. A tool that does not exist is reported as `unknown_tool`. At most 100
     /// different model names of responses are reported.
-    #[cfg(feature = "otel")]
     #[must_use]
     pub fn content_in_spans(mut self, on: bool) -> Self {
         self.content = on;
         self
     }
 
-    pub(super) fn spans(&self) -> Spans {
-        #[cfg(feature = "otel")]
-        let spans = Spans::new(self.content);
-        #[cfg(not(feature = "otel"))]
-        let spans = Spans;
-        spans
+    /// Whether [`content_in_spans`](Self::content_in_spans) is set. A [`TraceListener`] asks for it.
+    pub fn has_content_in_spans(&self) -> bool {
+        self.content
+    }
+
+    pub(super) fn listen(&self) -> Option<Box<dyn RunListener>> {
+        self.listener.as_ref().map(|listener| listener.listen(self))
     }
 
     /// Also hides these secrets.
@@ -120,7 +137,7 @@ impl Trace {
         let file = options.open(path).map_err(|err| {
             let path = path.display();
             let message = format!("the trace cannot be written to {path}: {err}");
-            Error::new(ErrorKind::Configuration, message).because(err)
+            Error::new(ErrorKind::Configuration, message).with_source(err)
         })?;
         self.lines = Some(Arc::new(LineWriter::to_file(file)));
         Ok(self)

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    CallOfRun, Happened, Redactor, RunTrace, SCHEMA, SpanScope, Spans, Trace, TraceEvent,
+    CallOfRun, Happened, Redactor, RunListener, RunTrace, SCHEMA, SpanScope, Trace, TraceEvent,
     TracedCall,
     journal_events::{CallWaitTime, PendingOperation, wait_duration},
 };
@@ -34,7 +34,7 @@ pub struct RunParticipants<'a> {
     pub journaled: Option<&'a str>,
     /// The number of messages before the run.
     pub earlier: usize,
-    /// The id of the run that started this one, and the id of the call.
+    /// The call that started this run: the id of the run that contains the call, and the id of the call.
     pub caller: Option<(&'a str, &'a str)>,
 }
 
@@ -55,9 +55,8 @@ pub struct Tracer {
     context: ContextTokens,
     response: Option<String>,
     answer_way: Option<OutputMode>,
-    spans: Spans,
-    /// Whether the receiver of the spans panicked. It gets no more events of this run then.
-    deaf: bool,
+    /// `None` if there is none, or if it has panicked.
+    listener: Option<Box<dyn RunListener>>,
     /// The durations of calls whose results are not traced yet, by call id.
     ran: HashMap<String, Duration>,
     /// The names of the tools, by call id.
@@ -88,8 +87,7 @@ impl Tracer {
             context: ContextTokens::default(),
             response: None,
             answer_way: None,
-            spans: Default::default(),
-            deaf: false,
+            listener: None,
             ran: HashMap::new(),
             tools: HashMap::new(),
             operation: None,
@@ -97,7 +95,8 @@ impl Tracer {
         }
     }
 
-    /// Traces all following events as a part of this run, which another driver continues.
+    /// Sets the id of the run to which all following events belong. A driver that executes the actions of one run
+    /// separately sets the same id for each action.
     pub fn within(&mut self, run: &str) {
         run.clone_into(&mut self.run);
     }
@@ -115,7 +114,7 @@ impl Tracer {
     /// Begins a run. Events since the last run become a part of the new one.
     pub fn begin(&mut self, cast: RunParticipants<'_>, said: Option<&Message>) {
         self.stopped();
-        (self.awake, self.deaf, self.runs) = (false, false, true);
+        (self.awake, self.runs) = (false, true);
         let follows = !self.run.is_empty();
         if !self.is_read() {
             return;
@@ -148,7 +147,7 @@ impl Tracer {
 
     fn tell_reopened(&mut self) {
         if let Some(reopened) = self.reopened.take() {
-            self.tell(|spans| spans.happened(&reopened));
+            self.tell(|listener| listener.happened(&reopened));
         }
     }
 
@@ -175,13 +174,14 @@ impl Tracer {
 
     /// Whether anything receives the chunks of an answer.
     pub fn is_listening(&self) -> bool {
-        self.spans.is_listening()
+        let is_listening = |listener: &dyn RunListener| caught(|| listener.is_listening());
+        self.listener.as_deref().is_some_and(|listener| is_listening(listener).unwrap_or(false))
     }
 
     /// A chunk of the answer arrived.
     #[inline]
     pub fn chunk(&mut self) {
-        self.spans.chunk();
+        self.tell(|listener| listener.chunk());
     }
 
     /// Sets data for the event of the next complete answer: what the tokens of the request consist of, the vendor's id
@@ -195,9 +195,10 @@ impl Tracer {
         (self.context, self.response, self.answer_way) = (context, response, way);
     }
 
-    /// The span in which the answer is received.
-    pub fn chat_scope(&self) -> SpanScope {
-        self.spans.chat()
+    /// The scope in which the answer is received.
+    pub fn chat_scope(&mut self) -> SpanScope {
+        let scope = self.tell(|listener| listener.answer_scope()).flatten();
+        SpanScope { scope, words: None }
     }
 
     /// A call waits for its start.
@@ -215,7 +216,13 @@ impl Tracer {
             let TracedCall { call, tool, arguments } = self.traced(call);
             self.write(Happened::CallStarted { call, tool, arguments, early });
         }
-        self.spans.call(&self.secrets.name(id), &self.secrets)
+        let id = self.secrets.name(id);
+        let Some(scope) = self.tell(|listener| listener.call_scope(&id)).flatten() else {
+            return SpanScope::default();
+        };
+        let words = self.trace.has_content_in_spans();
+        let words = words.then(|| (self.secrets.clone(), self.secrets.name(call.name())));
+        SpanScope { scope: Some(scope), words }
     }
 
     /// A call that started early is missing in the complete answer.
@@ -409,7 +416,7 @@ impl Tracer {
             Fact::Reopened { .. } | Fact::Forked { .. } => return,
             // `begin` records the call that started the run.
             Fact::CalledBy { .. } => return,
-            // The results and messages from these sources are traced themselves.
+            // The trace already contains the results and messages that come from these sources.
             Fact::SourcesRead { .. } => return,
             // The method `call` traces the call when it actually starts, which may be before the fact.
             Fact::CallStarted { .. } => return,
@@ -473,31 +480,34 @@ impl Tracer {
         }
     }
 
-    /// Whether anything receives the events. If so, and there is no run id yet, a new one is made for this or the next
-    /// run.
+    /// Whether anything receives the events. If something does and there is no run id yet, this method creates an id
+    /// for the current or the next run.
     pub(super) fn is_read(&mut self) -> bool {
         if !self.awake {
             self.awake = true;
-            self.spans = caught(|| self.trace.spans()).unwrap_or_default();
+            self.listener = caught(|| self.trace.listen()).unwrap_or_default();
         }
-        let is_read = self.trace.on || self.spans.is_listening();
+        let is_read = self.trace.on || self.is_listening();
         if is_read && self.run.is_empty() {
             (self.run, self.events) = (new_run(), Arc::default());
         }
         is_read
     }
 
-    /// Passes an event to the receiver of the spans. If a subscriber or exporter of the program panics, it gets no more
-    /// events of this run.
-    pub(super) fn tell(&mut self, tell: impl FnOnce(&mut Spans)) {
-        if !self.deaf && caught(|| tell(&mut self.spans)).is_err() {
-            self.deaf = true;
-            dropped(mem::take(&mut self.spans));
+    /// Passes an event to the listener. It is code of the program, or calls such code, and may panic; it
+    /// then gets no more of this run.
+    #[inline]
+    pub(super) fn tell<T>(&mut self, tell: impl FnOnce(&mut dyn RunListener) -> T) -> Option<T> {
+        let listener = self.listener.as_deref_mut()?;
+        let told = caught(|| tell(listener)).ok();
+        if told.is_none() {
+            dropped(self.listener.take());
         }
+        told
     }
 
     pub(super) fn write(&mut self, what: Happened) {
-        self.tell(|spans| spans.happened(&what));
+        self.tell(|listener| listener.happened(&what));
         self.keep(what);
     }
 
@@ -540,8 +550,8 @@ pub(super) fn micros(time: Duration) -> u64 {
 /// to save a conversation for days.
 const BEFORE: usize = 256;
 
-/// The maximum size of one result in a trace, in bytes. Results are truncated at a lower limit before, unless the
-/// program raised that limit. The conversation keeps the full result.
+/// The maximum size of one result in a trace, in bytes. The library has already truncated the results to a lower limit,
+/// unless the program raised that limit. The conversation keeps the full result.
 const RESULT: usize = 128 * 1024;
 
 /// The text of a message, and a line for each of its files.

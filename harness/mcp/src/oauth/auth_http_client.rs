@@ -29,8 +29,8 @@ const ANSWER: usize = 256 * 1024;
 #[derive(Clone)]
 pub(super) struct AuthHttpClient {
     client: Client,
-    /// Whether the MCP server is on this machine or in its network. Only then may the URLs that the server names be
-    /// there too.
+    /// Whether the MCP server is on this machine or in its network. Only then may the server name URLs on this machine
+    /// or in its network.
     near: bool,
 }
 

@@ -63,8 +63,8 @@ struct GrantState {
     renewed: bool,
     /// Whether the person has refused. The person is then not asked again.
     denied: bool,
-    /// The number of refusals by persons when this connection was created. While the connection has no grant, a later
-    /// refusal also counts for it, so that connections which begin together ask the person once.
+    /// The number of refusals by persons when this connection was created. As long as the connection has no grant,
+    /// later refusals count for it too. So connections that begin together ask the person only once.
     noes: u64,
 }
 
@@ -128,8 +128,8 @@ impl Authorization {
         }
     }
 
-    /// The token for a request to this URL, renewed before if it is about to expire. `None` for another URL, or without
-    /// a grant.
+    /// The token for a request to this URL. A token that is about to expire is renewed first. `None` for another URL,
+    /// or without a grant.
     pub(in super::super) async fn token(&self, uri: &str) -> Option<String> {
         let mut asked = Url::parse(uri).ok()?;
         asked.set_fragment(None);
@@ -138,7 +138,7 @@ impl Authorization {
         }
         let old = self.state().grant.as_ref().is_some_and(|grant| grant.is_old());
         if old {
-            // If the renewal fails, the server decides about the old token.
+            // If the renewal fails, the old token is sent, and the server decides whether to accept it.
             let _ = self.changed(false).await;
         }
         self.state().grant.as_ref().map(|grant| grant.token.clone())
@@ -151,13 +151,13 @@ impl Authorization {
             return;
         }
         let mut state = self.state();
-        // A refusal of an earlier token does not concern the current one.
+        // A refusal of an earlier token does not concern the current token.
         if state.grant.as_ref().map(|grant| grant.token.as_str()) == token {
             state.refused = Some(challenge);
         }
     }
 
-    /// Whether the server has refused the current token, so that a new one is needed before the next request.
+    /// Whether the server has refused the current token, so that a new token is needed before the next request.
     pub(in super::super) fn is_refused(&self) -> bool {
         self.state().refused.is_some()
     }
@@ -169,7 +169,8 @@ impl Authorization {
         state.renewed = false;
     }
 
-    /// Cancels all waiting, for good. A running token request is awaited, because it may use up the earlier grant.
+    /// Ends all waits of this connection, now and later. Then waits for running token requests, because they may use up
+    /// the earlier grant.
     pub(in super::super) async fn close(&self) {
         self.closed.cancel();
         self.auth.kept.settled().await;
@@ -178,7 +179,7 @@ impl Authorization {
     /// Obtains or renews the token, if the next request needs that.
     ///
     /// # Errors
-    /// Fails if the server has refused the token and no other can be obtained.
+    /// Fails if the server has refused the token and no other token can be obtained.
     pub(in super::super) async fn ready(&self) -> Result<(), AuthError> {
         let is_ready = {
             let state = self.state();
@@ -228,8 +229,8 @@ impl Authorization {
                 .is_none_or(|issuer| discovery::is_issuer(issuer, &grant.issuer))
     }
 
-    /// Whether a grant for this resource is for this server. This includes grants from before the server described
-    /// itself: their resource is the server's URL without the query.
+    /// Whether a grant for this resource is for this server. Older grants count too: before the server published its
+    /// own metadata, their resource was the server's URL without the query.
     fn is_for_us(&self, resource: &str) -> bool {
         let mut bare = self.server.clone();
         bare.set_query(None);
@@ -381,7 +382,7 @@ impl Authorization {
         let (resource, issuer) = (self.auth.resource.as_deref(), self.auth.issuer.as_deref());
         let wanted = discovery::DiscoverySettings { resource, issuer };
         let found = discovery::find(&self.web, &self.server, refused, wanted).await?;
-        // A grant of one authorization server must not be sent to another.
+        // A grant of one authorization server must not be sent to another authorization server.
         let known = known.filter(|known| known.issuer == found.metadata.issuer);
         if let Some(known) = known.as_ref().filter(|_| !refused.needs_scope()) {
             let first = !std::mem::replace(&mut self.state().renewed, true);

@@ -22,7 +22,7 @@ impl Challenge {
         let mut is_bearer = false;
         for part in parts(header) {
             let part = part.trim();
-            // The scheme stands directly before its first parameter.
+            // The scheme directly precedes its first parameter.
             let parameter = match part.split_once(|c: char| c.is_ascii_whitespace()) {
                 Some((scheme, rest))
                     if !scheme.contains('=') && !rest.trim_start().starts_with('=') =>

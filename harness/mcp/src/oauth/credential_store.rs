@@ -97,7 +97,7 @@ impl McpCredentials {
 ///         Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(None),
 ///         Err(err) => {
 ///             let why = format!("what was granted cannot be read from `{}`", path.display());
-///             Err(Error::new(ErrorKind::Journal, why).because(err))
+///             Err(Error::new(ErrorKind::Journal, why).with_source(err))
 ///         }
 ///     }
 /// }
@@ -107,10 +107,10 @@ pub trait McpCredentialStore: Send + Sync {
     /// Reads the credentials for the server at this URL; `None` if there are none.
     ///
     /// # Errors
-    /// Fails if the credentials cannot be read. No request is then sent to the server.
+    /// Fails if the credentials cannot be read. In that case, no request is sent to the server.
     fn load<'a>(&'a self, server: &'a str) -> McpCredentialsFuture<'a, Option<McpCredentials>>;
 
-    /// Stores the credentials for the server at this URL, in place of earlier ones.
+    /// Stores the credentials for the server at this URL, in place of earlier credentials.
     ///
     /// # Errors
     /// Fails if the credentials cannot be stored. This is reported once, and the connection goes on with them in
@@ -128,7 +128,7 @@ pub(super) struct GrantSlot {
 
 /// The lock on the grant of a server. Its holder may request a new grant.
 pub(super) struct GrantLock {
-    /// `None` while a token is requested, and for good if the connection has ended meanwhile.
+    /// `None` while a token is requested. Stays `None` if the request is stopped before its end.
     memory: Option<OwnedMutexGuard<CachedGrant>>,
     slot: GrantSlot,
     /// The number of refusals when the wait for the lock began.

@@ -121,8 +121,8 @@ async fn resource(
         else {
             continue;
         };
-        // RFC 9728, 3.3. Without this check, one server could request tokens that are valid for another, such as the
-        // server of another tenant.
+        // RFC 9728, 3.3. Without this check, one server could request tokens that are valid for another server, such as
+        // the server of another tenant.
         if !is_resource(&found.resource, server, wanted) {
             let named = in_line(&found.resource);
             let named = beginning(&named, 200);

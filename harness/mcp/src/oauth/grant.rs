@@ -25,7 +25,7 @@ use harness_core::{
 /// The maximum length, in bytes, of an authorization server's text in an error.
 const SHOWN: usize = 300;
 
-/// How many seconds before its end a token is renewed, but never in the first three quarters of its lifetime.
+/// A token is renewed this number of seconds before it expires, but never in the first three quarters of its lifetime.
 const EARLY: u64 = 30;
 
 /// The client that represents the program at an authorization server.
@@ -42,7 +42,7 @@ pub(super) struct OAuthClient {
 /// A grant for one server.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct TokenGrant {
-    /// The URL of the MCP server. The token is sent to no other.
+    /// The URL of the MCP server. The token is sent to no other server.
     pub(super) server: String,
     pub(super) resource: String,
     pub(super) issuer: String,
@@ -212,7 +212,7 @@ impl TokenRequest {
             Value::String(text) => text.parse().ok(),
             lives => lives.as_f64(),
         });
-        // A shorter lifetime would be useless, so such a number is ignored.
+        // A lifetime of less than one second would be useless, so such a number is ignored.
         let lives = lives.filter(|it| *it >= 1.0);
         let until = lives.map(|seconds| {
             let seconds = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX).as_secs();
@@ -314,7 +314,7 @@ pub(super) async fn register(
     })
 }
 
-/// The authentication method to use, of those that the authorization server accepts.
+/// The authentication method to use, from the methods that the authorization server accepts.
 pub(super) fn method(metadata: &IssuerMetadata, without_secret: bool) -> &'static str {
     let known = &metadata.token_endpoint_auth_methods_supported;
     let takes = |method: &&str| known.iter().any(|known| known == method);
@@ -365,7 +365,7 @@ pub(super) fn words(error: &str, description: Option<&str>, secrets: &Secrets) -
 /// Checks the URL of an authorization page: it must not contain parameters that the program sets.
 ///
 /// # Errors
-/// Fails if the URL contains such a parameter, because a server may use the first of two values.
+/// Fails if the URL contains such a parameter, because a server may use this value instead of the program's value.
 pub(super) fn silent(endpoint: Url) -> Result<Url, AuthError> {
     const OURS: [&str; 14] = [
         "response_type",

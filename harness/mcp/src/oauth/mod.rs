@@ -61,13 +61,13 @@ type OnPage = dyn Fn(McpAuthorizationPage) -> Pin<Box<dyn Future<Output = Result
 /// use harness::mcp::{McpAuth, McpServer};
 ///
 /// # async fn connect() -> Result<(), harness::Error> {
-/// let auth = McpAuth::new().named("Order desk").on_page(|page| {
+/// let auth = McpAuth::new().name("Order desk").on_page(|page| {
 ///     Box::pin(async move {
 ///         println!("{} asks you to say yes: {}", page.server, page.url);
 ///         Ok(())
 ///     })
 /// });
-/// let orders = McpServer::url("https://mcp.example.com/mcp").named("orders").oauth(auth).connect().await?;
+/// let orders = McpServer::url("https://mcp.example.com/mcp").name("orders").oauth(auth).connect().await?;
 /// # let _ = orders;
 /// # Ok(())
 /// # }
@@ -130,7 +130,7 @@ impl McpAuth {
     }
 
     /// Sets the name of the program that the person sees. Used where the program registers itself.
-    pub fn named(mut self, name: impl Into<String>) -> Self {
+    pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
@@ -142,14 +142,14 @@ impl McpAuth {
     }
 
     /// Sets the secret for [`client`](Self::client). Also set the authorization server with [`issuer`](Self::issuer):
-    /// otherwise the MCP server names the authorization server, and could name one that collects secrets.
+    /// otherwise the MCP server names the authorization server, and could name a server that collects secrets.
     pub fn secret(mut self, secret: impl Into<String>) -> Self {
         self.secret = Some(Arc::new(SecretString::from(secret.into())));
         self
     }
 
     /// Sets the authorization server, by its issuer identifier. The authorization fails if the MCP server names only
-    /// others.
+    /// other authorization servers.
     pub fn issuer(mut self, issuer: impl Into<String>) -> Self {
         self.issuer = Some(issuer.into());
         self
@@ -231,6 +231,6 @@ fn print(page: &McpAuthorizationPage) -> Result<(), Error> {
     )
     .map_err(|err| {
         let why = "the address of the page cannot be printed";
-        Error::new(ErrorKind::Configuration, why).because(err)
+        Error::new(ErrorKind::Configuration, why).with_source(err)
     })
 }

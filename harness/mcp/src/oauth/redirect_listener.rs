@@ -30,8 +30,8 @@ const HEAD: usize = 16 * 1024;
 /// The time limit for writing the response to the browser. The request counts even if this fails.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// The maximum number of connections that are read at the same time. Above it, the oldest connection is closed:
-/// otherwise other programs on this machine could block the browser.
+/// The maximum number of connections that are read at the same time. Above this number, the oldest connection is
+/// closed: otherwise other programs on this machine could block the browser.
 const AT_ONCE: usize = 64;
 
 /// An open port of this machine for the redirect of the browser.
@@ -53,7 +53,7 @@ pub(super) struct ExpectedRedirect<'a> {
 type RedirectResult = Result<Result<String, AuthError>, AuthError>;
 
 impl RedirectListener {
-    /// Opens the port in this URL, or a free port if the URL has none.
+    /// Opens the port in this URL, or a free port if the URL has no port.
     pub(super) async fn open(redirect: &str) -> Result<Self, AuthError> {
         let wrong =
             |why: &str| (ErrorKind::Configuration, format!("`redirect` cannot be used: {why}"));
@@ -66,7 +66,7 @@ impl RedirectListener {
         if url.query().is_some() || url.fragment().is_some() {
             return Err(wrong("it has a query or a fragment"));
         }
-        // A URL does not show the standard port of `http`, so 80 cannot be told from no port.
+        // `Url` omits port 80, the default port of `http`, so a URL with port 80 looks like a URL without a port.
         let port = url.port().unwrap_or(0);
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
         let ip: IpAddr = host.parse().unwrap_or(Ipv4Addr::LOCALHOST.into());

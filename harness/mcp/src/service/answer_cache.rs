@@ -1,4 +1,4 @@
-//! Keeps the answers of sessions for clients that lost their connection before they received them.
+//! Keeps the answers of sessions for clients that lost their connection before the answers arrived.
 
 use std::{
     collections::VecDeque,

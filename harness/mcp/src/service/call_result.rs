@@ -74,8 +74,8 @@ pub(super) fn answer(tool: &Tool, result: &ToolResult, most: usize) -> CallToolR
     answer.into()
 }
 
-/// The value for the declared output schema: the tool's value, or else its only JSON part. `None` without such a
-/// schema.
+/// The value for the declared output schema: the tool's value, or else its only JSON part. `None` if the tool declares
+/// no such schema.
 fn structure<'r>(tool: &Tool, result: &'r ToolResult) -> Option<&'r Value> {
     tool_descriptions::structure(tool)?;
     match (result.value(), result.content()) {
@@ -111,7 +111,7 @@ fn block(call: &str, at: usize, part: &ToolContent) -> ContentBlock {
             file(media, part, |data, mime| ContentBlock::audio(data, mime))
         }
         ToolContent::Document(media) => {
-            // A resource needs a URI, but a document may have none.
+            // A resource needs a URI, but a document may have no URI.
             let uri = media.uri().map_or_else(|| format!("harness:{call}/{at}"), str::to_owned);
             let contents = match (media.text(), media.base64()) {
                 (Some(text), _) => ResourceContents::text(text, uri),

@@ -34,7 +34,7 @@ pub(super) struct ConnectionLimit {
 struct ConnectionQueues {
     /// The number of the newest entry in the maps.
     last: u64,
-    /// The connections without a complete request, beginning with the one that has waited longest.
+    /// The connections without a complete request, beginning with the connection that has waited longest.
     idle: BTreeMap<u64, CancellationToken>,
     /// The parts of answers that clients have not read, beginning with the oldest, each with its size in bytes.
     unread: BTreeMap<u64, (usize, CancellationToken)>,
@@ -101,7 +101,7 @@ impl Drop for IdleConnection {
 }
 
 impl HttpConnection {
-    /// Waits until this connection has to be closed in favour of others.
+    /// Waits until this connection has to be closed to make room for other connections.
     pub(super) async fn wait_for_eviction(&self) {
         self.ends.cancelled().await;
     }

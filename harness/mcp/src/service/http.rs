@@ -40,14 +40,14 @@ use super::{
 };
 use harness_core::error::Error;
 
-/// The maximum number of concurrent requests of [`McpService::serve_http`], without those that only listen.
+/// The maximum number of concurrent requests of [`McpService::serve_http`], without the requests that only listen.
 const REQUESTS: usize = 256;
 
 /// The maximum number of requests that only listen to the service's messages.
 const LISTENING: usize = 512;
 
-/// The maximum number of messages that are accepted beyond these limits because they may end requests: the end of a
-/// session, notifications, and responses of the client.
+/// The maximum number of messages that are accepted above the limits for requests, because the messages may end
+/// requests: the end of a session, notifications, and responses of the client.
 const ENDING: usize = 16;
 
 /// The maximum number of connections. A request without a free slot gets an error response.
@@ -64,7 +64,7 @@ const BODY: Duration = Duration::from_secs(30);
 const READING: usize = 128 * 1024;
 
 /// The number of bytes of a body that need no share of [`READING`]. So small requests are read even while clients hold
-/// back large ones.
+/// back large requests.
 const SMALL: usize = 64 * 1024;
 
 /// The memory for all parsed requests that have not ended, in KiB.
@@ -78,8 +78,9 @@ const COPIES: usize = 4;
 /// times.
 const VALUE: usize = 300;
 
-/// The maximum memory of a request that starts a session, in bytes, estimated like that of other requests. Its limit is
-/// separate, because a session keeps the client's description of itself until the session ends.
+/// The maximum memory of a request that starts a session, in bytes. The memory is estimated in the same way as for
+/// other requests. The limit is separate, because a session keeps the client's description of itself until the session
+/// ends.
 const BEGINNING: usize = 256 * 1024;
 
 /// The size of a connection's buffer, in bytes: enough for the head of a request and for small messages.
@@ -171,13 +172,13 @@ impl<H: ServerHandler> McpService<H> {
         loop {
             while tasks.try_join_next().is_some() {}
             let Ok((socket, _)) = listener.accept().await else {
-                // One cause is that all file descriptors are in use, which passes when a connection is closed.
+                // One cause is that all file descriptors are in use. This cause ends when a connection is closed.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
             let Some(connection) = connections.enter().await else { return Ok(()) };
-            // Without this option, a small answer can wait 40 ms for the client's acknowledgement of the previous one.
-            // Nothing else is lost if it fails.
+            // Without this option, a small answer can wait 40 ms for the client's acknowledgement of the previous
+            // answer. If the option cannot be set, only this time is lost.
             let _ = socket.set_nodelay(true);
             let routed = RoutedService {
                 http: http.clone(),
@@ -297,7 +298,7 @@ impl<H: ServerHandler> McpHttp<H> {
             Some(share) => head.extensions.insert(Arc::new(share)),
             None => return busy("large requests"),
         };
-        // The body is checked whatever its media type says, because others may read it differently.
+        // The body is checked whatever its media type says, because other JSON parsers may read the body differently.
         if let Some(refused) = ambiguous(&body) {
             return unreadable(Some(refused));
         }
@@ -334,7 +335,8 @@ fn busy(what: &str) -> HttpAnswer {
     answer
 }
 
-/// Whether the request names at most one host. With two, the checked host could differ from the one that is used.
+/// Whether the request names at most one host. With two hosts, the checked host could differ from the host that is
+/// used.
 ///
 /// Source: RFC 9112, section 3.2.
 fn has_one_host(head: &Parts) -> bool {
@@ -391,8 +393,8 @@ impl RequestSlots {
         Self { requests, listening, ending: places(ending) }
     }
 
-    /// Takes the slot for a request, if one is free. Listening has slots of its own: such a stream can stay open for
-    /// days, and must not take the slot of a call.
+    /// Takes the slot for a request, if one is free. Requests that only listen have their own slots: their streams can
+    /// stay open for days, and must not take the slot of a call.
     fn of(&self, head: &Parts) -> Option<OwnedSemaphorePermit> {
         let method = head.headers.get("mcp-method");
         let listens = head.method == Method::GET
@@ -401,8 +403,8 @@ impl RequestSlots {
         Arc::clone(places).try_acquire_owned().ok()
     }
 
-    /// Takes a reserved slot for a request that found no other, if the request may free one: it ends a session, or its
-    /// body is a message that needs no answer.
+    /// Takes a reserved slot for a request that found no free slot, if the request may free a slot: it ends a session,
+    /// or its body is a message that needs no answer.
     fn of_ending(&self, method: &Method, body: &[u8]) -> Option<OwnedSemaphorePermit> {
         let ends = match *method {
             Method::DELETE => true,
@@ -474,6 +476,10 @@ impl Body for SlottedBody {
     }
 }
 
+/// What a person reads at the path `/`.
+const FRONT: &str = "Tools for clients of the Model Context Protocol are served at /mcp of this address. Give a \
+                     client that whole address, such as http://127.0.0.1:8080/mcp. A browser shows nothing there.\n";
+
 /// A service at the path `/mcp`, for one connection.
 struct RoutedService<H> {
     http: McpHttp<H>,
@@ -504,8 +510,14 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        if request.uri().path() != "/mcp" {
-            return Box::pin(async { Ok(text_answer(StatusCode::NOT_FOUND, "the path is /mcp")) });
+        match request.uri().path() {
+            "/mcp" => {}
+            // A person has opened the address.
+            "/" => return Box::pin(async { Ok(text_answer(StatusCode::OK, FRONT)) }),
+            _ => {
+                let answer = text_answer(StatusCode::NOT_FOUND, "the path is /mcp");
+                return Box::pin(async { Ok(answer) });
+            }
         }
         let routed = self.clone();
         Box::pin(async move {

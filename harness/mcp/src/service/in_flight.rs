@@ -1,4 +1,4 @@
-//! The unanswered requests of one session. The ids of two such requests must differ.
+//! The unanswered requests of one session. No two of them may have the same id.
 
 use std::{
     collections::HashMap,

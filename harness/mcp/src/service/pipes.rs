@@ -21,7 +21,7 @@ pub(super) struct PipeTransport<R, W> {
     line: Vec<u8>,
     /// The maximum length of a line, in bytes.
     most: usize,
-    /// Whether the current line is longer. Its rest is not stored.
+    /// Whether the current line is longer than `most`. The rest of the line is not stored.
     is_long: bool,
     write: Arc<Mutex<Option<W>>>,
     /// The pending answer to a line that was no message. It is stored here, because `receive` may be cancelled at any
@@ -132,7 +132,7 @@ where
     }
 }
 
-/// The number of values in a message, or the error that answers a message with too many.
+/// The number of values in a message, or the error that answers a message with too many values.
 pub(super) fn too_many(bytes: &[u8]) -> Result<usize, Box<JsonRpcError>> {
     let values = count_values(bytes);
     if values <= MAX_VALUES {
@@ -144,8 +144,8 @@ pub(super) fn too_many(bytes: &[u8]) -> Result<usize, Box<JsonRpcError>> {
     Err(Box::new(JsonRpcError::new(None, ErrorData::invalid_request(why, None))))
 }
 
-/// The error that answers a request which some JSON parsers would refuse or read differently. Agents refuse such
-/// arguments too.
+/// The error that answers an ambiguous request: some JSON parsers would refuse the request or read it differently.
+/// Agents also refuse ambiguous arguments.
 pub(super) fn ambiguous(bytes: &[u8]) -> Option<Box<JsonRpcError>> {
     if std::str::from_utf8(bytes).is_ok_and(is_strict) {
         return None;

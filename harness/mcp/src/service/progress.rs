@@ -24,7 +24,7 @@ pub(super) struct CallProgress {
     latest: watch::Receiver<(u32, String)>,
     peer: Peer<RoleServer>,
     token: ProgressToken,
-    /// The number of reports that had come when a report was last sent.
+    /// The number of reports that had arrived when a report was last sent.
     sent: u32,
 }
 

@@ -73,7 +73,8 @@ impl<H: ServerHandler> ServiceState<H> {
 }
 
 impl<H> ServiceState<H> {
-    /// The answer to a request with wrong parameters. The SDK parses such a request as one with an unknown method.
+    /// The answer to a request with wrong parameters. The SDK parses such a request as a request with an unknown
+    /// method.
     ///
     /// If the arguments of a tool are wrong, the answer is a result and no error, because the model reads only results
     /// (<https://modelcontextprotocol.io/specification/2025-11-25/server/tools#error-handling>).

@@ -156,7 +156,7 @@ impl ServiceSessions {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The session without a running call whose last request is oldest; `None` if a slot is free.
+    /// Of the sessions without a running call, the session whose last request is oldest; `None` if a slot is free.
     fn oldest(&self) -> Result<Option<SessionId>, SessionError> {
         let open = self.lock();
         if open.sessions.len() < SESSIONS {

@@ -46,7 +46,7 @@ const RESUMING: Duration = Duration::from_secs(30);
 /// }
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// McpService::new(tools![add]).named("sums", "1.0").serve_stdio().await?;
+/// McpService::new(tools![add]).name("sums", "1.0").serve_stdio().await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -97,8 +97,8 @@ impl McpService {
 
     /// Adds a handler of the program for the rest of the protocol, such as prompts and resources. Clients see its
     /// declared capabilities together with the tools. The handler's own tools are listed after the tools of this
-    /// service. If two have the same name, this service's tool is called. The start of a session is not passed to the
-    /// handler.
+    /// service. If two tools have the same name, this service's tool is called. The start of a session is not passed to
+    /// the handler.
     pub fn beside<H: ServerHandler>(self, handler: H) -> McpService<H> {
         McpService {
             tools: self.tools,
@@ -123,7 +123,7 @@ impl McpService {
 impl<H: ServerHandler> McpService<H> {
     /// Sets the name and the version that clients see. Default: `harness` and its version.
     #[must_use]
-    pub fn named(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
+    pub fn name(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
         self.info = Some(Implementation::new(name, version));
         self
     }
@@ -205,10 +205,10 @@ impl<H: ServerHandler> McpService<H> {
         self
     }
 
-    /// Sets the key that seals the state which clients store between a question and the call with its answer. Clients
-    /// can then neither read nor change the state. Default: a random key for each start. Set the same random bytes for
-    /// several processes that serve the same clients, and for a process that has to continue its questions after a
-    /// restart.
+    /// Sets the key that seals the state of a question. The client stores this state until its second call, with the
+    /// answer. The client can neither read nor change the state. Default: a random key for each start. Set the same
+    /// random bytes for several processes that serve the same clients, and for a process that has to continue its
+    /// questions after a restart.
     #[must_use]
     pub fn asking_key(mut self, key: [u8; 32]) -> Self {
         self.key = Some(key);

@@ -44,7 +44,7 @@ impl<'a> UrlParts<'a> {
             Some(at) => url.split_at(at + 3),
             None => ("", url),
         };
-        // In an unparsable URL, the password may stand anywhere before an `@`.
+        // In an unparsable URL, the password may be anywhere before an `@`.
         let authority = match reqwest::Url::parse(url) {
             Ok(_) => rest.find(['/', '?', '#']).unwrap_or(rest.len()),
             Err(_) => rest.len(),
@@ -68,8 +68,8 @@ pub(super) fn shown(url: &str) -> String {
     format!("{scheme}{user}{place}{query}")
 }
 
-/// Checks a base URL, and returns the text of its fault. The text does not quote an unparsable URL, because any part of
-/// such a URL may be a password.
+/// Checks a base URL. Returns an error message if the URL is not valid. The message does not quote an unparsable URL,
+/// because any part of such a URL may be a password.
 pub(super) fn check(url: &str) -> Result<(), String> {
     let url = url.trim();
     let read = reqwest::Url::parse(url);
@@ -91,7 +91,7 @@ pub(super) fn check(url: &str) -> Result<(), String> {
         });
     }
     match read {
-        // A client does not send the fragment, nor a path that is appended behind the fragment.
+        // A client sends neither the fragment nor a path that is appended after the fragment.
         Ok(read) if read.fragment().is_some() => Err(
             "the base URL holds a `#`, and the part after it is never sent: remove it, or write \
              `%23` in a password or a path"
@@ -100,7 +100,7 @@ pub(super) fn check(url: &str) -> Result<(), String> {
         Ok(read) if read.port() == Some(0) => {
             Err(format!("the base URL `{}` has the port 0, which no server can use", shown(url)))
         }
-        // For such a URL, the parser would take the beginning of the path for the host.
+        // In such a URL, the parser would read the beginning of the path as the host.
         Ok(_) if url.split_once("://").is_some_and(|(_, rest)| rest.starts_with(['/', '\\'])) => {
             Err("the base URL names no server: write it after `http://` or `https://`".to_owned())
         }
@@ -141,7 +141,7 @@ pub(super) fn secrets(url: &str, values: &mut Vec<String>) {
         // A user name without a password is not secret, unless it is long enough to be a token.
         if !password.is_empty() || name.len() >= 16 {
             let pair = format!("{}:{}", decoded(name), decoded(password));
-            // The base64 has no padding, because some servers quote it without.
+            // The base64 has no padding, because some servers quote it without padding.
             values.push(general_purpose::STANDARD_NO_PAD.encode(&pair));
             values.extend([pair, user.to_owned()]);
         }
@@ -240,7 +240,7 @@ mod tests {
             ("https://a.test/v1?v=1", "https://a.test/v1?[secret]"),
             ("https://ann:pass@a.test/v1", "https://[secret]@a.test/v1"),
             ("https://a.test/@cf/v1#top", "https://a.test/@cf/v1"),
-            // The URL is malformed: a part of the password stands where the host should be.
+            // The URL is malformed: a part of the password is in the position of the host.
             ("https://ann:p/ss@a.test/v1", "https://[secret]@a.test/v1"),
             ("ann:pass@a.test", "[secret]@a.test"),
             ("127.0.0.1:11434", "127.0.0.1:11434"),

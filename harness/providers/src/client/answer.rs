@@ -1,4 +1,4 @@
-//! The stream of one answer: bytes from the socket pass through the decoder of a wire, within the timeouts.
+//! The stream of one answer. Decodes the bytes from the socket, and enforces the timeouts.
 
 use std::{
     future::poll_fn,
@@ -26,8 +26,8 @@ use harness_core::{
     provider::StreamEvent,
 };
 
-/// The limits for reading on after a complete answer, in bytes and in time. A connection can be used again only if its
-/// response was read to the end.
+/// The limits, in bytes and in time, for reading the rest of a response after the answer is complete. A connection can
+/// be used again only if its response was read to the end.
 const REST: (usize, Duration) = (64 * 1024, Duration::from_millis(100));
 
 /// How long the server may be silent after the stop reason before the answer ends. The program can set another time.
@@ -48,9 +48,9 @@ pub(super) struct AnswerStream<D: Dialect> {
     bytes: Bytes,
     /// The first event, if `wait_for_start` has read it and `poll_next` has not returned it yet.
     first: Option<StreamEvent>,
-    /// Events of the client that come before the answer, in reverse order.
+    /// Events that the client itself adds before the answer, in reverse order.
     ahead: Vec<StreamEvent>,
-    /// The id of the answer in the headers of the response.
+    /// The id of the answer, from the headers of the response.
     id: Option<String>,
     timeouts: Timeouts,
     /// How long the server may be silent after the stop reason before the answer ends.
@@ -63,7 +63,7 @@ pub(super) struct AnswerStream<D: Dialect> {
     until: Instant,
     /// The deadline for the whole answer.
     whole: Instant,
-    /// Whether the last read returned `Pending`. The timer is set then, and the deadline needs no check of its own.
+    /// Whether the last read returned `Pending`. If so, the timer is set, and the deadline needs no separate check.
     waited: bool,
     /// The timer, which ends at `rings`.
     alarm: Pin<Box<Sleep>>,
@@ -81,7 +81,8 @@ pub(super) struct AnswerStream<D: Dialect> {
 }
 
 impl<D: Dialect> AnswerStream<D> {
-    /// Reads the answer from `body`. `None` if the decoder already has the whole answer.
+    /// Creates a stream that reads the answer from `body`. `body` is `None` if the decoder already has the whole
+    /// answer.
     pub(super) fn new(
         decoder: Decoder<D>,
         body: Option<AnswerBody>,
@@ -221,7 +222,8 @@ impl<D: Dialect> AnswerStream<D> {
                 self.rings = self.until;
                 self.alarm.as_mut().reset(self.rings);
             }
-            // The poll ignores the task's budget: a timer that tokio does not poll wakes no task.
+            // This poll ignores the task's budget. If the budget were used up, tokio would not poll the timer, and the
+            // timer would not wake the task.
             if pin!(unconstrained(self.alarm.as_mut())).poll(context).is_pending() {
                 self.wakes = Some(context.waker().clone());
                 return Poll::Pending;
@@ -309,7 +311,7 @@ impl<D: Dialect> Stream for AnswerStream<D> {
 pub(super) fn broken(err: reqwest::Error) -> Error {
     let err = err.without_url();
     let text = format!("the connection broke before the answer was complete: {}", root(&err));
-    Error::new(ErrorKind::CutOff, text).because(err)
+    Error::new(ErrorKind::CutOff, text).with_source(err)
 }
 
 /// The message of the root cause of an error, such as the system's message.
@@ -333,7 +335,7 @@ mod tests {
 
     use super::*;
     use crate::wire::anthropic;
-    use harness_core::provider::AnswerLimits;
+    use harness_core::provider::ResponseSizeLimits;
 
     const MINUTE: Duration = Duration::from_secs(60);
 
@@ -352,7 +354,7 @@ mod tests {
         let timeouts =
             Timeouts { first_event: MINUTE, between_events: MINUTE, ..Timeouts::default() };
         let (until, whole) = (after(timeouts.first_event), after(timeouts.whole_call));
-        let decoder = anthropic::decoder(AnswerLimits::default());
+        let decoder = anthropic::decoder(ResponseSizeLimits::default());
         AnswerStream::new(decoder, Some(Box::pin(body)), &HeaderMap::new(), timeouts, until, whole)
     }
 

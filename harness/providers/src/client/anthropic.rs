@@ -15,7 +15,7 @@ use crate::wire::{ModelCapabilities, RefusedMembers, anthropic};
 use harness_core::{
     error::Error,
     models,
-    provider::{AnswerLimits, EventStream, Provider, ReasoningBinding, Request},
+    provider::{EventStream, Provider, ReasoningBinding, Request, ResponseSizeLimits},
     secret::Secrets,
 };
 
@@ -25,7 +25,7 @@ const BASE_URL: &str = "https://api.anthropic.com";
 /// accepts them for the models that support them.
 const VERSION: &str = "2023-06-01";
 
-/// The beta header value of a request that asks for a summary by the vendor, or that begins with one.
+/// The beta header value of a request that asks the vendor for a summary, or that begins with a summary by the vendor.
 ///
 /// Source: <https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand>.
 const SUMMARIES: &str = "compact-2026-09-04";
@@ -73,11 +73,11 @@ pub struct AnthropicProvider {
     options: anthropic::Options,
     /// What the provider has learned from the server's refusals.
     lessons: ServerQuirks,
-    answer_limits: AnswerLimits,
+    response_size_limits: ResponseSizeLimits,
 }
 
 impl AnthropicProvider {
-    /// The model of a provider for which the program names none.
+    /// The model that a provider uses if the program names none.
     pub const DEFAULT_MODEL: &'static str = models::ANTHROPIC;
 
     /// A provider with the key in `ANTHROPIC_API_KEY` and, if they are set, the base URL in
@@ -106,7 +106,7 @@ impl AnthropicProvider {
         };
         let request = &*self.lessons.without_refused(request);
         let mut headers = self.headers.clone();
-        if request.asks_for_summary() || request.has_summary_first() {
+        if request.is_summary_request() || request.has_summary_first() {
             add_beta(&mut headers, SUMMARIES);
         }
         if anthropic::adds_tools(request) {
@@ -125,7 +125,7 @@ impl AnthropicProvider {
                 anthropic::encode_pieces(request, &options)?
             }
         };
-        Ok(HttpRequest { url: self.url.clone(), headers, body })
+        Ok(HttpRequest { url: None, headers, body })
     }
 }
 
@@ -175,13 +175,13 @@ impl Provider for AnthropicProvider {
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
-        let summarizes = request.asks_for_summary();
+        let summarizes = request.is_summary_request();
         self.transport.ask(
             request,
             |request| self.question(request),
             move || match summarizes {
-                true => anthropic::summary_decoder(self.answer_limits),
-                false => anthropic::decoder(self.answer_limits),
+                true => anthropic::summary_decoder(self.response_size_limits),
+                false => anthropic::decoder(self.response_size_limits),
             },
             (&self.lessons, &self.options.takes),
         )
@@ -198,10 +198,10 @@ pub struct AnthropicBuilder {
 impl AnthropicBuilder {
     setters!();
 
-    /// Sets whether thinking without a signature is sent back. Each turn with calls then contains thinking, which is
-    /// empty if the model sent none. Default: only for DeepSeek and Moonshot (Kimi), which refuse a turn that has
-    /// calls and no thinking. Set it for a gateway to one of their models, because the gateway would refuse the
-    /// request with the results of the first calls. Anthropic refuses thinking that it has not signed.
+    /// Sets whether thinking without a signature is sent back. If so, each turn with calls contains thinking. The
+    /// thinking is empty if the model sent none. Default: only for DeepSeek and Moonshot (Kimi), whose servers refuse a
+    /// turn that has calls and no thinking. Set `true` for a gateway to a model of these vendors: otherwise the gateway
+    /// refuses the request with the results of the first calls. Anthropic refuses thinking that it has not signed.
     #[must_use]
     pub fn unsigned_thinking(mut self, sent: bool) -> Self {
         self.unsigned_thinking = Some(sent);
@@ -225,7 +225,7 @@ impl AnthropicBuilder {
             timeouts,
             silence,
             name,
-            answer_limits,
+            response_size_limits,
             models: known,
             ..
         } = setup;
@@ -248,6 +248,7 @@ impl AnthropicBuilder {
             unsigned_thinking.unwrap_or(VendorProfile::at(&address::host(&url)).unsigned_thinking);
         let binds_reasoning = known.find(&name, &model).binds_reasoning == Some(true);
         let options = anthropic::Options {
+            appends_changes: takes.appends_changes(name == "anthropic"),
             // Other servers with this protocol may not support deferred tools.
             defers_tools: name == "anthropic"
                 && known.find(&name, &model).deferred_tools == Some(true),
@@ -258,7 +259,6 @@ impl AnthropicBuilder {
             answer_way: None,
             unsigned_thinking: unsigned,
             binds_reasoning,
-            appends_changes: binds_reasoning && name == "anthropic",
         };
         anthropic::check(&options)?;
         Ok(AnthropicProvider {
@@ -268,7 +268,7 @@ impl AnthropicBuilder {
             options,
             name,
             lessons: ServerQuirks::default(),
-            answer_limits,
+            response_size_limits,
         })
     }
 }

@@ -16,7 +16,7 @@ use crate::wire::{ModelCapabilities, chat};
 use harness_core::{
     error::Error,
     models,
-    provider::{AnswerLimits, EventStream, Provider, Request},
+    provider::{EventStream, Provider, Request, ResponseSizeLimits},
     secret::Secrets,
 };
 
@@ -56,15 +56,15 @@ pub struct ChatCompletionsProvider {
     /// What the provider has learned from the server's refusals.
     lessons: ServerQuirks,
     reading: chat::DecodeOptions,
-    answer_limits: AnswerLimits,
+    response_size_limits: ResponseSizeLimits,
 }
 
-/// A note for the error of a server that does not know the default name of the model.
+/// A note for the error of a server that does not know the default model name.
 const NO_MODEL_IS_NAMED: &str = "no model is named: set `CHAT_COMPLETIONS_MODEL`, or call \
                                  `.model(..)` of the builder";
 
 impl ChatCompletionsProvider {
-    /// The model of a provider for which the program names none. Servers with a single model accept any name. Other
+    /// The model that a provider uses if the program names none. Servers with a single model accept any name. Other
     /// servers answer with status 404.
     pub const DEFAULT_MODEL: &'static str = models::ANY;
 
@@ -107,7 +107,7 @@ impl ChatCompletionsProvider {
                 chat::encode_pieces(request, &options)?
             }
         };
-        Ok(HttpRequest { url: self.url.clone(), headers: self.headers.clone(), body })
+        Ok(HttpRequest { url: None, headers: self.headers.clone(), body })
     }
 }
 
@@ -143,7 +143,7 @@ impl Provider for ChatCompletionsProvider {
         self.transport.ask(
             request,
             |request| self.question(request),
-            || chat::decoder(self.answer_limits, self.reading),
+            || chat::decoder(self.response_size_limits, self.reading),
             (&self.lessons, &self.options.takes),
         )
     }
@@ -166,8 +166,8 @@ pub struct ChatCompletionsBuilder {
 impl ChatCompletionsBuilder {
     setters!();
 
-    /// Sets how the model's thinking is sent back. Default: as the vendor at the base URL requires; to other servers,
-    /// in the field in which the thinking arrived.
+    /// Sets how the model's thinking is sent back. Default: as the vendor at the base URL requires. For other servers,
+    /// the default is the field in which the thinking arrived.
     #[must_use]
     pub fn thought_replay(mut self, replay: chat::ThoughtReplay) -> Self {
         self.thought = Some(replay);
@@ -188,8 +188,8 @@ impl ChatCompletionsBuilder {
         self
     }
 
-    /// Sets whether `[DONE]` completes an answer without a stop reason. Default: only for vendors that are known to
-    /// send no stop reason.
+    /// Sets whether an answer without a stop reason is complete when the server sends `[DONE]`. Default: only for
+    /// vendors that are known to send no stop reason.
     #[must_use]
     pub fn done_is_enough(mut self, enough: bool) -> Self {
         self.done_is_enough = Some(enough);
@@ -212,9 +212,10 @@ impl ChatCompletionsBuilder {
         self
     }
 
-    /// Sets whether the server requires alternating turns, as Mistral does: after results, the next message must be the
-    /// model's, and neither side may send two messages in a row. With `true`, requests contain short messages of the
-    /// other side in between. The transcript is not changed.
+    /// Sets whether the server requires alternating turns of user and model, as Mistral does. Such a server accepts
+    /// only a message of the model after results of calls. It refuses two messages in a row of the user, or of the
+    /// model. With `true`, requests contain short extra messages between messages that cannot follow each other. The
+    /// transcript is not changed.
     ///
     /// Default: `true` for Mistral. For other servers, the provider learns this from the first refusal: it sends the
     /// conversation again at once with alternating turns, and does so from then on. `false` turns the learning off. Set
@@ -237,9 +238,8 @@ impl ChatCompletionsBuilder {
         self
     }
 
-    /// Uses a typed request of `async-openai` as the template of each request: its values are sent
-    /// unless this builder sets the same setting. Its messages are ignored, and its tools are added
-    /// to those of the agent.
+    /// Uses a typed request of `async-openai` as the template of each request: its values are sent unless this builder
+    /// sets the same setting. Its messages are ignored, and its tools are added to the agent's tools.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if the request cannot be
@@ -282,7 +282,7 @@ impl ChatCompletionsBuilder {
             timeouts,
             silence,
             name,
-            answer_limits,
+            response_size_limits,
             models: known,
             ..
         } = setup;
@@ -350,7 +350,7 @@ impl ChatCompletionsBuilder {
                 done_is_enough: done_is_enough.unwrap_or(vendor.done_is_enough),
                 origin,
             },
-            answer_limits,
+            response_size_limits,
         })
     }
 }

@@ -33,7 +33,7 @@ tokio::task_local! {
     static MADE: Cell<Option<NewConnection>>;
 }
 
-/// A new connection, identified by its local address. No two open connections have the same one.
+/// A new connection, identified by its local address. No two open connections have the same local address.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct NewConnection(Option<SocketAddr>);
 
@@ -118,7 +118,7 @@ const BREAKS: [io::ErrorKind; 5] = [
 
 /// Records which connection a request opens. The client looks for an idle connection and opens a new one at the same
 /// time, and the request uses the connection that is available first. So a request that has opened a connection may
-/// still be sent over another one.
+/// still be sent over another connection.
 #[derive(Clone)]
 struct ConnectionWatch;
 
@@ -163,8 +163,8 @@ where
         let result = ready!(Pin::new(&mut self.0).poll(context));
         if let Ok(connection) = &result {
             let made = NewConnection::of(&connection.connected());
-            // If the request already uses another connection, the client completes this one outside of any request.
-            // There is then no cell to set.
+            // If the request already uses another connection, the client completes this one outside of any request, and
+            // there is no cell to set.
             let _ = MADE.try_with(|cell| cell.set(Some(made)));
         }
         Poll::Ready(result)

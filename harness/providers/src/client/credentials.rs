@@ -31,7 +31,7 @@ pub(super) fn key(name: &str) -> Result<SecretString, Error> {
     })
 }
 
-/// The given key, or the one in this environment variable; `None` if there is no key and the server at `url` is on this
+/// The given key, or the key in this environment variable; `None` if there is no key and the server at `url` is on this
 /// machine.
 pub(super) fn key_for(
     url: &str,

@@ -1,5 +1,5 @@
-//! One request and its response. The code that stops a run can drop both at once: the connection is closed without
-//! waiting until the task of the run is polled.
+//! One request and its response. The code that stops a run can drop the request and the response from its own thread.
+//! The connection is then closed at once, even if the task of the run is not polled again.
 
 use std::{
     future::poll_fn,
@@ -60,9 +60,9 @@ enum RequestPhase {
 }
 
 impl InFlightRequest {
-    /// A request that is sent when [`head`](Self::head) is polled. When `stop` is cancelled, the request is dropped at
-    /// once and reads wait forever, so the reader must watch the token itself. `stopped` is set at that moment, and
-    /// when the `InFlightRequest` is dropped.
+    /// Creates a request that is sent when [`head`](Self::head) is polled. When `stop` is cancelled, the request is
+    /// dropped at once and reads wait forever, so the reader must watch the token itself. `stopped` is set when `stop`
+    /// is cancelled, and when the `InFlightRequest` is dropped.
     pub(super) fn new(
         sending: impl Future<Output = reqwest::Result<Response>> + Send + 'static,
         stop: Option<&CancellationToken>,
@@ -136,7 +136,8 @@ impl ConnectionSlot {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let said = read(&mut held);
         drop(held);
-        // The fences order lock and flag: either the stopping thread gets the lock, or this thread sees the flag.
+        // The fences order the accesses to the lock and to the flag: either the stopping thread gets the lock, or this
+        // thread sees the flag.
         fence(Ordering::SeqCst);
         if self.stopped.is_set() {
             self.let_go();

@@ -15,13 +15,13 @@ use crate::wire::{ModelCapabilities, RefusedMembers, responses};
 use harness_core::{
     error::Error,
     models,
-    provider::{AnswerLimits, EventStream, Provider, ReasoningBinding, Request},
+    provider::{EventStream, Provider, ReasoningBinding, Request, ResponseSizeLimits},
     secret::Secrets,
 };
 
 const BASE_URL: &str = "https://api.openai.com/v1";
 
-/// The URL of a server on this machine that was started without a port, such as vLLM.
+/// The default URL of a server on this machine. The port is the default port of vLLM.
 const LOCAL_URL: &str = "http://127.0.0.1:8000/v1";
 
 /// The provider for OpenAI's models over the Responses API.
@@ -50,11 +50,11 @@ pub struct OpenAIProvider {
     options: responses::Options,
     /// What the provider has learned from the server's refusals.
     lessons: ServerQuirks,
-    answer_limits: AnswerLimits,
+    response_size_limits: ResponseSizeLimits,
 }
 
 impl OpenAIProvider {
-    /// The model of a provider for which the program names none.
+    /// The model that a provider uses if the program names none.
     pub const DEFAULT_MODEL: &'static str = models::OPENAI;
 
     /// A provider with the key in `OPENAI_API_KEY` and, if they are set, the base URL in
@@ -94,13 +94,13 @@ impl OpenAIProvider {
         let own = request.settings_over(&self.options.settings);
         let request = &*request.for_model(&self.name, &self.options.model);
         let request = &*self.lessons.without_refused(request);
-        if request.asks_for_summary() {
+        if request.is_summary_request() {
             let mut options = self.options.clone();
             options.settings = own.unwrap_or(options.settings);
             options.refused = self.lessons.refused();
             let body = responses::encode_summary(request, &options)?;
             let url = address::endpoint(&self.url, "", "/compact");
-            return Ok(HttpRequest { url, headers: self.headers.clone(), body });
+            return Ok(HttpRequest { url: Some(url), headers: self.headers.clone(), body });
         }
         let (way, refused) = (self.lessons.way(request), self.lessons.refused());
         let body = match own {
@@ -115,7 +115,7 @@ impl OpenAIProvider {
                 responses::encode_pieces(request, &options)?
             }
         };
-        Ok(HttpRequest { url: self.url.clone(), headers: self.headers.clone(), body })
+        Ok(HttpRequest { url: None, headers: self.headers.clone(), body })
     }
 }
 
@@ -129,8 +129,9 @@ impl fmt::Debug for OpenAIProvider {
 }
 
 impl Provider for OpenAIProvider {
-    /// The name set in the builder. Without one, the vendor at the base URL. For an unknown vendor, the host and port,
-    /// such as `127.0.0.1:8000`, if the server is [local](Self::local) or gets no key, and otherwise `openai`.
+    /// The name set in the builder. Without one, the vendor at the base URL. If that vendor is unknown: the host and
+    /// port, such as `127.0.0.1:8000`, for a server that is [local](Self::local) or gets no key, and `openai` for any
+    /// other server.
     fn name(&self) -> &str {
         &self.name
     }
@@ -165,13 +166,13 @@ impl Provider for OpenAIProvider {
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
-        let summarizes = request.asks_for_summary();
+        let summarizes = request.is_summary_request();
         self.transport.ask(
             request,
             |request| self.question(request),
             move || match summarizes {
-                true => responses::summary_decoder(self.answer_limits),
-                false => responses::decoder(self.answer_limits),
+                true => responses::summary_decoder(self.response_size_limits),
+                false => responses::decoder(self.response_size_limits),
             },
             (&self.lessons, &self.options.takes),
         )
@@ -182,16 +183,15 @@ impl Provider for OpenAIProvider {
 #[derive(Clone, Debug, Default)]
 pub struct OpenAIBuilder {
     setup: BuilderSettings,
-    /// Whether the server is the program's own. No key or header for OpenAI is sent to it then.
+    /// Whether the server is the program's own. If so, the provider sends it no key or header for OpenAI.
     is_local: bool,
 }
 
 impl OpenAIBuilder {
     setters!();
 
-    /// Uses a typed request of `async-openai` as the template of each request: its values are sent
-    /// unless this builder sets the same setting. Its input is ignored, and its tools are added to
-    /// those of the agent.
+    /// Uses a typed request of `async-openai` as the template of each request: its values are sent unless this builder
+    /// sets the same setting. Its input is ignored, and its tools are added to the agent's tools.
     ///
     /// ```
     /// use async_openai::types::responses::CreateResponseArgs;
@@ -239,7 +239,7 @@ impl OpenAIBuilder {
             timeouts,
             silence,
             name,
-            answer_limits,
+            response_size_limits,
             models: known,
             ..
         } = setup;
@@ -286,6 +286,7 @@ impl OpenAIBuilder {
             url,
             headers,
             options: responses::Options {
+                appends_changes: takes.appends_changes(name == "openai"),
                 // Other servers with this protocol may not support deferred tools.
                 defers_tools: name == "openai"
                     && known.find(&name, &model).deferred_tools == Some(true),
@@ -295,11 +296,10 @@ impl OpenAIBuilder {
                 answer_way: None,
                 refused: RefusedMembers::default(),
                 binds_reasoning,
-                appends_changes: binds_reasoning && name == "openai",
             },
             name,
             lessons: ServerQuirks::default(),
-            answer_limits,
+            response_size_limits,
         })
     }
 }

@@ -49,18 +49,19 @@ use harness_core::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Each request, including retries, has a number and three files: the headers of both sides with the way in which the
-/// request ended, the body of the request, and the body of the answer as far as it arrived. `cargo run --example decode
-/// -- --wire anthropic 000001-answer.txt` decodes an answer.
+/// Each request, including retries, has a number and three files. The first file contains the headers of the request
+/// and of the response, and how the request ended. The second file contains the body of the request, and the third the
+/// body of the answer as far as it arrived. `cargo run --example decode -- --wire anthropic 000001-answer.txt` decodes
+/// an answer.
 ///
 /// Two kinds of secrets are replaced. The first are the values of
 /// [`Provider::secrets`](harness_core::provider::Provider::secrets), such as the key. If an answer breaks off inside
-/// such a value, the part that arrived is replaced too, unless it is shorter than six bytes. The second kind stands in
-/// the headers of both sides. A header is replaced if its name ends with `key` or has a word such as `token`, `jwt`,
-/// `secret`, `pass`, `session`, `auth` or `cookie`. In other headers, such as `location`, JSON Web Tokens are replaced,
-/// and user, password, query and fragment of URLs. Nothing else is replaced: no other headers, and no key in base64.
-/// **The conversation is written unchanged**, so the files are as private as the conversation. On Unix only their owner
-/// may read them. Invalid UTF-8 becomes U+FFFD.
+/// such a value, the part that arrived is replaced too, unless it is shorter than six bytes. The second kind are secret
+/// headers of requests and responses: the value of a header is replaced if the name of the header ends with `key` or
+/// has a word such as `token`, `jwt`, `secret`, `pass`, `session`, `auth` or `cookie`. In other headers, such as
+/// `location`, JSON Web Tokens are replaced, and so are the user, password, query and fragment of URLs. Nothing else is
+/// replaced: no other headers, and no key in base64. **The conversation is written unchanged**, so the files are as
+/// private as the conversation. On Unix only their owner may read them. Invalid UTF-8 becomes U+FFFD.
 ///
 /// The run waits while files are written, so a slow disk slows the run down. If a file cannot be written, the run goes
 /// on, recording stops, and [`problem`](Self::problem) returns the reason. A tap never deletes files, so use it only
@@ -85,7 +86,7 @@ impl Tap {
         let path = path.into();
         let last = opened(&path).map_err(|err| {
             let text = format!("nothing can be recorded in the folder `{}`: {err}", path.display());
-            Error::new(ErrorKind::Configuration, text).because(err)
+            Error::new(ErrorKind::Configuration, text).with_source(err)
         })?;
         Ok(Self(Arc::new(TapFolder {
             path,
@@ -94,7 +95,7 @@ impl Tap {
         })))
     }
 
-    /// The reason why recording has stopped; `None` while it goes on.
+    /// The reason why recording has stopped; `None` while the recording continues.
     pub fn problem(&self) -> Option<String> {
         self.0.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -260,13 +261,14 @@ impl ExchangeRecord {
 
 impl Drop for ExchangeRecord {
     fn drop(&mut self) {
-        // Not reached at the end of a body: here the rest was not read, or the run was stopped.
+        // Writes the text only if no end was recorded before: the rest of the body was not read, or the run was
+        // stopped.
         self.end("Nothing more was read.");
     }
 }
 
-/// A file that is being written. A text that may be the beginning of a secret is held back until the following text
-/// shows that it is none.
+/// A file that is being written. Text that may be the beginning of a secret is held back until more text shows whether
+/// it is a secret.
 pub(super) struct RecordFile {
     file: File,
     cleaner: Option<SecretFilter>,

@@ -22,8 +22,9 @@ pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
     })
 }
 
-/// The time until the exceeded limit is reset. The server does not say which limit was exceeded, so this is the longest
-/// time of the limits with nothing remaining, or else the shortest time of all limits.
+/// The time until the exceeded limit is reset. The server does not say which limit was exceeded. If some limits have
+/// nothing remaining, this is the longest of their reset times. Otherwise this is the shortest reset time of all
+/// limits.
 ///
 /// Anthropic sends a date (`anthropic-ratelimit-tokens-reset`), OpenAI and compatible servers send
 /// a duration (`x-ratelimit-reset-tokens`).

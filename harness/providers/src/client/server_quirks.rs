@@ -35,12 +35,12 @@ pub(super) struct ServerQuirks {
     /// The optional members that the server refuses.
     refused: Arc<AtomicU32>,
     /// Refused members, each with the server's error, that were not reported yet. The next answer begins with an event
-    /// for each.
+    /// for each of these members.
     untold: Arc<Mutex<Vec<(OptionalMember, String)>>>,
 }
 
-/// What one sent request contained. Learning from its refusal needs these values as they were then: a parallel request
-/// of the same provider may learn something before the refusal arrives.
+/// The properties of one sent request. Learning from its refusal needs the values at the time of sending, because a
+/// parallel request of the same provider may learn something before the refusal arrives.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RequestTraits {
     /// Whether the turns alternated.
@@ -58,8 +58,8 @@ const MOST: usize = 1_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct LearnedRequest {
     with_tools: bool,
-    /// Whether the request asks for an answer alone or continues a conversation. An output mode learned for the first
-    /// does not hold for the second.
+    /// The purpose of the request: to ask for an answer alone, or to continue a conversation. An output mode that was
+    /// learned for one purpose does not hold for another purpose.
     about: RequestPurpose,
     /// A hash of the schema, if the server refused only this schema; `None` if it refused all schemas.
     schema: Option<u64>,
@@ -152,8 +152,8 @@ impl ServerQuirks {
         self.untold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Learns from a refusal of this request. `takes` describes the model. Returns what was learned, and whether a
-    /// changed request differs from the refused one.
+    /// Learns from a refusal of this request. `takes` describes the model. Returns what was learned, and whether the
+    /// changed request would differ from the refused request.
     pub(super) fn learn(
         &self,
         request: &Request<'_>,
@@ -207,8 +207,8 @@ impl ServerQuirks {
         Some((ServerQuirk::Way(asked), true))
     }
 
-    /// Forgets lessons that did not help: after them, the server refused the request again for the same reason.
-    /// `before` is the error that taught the last lesson, and `err` the error that taught nothing new.
+    /// Forgets lessons that did not help: the server refused the changed request again for the same reason. `before` is
+    /// the error from which the last lesson was learned. `err` is the later error, from which nothing new was learned.
     pub(super) fn forget_vain(&self, lessons: &[ServerQuirk], before: &Error, err: &Error) {
         let refusal = MemberRefusal::of(err);
         let names_again = |members: &RefusedMembers| {
@@ -264,8 +264,8 @@ fn last_thinking<'a>(request: &Request<'a>) -> Option<&'a Message> {
 }
 
 impl LearnedRequest {
-    /// Two keys: one for all requests like this one, and one for those with the same schema. `None` if the request has
-    /// no schema.
+    /// Two keys for requests like this one: the first for all schemas, the second only for the schema of this request.
+    /// `None` if the request has no schema.
     fn of(request: &Request<'_>) -> Option<[Self; 2]> {
         let (with_tools, answer) = (!request.tools().is_empty(), request.answer()?);
         let mut hasher = DefaultHasher::new();

@@ -7,7 +7,7 @@ use secrecy::SecretString;
 use super::{Timeouts, address};
 use harness_core::{
     models::Models,
-    provider::{AnswerLimits, Settings},
+    provider::{ResponseSizeLimits, Settings},
 };
 
 /// The values set in a builder so far.
@@ -21,7 +21,7 @@ pub(super) struct BuilderSettings {
     pub(super) settings: Settings,
     pub(super) timeouts: Timeouts,
     pub(super) silence: Option<Duration>,
-    pub(super) answer_limits: AnswerLimits,
+    pub(super) response_size_limits: ResponseSizeLimits,
     pub(super) models: Models,
     /// The members of a typed request, applied when the provider is built.
     #[cfg(feature = "async-openai")]
@@ -38,7 +38,7 @@ impl fmt::Debug for BuilderSettings {
             .field("settings", &self.settings)
             .field("clocks", &self.timeouts)
             .field("silence", &self.silence)
-            .field("answer_limits", &self.answer_limits)
+            .field("response_size_limits", &self.response_size_limits)
             .field("models", &self.models)
             .finish_non_exhaustive()
     }
@@ -144,8 +144,11 @@ macro_rules! setters {
 
         /// Sets the maximum sizes of an answer.
         #[must_use]
-        pub fn answer_limits(mut self, limits: harness_core::provider::AnswerLimits) -> Self {
-            self.setup.answer_limits = limits;
+        pub fn response_size_limits(
+            mut self,
+            limits: harness_core::provider::ResponseSizeLimits,
+        ) -> Self {
+            self.setup.response_size_limits = limits;
             self
         }
 

@@ -12,7 +12,7 @@ impl BuilderSettings {
     pub(super) fn take_template(&mut self, request: &impl Serialize) -> Result<(), Error> {
         let wrong = |err| {
             Error::new(ErrorKind::Configuration, "the template cannot be written as JSON")
-                .because(err)
+                .with_source(err)
         };
         self.template =
             serde_json::to_value(request).and_then(serde_json::from_value).map_err(wrong)?;

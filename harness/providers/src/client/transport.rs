@@ -49,8 +49,8 @@ const ERROR_BODY: usize = 256 * 1024;
 /// The maximum time to wait for the body of an error response. The status is known before the body.
 const ERROR_TIME: Duration = Duration::from_secs(10);
 
-/// A body whose first bytes are without content, such as empty lines, is undecided. After this number of such bytes,
-/// the reader stops waiting for others.
+/// After this number of bytes without content, such as empty lines, the reader stops waiting for bytes that show the
+/// format of a body.
 const FIRST_BYTES: usize = 64 * 1024;
 
 /// The maximum number of times that one request is changed after a refusal. A server may refuse one member after the
@@ -62,7 +62,8 @@ const WHOLE_BODY: usize = 64 * 1024 * 1024;
 
 /// One request, ready to be sent.
 pub(super) struct HttpRequest {
-    pub(super) url: String,
+    /// The URL, if it is not the URL of the transport.
+    pub(super) url: Option<String>,
     pub(super) headers: HeaderMap,
     pub(super) body: Encoded,
 }
@@ -71,23 +72,23 @@ impl HttpRequest {
     /// Sends the request until `stop` is cancelled. Nothing happens before the first poll.
     fn of(
         self,
+        transport: &HttpTransport,
         client: &reqwest::Client,
         stop: Option<&CancellationToken>,
         record: impl FnOnce(&str, &HeaderMap) -> Option<ExchangeRecord>,
     ) -> InFlightRequest {
         let Self { url, mut headers, body } = self;
         headers.insert(CONTENT_LENGTH, body.size().into());
-        let mut record = record(&address::shown(&url), &headers).map(Box::new);
+        let (request, record) = match &url {
+            None => (client.post(transport.endpoint.clone()), record(&transport.url, &headers)),
+            Some(url) => (client.post(url), record(&address::shown(url), &headers)),
+        };
+        let mut record = record.map(Box::new);
         let stopped = StopFlag::default();
         let mut body = StreamedBody::new(body, stopped.clone());
         body.record = record.as_mut().and_then(|record| record.request());
         let body = reqwest::Body::wrap(body);
-        InFlightRequest::new(
-            client.post(&url).headers(headers).body(body).send(),
-            stop,
-            stopped,
-            record,
-        )
+        InFlightRequest::new(request.headers(headers).body(body).send(), stop, stopped, record)
     }
 }
 
@@ -98,9 +99,11 @@ pub(super) struct HttpTransport {
     timeouts: Timeouts,
     /// How long the server may be silent after the stop reason before an answer ends.
     silence: Duration,
+    /// The URL of requests.
+    endpoint: reqwest::Url,
     /// The URL of requests, in the form that errors show.
     url: Arc<str>,
-    /// The description, in errors, of the proxy between client and server.
+    /// How errors describe the proxy between the client and the server.
     proxy: Option<Arc<str>>,
     /// The secrets that are removed from every error.
     secrets: Secrets,
@@ -123,25 +126,29 @@ impl HttpTransport {
     /// Prepares connections to the server at `url`.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] if the URL is not that of an HTTP server, or if TLS or the HTTP
-    /// client cannot be set up.
+    /// [`ErrorKind::Configuration`] if `url` is not the URL of an HTTP server, or if TLS or the HTTP client cannot be
+    /// set up.
     pub(super) fn build(url: &str, timeouts: Timeouts, secrets: Secrets) -> Result<Self, Error> {
         address::check(url)
             .map_err(|why| Error::new(ErrorKind::Configuration, why).cleaned(&secrets))?;
         let client = connection::keeping(timeouts.connect, tls::shared()?).map_err(|err| {
             Error::new(ErrorKind::Configuration, "the HTTP client cannot be set up")
-                .because(err)
+                .with_source(err)
                 .cleaned(&secrets)
         })?;
         let retry = RetryLoop::new(RetryPolicy::default());
-        let proxy = reqwest::Url::parse(url.trim()).map(|url| through_proxy(&url));
-        let proxy = proxy.ok().filter(|words| !words.is_empty()).map(Arc::from);
+        let endpoint = reqwest::Url::parse(url.trim()).map_err(|err| {
+            Error::new(ErrorKind::Configuration, "the base URL cannot be read").with_source(err)
+        })?;
+        let proxy = Some(through_proxy(&endpoint));
+        let proxy = proxy.filter(|text| !text.is_empty()).map(Arc::from);
         let url = address::shown(url).into();
         let silence = SILENCE;
         Ok(Self {
             client,
             timeouts,
             silence,
+            endpoint,
             url,
             proxy,
             secrets,
@@ -229,7 +236,7 @@ impl HttpTransport {
                     };
                     let err = match failed.take() {
                         None => err,
-                        Some(first) => first.followed_by(err),
+                        Some(first) => first.with_later(err),
                     };
                     match told {
                         Some((lesson, true)) if learnt.len() < LESSONS => {
@@ -290,7 +297,7 @@ impl HttpTransport {
         };
         let asked = question(&request)?;
         sent.optional = asked.body.sent();
-        let mut line = asked.of(&self.client, request.stop(), record);
+        let mut line = asked.of(self, &self.client, request.stop(), record);
         let head = timeout_at(until, connection::send(line.head())).await.map_err(ran_out)?;
         let reconnects = request.reconnects().unwrap_or(self.retry.policy.reconnect);
         let (status, headers) = match head {
@@ -300,7 +307,7 @@ impl HttpTransport {
                     .ok()
                     .and_then(|tls| connection::fresh(self.timeouts.connect, tls).ok());
                 let Some(client) = client else { return Err(self.not_sent(lost.error)) };
-                line = question(&request)?.of(&client, request.stop(), record);
+                line = question(&request)?.of(self, &client, request.stop(), record);
                 let sent = timeout_at(until, line.head()).await.map_err(ran_out)?;
                 sent.map_err(|err| self.not_sent(err))?
             }
@@ -352,7 +359,7 @@ impl HttpTransport {
                     &headers,
                     &self.hidden(&body, request.settings()),
                 )
-                .because(err),
+                .with_source(err),
                 _ => err,
             })?;
             return Ok(AnswerStream::new(decoder, None, &headers, self.timeouts, until, whole));
@@ -379,7 +386,7 @@ impl HttpTransport {
                 ),
             )
             .with_status(status.as_u16())
-            .because(err);
+            .with_source(err);
         }
         Err(err)
     }
@@ -391,8 +398,9 @@ impl HttpTransport {
         if own.is_empty() { self.secrets.clone() } else { self.secrets.clone().and(&own) }
     }
 
-    /// The text of a body with its secrets removed. The whole text is searched before a part of it is quoted, because
-    /// half a key would not be recognized. The body may be cut, so the beginning of a key at its end is replaced too.
+    /// The text of a body with its secrets removed. Secrets are removed from the whole text before a part of it is
+    /// quoted, because half a key would not be recognized. The end of the body may be cut off, so the beginning of a
+    /// key at the end is replaced too.
     fn hidden(&self, body: &[u8], settings: Option<&Settings>) -> String {
         let text = format!("{}{CUT}", String::from_utf8_lossy(body));
         let secrets = self.secrets_with(settings);
@@ -458,18 +466,19 @@ impl HttpTransport {
                 ErrorKind::Timeout,
                 format!("the server was not reached within {:?}", self.timeouts.connect),
             )
-            .because(err);
+            .with_source(err);
         }
         if err.is_builder() {
             let text = format!("the request cannot be made: {}", root(&err));
-            return Error::new(ErrorKind::Configuration, text).because(err);
+            return Error::new(ErrorKind::Configuration, text).with_source(err);
         }
         let what = match err.is_connect() {
             true => "the server was not reached",
             false => "the connection broke before an answer began",
         };
         let is_refused = harness_core::tls::has_refused_certificate(&err);
-        let error = Error::new(ErrorKind::Connect, format!("{what}: {}", root(&err))).because(err);
+        let error =
+            Error::new(ErrorKind::Connect, format!("{what}: {}", root(&err))).with_source(err);
         // Another try would get the same certificate.
         if is_refused { error.with_should_retry(false) } else { error }
     }

@@ -36,8 +36,8 @@ pub(super) struct VendorProfile {
     pub(super) strict_form: StrictForm,
     /// Whether the key is also sent in the header `api-key`.
     pub(super) api_key_header: bool,
-    /// Whether, on the Messages protocol, the vendor requires the thinking of turns with calls back. The vendor does
-    /// not sign this thinking.
+    /// Whether, on the Messages protocol, the vendor refuses a turn that has calls and no thinking. The vendor does not
+    /// sign the thinking of such turns.
     pub(super) unsigned_thinking: bool,
     /// Whether the vendor accepts a token budget for thinking.
     pub(super) thinking_budget: bool,
@@ -199,8 +199,8 @@ impl VendorProfile {
         VENDORS.iter().find(is).cloned().unwrap_or(UNKNOWN)
     }
 
-    /// Adds what this model requires, if the server's vendor is unknown and passes the request on to the vendor of the
-    /// model.
+    /// Adds the requirements of this model if the server's vendor is unknown. Such a server may pass the request on to
+    /// the vendor of the model.
     pub(super) fn with_model(self, model: &str) -> Self {
         match models::maker(model).filter(|_| self.name.is_none()) {
             Some(ModelMaker::Google) => {
@@ -220,7 +220,8 @@ pub(super) fn name_at(url: &str) -> Option<&'static str> {
     VendorProfile::at(&address::host(url)).name
 }
 
-/// The base URL from the environment: that of the vendor whose key is set, or of the server on this machine.
+/// The base URL that the environment selects: the base URL of the vendor whose key is set, or else the URL of the
+/// server on this machine.
 pub(super) fn base_in_env() -> Result<String, Error> {
     let mut found: Vec<(&str, String)> = VENDORS
         .iter()

@@ -1,7 +1,7 @@
-//! Chooses how a request asks for an answer with a schema. Each vendor has a mode for such answers, which accepts only
-//! some schemas and at some vendors excludes tools. A tool whose arguments are the answer works nearly everywhere. A
-//! text after the user's message works everywhere. The choice depends only on the table of models, the schema and the
-//! request.
+//! Chooses how a request asks for an answer with a schema. There are three output modes. The vendor's own mode accepts
+//! only some schemas, and some vendors do not allow it together with tools. A tool whose arguments are the answer works
+//! nearly everywhere. The schema as text after the user's message works everywhere. The choice depends only on the
+//! table of models, the schema and the request.
 
 use harness_schema::{StrictForm, ToolSchema};
 use serde_json::Value;
@@ -35,13 +35,13 @@ pub(super) struct ServerSupport {
 /// How the schema of a [forced](OutputSchema::forced) answer is enforced.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum SchemaEnforcement {
-    /// In the same way as for other answers: it is known what the server does.
+    /// In the same way as for an answer that is not forced, because the behaviour of the server is known.
     AsOthers,
     /// By `tool_choice`: the model has to call the tool. Servers that ignore an unknown mode support `tool_choice`.
     ByCall,
     /// By the vendor's mode, with all keywords of the schema. A server that turns the schema into a grammar uses the
-    /// limits of lengths to end the answer. A server that does not support the keywords refuses them, and the next
-    /// output mode is tried. If the model thinks without end, it must call the tool in the second request.
+    /// length limits in the schema to end the answer. If the server refuses the keywords, the next output mode is
+    /// tried. If the model thinks without end, a second request forces it to call the tool.
     ByKeywords,
 }
 
@@ -50,7 +50,9 @@ pub(super) struct OutputPlan<'a> {
     answer: &'a OutputSchema,
     /// The schema for the vendor's mode, and whether the mode enforces it.
     pub(super) format: Option<(Value, bool)>,
-    /// The tools of the request and the tool for the answer; `None` if the answer is not requested by a tool.
+    /// Whether the answer is requested by a tool.
+    is_tool: bool,
+    /// The tools of the request and the tool for the answer; `None` if the request already has all of them.
     tools: Option<Vec<ToolSchema>>,
     /// Whether the model has to call the tool for the answer.
     must_call: bool,
@@ -91,6 +93,7 @@ impl<'a> OutputPlan<'a> {
             Err(_) => None,
         };
         let format = match server.way {
+            _ if answer.is_only_by_tool() => None,
             None if is_open && !must_call => format(),
             Some(OutputMode::Schema) => format(),
             _ => None,
@@ -103,10 +106,12 @@ impl<'a> OutputPlan<'a> {
         };
         answer.told_by(way);
         let is_tool = way == OutputMode::Tool;
-        let tools =
-            is_tool.then(|| request.tools().iter().chain([answer.tool()]).cloned().collect());
+        let added = request.additions().iter().flat_map(|it| &it.tools);
+        let is_sent = request.tools().iter().chain(added).any(|it| it.name == answer.tool().name);
+        let tools = (is_tool && !is_sent)
+            .then(|| request.tools().iter().chain([answer.tool()]).cloned().collect());
         let words = way == OutputMode::Words || way == OutputMode::Schema && server.in_words;
-        Some(Self { answer, format, tools, must_call: is_tool && must_call, words })
+        Some(Self { answer, format, is_tool, tools, must_call: is_tool && must_call, words })
     }
 
     /// The choice of tools, and whether calls may be parallel; `None` if the model need not call the tool for the
@@ -117,7 +122,7 @@ impl<'a> OutputPlan<'a> {
 
     /// The tool for the answer; `None` if the answer is not requested by a tool.
     pub(super) fn tool(&self) -> Option<&ToolSchema> {
-        self.tools.as_ref().map(|_| self.answer.tool())
+        self.is_tool.then(|| self.answer.tool())
     }
 
     /// The request, with the tool for the answer if the plan has one.

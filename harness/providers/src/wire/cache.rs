@@ -1,5 +1,6 @@
-//! Writes the members of a request that control the vendor's prompt cache. OpenAI caches conversations without a mark,
-//! and needs one only to share a system prompt between conversations. Anthropic caches up to the marks.
+//! Writes the members of a request that control the vendor's prompt cache. A cache mark is the end of a part that the
+//! vendor caches. OpenAI caches conversations without a mark, and needs a mark only to share a system prompt between
+//! conversations. Anthropic caches only up to the marks.
 //!
 //! Sources: <https://platform.openai.com/docs/guides/prompt-caching> and
 //! <https://openrouter.ai/docs/guides/best-practices/prompt-caching>.
@@ -61,10 +62,10 @@ pub(super) fn anthropic(cache: PromptCache) -> Option<&'static str> {
     }
 }
 
-/// Whether the system prompt gets a mark. OpenAI's newer models look up the beginning of a request only up to marks,
-/// and the vendor sets its own mark only after the newest message. A program that sets a cache key has conversations
-/// with the same beginning. Without a cache key of the program, each conversation has a key of its own, and there is
-/// nothing to share.
+/// Whether the system prompt gets a cache mark. OpenAI's newer models look up the beginning of a request in the cache
+/// only up to a mark, and set their own mark only after the newest message. A program sets a cache key if its
+/// conversations begin in the same way. Otherwise the library gives each conversation its own key, and no system prompt
+/// is shared.
 pub(super) fn marks_system(
     settings: &Settings,
     takes: &ModelCapabilities,

@@ -1,4 +1,5 @@
-//! Decodes bytes into events, within limits for both. All wires share this code, and each wire adds only its dialect.
+//! Decodes bytes into events, and limits the sizes of events and answers. All wires share this code, and each wire adds
+//! only its dialect.
 
 use std::{
     borrow::Cow,
@@ -14,7 +15,7 @@ use super::{
 use harness_core::{
     error::{Error, ErrorKind},
     message::{Citation, Media, VendorData},
-    provider::{AnswerLimits, StopReason, StreamEvent, Usage, VendorPart, cut_off},
+    provider::{ResponseSizeLimits, StopReason, StreamEvent, Usage, VendorPart, cut_off},
     secret::beginning,
     sse::{Record, SseParser},
 };
@@ -24,23 +25,23 @@ const PARTS: usize = 4096;
 
 /// Converts the records of one wire's stream into events.
 pub(crate) trait Dialect: Unpin {
-    /// What identifies the block of a delta. It is kept with the shape of the record, for records of the same shape.
+    /// The data that identifies the block of a delta. The decoder stores the data with the shape of a record, and uses
+    /// it for later records of the same shape.
     type Delta: Copy + Debug + Send + Unpin;
 
     /// Reads one record. Returns whether the record was an event. Keep-alives are no events.
     fn read(&mut self, event: &str, data: &str, out: &mut EventSink) -> Result<bool, Error>;
 
-    /// Reads a record of one of the most common kinds in one pass over its bytes, with the same
-    /// effect as [`read`](Self::read). Returns `None` without any effect if the record is of
-    /// another kind, unusual or invalid.
+    /// Reads a record of one of the most common kinds in one pass over its bytes, with the same effect as
+    /// [`read`](Self::read). Returns `None`, and changes nothing, if the record is not common, not usual or not valid.
     fn read_common(&mut self, data: &[u8], out: &mut EventSink) -> Option<Result<bool, Error>>;
 
-    /// What identifies the block of the delta in this record, which was just [`read`](Self::read). `None` if similar
-    /// records may differ elsewhere than in `places`.
+    /// The data that identifies the block of the delta in this record, which was just [`read`](Self::read). Marks in
+    /// `places` where similar records may differ. `None` if they may also differ elsewhere.
     fn delta(&self, data: &str, places: &mut VaryingPlaces) -> Option<Self::Delta>;
 
     /// Reads a record that equals an earlier delta except for its text, with the same effect as [`read`](Self::read).
-    /// Returns `None` without any effect if that effect is not known.
+    /// Returns `None`, and changes nothing, if the effect of `read` is not known.
     fn again(
         &mut self,
         delta: Self::Delta,
@@ -82,8 +83,8 @@ struct KnownDelta<D> {
     /// The number of deltas with this shape since it was learned, and of deltas with another shape (`missed`).
     served: u32,
     missed: u32,
-    /// The number of shapes in a row that did not pay off, and the number of records to skip before the next one is
-    /// learned (`pause`): some servers never send two similar records.
+    /// The number of times in a row that learning a shape did not pay off. `pause` is the number of records to skip
+    /// before the next shape is learned: some servers never send two similar records.
     useless: u32,
     pause: u32,
 }
@@ -114,7 +115,7 @@ impl FastPathGate {
 
 #[expect(private_bounds, reason = "the wires are known: nobody outside brings another one")]
 impl<D: Dialect> Decoder<D> {
-    pub(super) fn with(dialect: D, limits: AnswerLimits) -> Self {
+    pub(super) fn with(dialect: D, limits: ResponseSizeLimits) -> Self {
         Self {
             sse: SseParser::new(limits.event),
             dialect,
@@ -222,7 +223,7 @@ impl<D: Dialect> Decoder<D> {
         let result = sse.finish(|record| read(record, dialect, out, pace, heard).map(drop));
         let result = match result {
             // The last event was cut off, so it is not valid JSON.
-            Err(err) if err.kind() == ErrorKind::Protocol => Err(cut_off().because(err)),
+            Err(err) if err.kind() == ErrorKind::Protocol => Err(cut_off().with_source(err)),
             Err(err) => Err(err),
             Ok(()) if self.out.done => Ok(()),
             Ok(()) => self.dialect.end(&mut self.out).and_then(|()| match self.out.done {
@@ -374,7 +375,7 @@ pub(super) fn not_understood(data: &str, err: serde_json::Error) -> Error {
     let data = surrogates::joined(data).replace(|c: char| c.is_control(), " ");
     let quoted = beginning(&data, 120);
     Error::new(ErrorKind::Protocol, format!("an event of the answer is not JSON: `{quoted}`"))
-        .because(err)
+        .with_source(err)
 }
 
 /// A text for an event. Owned texts are not copied.
@@ -386,19 +387,19 @@ impl<T: AsRef<str> + Into<String>> EventText for T {}
 #[derive(Debug)]
 pub(crate) struct EventSink {
     events: VecDeque<StreamEvent>,
-    limits: AnswerLimits,
+    limits: ResponseSizeLimits,
     size: usize,
     parts: usize,
     /// The number of bytes of arguments so far, by block number.
     calls: HashMap<u32, usize>,
     halves: SurrogateHalves,
-    /// Whether content has followed a stop reason. The stop reason is then no sign of the end.
+    /// Whether content has followed a stop reason. If so, the stop reason is no sign of the end.
     goes_on: bool,
     done: bool,
 }
 
 impl EventSink {
-    fn new(limits: AnswerLimits) -> Self {
+    fn new(limits: ResponseSizeLimits) -> Self {
         let events = VecDeque::new();
         let (calls, halves) = (HashMap::new(), SurrogateHalves::default());
         let (goes_on, done) = (false, false);
@@ -410,8 +411,9 @@ impl EventSink {
         (dialect.has_stopped() && !self.goes_on).then_some(self.events.len())
     }
 
-    /// Whether the record that was just read counts as an event. `stopped` is the result of `stopped` before the
-    /// record. After the stop reason, a record without content only keeps the connection open, and does not count.
+    /// Whether the record that was just read counts as an event. `stopped` is what the method `stopped` returned before
+    /// the record was read. After the stop reason, a record without content only keeps the connection open, and does
+    /// not count.
     fn is_event(&mut self, stopped: Option<usize>) -> bool {
         let Some(before) = stopped else { return true };
         self.goes_on = self.events.iter().skip(before).any(|event| {
@@ -541,7 +543,7 @@ impl EventSink {
                     ErrorKind::TooLarge,
                     format!(
                         "the arguments of one call are larger than {} bytes; raise \
-                         `AnswerLimits::arguments` if that is intended",
+                         `ResponseSizeLimits::arguments` if that is intended",
                         self.limits.arguments
                     ),
                 ));
@@ -641,7 +643,7 @@ impl EventSink {
         Err(Error::new(
             ErrorKind::TooLarge,
             format!(
-                "the answer is larger than {} bytes; raise `AnswerLimits::response` if that is \
+                "the answer is larger than {} bytes; raise `ResponseSizeLimits::response` if that is \
                  intended",
                 self.limits.response
             ),

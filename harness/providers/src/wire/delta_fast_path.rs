@@ -2,7 +2,7 @@
 //! text, a number and some padding. Such an event is compared byte by byte with the earlier event, except in these
 //! places, and is not parsed.
 //!
-//! The earlier event was parsed completely, so the result is the same as that of parsing. All other events are left to
+//! The earlier event was parsed completely, so the result equals the result of parsing. All other events are left to
 //! the parser.
 
 use std::{borrow::Cow, ops::Range};
@@ -76,7 +76,7 @@ impl VaryingPlaces {
 pub(super) struct EventShape {
     /// The event from which the shape was made.
     event: Box<[u8]>,
-    /// The places, each with a flag: another event was seen that differs in this place.
+    /// For each place: its range, its kind, and whether another event had a different value there.
     places: Vec<(Range<usize>, VaryingPlace, bool)>,
     /// The shared bytes as ranges of `event`, each with the place that follows.
     parts: Vec<(Range<usize>, VaryingPlace)>,
@@ -96,8 +96,8 @@ pub(super) struct MatchedEvent<'a> {
 impl EventShape {
     /// Makes a shape from an event's bytes in the stream, including line ends. The event must have one line of data,
     /// described by `places`, and before it at most a line with the event's name. The relevant text is expected to
-    /// differ in every event. A place in which no event has differed so far is treated as fixed, because one long
-    /// comparison is cheaper than several short ones. `before` is the previous shape.
+    /// differ in every event. If all events so far were equal in a place, the place is treated as fixed, because one
+    /// long comparison is cheaper than several short ones. `before` is the previous shape.
     pub(super) fn of(event: &[u8], places: &VaryingPlaces, before: Option<&Self>) -> Option<Self> {
         let last = event.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'))?;
         let start = last.checked_add(1)?.checked_sub(places.size)?;
@@ -123,7 +123,7 @@ impl EventShape {
         (shape.read(event)?.length == event.len()).then_some(shape)
     }
 
-    /// Whether an event was seen that differs in this place, or this value differs.
+    /// Whether earlier events differed in this place, or `value` differs from the value of this event.
     fn differs(&self, place: usize, value: Option<&[u8]>) -> bool {
         let Some((at, _, differs)) = self.places.get(place) else { return false };
         *differs || self.event.get(at.clone()) != value
@@ -164,8 +164,8 @@ fn past(bytes: &[u8], at: usize, part: &[u8]) -> Option<usize> {
     (bytes.get(at..end)? == part).then_some(end)
 }
 
-/// The length of the integer at the beginning; `None` for a number that the parser must read: one longer than any
-/// counter, or with a sign or a fraction.
+/// The length of the integer at the beginning of `bytes`. `None` for an integer that the parser must read, because it
+/// has a sign, a leading zero or more than 19 digits.
 fn number(bytes: &[u8]) -> Option<usize> {
     let length = bytes.iter().position(|byte| !byte.is_ascii_digit())?;
     let is_number = matches!((bytes.first()?, length), (_, 1) | (b'1'..=b'9', 2..=19));

@@ -5,7 +5,7 @@ use harness_core::{
     provider::{Effort, Settings},
 };
 
-/// Fails if a token budget is set and the server accepts none.
+/// Fails if a token budget is set and the server accepts no budget.
 ///
 /// # Errors
 /// [`ErrorKind::Configuration`].

@@ -10,7 +10,7 @@ use harness_core::{
     provider::{BodyDraft, EncodedMessages, EncodedPart, PartCursor, Request, Settings},
 };
 
-/// The size in bytes from which on no message is added to a part, and a new part begins.
+/// The size in bytes at which a part is full, and a new part begins.
 const PART: usize = 64 * 1024;
 
 /// The maximum size of a piece of a body, in bytes. A piece that the client has taken stays in memory until it is sent,
@@ -39,7 +39,7 @@ impl Encoded {
         self.sent
     }
 
-    /// Whether the body has this member before the conversation.
+    /// Whether the part of the body before the conversation has this member.
     pub(crate) fn has(&self, member: &str) -> bool {
         let head = Self { parts: self.parts.iter().take(1).cloned().collect(), sent: self.sent };
         let head = String::from_utf8_lossy(&head.into_bytes()).into_owned();
@@ -102,9 +102,9 @@ impl BodyPieces {
 }
 
 /// The index of the first message whose thinking is sent. If the settings exclude the thinking of earlier turns, this
-/// is the user's last message, and otherwise 0, but never less than the index of the request. A user message directly
-/// after results of calls belongs to the turn with the calls, because Messages refuses the results without the thinking
-/// before the calls.
+/// is the index of the user message that begins the last turn. Otherwise it is 0. The request may require a higher
+/// index. A user message directly after results of calls belongs to the turn with the calls, because the Messages API
+/// refuses the results without the thinking before the calls.
 ///
 /// `needs_open`: the model refuses an unfinished turn without its thinking, even if earlier messages were replaced.
 ///
@@ -148,7 +148,7 @@ pub(super) enum PrefixStability {
 }
 
 impl PrefixStability {
-    /// The shorter duration of both.
+    /// The shorter of the two durations.
     pub(super) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::UntilTheNext, _) | (_, Self::UntilTheNext) => Self::UntilTheNext,
@@ -160,7 +160,8 @@ impl PrefixStability {
 
 /// How the messages of a request are encoded.
 pub(super) struct MessageEncoding {
-    /// A text that changes whenever something other than the messages and the recipient changes their bytes.
+    /// A text that identifies everything that affects the bytes of the messages, except the messages themselves and the
+    /// recipient.
     pub(super) is: String,
     /// A cache mark for this request only: the index of the message with the mark, and the text to insert into the last
     /// block of that message.
@@ -171,9 +172,9 @@ pub(super) struct MessageEncoding {
 const LAST: &[u8] = b"}]}";
 
 /// Writes the conversation as the member `name`, the last member of the body. `leading` precedes the first message.
-/// `write` gets the messages before the current message, and the current message, and returns how long its bytes stay
-/// the same. If a message is stable only until the next message, it and all later messages are encoded again for the
-/// next request.
+/// `write` gets the earlier messages and the current message, and returns how long the bytes of the current message
+/// stay the same. If a message is stable only until the next message, the next request encodes this message and all
+/// later messages again.
 ///
 /// # Errors
 /// - [`ErrorKind::Transcript`] if no message of the conversation can be sent.
@@ -219,9 +220,9 @@ pub(super) fn conversation(
         _ => None,
     };
     let mut new = BodyDraft::of(new.unwrap_or_default());
-    // The number of messages, and of parts, whose bytes the next request can use; `None` if it can use all.
+    // The number of messages, and of parts, whose bytes the next request can use; `None` if it can use all bytes.
     let mut changes = None;
-    // The number of messages on which these bytes depend.
+    // The number of messages at the beginning of the conversation on which the reusable bytes depend.
     let mut needed = 0;
     for (at, message) in messages.iter().enumerate().skip(count) {
         if Some(at) == ends && end.is_none() {

@@ -29,7 +29,7 @@ struct ErrorBody {
     wait: Option<Duration>,
 }
 
-/// The maximum length, in bytes, of the quoted error of the server behind a router.
+/// The maximum length, in bytes, of an error that a router quotes from the server behind it.
 const QUOTED: usize = 1024;
 
 fn is_of_a_constant(byte: u8) -> bool {
@@ -199,11 +199,11 @@ pub(crate) fn of_body(status: u16, body: &[u8]) -> Error {
     found.unwrap_or_else(|| Error::new(ErrorKind::Api, plain(status, body))).with_status(status)
 }
 
-/// Whether a vendor refuses thinking that was sent back: the vendor cannot verify it, or misses a part that belongs to
-/// it.
+/// Whether a vendor refuses thinking that was sent back: the vendor cannot verify the thinking, or an item that belongs
+/// to the thinking is missing.
 ///
-/// Source of the texts, beside the vendors' pages: openclaw/openclaw#107221, bastani-inc/atomic#1720, openai/codex#8119
-/// and openai/codex#1227.
+/// Source of the error texts, in addition to the vendors' pages: openclaw/openclaw#107221, bastani-inc/atomic#1720,
+/// openai/codex#8119 and openai/codex#1227.
 pub(crate) fn is_thinking_refused(err: &Error) -> bool {
     let words = err.message().to_ascii_lowercase();
     let says = |parts: &[&str]| parts.iter().any(|part| words.contains(part));

@@ -50,8 +50,8 @@ impl<'a> JsonBody<'a> {
         Ok(Self { out: BodyDraft::of(EncodedPart::of(vec![b'{'])), extra, merged, refused, sent })
     }
 
-    /// Whether to write an optional member: only if the server has not refused it. If so, the member is recorded as
-    /// sent.
+    /// Whether to write an optional member. If the server has not refused the member, returns `true` and records the
+    /// member as sent.
     pub(super) fn may_send(&mut self, member: OptionalMember) -> bool {
         let may = !self.refused.has(member);
         if may {
@@ -178,7 +178,7 @@ pub(super) fn put(out: &mut BodyDraft, value: &(impl Serialize + ?Sized)) {
     let out = out.ready();
     let at = out.len();
     if serde_json::to_writer(&mut *out, value).is_err() {
-        // Only a map with keys that are no text cannot be written, and the library has none.
+        // Writing fails only for a map whose keys are not text. The library has no such map.
         out.truncate(at);
         out.extend_from_slice(b"null");
     }
@@ -222,7 +222,7 @@ pub(super) fn data_url(out: &mut BodyDraft, mime: &str, data: &str) {
 }
 
 /// Vendor data in a form that can be sent. Half a surrogate pair is replaced by U+FFFD. `None` for JSON that some
-/// parsers refuse or read differently, because it would make the whole body unreadable.
+/// parsers refuse or read differently: such JSON would make the whole body unreadable.
 pub(super) fn sendable(json: &str) -> Option<Cow<'_, str>> {
     let json = surrogates::readable(json);
     is_strict(&json).then_some(json)

@@ -457,7 +457,7 @@ fn special_behind(json: &[u8], mut at: usize) -> Option<usize> {
     tail.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..0x20)).map(|found| at + found)
 }
 
-/// Marks each byte that a string cannot contain unescaped with its high bit. Only the lowest mark is reliable.
+/// Sets the high bit of each byte that a string cannot contain unescaped. Only the lowest set bit is reliable.
 #[inline]
 fn special_in(word: [u8; 8]) -> u64 {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);

@@ -12,6 +12,7 @@ use harness_core::{
         Media, MediaKind, MediaSource, Message, ToolContent, ToolResult, in_line, is_base64,
     },
     models::{CacheLife, Model, Models, SchemaAnswers, Thinking},
+    provider::Effort,
     secret::beginning,
 };
 
@@ -64,6 +65,33 @@ impl ModelCapabilities {
         self.known.thinking != Some(Thinking::Never)
     }
 
+    /// What is known of the model, with unknown values taken from `base`.
+    pub(super) fn known_over(&self, base: Model) -> Model {
+        self.known.over(base)
+    }
+
+    /// Whether a request may force a call. If unknown, it may.
+    pub(super) fn may_force_tools(&self) -> bool {
+        self.known.forced_tools != Some(false)
+    }
+
+    /// The effort that is sent for this one: `Off` becomes the lowest level of a model that cannot stop thinking.
+    pub(super) fn effort(&self, effort: Effort) -> Effort {
+        match self.known.efforts {
+            Some(levels) if effort == Effort::Off && !levels.contains(&Effort::Off) => {
+                levels.first().copied().unwrap_or(effort)
+            }
+            _ => effort,
+        }
+    }
+
+    /// Whether changed instructions and tools can be sent after the messages so far. `is_own` says whether the name of the
+    /// provider is that of the vendor.
+    pub(crate) fn appends_changes(&self, is_own: bool) -> bool {
+        let Model { binds_reasoning, appends_changes, .. } = self.known;
+        binds_reasoning == Some(true) && appends_changes.unwrap_or(is_own)
+    }
+
     /// A text that changes whenever these capabilities change the bytes of a message.
     pub(super) fn form(&self) -> String {
         let Model { images, documents, audio, .. } = self.known;
@@ -85,7 +113,7 @@ pub(super) struct CarriedFiles {
     pub(super) office: bool,
     /// The maximum size of a picture, in base64 characters.
     pub(super) picture_size: usize,
-    /// The maximum size of another file, in base64 characters.
+    /// The maximum size of a file that is no picture, in base64 characters.
     pub(super) size: usize,
 }
 
@@ -125,7 +153,7 @@ fn picture(file: &[u8]) -> Option<&'static str> {
 
 /// The format of audio, from its first bytes; `None` if the format is unknown.
 ///
-/// Source: <https://platform.openai.com/docs/guides/audio>, whose chat models take `wav` and `mp3`.
+/// Source: <https://platform.openai.com/docs/guides/audio> (the chat models accept `wav` and `mp3`).
 pub(super) fn sound(file: &[u8]) -> Option<&'static str> {
     match file {
         [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'A', b'V', b'E', ..] => Some("wav"),

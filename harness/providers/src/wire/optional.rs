@@ -247,7 +247,8 @@ impl RefusedMembers {
     pub(crate) fn refused_by(self, refusal: &MemberRefusal) -> Self {
         let named = self.iter().filter(|member| member.is_refused_by(refusal));
         let named = named.fold(Self::default(), Self::with);
-        // If the server does not say which `cache_control` it refuses, the one of the whole request is left out first.
+        // If the server does not say which `cache_control` it refuses, the `cache_control` of the whole request is left
+        // out first.
         match named.has(OptionalMember::CacheControl) {
             true => Self(named.0 & !Self::bit(OptionalMember::CacheMarks)),
             false => named,
@@ -262,7 +263,7 @@ impl RefusedMembers {
     /// The members that this provider is known to refuse.
     ///
     /// Source: <https://platform.claude.com/docs/en/build-with-claude/prompt-caching> (automatic caching is not on
-    /// Bedrock). Vertex refused it for a long time, and a mark at the last block has the same effect.
+    /// Bedrock). Vertex refused automatic caching for a long time. A mark at the last block has the same effect.
     pub(crate) fn at(provider: &str, model: &str) -> Self {
         match provider {
             "bedrock" | "vertex" => Self::default().with(OptionalMember::CacheControl),
@@ -321,7 +322,7 @@ const REFUSED: [&str; 26] = [
     "invalid value",
 ];
 
-/// Words that stand before the name of a member.
+/// Words that precede the name of a member in an error.
 const BEFORE: [&str; 13] = [
     "supplied",
     "parameter",
@@ -374,7 +375,7 @@ impl MemberRefusal {
     /// Whether the refusal names the member with this path.
     fn is_about(&self, path: &str) -> bool {
         self.named.iter().any(|named| match (path.strip_prefix("*."), path.strip_prefix('=')) {
-            // `*`: the name may stand anywhere in a path.
+            // `*`: the name may be anywhere in a path.
             (Some(leaf), _) => named.iter().any(|name| name == leaf),
             (None, Some(alone)) => named.len() == 1 && named.iter().all(|name| name == alone),
             (None, None) => {

@@ -1,15 +1,16 @@
-//! What the reasoning in a request is bound to besides instructions and tools, and additions after earlier messages.
+//! Determines the settings to which the reasoning in a request is bound, besides instructions and tools. Also finds the
+//! instructions and tools that a request adds after earlier messages.
 
 use serde_json::Value;
 
-use super::answer::{OutputPlan, ServerSupport};
+use super::answer::{self, OutputPlan, ServerSupport};
 use harness_core::{
     message::Message,
     provider::{PrefixAddition, ReasoningBinding, Request, Settings},
 };
 
-/// The binding of the reasoning in this request. `format_counts`: the reasoning is also bound to the vendor's mode for
-/// answers with a schema.
+/// The settings to which the reasoning in this request is bound. `format_counts`: the reasoning is also bound to the
+/// schema that the vendor's mode for answers gets.
 pub(super) fn binding(
     request: &Request<'_>,
     settings: &Settings,
@@ -23,12 +24,13 @@ pub(super) fn binding(
     for name in ["system", "instructions", "tools"] {
         form.extend(settings.extra.get(name).map(|value| format!("{name} {value}")));
     }
-    if let Some(plan) = OutputPlan::of(request, settings, server) {
-        form.extend(plan.tool().map(|tool| format!("tool {}", tool.input_schema)));
-        let format = plan.format.as_ref().filter(|_| format_counts);
-        form.extend(format.map(|(schema, _)| format!("format {schema}")));
-    }
-    ReasoningBinding::bound().with_form(form.join("\n"))
+    let plan = OutputPlan::of(request, settings, server);
+    let format = plan.as_ref().and_then(|plan| plan.format.as_ref()).filter(|_| format_counts);
+    form.extend(format.map(|(schema, _)| format!("format {schema}")));
+    form.push(answer::form(plan.as_ref()));
+    form.retain(|part| !part.is_empty());
+    let tool = plan.as_ref().and_then(OutputPlan::tool).cloned();
+    ReasoningBinding::bound().with_form(form.join("\n")).with_answer_tool(tool)
 }
 
 /// The instructions and tools that are sent directly after this message.

@@ -3,7 +3,7 @@
 //! anything else it gives up, and `serde_json` reads the event from the beginning. So `serde_json` alone decides what
 //! is valid, what a value means, and which error an invalid event gives.
 //!
-//! For plain events, the result must equal that of `serde_json`. So the whole syntax is checked, also in skipped
+//! For plain events, the result must equal the result of `serde_json`. So the whole syntax is checked, also in skipped
 //! values.
 
 use std::{borrow::Cow, fmt};
@@ -112,9 +112,9 @@ impl<'de> Deserializer<'de> for &mut JsonReader<'de> {
         }
     }
 
-    /// Reads a [`RawValue`](serde_json::value::RawValue), the only newtype that the wires read. It expects a map with
-    /// one member: the name is that of the newtype, and the value is the JSON. If a later version expects something
-    /// else, this fails, and `serde_json` reads the event.
+    /// Reads a [`RawValue`](serde_json::value::RawValue), the only newtype that the wires read. `RawValue` expects a
+    /// map with one member. The name of the member is the name of the newtype, and its value is the JSON. If a later
+    /// version of `serde_json` expects something else, this reader fails, and `serde_json` reads the event.
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         name: &'static str,

@@ -19,7 +19,7 @@ const ABOVE: u32 = 0x10_0000;
 const FIRST: std::ops::RangeInclusive<u16> = 0xd800..=0xdbff;
 const SECOND: std::ops::RangeInclusive<u16> = 0xdc00..=0xdfff;
 
-/// The half at the beginning of `text`, if `text` begins with the escape of one, such as `\ud83d`.
+/// The half whose escape, such as `\ud83d`, is at the beginning of `text`; `None` if `text` begins differently.
 fn escaped_half(text: &[u8]) -> Option<u16> {
     let digits = text.strip_prefix(br"\u")?.get(..4)?;
     let digits = digits.iter().all(u8::is_ascii_hexdigit).then_some(digits)?;
@@ -27,7 +27,7 @@ fn escaped_half(text: &[u8]) -> Option<u16> {
     (FIRST.contains(&unit) || SECOND.contains(&unit)).then_some(unit)
 }
 
-/// Replaces each escaped half that is not part of a complete pair, by `write`. `None` if the JSON has no such half.
+/// Calls `write` to replace each escaped half that is not part of a complete pair. `None` if the JSON has no such half.
 fn replaced(json: &str, write: impl Fn(u16, &mut String)) -> Option<String> {
     let bytes = json.as_bytes();
     let (mut out, mut done, mut at) = (String::new(), 0, 0);
@@ -94,7 +94,7 @@ pub(super) fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A character of a text, or a half for which two characters stand.
+/// A character of a text, or a half that two characters represent.
 enum MarkedPiece {
     Char(char),
     Half(u16),

@@ -35,7 +35,7 @@ impl std::ops::Deref for TolerantText<'_> {
     }
 }
 
-/// A text, or a list of parts, of which some are texts. Any other value is read as empty.
+/// A text, or a list of parts, some of which are texts. Any other value is read as empty.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TextOrList<'a> {
     pub(super) text: TolerantText<'a>,
@@ -81,7 +81,7 @@ impl TolerantCount {
         walk.number_or_null().map(Self)
     }
 
-    /// Reads the next value as an object with counts, and returns those with these names; `Some(None)` for `null`.
+    /// Reads the next value as an object with counts, and returns the counts with these names; `Some(None)` for `null`.
     pub(super) fn walk_all<const N: usize>(
         walk: &mut JsonWalk<'_>,
         names: [&str; N],
@@ -165,7 +165,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawJson<'a> {
 pub(super) struct ObjectMembers<'a>(pub(super) Vec<(Cow<'a, str>, RawJson<'a>)>);
 
 impl<'a> ObjectMembers<'a> {
-    /// The members of `json`; none if `json` is no object.
+    /// The members of `json`; empty if `json` is not an object.
     pub(super) fn of(json: &'a str) -> Self {
         let walked = || {
             let mut walk = JsonWalk::new(json.as_bytes());
@@ -223,7 +223,7 @@ pub(super) fn text_in(json: &str) -> Cow<'_, str> {
     reader::from_str::<TolerantText<'_>>(json).map(|text| text.0).unwrap_or_default()
 }
 
-/// The elements of a list, unchanged; none if `json` is no list.
+/// The elements of a list, unchanged; empty if `json` is not a list.
 pub(super) fn elements(json: &str) -> Vec<&str> {
     let list = reader::from_str::<TolerantList<RawJson<'_>>>(json).unwrap_or_default();
     list.0.into_iter().map(RawJson::get).collect()

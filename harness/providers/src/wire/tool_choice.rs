@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{
     json::{JsonBody, put},
+    media::ModelCapabilities,
     optional::OptionalMember,
 };
 use harness_core::{
@@ -15,8 +16,8 @@ use harness_core::{
 /// Which tool has to be called, and whether calls may be parallel.
 type ToolChoiceFlags<'a> = (Option<&'a ToolChoice>, Option<bool>);
 
-/// Writes the choice that the output mode forces, or else the program's own choice. `parallel_tool_calls` is optional
-/// unless the program forbids parallel calls.
+/// Writes the choice that the output mode forces, or else the program's own choice. `parallel_tool_calls` is left out
+/// if the server refuses it, but not if the program itself forbids parallel calls.
 pub(super) fn write(
     body: &mut JsonBody<'_>,
     forced: Option<ToolChoiceFlags<'_>>,
@@ -34,8 +35,8 @@ pub(super) fn write(
     }
 }
 
-/// The names of tools in the choice that is sent: in [`Settings::tool_choice`], and in `extra`, whose value replaces it
-/// or is merged with it.
+/// The names of tools in the choice that is sent. The choice comes from [`Settings::tool_choice`] and from `extra`: the
+/// value in `extra` replaces the setting or is merged with it.
 pub(super) fn named(settings: &Settings) -> Vec<&str> {
     own(settings).into_iter().chain(of_extra(settings)).collect()
 }
@@ -54,7 +55,8 @@ fn of_extra(settings: &Settings) -> Vec<&str> {
     names
 }
 
-/// Collects the values of all members `name` inside a value. Tools of servers that the vendor calls itself are skipped.
+/// Collects the values of all members `name` inside a value. Skips the tools of a server that the vendor itself calls
+/// (`server_label`).
 fn collect<'v>(value: &'v Value, names: &mut Vec<&'v str>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| collect(item, names)),
@@ -67,7 +69,7 @@ fn collect<'v>(value: &'v Value, names: &mut Vec<&'v str>) {
     }
 }
 
-/// The name of a tool that is given in the vendor's format.
+/// The name in a tool definition that has the vendor's format.
 fn name(tool: &Value) -> Option<&str> {
     let inner = tool.get("function").and_then(|function| function.get("name"));
     tool.get("name").or(inner)?.as_str()
@@ -79,7 +81,7 @@ fn name(tool: &Value) -> Option<&str> {
 /// Fails if the settings name a tool that is not sent, or if `extra` contains a tool of the agent.
 pub(super) fn check(request: &Request<'_>, settings: &Settings) -> Result<(), Error> {
     // A request for the vendor's own summary has no choice of a tool.
-    if request.found().search().is_none() || request.asks_for_summary() {
+    if request.found().search().is_none() || request.is_summary_request() {
         return Ok(());
     }
     let wrong = |why: String| Err(Error::new(ErrorKind::Configuration, why));
@@ -116,6 +118,31 @@ pub(super) fn check(request: &Request<'_>, settings: &Settings) -> Result<(), Er
         )),
         None => Ok(()),
     }
+}
+
+/// Fails if the model has to call a tool and its vendor refuses such requests.
+///
+/// # Errors
+/// [`ErrorKind::Configuration`].
+pub(super) fn check_force(
+    model: &str,
+    settings: &Settings,
+    takes: &ModelCapabilities,
+) -> Result<(), Error> {
+    let choice = match &settings.tool_choice {
+        Some(ToolChoice::Required) => "Required".to_owned(),
+        Some(ToolChoice::Tool(name)) => format!("Tool({name:?})"),
+        None | Some(ToolChoice::Auto | ToolChoice::Forbidden) => return Ok(()),
+    };
+    // The program writes the member itself.
+    if takes.may_force_tools() || settings.extra.contains_key("tool_choice") {
+        return Ok(());
+    }
+    let why = format!(
+        "`ToolChoice::{choice}`: the model `{model}` refuses requests that demand a call: say in the instructions or in the \
+         message which tool it has to call, or ask for a typed answer"
+    );
+    Err(Error::new(ErrorKind::Configuration, why))
 }
 
 fn tools(extra: &Map<String, Value>) -> &[Value] {

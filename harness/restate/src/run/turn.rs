@@ -20,8 +20,7 @@ use crate::{
 };
 
 impl<'a> ConversationRun<'a> {
-    /// Takes the turn. `kind` is the kind of a run that begins. `None` continues a run with the kind with which it
-    /// began.
+    /// Takes the turn. `kind` is the kind of a new run. `None` continues the current run with its kind.
     pub(crate) async fn take_turn(
         of: &'a Conversations,
         ctx: &'a ObjectContext<'_>,

@@ -24,8 +24,8 @@ use crate::{
 /// assert!(body.to_string().starts_with("event: response.created\n"));
 /// assert!(body.to_string().contains("event: response.completed\n"));
 /// ```
-pub fn body() -> Body {
-    Body {
+pub fn body() -> ResponsesBody {
+    ResponsesBody {
         id: "resp_01".to_owned(),
         model: "gpt-6.2".to_owned(),
         items: Vec::new(),
@@ -41,7 +41,7 @@ pub fn body() -> Body {
 /// events at the end of an item repeat the complete content. The id of an item contains its index:
 /// `msg_0`, `fc_1`, `rs_2`.
 #[derive(Clone, Debug)]
-pub struct Body {
+pub struct ResponsesBody {
     id: String,
     model: String,
     items: Vec<OutputItem>,
@@ -65,7 +65,7 @@ enum ResponsesEnd {
     Cut { in_item: bool },
 }
 
-impl Body {
+impl ResponsesBody {
     /// Adds text.
     #[must_use]
     pub fn text(self, text: impl Into<String>) -> Self {
@@ -293,20 +293,20 @@ impl Body {
 }
 
 /// Writes the stream as bytes: each event with its name and its data.
-impl fmt::Display for Body {
+impl fmt::Display for ResponsesBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_named(f, &self.events())
     }
 }
 
-impl From<Body> for Answer {
-    fn from(body: Body) -> Self {
+impl From<ResponsesBody> for Answer {
+    fn from(body: ResponsesBody) -> Self {
         body.answer()
     }
 }
 
-impl From<Body> for Vec<u8> {
-    fn from(body: Body) -> Self {
+impl From<ResponsesBody> for Vec<u8> {
+    fn from(body: ResponsesBody) -> Self {
         body.to_string().into_bytes()
     }
 }

@@ -6,6 +6,6 @@ mod error;
 mod item;
 
 pub use self::{
-    body::{Body, body},
+    body::{ResponsesBody, body},
     error::error,
 };

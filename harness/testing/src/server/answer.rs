@@ -136,9 +136,10 @@ impl Answer {
         self
     }
 
-    /// Closes the connection after the complete answer, without announcing that in the head. Servers do so if a worker
-    /// serves only one request, and all servers do so after some time. A client that keeps connections notices the
-    /// close when it sends its next request. To announce the close, add the header `connection: close`.
+    /// Closes the connection after the complete answer, without an announcement in the head. Some servers close a
+    /// connection after each request, and all servers close a connection after some time. A client that keeps
+    /// connections notices the close when it sends its next request. To announce the close, add the header `connection:
+    /// close`.
     #[must_use]
     pub fn then_close(mut self) -> Self {
         self.closes = true;
@@ -153,7 +154,7 @@ impl Answer {
         self
     }
 
-    /// Truncates the body at this byte but ends it properly, as a proxy does that has lost its upstream server. Compare
+    /// Truncates the body at this byte but ends it properly, like a proxy that has lost its upstream server. Compare
     /// [`cut_at`](Self::cut_at).
     #[must_use]
     pub fn end_at(mut self, byte: usize) -> Self {

@@ -22,7 +22,7 @@ use super::{
 enum AnswerStop {
     Cut,
     Reset,
-    /// The server is shutting down while the answer was stalled or waited for a gate.
+    /// The server was shut down while the answer was stalled or waited for a gate.
     Shutdown,
     /// The client has closed the connection.
     Gone,
@@ -34,8 +34,8 @@ impl From<io::Error> for AnswerStop {
     }
 }
 
-/// Registers the connection as closed by the server when the task ends in any way, unless the
-/// client closed it first.
+/// When the task ends in any way, records that the server has closed the connection. This has no
+/// effect if the client has closed the connection before.
 struct OpenConnection {
     shared: Arc<ServerState>,
     number: usize,

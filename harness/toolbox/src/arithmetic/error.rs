@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The reason why an expression has no value: the column, the fault and the way out.
+/// The reason why an expression has no value: the column, the fault and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CalcError {
     column: usize,

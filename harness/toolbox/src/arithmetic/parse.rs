@@ -12,7 +12,7 @@ const MAX_DEPTH: usize = 64;
 /// The maximum length of a number, in characters.
 const MAX_DIGITS: usize = 64;
 
-/// A parsed expression. The columns are those of the operators, for errors.
+/// A parsed expression. The columns are the positions of the operators, for errors.
 #[derive(Debug)]
 pub(super) enum Expr {
     Number(Number),

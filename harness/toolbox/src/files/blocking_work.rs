@@ -1,4 +1,4 @@
-//! Runs blocking work outside of the async runtime, and stops it when nobody waits for it any more.
+//! Runs blocking work outside of the async runtime, and stops the work when no caller waits for its result any more.
 
 use std::thread;
 
@@ -29,11 +29,11 @@ fn stopped() -> ToolError {
     ToolError::new("stopped before its end, because the run was")
 }
 
-/// Runs blocking work as soon as one of these slots is free. The work is told to stop when `token` is cancelled and
-/// when this future is dropped.
+/// Runs blocking work as soon as one of these slots is free. When `token` is cancelled or this future is dropped, the
+/// work gets a signal to stop.
 ///
-/// The work has its own thread, because the runtime waits for its blocking threads when the process ends, and such a
-/// thread may wait for a disk.
+/// The work has its own thread, because the runtime waits for its own blocking threads when the process ends, and this
+/// work may wait for a disk.
 pub(super) async fn off_loop<T: Send + 'static>(
     places: &'static Semaphore,
     token: &CancellationToken,
@@ -43,7 +43,7 @@ pub(super) async fn off_loop<T: Send + 'static>(
     let stop = StopCheck(token.clone());
     let _told: DropGuard = token.clone().drop_guard();
     let place = tokio::select! {
-        place = places.acquire() => place.map_err(|closed| stopped().because(closed))?,
+        place = places.acquire() => place.map_err(|closed| stopped().with_source(closed))?,
         () = token.cancelled() => return Err(stopped()),
     };
     let (done, end) = oneshot::channel();
@@ -54,7 +54,7 @@ pub(super) async fn off_loop<T: Send + 'static>(
         let _ = done.send(result);
     });
     let worker = worker.map_err(|err| {
-        ToolError::new("no thread can be started for it; try again later").because(err)
+        ToolError::new("no thread can be started for it; try again later").with_source(err)
     })?;
     match end.await {
         Ok(result) => result,

@@ -1,5 +1,5 @@
-//! Decides which files make other programs run code, by a list that a program can change. Only names count, and the
-//! disk is not accessed.
+//! A list of files that make other programs run code. A program can change the list. Only the names of files count, and
+//! the disk is not accessed.
 
 use std::{
     fmt,
@@ -26,9 +26,9 @@ use harness_core::error::{Error, ErrorKind};
 /// anyway, so changes to these files should be reviewed as code.
 ///
 /// The name of the folder of [`Files`](super::Files) counts: if the folder is `.github`, writing `workflows/ci.yml`
-/// needs an approval. An entry that matches the folder itself does not count for the files inside, because a program
-/// that gives the folder `node_modules/mine` has chosen it. Files inside `.git` are never written, whatever the list
-/// and the folder are.
+/// needs an approval. If an entry matches the folder itself, such as `node_modules/mine`, the entry has no effect on
+/// the files inside, because the program has chosen this folder. Files inside `.git` are never written, whatever the
+/// list and the folder are.
 ///
 /// ```
 /// use harness::toolbox::{CodeFiles, Files};
@@ -107,8 +107,8 @@ impl CodeFiles {
         Ok(self)
     }
 
-    /// The globs on the list, with their reasons. Files that are listed only beside another file, such as `config`
-    /// beside `HEAD`, belong to the entry of that other file.
+    /// The globs on the list, with their reasons. Some files are listed only if another file is beside them, such as
+    /// `config` beside `HEAD`. These files have no entry of their own: they belong to the entry of the other file.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.rules.iter().map(|rule| (rule.glob.as_str(), rule.reason.as_str()))
     }
@@ -221,8 +221,8 @@ fn folded(path: &Path) -> Vec<String> {
     parts.map(|part| fold(&part)).collect()
 }
 
-/// A name without the differences that file systems may ignore: case; on one system trailing dots and spaces, and the
-/// text after a colon, which names a part of the file; on another, invisible characters.
+/// A name without the differences that file systems may ignore. All of these are removed: case, trailing dots and
+/// spaces, the text after a colon (which names a part of a file on one system), and invisible characters.
 fn fold(name: &str) -> String {
     let name = name.split(':').next().filter(|name| !name.is_empty()).unwrap_or(name);
     let seen = |c: &char| !matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');

@@ -217,7 +217,7 @@ pub(super) const LIST: &[(&[&str], &str)] = &[
         ],
         "the next coding agent that works here reads it as instructions",
     ),
-    // Shells, and programs that change the environment when a folder is entered.
+    // Shells, and programs that change the environment when a shell enters a folder.
     (&[".envrc"], "direnv runs it when the folder is entered"),
     (
         &[".envrc.*", ".direnv/**", ".direnvrc", ".config/direnv/**", ".shadowenv.d/**"],
@@ -460,8 +460,8 @@ pub(super) const LIST: &[(&[&str], &str)] = &[
     (&["{.user,php}.ini", ".htaccess", "web.config"], "a web server obeys it for the folder"),
 ];
 
-/// Files that are on the list only beside another file in the same folder: the name of that other file, the globs, and
-/// the reason.
+/// Files that are on the list only if another file is in the same folder. Each entry has the name of the other file,
+/// the globs, and the reason.
 pub(super) const BESIDE: &[(&str, &[&str], &str)] = &[
     (
         "HEAD",

@@ -20,7 +20,7 @@ const MAX_TEXT: usize = 64 * 1024;
 pub(super) enum OldContent {
     Nothing,
     Bytes(Vec<u8>),
-    /// The content was not read. The time of its last change stands for it.
+    /// The content was not read. The preview shows the time of the last change instead.
     Unread {
         bytes: u64,
         changed: String,

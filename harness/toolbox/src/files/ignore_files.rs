@@ -1,9 +1,9 @@
 //! Reads `.gitignore` and `.ignore` files with git's rules.
 //!
 //! Such a file may be hostile, because a search may go through folders that other people have written. So each pattern
-//! is matched state by state, which needs no extra memory and time proportional to the length of pattern times path,
-//! and the steps of a walk are limited. A compiled set of patterns would be faster for ordinary patterns, but needs
-//! gigabytes for hostile ones.
+//! is matched state by state. This needs no extra memory, and its time is proportional to the length of the pattern
+//! times the length of the path. The steps of a walk are limited, too. A compiled set of patterns would be faster for
+//! ordinary patterns, but needs gigabytes for hostile ones.
 
 use std::path::{Path, PathBuf};
 
@@ -23,8 +23,8 @@ pub(super) struct IgnoreFiles {
     folders: Vec<FolderIgnoreRules>,
     read: usize,
     steps: u64,
-    /// The first ignore files that were too large or could not be read, and (`all_skipped`) the number of all such
-    /// files.
+    /// The first ignore files that were skipped because they were too large or unreadable (`skipped`), and the number
+    /// of all skipped ignore files (`all_skipped`).
     skipped: Vec<PathBuf>,
     all_skipped: usize,
     now: Vec<bool>,
@@ -61,8 +61,8 @@ impl IgnoreFiles {
         self.folders.truncate(depth);
     }
 
-    /// Adds the ignore files of a folder. Later files override earlier ones. Each file was read at most to one byte
-    /// beyond the limit.
+    /// Adds the ignore files of a folder. Later files override earlier ones. The caller has read at most `MAX_FILE` + 1
+    /// bytes of each file.
     pub(super) fn enter(&mut self, folder: &Path, files: Vec<(PathBuf, Vec<u8>)>) {
         let mut rules = Vec::new();
         for (path, text) in files {
@@ -339,8 +339,8 @@ const CLASSES: [(&[u8], &[ByteRange]); 12] = [
     (b"xdigit", &[(b'0', b'9'), (b'A', b'F'), (b'a', b'f')]),
 ];
 
-/// Parses the set after a `[`, and returns the rest after its `]`. `None` if the set has no end, or a class with an
-/// unknown name.
+/// Parses the set after a `[`, and returns the rest after its `]`. `None` if the set is not closed, or if it contains a
+/// class with an unknown name.
 fn one_of(line: &[u8]) -> Option<(GlobPiece, &[u8])> {
     let (negated, mut rest) = match line {
         [b'!' | b'^', rest @ ..] => (true, rest),

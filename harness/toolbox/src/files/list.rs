@@ -77,7 +77,7 @@ fn below(
     Ok(listing.to_text(&format!("files below `{given}` fit"), &walk.gaps()))
 }
 
-/// The first paths, and the number of all.
+/// The first paths, and the total number of paths.
 #[derive(Default)]
 struct PathListing {
     lines: String,

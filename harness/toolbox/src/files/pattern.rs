@@ -1,4 +1,4 @@
-//! A regular expression of the model that matches a part of one line. Its memory is limited, and a search can be
+//! A regular expression from the model. It matches a part of one line. Its memory is limited, and a search can be
 //! stopped in the middle of a long line.
 
 use std::io;
@@ -18,28 +18,29 @@ use regex_syntax::{
 use super::blocking_work::StopCheck;
 use harness_core::tool::ToolError;
 
-/// The maximum length of an expression, in bytes. Before it is compiled, two bytes may need several thousand bytes of
-/// memory.
+/// The maximum length of an expression, in bytes. Even before compilation, two bytes of an expression may need several
+/// thousand bytes of memory.
 const LONGEST: usize = 4_000;
-/// The maximum number of character classes, such as `\w`, `\p{L}` and `[a-z]`, and (`MAX_PARTS`) of parts inside
-/// brackets. Each class may contain all characters of all scripts, so a thousand classes need seconds even before
-/// compilation.
+/// The maximum number of character classes, such as `\w`, `\p{L}` and `[a-z]` (`MAX_CLASSES`), and of parts inside
+/// brackets (`MAX_PARTS`). Each class may contain all characters of all scripts, so a thousand classes need seconds
+/// even before compilation.
 const MAX_CLASSES: usize = 100;
 const MAX_PARTS: usize = 500;
 /// The maximum size of the compiled program, in bytes: enough for a word of 64 letters in any script, `\w{64}`.
 const MAX_PROGRAM: usize = 4 << 20;
 /// The maximum size of the table of states that a search keeps, in bytes. There is one table for each direction.
 const MAX_TABLE: usize = 2 << 20;
-/// The work between two checks of the stop, in bytes of the line times bytes of the program. It takes a second or less.
+/// A search checks after this much work whether it has to stop. The unit is bytes of the line times bytes of the
+/// program. This work takes a second or less.
 const WORK: usize = 1 << 31;
-/// The minimum and the maximum number of bytes of a line that are searched between two checks.
+/// The minimum and the maximum number of bytes of a line that a search reads between two checks whether it has to stop.
 const PART: (usize, usize) = (4 << 10, 256 << 10);
 
 /// A compiled expression, and the stop check of the search that uses it.
 pub(super) struct LinePattern<'s> {
     regex: Regex,
     stop: &'s StopCheck,
-    /// The number of bytes of a line that are searched between two checks of the stop.
+    /// The number of bytes of a line that a search reads between two checks whether it has to stop.
     part: usize,
 }
 
@@ -77,7 +78,7 @@ impl<'s> LinePattern<'s> {
         let config = Regex::config()
             .nfa_size_limit(Some(MAX_PROGRAM))
             .hybrid_cache_capacity(MAX_TABLE)
-            // Tables for the groups would have the size of the program times their number.
+            // Tables for the groups would have the size of the program times the number of groups.
             .which_captures(WhichCaptures::Implicit)
             .utf8_empty(false);
         let regex = Regex::builder().configure(config).build_from_hir(&parsed);

@@ -17,8 +17,8 @@ const PIECE: usize = 64 * 1024;
 /// The maximum number of bytes that are read to count lines.
 const MAX_SCAN: u64 = 1024 * 1024 * 1024;
 
-/// Returns the lines from `first_line` on. If these are not the whole file, a line before them gives their range and
-/// the number of all lines.
+/// Returns the lines that begin with line `first_line`. If these are not all lines of the file, a line before them says
+/// which lines follow and how many lines the file has.
 pub(super) fn read(
     root: &RootFolder,
     given: &str,

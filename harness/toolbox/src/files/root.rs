@@ -35,11 +35,11 @@ impl RootFolder {
                 "`Files::in_folder`: `{}` cannot be opened; give the path of a folder that exists",
                 given.display()
             );
-            Error::new(ErrorKind::Configuration, text).because(err)
+            Error::new(ErrorKind::Configuration, text).with_source(err)
         })
     }
 
-    /// The path relative to the root. Whether it stays inside is checked when it is opened.
+    /// The path relative to the root. Opening the path checks that it stays inside the root.
     pub(super) fn inside(&self, given: &str) -> Result<PathBuf, ToolError> {
         let path = Path::new(given);
         if given.is_empty() {
@@ -86,8 +86,9 @@ impl RootFolder {
         given: &str,
         mut options: OpenOptions,
     ) -> Result<File, ToolError> {
-        // The type is checked before, because opening a device may have an effect, and again after, because the path
-        // may name another file by then. In between, opening a FIFO must not block.
+        // The type is checked before opening, because opening a device may have an effect. It is checked again after
+        // opening, because the path may name another file by then. If the new file is a FIFO, opening it must not
+        // block.
         regular(&self.look_at(path, given)?, given)?;
         never_block(&mut options);
         let file = self.dir.open_with(path, &options).map_err(|err| fault(given, err))?;
@@ -132,7 +133,7 @@ pub(super) fn fault(given: &str, err: io::Error) -> ToolError {
 
     let reason = match err.kind() {
         // A refusal by the system has an error number. A refusal because the path leads outside has none.
-        PermissionDenied if err.raw_os_error().is_none() => return outside(given).because(err),
+        PermissionDenied if err.raw_os_error().is_none() => return outside(given).with_source(err),
         PermissionDenied => "the system does not allow it; choose another path".to_owned(),
         NotFound => "there is no such file or folder; `list_files` shows what there is".to_owned(),
         NotADirectory => "a part of the path that should be a folder is a file".to_owned(),
@@ -146,7 +147,7 @@ pub(super) fn fault(given: &str, err: io::Error) -> ToolError {
         }
         _ => format!("{err}; choose another path or try again later"),
     };
-    ToolError::new(format!("`{given}`: {reason}")).because(err)
+    ToolError::new(format!("`{given}`: {reason}")).with_source(err)
 }
 
 fn is_link_loop(err: &io::Error) -> bool {

@@ -18,8 +18,8 @@ use harness_core::{
     tool::{CancellationToken, Review, ToolContext, ToolError},
 };
 
-/// The approximate maximum size of one result, in bytes. It is below the limit of a run, so that the library does not
-/// truncate these results.
+/// The approximate maximum size of one result, in bytes. A run truncates only larger results, so it does not truncate
+/// these.
 pub(super) const MAX_TEXT: usize = 48 * 1024;
 
 /// Tools for the files inside one folder: `read_file`, `write_file`, `list_files`, `search_files`.
@@ -41,8 +41,8 @@ pub(super) const MAX_TEXT: usize = 48 * 1024;
 /// Hard links in the folder, and file systems that are mounted inside of it, count as inside.
 ///
 /// The approval request for a write shows the change. A write needs an approval if the file makes other programs run
-/// code, such as `.envrc`: see [`CodeFiles`] for the list. Directly before the file is put in place, the path and its
-/// content are checked again, and nothing is written if they differ from what was approved.
+/// code, such as `.envrc`: see [`CodeFiles`] for the list. Directly before the new file replaces the old file, the path
+/// and its content are checked again. If they have changed since the approval, nothing is written.
 ///
 /// The tools never block the async runtime on the disk. When a call is stopped, its work stops between two steps, and a
 /// search also stops in the middle of a long line. A file is written completely or not at all. Work that still runs

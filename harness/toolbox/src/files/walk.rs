@@ -1,5 +1,5 @@
-//! Walks through a folder and everything below it, in the order of the paths. Links are not followed, and `.git` and
-//! the paths that ignore files name are left out.
+//! Walks through a folder and everything below it, in the order of the paths. A walk follows no links. It skips `.git`
+//! and all paths that are listed in `.gitignore` and `.ignore` files.
 
 use std::{io::Read as _, ops::ControlFlow, path::Path};
 

@@ -27,8 +27,8 @@ pub(super) struct FileWrite<'w> {
 }
 
 impl FileWrite<'_> {
-    /// The preview for an approval request, and whether an approval is required. A write that will fail anyway requires
-    /// none.
+    /// The preview for an approval request, and whether an approval is required. If the write will fail anyway, no
+    /// approval is required.
     pub(super) fn review(&self) -> Review {
         match self.target() {
             Ok(target) => self.review_of(&target),
@@ -91,7 +91,7 @@ impl FileWrite<'_> {
                         "`{given}`: is a symbolic link to nothing; write to the file that it \
                          should lead to"
                     );
-                    return Err(ToolError::new(text).because(err).into());
+                    return Err(ToolError::new(text).with_source(err).into());
                 }
                 new_path(root, &path).map_err(|err| fault(given, err))?
             }
@@ -205,8 +205,8 @@ fn is_same_folder(root: &RootFolder, folder: &Path, _: &Dir) -> io::Result<bool>
     Ok(real == folder || real.as_os_str().is_empty() && folder == Path::new("."))
 }
 
-/// Identifies one state of a file without reading it. The system updates this time at each change, and programs cannot
-/// set it.
+/// The time of the last change, which identifies one state of a file without reading it. The system updates this time
+/// at each change, and programs cannot set it.
 #[cfg(unix)]
 fn changed(found: &Metadata) -> String {
     use cap_std::fs::MetadataExt as _;
@@ -246,7 +246,8 @@ fn keep_owner_and_mode(file: &File, old: &Metadata) -> io::Result<()> {
     file.set_permissions(old.permissions())
 }
 
-/// The future path of a missing file: the existing part of its path without links, and the rest.
+/// The path that a missing file will have. Links in the existing part of the path are resolved. The missing part of the
+/// path follows unchanged.
 fn new_path(root: &RootFolder, path: &Path) -> io::Result<PathBuf> {
     for above in path.ancestors().skip(1) {
         let there = if above.as_os_str().is_empty() { Path::new(".") } else { above };
@@ -276,8 +277,8 @@ struct TemporaryFile<'d> {
 }
 
 impl<'d> TemporaryFile<'d> {
-    /// Creates the file. If it will replace another file, only its owner can read it until it has the mode of that
-    /// file. So a user who may not read the old text cannot read the new text.
+    /// Creates the temporary file. If it will replace another file, only the owner can read the temporary file at
+    /// first. It gets the mode of the old file later. So a user who may not read the old text cannot read the new text.
     fn create(folder: &'d Dir, replaces: bool) -> io::Result<(Self, File)> {
         let name = format!(".{:016x}.tmp", fastrand::u64(..));
         let mut options = OpenOptions::new();

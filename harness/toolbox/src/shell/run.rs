@@ -21,8 +21,8 @@ use harness_core::{secret::CUT, tool::CancellationToken};
 
 /// The number of bytes that are read at once.
 const PIECE: usize = 16 * 1024;
-/// The maximum number of bytes that are read from a pipe after the end of the command. A pipe never holds as many, but
-/// a process that has left the group may write for ever.
+/// The maximum number of bytes that are read from a pipe after the end of the command. A pipe never contains this many
+/// bytes. But a process that has left the group may write for ever.
 const LAST_WORDS: usize = 2 * 1024 * 1024;
 
 /// The output of a command, so far or complete.
@@ -37,8 +37,9 @@ impl CommandOutput {
         [&self.stdout, &self.stderr].iter().all(|heard| lock(heard).is_empty())
     }
 
-    /// Both outputs as text. `when` is appended to the name of each if more may follow. An incomplete last line is then
-    /// marked as cut, so that the beginning of a secret at its end is removed, too.
+    /// Both outputs as text. If more output may follow, `when` is not empty: it is appended to the name of each output,
+    /// and an incomplete last line is marked as cut. The mark causes the removal of the beginning of a secret at the
+    /// end of the line.
     pub(super) fn to_text(&self, when: &str) -> String {
         let outputs = [("stdout", &self.stdout), ("stderr", &self.stderr)];
         let texts = outputs.map(|(name, heard)| match lock(heard).to_text() {

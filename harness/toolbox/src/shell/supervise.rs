@@ -1,10 +1,11 @@
-//! Calls for the first lines of a program's `main`: one has the program's commands supervised, the other hides its
-//! environment and memory from them.
+//! Two calls for the first lines of a program's `main`. One supervises the commands of the program. The other hides the
+//! environment and the memory of the program from its commands.
 
 use harness_core::error::{Error, ErrorKind};
 
-/// Turns on the supervision of all commands of this program, so that no command outlives the program or a stop. Call it
-/// once, in the first line of `main`, in every program that uses `bash` or `Bash`:
+/// Turns on the supervision of all commands of this program. Supervised commands end when the program ends and when the
+/// call is stopped. Every program that uses `bash` or `Bash` should call this function once, in the first line of
+/// `main`:
 ///
 /// ```no_run
 /// use harness::{toolbox::bash, tools};
@@ -19,9 +20,9 @@ use harness_core::error::{Error, ErrorKind};
 ///
 /// From then on, [`bash`](fn@super::bash) and [`Bash`](super::Bash) start this program a second time for each command,
 /// with an empty environment and one argument. The second process runs `main` up to this line and never returns from
-/// it: it becomes the supervisor of the command. The command is its child, and a descendant of the command that loses
-/// its parent becomes its child too. A socket tells the supervisor when the program stops the command or has died. The
-/// supervisor then stops and kills all its descendants, and ends.
+/// it: it becomes the supervisor of the command. The command is a child of the supervisor. If a descendant of the
+/// command loses its parent, it also becomes a child of the supervisor. The supervisor learns from a socket that the
+/// program stops the command or has died. The supervisor then stops and kills all its descendants, and ends.
 ///
 /// Returns whether commands are supervised. Returns `false` and changes nothing if the system is not Linux or has no
 /// `/proc` that shows the processes: commands then run as without this call. A program that must not run unsupervised
@@ -33,8 +34,9 @@ use harness_core::error::{Error, ErrorKind};
 ///
 /// # What ends when
 ///
-/// This holds on Linux with `/proc`, for a command of the same user as the program, root or not. *Ends* means that no
-/// process of it lives when the call returns its result, or a moment after the program has died.
+/// These tables are valid on Linux with `/proc`, for commands that run as the same user as the program, root or not.
+/// *Ends* means that no such process lives when the call returns its result, or a moment after the program has died.
+/// *With* and *without* refer to the line that calls `supervise`.
 ///
 /// | what the command starts | a stop, with the line | without | `kill -9` of the program, with | without |
 /// |---|---|---|---|---|
@@ -42,13 +44,13 @@ use harness_core::error::{Error, ErrorKind};
 /// | `timeout`, a job of `set -m` | ends | ends | ends | ends |
 /// | `setsid`, a daemon that forked twice | ends | ends | ends | ends |
 /// | `env -i setsid` | ends | ends [^found] | ends | lives |
-/// | the same as a daemon that has closed its outputs | ends | lives | ends | lives |
+/// | `env -i setsid`, as a daemon that has closed its outputs | ends | lives | ends | lives |
 /// | a daemon that rewrites its title | ends | lives | ends | lives |
-/// | a process that is replaced by its child all the time | ends | lives if it leaves its group | ends | lives if it leaves its group |
+/// | a process that keeps replacing itself by a child | ends | lives if it leaves its group | ends | lives if it leaves its group |
 /// | a process that kills the supervisor (`kill -9 $PPID`), which leaves the call in doubt | as without | | at once, as by a stop without | |
 /// | a process that halts the supervisor (`kill -STOP $PPID`) | ends | | lives | |
 /// | a process of another user (`sudo`), if the program does not run as root | lives | lives | lives | lives |
-/// | a process that another program starts for it (`systemd-run`, `at`, `docker run -d`) | lives | lives | lives | lives |
+/// | a process that another program starts (`systemd-run`, `at`, `docker run -d`) | lives | lives | lives | lives |
 ///
 /// [^found]: if its parent lives, if it writes to an output of the command, or if its session has another process that
 /// is found.
@@ -114,14 +116,14 @@ pub(super) fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
-/// Hides the environment and the memory of this program from other processes of the same user: these can neither read
-/// `/proc/<program>/environ` nor attach a debugger.
+/// Hides the environment and the memory of this program from other processes of the same user. These processes can then
+/// neither read `/proc/<program>/environ` nor attach a debugger.
 ///
-/// A command runs as the user of the program. With [`supervise`], a command does not find the program's environment by
-/// accident, but it can still find it by a search through `/proc`, and the environment may contain keys of model
-/// vendors. After this call, such access is refused. The call also disables core dumps and debuggers, so the program
-/// has to decide about it. It does not help if commands run as root, or if the keys can be read elsewhere: in a file,
-/// or in the environment of the shell that started the program.
+/// A command runs as the user of the program, and the program's environment may contain keys of model vendors. With
+/// [`supervise`], a command does not find this environment by accident, but a search through `/proc` can still find it.
+/// After this call, the system refuses such access. The call also disables core dumps and debuggers, so each program
+/// has to decide whether to make the call. The call does not help if commands run as root, or if the keys can be read
+/// elsewhere: in a file, or in the environment of the shell that started the program.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), harness::Error> {
@@ -140,7 +142,7 @@ pub fn make_undumpable() -> Result<(), Error> {
         set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|err| {
             let text = "`make_undumpable`: the system refuses; leave the call out, or run commands \
                         as another user";
-            Error::new(ErrorKind::Configuration, text).because(err)
+            Error::new(ErrorKind::Configuration, text).with_source(err)
         })
     }
     #[cfg(not(target_os = "linux"))]

@@ -23,8 +23,8 @@ use harness_core::{
 
 /// The time limit of a command in seconds, if the call does not set one.
 const DEFAULT_SECONDS: u64 = 30;
-/// The longest time limit of a command, in seconds. The tool's own `timeout` is longer, so that the text about this
-/// limit is reported instead.
+/// The longest time limit of a command, in seconds. The tool's own `timeout` is longer. So a command always reaches
+/// this limit first, and the model gets the text about this limit.
 const MAX_SECONDS: u64 = 300;
 
 /// Runs a command with bash and answers with its exit status, its standard output and its
@@ -79,8 +79,8 @@ pub async fn bash(
     answer(command, None, &CommandVariables::default(), timeout_seconds, context).await
 }
 
-/// The tool `bash` with a folder and variables that the program chooses. In everything else it equals the function
-/// [`bash`](fn@bash).
+/// The tool `bash` with a folder and variables that the program chooses. In all other respects, it is equal to the
+/// function [`bash`](fn@bash).
 ///
 /// An agent requests an approval for each command, and denies all commands if it has no approver:
 ///
@@ -134,7 +134,7 @@ impl Bash {
         let given = folder.as_ref();
         let wrong = |fault: &str| wrong("in_folder", &format!("`{}` {fault}", given.display()));
         let folder = given.canonicalize().map_err(|err| {
-            wrong("cannot be opened; give the path of a folder that exists").because(err)
+            wrong("cannot be opened; give the path of a folder that exists").with_source(err)
         })?;
         if !folder.is_dir() {
             return Err(wrong("is not a folder; give the path of a folder"));
@@ -142,7 +142,7 @@ impl Bash {
         Ok(Arc::new(Self { folder, variables: CommandVariables::default() }))
     }
 
-    /// Sets environment variables for commands, in place of those of the program.
+    /// Sets environment variables for commands. They replace variables of the program with the same names.
     ///
     /// ```
     /// use harness::toolbox::Bash;
@@ -168,7 +168,7 @@ impl Bash {
     }
 
     /// Passes these variables of the program's environment to commands, with their values at the time when a command
-    /// starts. Their values may be printed by commands and read by the model.
+    /// starts. Commands may print these values, and the model may then read them.
     ///
     /// # Errors
     /// Fails if a name cannot be used for an environment variable.
@@ -300,5 +300,5 @@ fn not_started(spec: &CommandSpec<'_>, said: &CommandOutput, err: io::Error) -> 
         (Other, _) => err.to_string(),
         (_, _) => format!("{err}; try again later"),
     };
-    ToolError::new(format!("the command was not started: {reason}")).because(err)
+    ToolError::new(format!("the command was not started: {reason}")).with_source(err)
 }

@@ -35,13 +35,15 @@ pub fn decode_request(body: &[u8]) -> Result<ClientRequest, Error> {
     let resume = resume.unwrap_or_default();
     let input = match messages.last() {
         // The calls that wait were shown after what the user has said before.
-        Some(last) if text(last, "role") == Some("user") => ClientInput::Message(said(last)?),
-        _ => ClientInput::Answers(resume.iter().flat_map(answers).collect()),
+        Some(last) if text(last, "role") == Some("user") => {
+            ClientInput::Message(decode_message(last)?)
+        }
+        _ => ClientInput::Answers(resume.iter().flat_map(decode_answers).collect()),
     };
     Ok(ClientRequest { conversation: thread_id, run: Some(run_id), input })
 }
 
-fn said(message: &Value) -> Result<Message, Error> {
+fn decode_message(message: &Value) -> Result<Message, Error> {
     let mut blocks = Vec::new();
     let content = message.get("content");
     blocks.extend(content.and_then(Value::as_str).filter(|it| !it.is_empty()).map(Block::text));
@@ -72,7 +74,7 @@ fn file(part: &Value) -> Result<Block, Error> {
 }
 
 /// What an entry of `resume` can mean. Which of it counts, the call says that waits.
-fn answers(entry: &Value) -> Vec<ClientAnswer> {
+fn decode_answers(entry: &Value) -> Vec<ClientAnswer> {
     let Some(id) = text(entry, "interruptId") else { return Vec::new() };
     let deny = |reason: Option<&str>| ClientDecision::Deny { reason: reason.map(str::to_owned) };
     let payload = entry.get("payload");

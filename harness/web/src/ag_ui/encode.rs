@@ -331,15 +331,15 @@ impl AgUiStream {
     }
 
     fn custom(&mut self, event: Event<'_>) {
-        if let Some(value) = public_event(event).filter(|_| !self.hides(event)) {
+        if let Some(value) = public_event(event).filter(|_| !self.is_hidden(event)) {
             let name = text(&value, "type").unwrap_or_default();
             self.stream.passing(json!({"type": "CUSTOM", "name": name, "value": value}));
         }
     }
 
-    fn hides(&self, event: Event<'_>) -> bool {
+    fn is_hidden(&self, event: Event<'_>) -> bool {
         match event {
-            Event::OfAgent { event, .. } => self.hides(event.as_event()),
+            Event::OfAgent { event, .. } => self.is_hidden(event.as_event()),
             Event::Reasoning(_) => self.without_reasoning,
             _ => false,
         }

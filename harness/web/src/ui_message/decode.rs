@@ -43,7 +43,9 @@ pub fn decode_request(body: &[u8]) -> Result<ClientRequest, Error> {
             && text(message, "id") == message_id.as_deref()
     });
     let input = match messages.last() {
-        Some(last) if is_role(last, "user") && !continues => ClientInput::Message(said(last)?),
+        Some(last) if is_role(last, "user") && !continues => {
+            ClientInput::Message(decode_message(last)?)
+        }
         _ => {
             let of_model = messages.iter().filter(|message| is_role(message, "assistant"));
             ClientInput::Answers(of_model.flat_map(parts).filter_map(answer).collect())
@@ -56,7 +58,7 @@ fn parts(message: &Value) -> impl Iterator<Item = &Value> {
     message.get("parts").and_then(Value::as_array).into_iter().flatten()
 }
 
-fn said(message: &Value) -> Result<Message, Error> {
+fn decode_message(message: &Value) -> Result<Message, Error> {
     let mut blocks = Vec::new();
     for part in parts(message) {
         match text(part, "type") {

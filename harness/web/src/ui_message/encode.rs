@@ -388,7 +388,7 @@ impl UiMessageStream {
 
     /// What has no part of its own, at its time.
     fn data(&mut self, event: Event<'_>) {
-        let public = public_event(event).filter(|_| !self.hides(event));
+        let public = public_event(event).filter(|_| !self.is_hidden(event));
         if let Some(data) = public {
             let kind = text(&data, "type").unwrap_or_default().replace('_', "-");
             self.stream
@@ -396,9 +396,9 @@ impl UiMessageStream {
         }
     }
 
-    fn hides(&self, event: Event<'_>) -> bool {
+    fn is_hidden(&self, event: Event<'_>) -> bool {
         match event {
-            Event::OfAgent { event, .. } => self.hides(event.as_event()),
+            Event::OfAgent { event, .. } => self.is_hidden(event.as_event()),
             Event::Reasoning(_) => self.without_reasoning,
             _ => false,
         }

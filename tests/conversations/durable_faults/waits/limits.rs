@@ -297,7 +297,7 @@ async fn limits_over_restarts() {
     let mut chat = agent(&world).open(&journal, CHAT).await.expect("it opens");
     chat.limits(harness::Limits::new().input_tokens(11_100));
     let stopped = chat.send("And now?").await.expect_err("it is spent");
-    assert_eq!(stopped.outcome(), Outcome::Limit(harness::journal::Limit::InputTokens));
+    assert_eq!(stopped.outcome(), Outcome::Limit(harness::journal::LimitKind::InputTokens));
     drop(chat);
 
     let sleeps = Tool::new("sleep", "Sleeps.", json!({"type": "object"}), WRITE, |_, _| {
@@ -315,7 +315,7 @@ async fn limits_over_restarts() {
     let agent = Agent::builder(model).tools([sleeps]).guardrails(rails).build().expect("an agent");
     let journal = MemoryJournal::new();
     let mut chat = agent.open(&journal, CHAT).await.expect("new");
-    let time = Outcome::Limit(harness::journal::Limit::Time);
+    let time = Outcome::Limit(harness::journal::LimitKind::Time);
     assert_eq!(chat.send("Go.").await.expect_err("it takes too long").outcome(), time);
     let whole = facts_of(&journal);
     // It ends in the third sleep, after 100 seconds: 20 are left.
@@ -338,7 +338,7 @@ async fn limits_over_restarts() {
         .build()
         .expect("an agent");
     let (journal, mut opened) = (MemoryJournal::new(), 0);
-    let spent = Outcome::Limit(harness::journal::Limit::InputTokens);
+    let spent = Outcome::Limit(harness::journal::LimitKind::InputTokens);
     for (limits, asked) in [(None, 3), (None, 3), (Some(2_000), 5), (None, 5), (Some(1_000), 6)] {
         let mut chat = agent.open(&journal, CHAT).await.expect("it opens");
         opened += 1;

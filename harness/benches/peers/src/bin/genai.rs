@@ -1,4 +1,4 @@
-//! The same as the runner, built with `genai`: it counts allocations.
+//! The same program as `main.rs`, built with `genai`. It counts allocations.
 
 use std::alloc::System;
 

@@ -1,5 +1,5 @@
-//! The same without counting allocations, which costs time of its own: for herds, of which only time
-//! and memory are told.
+//! The same program as `main.rs` without the counting of allocations, which takes time itself. It measures herds, for
+//! which only time and memory are reported.
 
 fn main() -> Result<(), peers::Failure> {
     peers::run()

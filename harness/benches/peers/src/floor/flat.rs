@@ -1,5 +1,6 @@
-//! In place of the scan, `serde_json` into one flat struct for each wire that borrows from the
-//! event: what is needed and nothing else, a string of its own only where JSON escapes.
+//! A variant of the floor. Instead of the scan, `serde_json` deserializes each event into a flat
+//! struct that borrows from the event. The struct has only the necessary members. A string is
+//! copied only if it contains JSON escapes.
 
 use std::borrow::Cow;
 
@@ -7,7 +8,7 @@ use serde::Deserialize;
 
 use crate::subject::Failure;
 
-/// `Option<Cow<str>>` would copy each time; a struct around it borrows.
+/// `Option<Cow<str>>` would always copy the text. A `Cow` in a struct borrows the text.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -56,7 +57,7 @@ struct Delta<'a> {
     text: Option<Text<'a>>,
 }
 
-/// Reads the event; its text is appended.
+/// Deserializes an event and appends its text.
 pub fn flat(wire: &str, data: &[u8], text: &mut String) -> Result<(), Failure> {
     let said = |text: Option<Text<'_>>, out: &mut String| {
         if let Some(Text(more)) = text {

@@ -1,4 +1,4 @@
-//! The floor: what the work costs without a library. Each step adds one thing.
+//! The floor: the cost of the work without a library. Each step adds one part of the work.
 
 mod flat;
 mod scan;
@@ -14,11 +14,11 @@ use crate::{
     subject::{Failure, History, Task},
 };
 
-/// The question that every program asks, near enough.
+/// A request that is similar to the request of every subject.
 const QUESTION: &str =
     r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"Go on."}]}"#;
 
-/// The second request of a turn: the server looks for what a tool said.
+/// The second request of a turn. It contains the result of a tool, which the server looks for.
 const SECOND: &str = r#"{"model":"m","stream":true,"messages":[{"role":"tool","tool_call_id":"call_Zr1","content":"It rains in Tromsø."}]}"#;
 
 fn path(wire: &str) -> &'static str {
@@ -33,7 +33,7 @@ pub fn task(subject: &str, wire: &str, history: History, base: &str) -> Result<T
     if subject == "tcp read" {
         return tcp(wire, base);
     }
-    // As many bytes as the messages of a conversation are.
+    // The body has as many bytes as the messages of the conversation.
     let body = match history.0 {
         0 => Bytes::from_static(QUESTION.as_bytes()),
         messages => Bytes::from(vec![b'x'; messages * history.size()]),
@@ -63,13 +63,13 @@ pub fn task(subject: &str, wire: &str, history: History, base: &str) -> Result<T
     }))
 }
 
-/// The two requests of a turn with bytes that are ready; the text of the second answer is read.
+/// Sends the two requests of a turn with prepared bytes, and reads the text of the second answer.
 pub fn turn(subject: &str, wire: &str, base: &str) -> Result<Task, Failure> {
     let step = Step::of(subject)?;
     let client = reqwest::Client::builder().build()?;
     let url = format!("{base}{}", path(wire));
     let wire = crate::subject::WIRES.into_iter().find(|known| *known == wire).unwrap_or("chat");
-    // As long as what the others send, near enough.
+    // The bodies have about the same length as the bodies of the other subjects.
     let first = Bytes::from(QUESTION.to_owned() + &" ".repeat(600));
     let second = Bytes::from(SECOND.to_owned() + &" ".repeat(800));
     Ok(Box::new(move || {
@@ -91,7 +91,7 @@ pub fn turn(subject: &str, wire: &str, base: &str) -> Result<Task, Failure> {
     }))
 }
 
-/// Reads the bytes of the answer and nothing else, on one connection.
+/// Reads only the bytes of the answer. All requests use one connection.
 fn tcp(wire: &str, base: &str) -> Result<Task, Failure> {
     let address = base.strip_prefix("http://").ok_or("no address")?.to_owned();
     let head = format!(
@@ -116,7 +116,7 @@ fn tcp(wire: &str, base: &str) -> Result<Task, Failure> {
     }))
 }
 
-/// What is done with bytes that have come.
+/// The processing of received bytes.
 #[derive(Clone, Copy)]
 enum Step {
     Nothing,
@@ -138,7 +138,7 @@ impl Step {
         }
     }
 
-    /// The text of the events is appended.
+    /// Processes the bytes, and appends the text of the events to `text`.
     fn read(
         self,
         wire: &str,
@@ -159,14 +159,14 @@ impl Step {
     }
 }
 
-/// The text of a whole body: what every subject must find in it.
+/// The text of a whole body. Every subject must return this text.
 pub fn text(wire: &str, body: &str) -> Result<String, Failure> {
     let mut text = String::new();
     Step::Flat.read(wire, &mut Lines::default(), body.as_bytes(), &mut text)?;
     Ok(text)
 }
 
-/// Splits bytes into the data of events.
+/// Splits bytes into lines, and extracts the data of the events.
 #[derive(Default)]
 struct Lines {
     rest: Vec<u8>,

@@ -1,7 +1,6 @@
-//! The hand-written scan, in one pass: it walks over an event once, from its first byte to its last,
-//! and picks up on the way what a decoder needs, in whatever order it comes: what kind of event it is,
-//! which part of the answer it belongs to, and the text. It steps over everything else. It checks
-//! nothing and keeps nothing but the text.
+//! The scan, written by hand. It reads each event once, from its first byte to its last byte. It takes the values that
+//! a decoder needs, in any order: the kind of the event, the part of the answer, and the text. It skips all other
+//! values. It checks nothing and stores only the text.
 
 use memchr::{memchr2, memmem};
 
@@ -14,7 +13,7 @@ enum Wire {
     Chat,
 }
 
-/// Which object the scan walks over.
+/// The kind of object that is being read.
 #[derive(Clone, Copy)]
 enum Level {
     Event,
@@ -22,7 +21,7 @@ enum Level {
     Delta,
 }
 
-/// What an event says, each value as it is written.
+/// The values that were found in an event, as written in the JSON.
 #[derive(Default)]
 struct Found<'a> {
     kind: &'a [u8],
@@ -32,14 +31,14 @@ struct Found<'a> {
     usage: &'a [u8],
 }
 
-/// The text of the event is appended; an event of another kind has none.
+/// Scans an event and appends its text. Only text deltas have text.
 pub fn scan(wire: &str, data: &[u8], text: &mut String) -> Result<(), Failure> {
     let wire = match wire {
         "anthropic" => Wire::Anthropic,
         "responses" => Wire::Responses,
         _ => Wire::Chat,
     };
-    // The last line of a stream of Chat Completions is no JSON.
+    // The last event of a Chat Completions stream is no JSON.
     if data.first() != Some(&b'{') {
         return Ok(());
     }
@@ -54,7 +53,7 @@ pub fn scan(wire: &str, data: &[u8], text: &mut String) -> Result<(), Failure> {
     if has_text { unescape(found.text, text) } else { Ok(()) }
 }
 
-/// Walks over the object that begins here and says where it ends.
+/// Reads the object that begins at `at`, and returns the index after it.
 fn object<'a>(
     data: &'a [u8],
     mut at: usize,
@@ -85,7 +84,7 @@ fn object<'a>(
                         _ => at + 1,
                     };
                 }
-                // The bracket that closes the list.
+                // Skips the bracket that closes the list.
                 at += 1;
                 continue;
             }
@@ -114,7 +113,7 @@ fn object<'a>(
     }
 }
 
-/// Where the string ends whose first byte is here, after its last quote.
+/// The index after the string whose first character is at `at`. The closing quote belongs to the string.
 fn string(data: &[u8], mut at: usize) -> usize {
     loop {
         at += quote_or_escape(data.get(at..).unwrap_or_default());
@@ -125,8 +124,8 @@ fn string(data: &[u8], mut at: usize) -> usize {
     }
 }
 
-/// How far the first quote or backslash is. Most strings of an event are so short that eight bytes at
-/// a time are faster than a search that has to be begun.
+/// The index of the first quote or backslash. Most strings of an event are short. For them, comparing eight bytes at a
+/// time is faster than `memchr2`, which takes some time to start.
 fn quote_or_escape(data: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     let (words, tail) = data.as_chunks::<8>();
@@ -137,7 +136,7 @@ fn quote_or_escape(data: &[u8]) -> usize {
         if found != 0 {
             return at * 8 + found.trailing_zeros() as usize / 8;
         }
-        // A long string: the search is worth its beginning.
+        // For a long string, `memchr2` is faster.
         if at == 7 {
             let rest = data.get(64..).unwrap_or_default();
             return 64 + memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
@@ -147,7 +146,7 @@ fn quote_or_escape(data: &[u8]) -> usize {
     words.len() * 8 + at.unwrap_or(tail.len())
 }
 
-/// Where the value ends that begins here.
+/// The index after the value that begins at `at`.
 fn value(data: &[u8], mut at: usize) -> usize {
     match data.get(at) {
         Some(b'"') => string(data, at + 1),
@@ -178,8 +177,8 @@ fn value(data: &[u8], mut at: usize) -> usize {
     }
 }
 
-/// Looks for the text as one vendor spells it today and reads nothing else of the event: another
-/// order of the fields, or a space more, and it finds nothing.
+/// Searches for the text in the exact spelling of one vendor, and reads nothing else of the event. If the vendor
+/// changed the order of the fields or added a space, this function would find nothing.
 pub fn shortcut(wire: &str, data: &[u8], text: &mut String) -> Result<(), Failure> {
     let (kind, field): (&[u8], &[u8]) = match wire {
         "anthropic" => (br#"{"type":"content_block_delta""#, br#""text":""#),
@@ -195,7 +194,7 @@ pub fn shortcut(wire: &str, data: &[u8], text: &mut String) -> Result<(), Failur
     }
 }
 
-/// Appends what a string says; `written` begins at its first quote. What is no string says nothing.
+/// Appends the content of a JSON string. `written` begins at its opening quote. Other values are ignored.
 fn unescape(written: &[u8], text: &mut String) -> Result<(), Failure> {
     let Some(mut rest) = written.strip_prefix(b"\"") else { return Ok(()) };
     while let Some(at) = memchr2(b'"', b'\\', rest) {

@@ -29,7 +29,7 @@ fn client(wire: &str, base: &str) -> Result<Client, Failure> {
             })
         },
     );
-    // What everybody else has: neither compression nor HTTP/2.
+    // The same HTTP settings as all other subjects: no compression and no HTTP/2.
     let http = reqwest::Client::builder().no_gzip().http1_only().build()?;
     let builder = Client::builder().with_reqwest(http).with_service_target_resolver(resolver);
     Ok(builder.build()?)
@@ -43,7 +43,7 @@ fn messages(said: impl Iterator<Item = (bool, String)>) -> Vec<ChatMessage> {
     .collect()
 }
 
-/// A conversation as a program keeps it.
+/// A conversation as a program would store it.
 pub fn kept(said: Vec<(bool, String)>) -> Box<dyn Any> {
     Box::new(messages(said.into_iter()))
 }
@@ -54,7 +54,7 @@ pub fn task(wire: &str, history: History, base: &str) -> Result<Task, Failure> {
     messages.push(ChatMessage::user(History::QUESTION));
     let request = ChatRequest::new(messages);
     Ok(Box::new(move || {
-        // It takes the request with it, so a conversation keeps one and gives a copy.
+        // The client takes the request by value, so a conversation stores one request and passes a copy.
         let (client, request) = (client.clone(), request.clone());
         Box::pin(async move {
             let mut stream = client.exec_chat_stream("m", request, None).await?.stream;
@@ -69,7 +69,7 @@ pub fn task(wire: &str, history: History, base: &str) -> Result<Task, Failure> {
     }))
 }
 
-/// A whole turn, as one writes it by hand: ask, run what is called, ask again until nothing is called.
+/// A whole turn, as a program would write it: send a request, run the calls, and repeat until an answer has no calls.
 pub fn turn(wire: &str, base: &str) -> Result<Task, Failure> {
     let client = client(wire, base)?;
     let tools = weather::schemas().map(|(name, description, parameters)| {

@@ -1,5 +1,5 @@
-//! `llm`. Its address is fixed for Anthropic. Its backend for OpenAI speaks Responses, and the one for
-//! Groq Chat Completions.
+//! `llm`. Its address for Anthropic is fixed. Its backend for OpenAI uses the Responses API, and its backend for Groq
+//! uses Chat Completions.
 
 use std::{any::Any, sync::Arc};
 
@@ -34,7 +34,7 @@ fn messages(said: impl Iterator<Item = (bool, String)>) -> Vec<ChatMessage> {
     .collect()
 }
 
-/// A conversation as a program keeps it.
+/// A conversation as a program would store it.
 pub fn kept(said: Vec<(bool, String)>) -> Box<dyn Any> {
     Box::new(messages(said.into_iter()))
 }
@@ -57,7 +57,7 @@ pub fn task(wire: &str, history: History, base: &str) -> Result<Task, Failure> {
     }))
 }
 
-/// A whole turn, as one writes it by hand: ask, run what is called, ask again until nothing is called.
+/// A whole turn, as a program would write it: send a request, run the calls, and repeat until an answer has no calls.
 pub fn turn(wire: &str, base: &str) -> Result<Task, Failure> {
     let tools = weather::schemas().map(|(name, description, parameters)| Tool {
         tool_type: "function".into(),

@@ -1,5 +1,5 @@
-//! The peers: each as its own documentation has it used, text appended as it comes. What a
-//! conversation has said so far is in the peer's own types, made ahead.
+//! The peers. Each peer is used as its documentation recommends, and the text is appended as it
+//! arrives. The earlier messages of a conversation are prepared in the peer's own types.
 
 #[cfg(feature = "genai")]
 pub mod genai;

@@ -1,4 +1,4 @@
-//! `async-openai`, on the wires of its vendor.
+//! `async-openai`, on the wires of OpenAI.
 
 use std::{any::Any, sync::Arc};
 
@@ -55,7 +55,7 @@ fn messages(
     })
 }
 
-/// A conversation as a program keeps it.
+/// A conversation as a program would store it.
 pub fn kept(wire: &str, said: Vec<(bool, String)>) -> Box<dyn Any> {
     match wire {
         "responses" => Box::new(items(said.into_iter()).collect::<Vec<_>>()),
@@ -72,7 +72,7 @@ fn responses(client: Client<OpenAIConfig>, history: History) -> Result<Task, Fai
         .stream(true)
         .build()?;
     Ok(Box::new(move || {
-        // It takes the request with it, so a conversation keeps one and gives a copy.
+        // The client takes the request by value, so a conversation stores one request and passes a copy.
         let (client, request) = (client.clone(), request.clone());
         Box::pin(async move {
             let mut stream = client.responses().create_stream(request).await?;
@@ -110,7 +110,7 @@ fn chat(client: Client<OpenAIConfig>, history: History) -> Result<Task, Failure>
     }))
 }
 
-/// A whole turn, as one writes it by hand: ask, run what is called, ask again until nothing is called.
+/// A whole turn, as a program would write it: send a request, run the calls, and repeat until an answer has no calls.
 pub fn turn(wire: &str, base: &str) -> Result<Task, Failure> {
     let config = OpenAIConfig::new().with_api_base(format!("{base}/v1")).with_api_key("key");
     let client = Client::with_config(config);

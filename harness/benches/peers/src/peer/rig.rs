@@ -59,7 +59,7 @@ fn messages(said: impl Iterator<Item = (bool, String)>) -> Vec<Message> {
     .collect()
 }
 
-/// A conversation as a program keeps it.
+/// A conversation as a program would store it.
 pub fn kept(said: Vec<(bool, String)>) -> Box<dyn Any> {
     Box::new(messages(said.into_iter()))
 }
@@ -73,7 +73,7 @@ pub fn task(wire: &str, history: History, base: &str) -> Result<Task, Failure> {
     }))
 }
 
-/// A whole turn, which the agent carries through.
+/// A whole turn, which the agent of `rig` runs.
 pub fn turn(wire: &str, base: &str) -> Result<Task, Failure> {
     let builder = builder(wire, base).preamble("Be concise.").default_max_turns(20);
     let agent = builder.tool(Weather).tool(Send).build();

@@ -1,11 +1,11 @@
-//! The tools of a turn: what the model is told of them, and the one that it calls.
+//! The tools of a turn: their schemas, and the function of the tool that the model calls.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::subject::Failure;
 
-/// The name, the description and the parameters of each.
+/// The name, the description and the parameters of each tool.
 pub fn schemas() -> impl Iterator<Item = (&'static str, &'static str, Value)> {
     let parameters = |members: &[(&str, &str)]| {
         let names: Vec<&str> = members.iter().map(|(name, _)| *name).collect();
@@ -35,7 +35,7 @@ pub fn run(arguments: &str) -> Result<String, Failure> {
     Ok(format!("It rains in {city}."))
 }
 
-/// The same with arguments that were read already.
+/// Like [`run`], with parsed arguments.
 #[cfg(feature = "genai")]
 pub fn run_value(arguments: &Value) -> Result<String, Failure> {
     let Arguments { city } = Arguments::deserialize(arguments)?;

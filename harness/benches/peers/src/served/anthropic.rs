@@ -1,17 +1,17 @@
-//! The Messages API: the vendor's own, and servers that speak like it and write the members of an
-//! object in the order of their names.
+//! Answers of Anthropic's Messages API: from the vendor, and from other servers with this API,
+//! which sort the members of an object by name.
 
 use std::fmt::Write as _;
 
 use super::{Answer, letters, tokens};
 
-/// How an answer is built.
+/// The parts of an answer.
 struct Plan {
     name: &'static str,
-    /// How many deltas think, if there is thinking, and how many speak.
+    /// The number of thinking deltas (`None` without thinking), and the number of text deltas.
     thoughts: Option<usize>,
     words: usize,
-    /// How many tokens a delta has: the vendor sends many at once.
+    /// The number of tokens in a delta. The vendor sends many tokens at once.
     tokens: usize,
     by_name: bool,
 }
@@ -99,7 +99,7 @@ fn body(plan: &Plan) -> String {
         say("ping", r#"{"type": "ping""#, r#"{"type":"ping""#);
     }
     for word in 0..plan.words {
-        // Not all deltas are of one size.
+        // The deltas have different sizes.
         let count = (plan.tokens * (word % 3 + 1)).div_ceil(2);
         let text = tokens(at, count);
         at += count;

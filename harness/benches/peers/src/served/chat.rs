@@ -1,20 +1,20 @@
-//! Chat Completions, which a dozen servers speak, each with fields of its own.
+//! Answers of Chat Completions. A dozen servers support this API, each with additional fields.
 
 use super::{Answer, letters, tokens};
 
-/// A server and one of its answers. In what it writes, `@text` stands for the words, `@pad` for letters
-/// that hide their length, and `@count` for the number of the event.
+/// A server and one of its answers. In the events, `@text` is replaced by the text, `@pad` by letters that hide the
+/// length of the text, and `@count` by the number of the event.
 struct Server {
     name: &'static str,
-    /// What comes before the words.
+    /// The events before the text.
     first: &'static [&'static str],
-    /// An event of thinking, and how many there are.
+    /// A thinking event, and the number of thinking events.
     thought: (&'static str, usize),
-    /// An event of words, and how many there are.
+    /// A text event, and the number of text events.
     word: (&'static str, usize),
-    /// How many tokens an event brings.
+    /// The number of tokens in an event.
     tokens: usize,
-    /// What comes after the words.
+    /// The events after the text.
     last: &'static [&'static str],
 }
 

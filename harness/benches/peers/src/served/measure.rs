@@ -1,4 +1,4 @@
-//! Measures answers as servers send them, one after the other, and each subject in turn with each.
+//! Measures answers as servers send them. For each answer, the subjects take turns.
 
 use std::{collections::HashMap, fs, path::Path};
 
@@ -22,15 +22,15 @@ const SUBJECTS: &[&str] = &[
     "rig 0.46",
 ];
 
-/// So often each subject reads each answer before the next one has its turn, and so many turns each
-/// has.
+/// The number of times that a subject reads an answer in one turn (`AGAIN`), and the number of turns of each subject
+/// for each answer (`TURNS`).
 const AGAIN: u32 = 5;
 const TURNS: usize = 15;
 
-/// What an answer has cost a subject: nanoseconds and allocations.
+/// The cost of an answer for a subject: nanoseconds and allocations.
 type Cost = (f64, f64);
 
-/// The answers of this folder.
+/// Measures the answers in this folder.
 pub fn served() -> Result<(), Failure> {
     let mut figures = Vec::new();
     let programs = Programs::build()?;
@@ -40,8 +40,8 @@ pub fn served() -> Result<(), Failure> {
     keep("served", figures)
 }
 
-/// Recorded answers, where they lie beside the project: those that come to their end, are not cut off
-/// and call no tool.
+/// Measures recorded answers, if there are any beside the project. Incomplete answers and answers with calls are
+/// skipped.
 pub fn recorded() -> Result<(), Failure> {
     let mut figures = Vec::new();
     let programs = Programs::build()?;
@@ -56,7 +56,7 @@ pub fn recorded() -> Result<(), Failure> {
     if figures.is_empty() { Ok(()) } else { keep("recorded", figures) }
 }
 
-/// The recorded answers of one wire.
+/// The suitable recorded answers of one wire.
 fn found(wire: &str) -> Vec<Answer> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/corpus").join(wire);
     let mut files: Vec<_> = fs::read_dir(folder).into_iter().flatten().flatten().collect();
@@ -68,8 +68,8 @@ fn found(wire: &str) -> Vec<Answer> {
     bodies.filter(|body| is_plain(wire, body)).map(|body| Answer { name: "", body }).collect()
 }
 
-/// Whether an answer comes to its end, which no limit and no filter has set, and neither calls a tool,
-/// its own or the vendor's, nor fails.
+/// Whether an answer is complete and has text. Answers that a limit or a filter has cut off, answers with calls (of
+/// tools of the program or of the vendor), and answers with errors do not count.
 fn is_plain(wire: &str, body: &str) -> bool {
     let (end, others): (&str, &[&str]) = match wire {
         "anthropic" => (
@@ -102,7 +102,7 @@ fn is_plain(wire: &str, body: &str) -> bool {
         && text.is_ok_and(|text| !text.is_empty())
 }
 
-/// The costs of each subject, for the answers that it read right.
+/// The costs of each subject. Only answers that the subject has read correctly count.
 fn measure(
     programs: &Programs,
     section: &str,
@@ -129,7 +129,7 @@ fn measure(
         for turn in 0..=TURNS {
             for ((worker, (subject, _)), turns) in workers.iter_mut().zip(&costs).zip(&mut turns) {
                 let expected = if *subject == "http read" { nothing } else { expected };
-                // The first turn is for warming up, and tells who cannot read the answer.
+                // The first turn is a warm-up. It also shows which subjects cannot read the answer.
                 if turn > 0 && turns.is_empty() {
                     continue;
                 }
@@ -156,7 +156,7 @@ fn measure(
     Ok(costs.iter().map(|(subject, own)| figure(section, wire, subject, own, &costs)).collect())
 }
 
-/// The beginning of an answer.
+/// The name of an answer, or its beginning if it has no name.
 fn said(answer: &Answer) -> String {
     match answer.name {
         "" => answer.body.chars().take(90).collect(),
@@ -164,8 +164,8 @@ fn said(answer: &Answer) -> String {
     }
 }
 
-/// A row: how many answers were read, what one has cost, and the ratios to whom, each over the answers
-/// that both have read.
+/// A row of the table: the number of answers that the subject has read, the cost of one answer, and the ratios to the
+/// floor and to this library. Each ratio includes only the answers that both subjects have read.
 fn figure(
     section: &str,
     wire: &str,

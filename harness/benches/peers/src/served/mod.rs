@@ -1,8 +1,9 @@
-//! Answers as servers send them, written by hand after recorded ones: the fields of each event, their
-//! order and their sizes, how many words an event brings and how many events an answer has. Most of
-//! them are short, and few servers send what another one sends.
+//! Answers as servers send them. They are written by hand and imitate recorded answers: the fields of each event, their
+//! order and their sizes, the number of words in an event, and the number of events in an answer. Most answers are
+//! short, and few servers send the same events.
 //!
-//! None of them calls a tool: whoever runs an agent would answer the call. `turn` has one that does.
+//! No answer contains a call of a tool, because an agent would answer the call. The module `turn` contains an answer
+//! with a call.
 
 mod anthropic;
 mod chat;
@@ -10,7 +11,7 @@ pub mod measure;
 mod responses;
 pub mod turn;
 
-/// An answer and the name it has in the tables.
+/// An answer, and its name in the tables.
 pub struct Answer {
     pub name: &'static str,
     pub body: String,
@@ -25,7 +26,7 @@ pub fn answers(wire: &str) -> Vec<Answer> {
     }
 }
 
-/// What the answers say, again and again, one token each, as JSON has it.
+/// The text of all answers, which is repeated as necessary. Each element is one token, with JSON escapes.
 const TOKENS: [&str; 24] = [
     "A",
     " lighthouse",
@@ -53,14 +54,14 @@ const TOKENS: [&str; 24] = [
     " twice",
 ];
 
-/// So many tokens, beginning with this one.
+/// `count` tokens, beginning with token `from`.
 fn tokens(from: usize, count: usize) -> String {
     (from..from + count)
         .map(|at| TOKENS.get(at % TOKENS.len()).copied().unwrap_or_default())
         .collect()
 }
 
-/// Letters without a meaning, as many as hide how long a delta is, or as keys and signatures have.
+/// `count` letters without meaning, for padding, keys and signatures.
 fn letters(from: usize, count: usize) -> String {
     const LETTERS: &[u8] = b"Qm7xKd2RvT9bYs4WnHc8JpLf3ZgAu6Ee1NiXo5Ct";
     let letter = |at: usize| LETTERS.get((at * 7 + at / 40) % LETTERS.len()).copied();

@@ -1,16 +1,15 @@
-//! The Responses API: the vendor's own, and servers that write the members of an object in the order of
-//! their names.
+//! Answers of the Responses API: from the vendor, and from servers that sort the members of an object by name.
 
 use std::fmt::Write as _;
 
 use super::{Answer, letters, tokens};
 
-/// How an answer is built.
+/// The parts of an answer.
 struct Plan {
     name: &'static str,
     thinks: Thinks,
     words: usize,
-    /// How many tools the response repeats.
+    /// The number of tools that the response repeats.
     tools: usize,
     by_name: bool,
 }
@@ -18,9 +17,9 @@ struct Plan {
 #[derive(Clone, Copy)]
 enum Thinks {
     No,
-    /// An encrypted item of so many letters.
+    /// An encrypted item with this number of letters.
     Hidden(usize),
-    /// A summary of so many deltas.
+    /// A summary with this number of deltas.
     Summary(usize),
 }
 
@@ -41,7 +40,7 @@ pub fn answers() -> Vec<Answer> {
 
 const TOOL: &str = r#"{"type":"function","description":"Looks a ship up in the register.","name":"ship","parameters":{"type":"object","properties":{"name":{"type":"string","description":"The name on the bow."}},"required":["name"],"additionalProperties":false},"strict":true}"#;
 
-/// The object that the first two events and the last one hold.
+/// The response object in the first two events and in the last event.
 fn response(plan: &Plan, status: &str, output: &str, usage: &str) -> String {
     let tools = vec![TOOL; plan.tools].join(",");
     let finished = if status == "completed" { "1790000002" } else { "null" };
@@ -58,7 +57,8 @@ fn response(plan: &Plan, status: &str, output: &str, usage: &str) -> String {
 fn body(plan: &Plan) -> String {
     let mut out = String::new();
     let mut number = 0;
-    // The members of an event, and where the number stands among them.
+    // Writes an event. `vendor` and `by_name` are its members in both orders. The number of the event is one of the
+    // members.
     let mut say = |event: &str, vendor: &str, by_name: &str| {
         let number_said = number.to_string();
         let members = match plan.by_name {

@@ -1,12 +1,12 @@
-//! A whole turn: an answer that calls the tool `weather`, and the answer to what the tool said.
+//! A whole turn: an answer that calls the tool `weather`, and the answer to the result of the tool.
 
 use super::Answer;
 use crate::rendered;
 
-/// The arguments of the call, in the pieces in which they come, as JSON has them.
+/// The arguments of the call, one piece for each delta, with JSON escapes.
 const ARGUMENTS: [&str; 7] = [r#"{\""#, "city", r#"\":\""#, "Tr", "oms", "ø", r#"\"}"#];
 
-/// How many deltas the second answer has.
+/// The number of deltas in the second answer.
 const WORDS: usize = 40;
 
 /// The two answers of a turn.
@@ -20,7 +20,7 @@ pub fn answers(wire: &str) -> [Answer; 2] {
     [Answer { name: "the call", body: first }, Answer { name: "the answer", body: second }]
 }
 
-/// Whether the body of a request holds what a tool said.
+/// Whether the body of a request contains the result of a tool.
 pub fn is_second(body: &[u8]) -> bool {
     let marks: [&[u8]; 3] =
         [br#""tool_result""#, br#""function_call_output""#, br#""tool_call_id""#];

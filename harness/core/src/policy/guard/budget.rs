@@ -72,13 +72,13 @@ impl fmt::Display for BudgetRemaining {
     }
 }
 
-/// What was spent and what is left, as of now. A budget belongs to a run, a conversation or an agent, or a program
-/// creates one for all runs that it starts `within` the budget. A clone is the same budget.
+/// What was spent and what is left, as of now. A run, a conversation and an agent have a budget each. A program can
+/// also create a budget, for all runs that it starts `within` this budget. A clone is the same budget.
 ///
-/// Budgets are nested. The budget of a run is within that of its conversation, which is within that of its agent, and
-/// every amount counts in all of them at once. A run that is `within` another budget counts there, too. If a call runs
-/// an agent, that agent's tokens, calls and cost count in all these budgets, however the agent's run ends. A tool reads
-/// what is left from the budget of its run, by a parameter `State<Budget>`.
+/// Budgets are nested: a run's budget is within its conversation's budget, and a conversation's budget is within its
+/// agent's budget. Every amount counts in all of them at once. A run that is `within` another budget counts there, too.
+/// If a call runs an agent, that agent's tokens, calls and cost count in all these budgets, however the agent's run
+/// ends. A tool reads what is left from the budget of its run, by a parameter `State<Budget>`.
 ///
 /// If several agents run at the same time within one limit, each agent checks the limit before its requests and before
 /// its calls. No request starts once the limit is reached, but requests in progress are answered. So tokens and cost
@@ -88,11 +88,11 @@ impl fmt::Display for BudgetRemaining {
 pub struct Budget(Arc<BudgetNode>);
 
 impl Budget {
-    /// Creates a budget of the program's own, for the runs `within` it. For example, it can limit all runs for one
-    /// customer, whichever agents do the work.
+    /// Creates a budget of the program's own, for the runs that are `within` it. For example, the budget can limit all
+    /// runs for one customer, whichever agents do the work.
     ///
     /// ```
-    /// use harness::{Agent, Limits, Outcome, journal::Limit, policy::Budget, testing::{ScriptedProvider, reply}};
+    /// use harness::{Agent, Limits, Outcome, journal::LimitKind, policy::Budget, testing::{ScriptedProvider, reply}};
     ///
     /// # tokio::runtime::Runtime::new()?.block_on(async {
     /// let model = ScriptedProvider::answering(|_| reply().text("Yes.").tokens(600, 1));
@@ -101,7 +101,7 @@ impl Budget {
     /// agent.run("One?").within(&customer).await?;
     /// agent.run("Two?").within(&customer).await?;
     /// let stopped = agent.run("Three?").within(&customer).await.unwrap_err();
-    /// assert_eq!(stopped.outcome(), Outcome::Limit(Limit::InputTokens));
+    /// assert_eq!(stopped.outcome(), Outcome::Limit(LimitKind::InputTokens));
     /// assert_eq!(customer.spent().usage.input, Some(1_200));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;
@@ -117,8 +117,8 @@ impl Budget {
         Self::made(LimitScope::Agent, limits, None)
     }
 
-    /// Creates the budget of a conversation. It is not yet within the budget of the conversation's agent, because the
-    /// amounts that are charged first were spent in other processes.
+    /// Creates the budget of a conversation. At first, the budget is not within the agent's budget. So amounts that
+    /// earlier processes spent are not charged to the agent's budget of this process.
     #[doc(hidden)]
     pub fn of_conversation() -> Self {
         Self::made(LimitScope::Conversation, Limits::new(), None)
@@ -144,8 +144,8 @@ impl Budget {
         budget
     }
 
-    /// Creates the budget of the agents that a call runs, or of one of these agents. `outer` is the budget of the run
-    /// or of all these agents.
+    /// Creates a budget for all agents that a call runs, or for one of these agents. The budget is within `outer`: the
+    /// budget of the run, or the budget of all these agents.
     #[doc(hidden)]
     pub fn of_agents(outer: &Self) -> Self {
         let budget = Self::made(LimitScope::Outer, Limits::new(), None);
@@ -159,13 +159,14 @@ impl Budget {
         self.0.lock().sum.beyond(&CallSpent::default())
     }
 
-    /// Charges what agents have spent in an earlier process, to this budget and all budgets around it.
+    /// Charges an amount that agents spent in an earlier process. The amount counts in this budget and in all budgets
+    /// around it.
     #[doc(hidden)]
     pub fn charge_agents(&self, spent: &CallSpent) {
         self.start_run().charge(&FactCharge::of_agents(spent), 0);
     }
 
-    /// Creates the budget of a run that starts over, within the same outer budgets as this one.
+    /// Creates a budget for a run that starts over. The new budget is within the same outer budgets as this budget.
     #[doc(hidden)]
     pub fn anew(&self, limits: Limits, rails: Arc<Guardrails>) -> Self {
         let budget = Self::made(LimitScope::Run, limits, Some(RunPart::new(rails)));
@@ -185,8 +186,8 @@ impl Budget {
         BudgetUsage { turns: spent.turns.saturating_add(state.asking), ..spent }
     }
 
-    /// What is left by the limits of this budget and of all budgets around it: the smallest remaining amount of each
-    /// kind.
+    /// What is left within the limits of this budget and of all budgets around it: the smallest remaining amount of
+    /// each kind.
     pub fn left(&self) -> BudgetRemaining {
         let mut left = self.0.lock().left_of_run();
         let (mut calls, mut input, mut output, mut cost) = (None, None, None, None);
@@ -251,7 +252,7 @@ impl Budget {
 /// What is left of an amount: `None` without a limit, `Some(None)` if the amount is unknown.
 type RemainingAmount<T> = Option<Option<T>>;
 
-/// The smaller one of two remaining amounts. It is unknown if either of them is unknown.
+/// The smaller of two remaining amounts. The result is unknown if one of the amounts is unknown.
 fn least<T: PartialOrd>(one: RemainingAmount<T>, other: RemainingAmount<T>) -> RemainingAmount<T> {
     match (one, other) {
         (None, rest) | (rest, None) => rest,

@@ -1,5 +1,5 @@
-//! All budgets that a run charges: its own budget first, then those around it. Every amount counts in each of them, and
-//! a limit of any of them stops the run.
+//! All budgets that a run charges: its own budget first, then the budgets around it. Every amount counts in each
+//! budget, and a limit of any budget stops the run.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -9,11 +9,11 @@ use super::{
     sum::FactCharge,
 };
 use crate::{
-    journal::{Limit, LimitScope},
+    journal::{LimitKind, LimitScope},
     models::Money,
 };
 
-/// The share of a limit, in percent, from which on the program is warned.
+/// If at least this share of a limit is used, in percent, the program gets a warning.
 const NEAR: u64 = 80;
 
 /// The reason why the number of tokens is unknown.
@@ -22,11 +22,12 @@ pub(super) const NO_TOKENS: &str = "the provider does not say how many tokens it
 pub(super) struct BudgetChain {
     /// The budgets of the run, of its conversation and of its agent, and then the budgets around them.
     nodes: Vec<Arc<BudgetNode>>,
-    /// The indexes of `nodes` in the order in which code locks several nodes. One common order prevents deadlocks.
+    /// The indexes of `nodes` in the order in which several nodes are locked. All code uses this order, which prevents
+    /// deadlocks.
     by_id: Vec<usize>,
 }
 
-/// A limit to warn the program about, because it is nearly reached or cannot be enforced.
+/// A limit about which the program gets a warning, because the limit is nearly reached or cannot be enforced.
 pub(super) struct NoticedLimit {
     pub(super) node: u64,
     pub(super) is_near: bool,
@@ -46,7 +47,7 @@ impl BudgetChain {
         if own { node.scope } else { LimitScope::Outer }
     }
 
-    /// Adds the cost of a fact to all budgets. `were_aside` of its calls had been reserved.
+    /// Adds the cost of a fact to all budgets. `were_aside` is how many of the fact's calls were reserved before.
     pub(super) fn charge(&self, charge: &FactCharge, were_aside: u32) {
         for node in &self.nodes {
             let mut state = node.lock();
@@ -78,8 +79,8 @@ impl BudgetChain {
         }
     }
 
-    /// Reserves `calls` calls in every budget. Reserves none, and returns the limit, if a budget has fewer than
-    /// `needed` calls left. The `own` calls that this run has already reserved count as left.
+    /// Reserves `calls` calls in every budget. If a budget has fewer than `needed` calls left, reserves none and
+    /// returns the limit. The `own` calls that this run has already reserved count as left.
     pub(super) fn set_aside(&self, calls: u32, needed: u32, own: u32) -> Result<(), LimitReached> {
         let mut held: Vec<(&Arc<BudgetNode>, MutexGuard<'_, BudgetState>)> = self
             .by_id
@@ -94,7 +95,7 @@ impl BudgetChain {
             if needed > left {
                 let detail =
                     format!("{needed} more were asked for, and {left} of {limit} were left");
-                return Err(self.reached(node, Limit::ToolCalls, detail));
+                return Err(self.reached(node, LimitKind::ToolCalls, detail));
             }
         }
         for (_, state) in &mut held {
@@ -117,8 +118,8 @@ impl BudgetChain {
             let state = node.lock();
             let BudgetState { limits, sum, .. } = &*state;
             let tokens = [
-                (Limit::InputTokens, sum.usage.input, limits.input()),
-                (Limit::OutputTokens, sum.usage.output, limits.output()),
+                (LimitKind::InputTokens, sum.usage.input, limits.input()),
+                (LimitKind::OutputTokens, sum.usage.output, limits.output()),
             ];
             for (limit, used, allowed) in tokens {
                 // Unreported tokens count as zero. A limit of 0 is reached even by zero tokens.
@@ -135,18 +136,18 @@ impl BudgetChain {
                     "{} of {allowed} was spent, in US dollars unless the prices are in another currency",
                     sum.money
                 );
-                return Some(self.reached(node, Limit::Cost, detail));
+                return Some(self.reached(node, LimitKind::Cost, detail));
             }
             let why = sum.unknown.cost.as_deref().filter(|_| limits.can_refuse_unknown_cost())?;
-            Some(self.reached(node, Limit::UnknownCost, why.to_owned()))
+            Some(self.reached(node, LimitKind::UnknownCost, why.to_owned()))
         })
     }
 
-    /// The limit that refuses a model of unknown cost; `None` if no budget has it.
+    /// The limit that refuses a model of unknown cost; `None` if no budget has such a limit.
     pub(super) fn limit_on_unknown_cost(&self, why: &str) -> Option<LimitReached> {
         let mut nodes = self.nodes.iter();
         let node = nodes.find(|node| node.lock().limits.can_refuse_unknown_cost())?;
-        Some(self.reached(node, Limit::UnknownCost, why.to_owned()))
+        Some(self.reached(node, LimitKind::UnknownCost, why.to_owned()))
     }
 
     /// The limits that are nearly reached or cannot be enforced.
@@ -160,28 +161,28 @@ impl BudgetChain {
                 allowed.map(|allowed| percent(used.unwrap_or(0), allowed))
             };
             let money = limits.money().map(Money::from_f64);
-            // If the program has not set a token limit itself, it gets no warning that the default one cannot be
-            // enforced.
+            // A token limit that cannot be enforced causes a warning only if the program has set it. The default limit
+            // causes none.
             let untold = |said: bool, unknown: bool| (said && unknown).then_some(NO_TOKENS);
             let unpriced = sum.unknown.cost.as_deref().filter(|_| money.is_some());
             let amounts = [
                 (
-                    Limit::ToolCalls,
+                    LimitKind::ToolCalls,
                     count(Some(sum.tool_calls.into()), limits.calls().map(u64::from)),
                     None,
                 ),
                 (
-                    Limit::InputTokens,
+                    LimitKind::InputTokens,
                     count(sum.usage.input, limits.input()),
                     untold(said.input().is_some(), sum.unknown.input),
                 ),
                 (
-                    Limit::OutputTokens,
+                    LimitKind::OutputTokens,
                     count(sum.usage.output, limits.output()),
                     untold(said.output().is_some(), sum.unknown.output),
                 ),
                 (
-                    Limit::Cost,
+                    LimitKind::Cost,
                     money.map(|allowed| match sum.money == Money::NONE {
                         true => 0,
                         false => sum.money.percent_of(allowed).unwrap_or(100),
@@ -205,7 +206,7 @@ impl BudgetChain {
         noticed
     }
 
-    fn reached(&self, node: &Arc<BudgetNode>, limit: Limit, detail: String) -> LimitReached {
+    fn reached(&self, node: &Arc<BudgetNode>, limit: LimitKind, detail: String) -> LimitReached {
         let scope = self.scope(node);
         let detail = match scope {
             LimitScope::Outer => format!("{detail}: the limit{}", whose(scope, node.scope)),
@@ -223,13 +224,13 @@ pub(super) fn percent(used: u64, allowed: u64) -> u64 {
     }
 }
 
-/// Whether the program is warned from this share on, in percent.
+/// Whether this share of a limit, in percent, is large enough for a warning.
 pub(super) fn is_near(percent: u64) -> bool {
     percent >= NEAR
 }
 
 /// The text of a warning that a limit is nearly reached.
-pub(super) fn near(limit: Limit, whose: &str, percent: u64) -> String {
+pub(super) fn near(limit: LimitKind, whose: &str, percent: u64) -> String {
     format!("{percent} % of the limit of {limit}{whose} are used")
 }
 

@@ -15,7 +15,8 @@ use super::{
 };
 use crate::{
     journal::{
-        Awaited, Decision, Fact, InterruptCause, Limit, LimitScope, RunLimits, SummaryRequest, Wait,
+        Awaited, Decision, Fact, InterruptCause, LimitKind, LimitScope, RecordedLimits,
+        SummaryRequest, Wait,
     },
     message::{CallOutcome, Message, ToolCall, ToolResult},
     models::{Models, Money, Price},
@@ -27,7 +28,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitReached {
     /// The limit.
-    pub limit: Limit,
+    pub limit: LimitKind,
     /// Whether the limit is that of the run, its conversation, its agent or an outer budget.
     pub scope: LimitScope,
     /// The used amount, as text for a person.
@@ -78,7 +79,7 @@ pub struct RunGuard {
     models: Arc<Models>,
     budget: Budget,
     chain: BudgetChain,
-    /// What the run itself has spent, without the agents that its calls run.
+    /// What the run itself has spent, without the spending of agents that its calls run.
     own: ChargeSum,
     /// The number of calls in a row that failed or were denied.
     failed_calls: u32,
@@ -86,8 +87,8 @@ pub struct RunGuard {
     asking: bool,
     /// The last price look-up of this run.
     known: Option<PricedModel>,
-    /// The last price look-up before this run, used only as a cache. An interrupted answer of this run is not
-    /// charged at this price.
+    /// The last price look-up before this run. It is only a cache: an interrupted answer of this run is not charged at
+    /// this price.
     known_before: Option<PricedModel>,
     /// The number of calls that the run has reserved and that have not started.
     aside: u32,
@@ -101,7 +102,7 @@ pub struct RunGuard {
     started: HashSet<String>,
     repeats: RepeatCounter,
     /// The warnings that were already given, each with the id of its budget (`None` for a guardrail).
-    warned: Vec<(Option<u64>, Limit)>,
+    warned: Vec<(Option<u64>, LimitKind)>,
 }
 
 impl RunGuard {
@@ -132,8 +133,8 @@ impl RunGuard {
         }
     }
 
-    /// Charges what a fact from a journal says about the spending of agents. Only for facts that are read again: agents
-    /// that run in this process charge each of their own facts.
+    /// Charges the amount that a fact from a journal states for agents. Use this only for facts that are read again:
+    /// agents that run in this process charge each of their own facts.
     pub fn charge_agents(&self, fact: &Fact) {
         if let Some((_, spent)) = spent_by_agents(fact) {
             self.chain.charge(&FactCharge::of_agents(spent), 0);
@@ -145,17 +146,17 @@ impl RunGuard {
         &self.rails
     }
 
-    /// The budget of the run. Others may read it while the run goes on.
+    /// The budget of the run. Other code may read it during the run.
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
 
     /// The limits of the run, as plain data.
-    pub fn run_limits(&self) -> RunLimits {
+    pub fn run_limits(&self) -> RecordedLimits {
         self.budget.limits().of_run(&self.rails)
     }
 
-    /// Called when the run resumes: the run may be within other budgets than before.
+    /// Called when the run resumes, because it may now be within other budgets than before.
     pub fn resume(&mut self) {
         self.chain = self.budget.start_run();
         self.chain.turns(self.own.turns);
@@ -191,8 +192,8 @@ impl RunGuard {
     /// Applies a fact.
     pub fn apply(&mut self, fact: &Fact) {
         self.is_asking(false);
-        // Resuming does not reset what was spent, so that a run which is resumed after each failure still reaches its
-        // limits.
+        // Resuming does not reset what was spent. Otherwise a run that is resumed after each failure would never reach
+        // its limits.
         if let Fact::UserSaid { .. } = fact {
             self.started.clear();
         }
@@ -269,8 +270,8 @@ impl RunGuard {
                 let is_new = self.started.insert(call.clone());
                 FactCharge { tool_calls: is_new.into(), ..FactCharge::default() }
             }
-            // The process may have ended while the model answered. This counts as a turn, so that a run which ends its
-            // process each time reaches its limits.
+            // The process may have ended while the model answered, so this counts as a turn. Otherwise a run that ends
+            // its process each time would never reach its limits.
             Fact::Reopened { .. } => FactCharge { turns: 1, ..FactCharge::default() },
             _ => FactCharge::default(),
         }
@@ -308,7 +309,7 @@ impl RunGuard {
     pub fn before_turn(&mut self, provider: &str, model: &str) -> Option<LimitReached> {
         let rails = &*self.rails;
         if let Some(limit) = rails.turns.filter(|limit| self.own.turns >= *limit) {
-            return reached(Limit::Turns, format!("the model was asked {limit} times"));
+            return reached(LimitKind::Turns, format!("the model was asked {limit} times"));
         }
         if let Some(over) = self.chain.overspent() {
             return Some(over);
@@ -316,14 +317,14 @@ impl RunGuard {
         if let Some(limit) = rails.failed_calls.filter(|limit| self.failed_calls >= *limit) {
             let failed = self.failed_calls;
             let detail = format!("{failed} calls failed in a row, and at most {limit} may");
-            return reached(Limit::FailedCalls, detail);
+            return reached(LimitKind::FailedCalls, detail);
         }
         let repeated = self.repeats.most().zip(rails.repetitions);
         if let Some((most, _)) = repeated.filter(|(most, limit)| most.turns >= *limit) {
             // The model may have invented this name, so the error shows only its beginning.
             let tool = beginning(&most.tool, 100);
             let detail = format!("`{tool}` gave the same result {} times", most.turns);
-            return reached(Limit::Repetitions, detail);
+            return reached(LimitKind::Repetitions, detail);
         }
         let repeated = self.repeats.most_made().zip(rails.repeated_calls);
         if let Some((most, _)) = repeated.filter(|(most, limit)| most.turns >= *limit) {
@@ -333,7 +334,7 @@ impl RunGuard {
                  `Guardrails::polling` allows that to a tool which waits for something",
                 most.turns
             );
-            return reached(Limit::Repetitions, detail);
+            return reached(LimitKind::Repetitions, detail);
         }
         match self.price(provider, model, None) {
             Some(_) => None,
@@ -341,19 +342,19 @@ impl RunGuard {
         }
     }
 
-    /// The limit that forbids a resumed run to continue with its calls; `None` if it may continue. Each process that
-    /// ended during the run counts as a turn, so that calls which end their process do not run for ever.
+    /// The limit that forbids a resumed run to continue with its calls; `None` if it may continue. Each end of the
+    /// process during the run counts as a turn, so that a call that ends its process is not repeated for ever.
     pub fn before_going_on(&self) -> Option<LimitReached> {
         let limit = self.rails.turns.filter(|limit| self.own.turns > *limit)?;
         let detail = format!(
             "the model was asked, or the process of the run has ended, {} times, and the limit is {limit}",
             self.own.turns
         );
-        reached(Limit::Turns, detail)
+        reached(LimitKind::Turns, detail)
     }
 
-    /// The limit that forbids the next `calls` calls; none of them may run then. `None` if they may run: they are then
-    /// reserved, so that no other run takes them.
+    /// The limit that forbids the next `calls` calls; if there is one, none of the calls may run. `None` if the calls
+    /// may run. They are then reserved, so that no other run uses up the limit.
     pub fn before_calls(&mut self, calls: usize) -> Option<LimitReached> {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         let more = calls.saturating_sub(self.aside);
@@ -364,30 +365,31 @@ impl RunGuard {
         self.chain.overspent()
     }
 
-    /// The limit that forbids these calls, of which some may have started before; `None` if they may run. Calls that
-    /// were decided in another process are not reserved here yet, so they are reserved now.
+    /// The limit that forbids these calls; `None` if they may run. Some of the calls may have started before. Calls
+    /// that another process decided have no reservation in this process yet, so this function reserves them.
     pub fn before_running(&mut self, calls: &[ToolCall]) -> Option<LimitReached> {
         let new = calls.iter().filter(|call| !self.started.contains(call.id())).count();
         let are_aside = u32::try_from(new).is_ok_and(|new| new <= self.aside);
         if are_aside { None } else { self.before_calls(new) }
     }
 
-    /// How many of `calls` calls of one answer may run: always the first ones.
+    /// How many of the `calls` calls of one answer may run. If some may not, the first calls run.
     pub fn of_one_answer(&self, calls: usize) -> usize {
         let most =
             self.rails.calls_per_turn.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
         most.map_or(calls, |most| calls.min(most))
     }
 
-    /// Whether a call may start before its answer is complete. The answer has `so_far` calls until now, this one
-    /// included. The call may start if all of these may run, and if as many calls are left as one answer can have. The
-    /// call is then reserved. All other limits were checked before the request.
+    /// Whether a call may start before its answer is complete. `so_far` is the number of the answer's calls until now,
+    /// including this call. The call may start on two conditions: all `so_far` calls may run, and at least as many
+    /// calls are left as one answer can have. If so, the call is reserved. All other limits were checked before the
+    /// request.
     pub fn can_start_early(&mut self, so_far: usize) -> bool {
         if self.of_one_answer(so_far) != so_far {
             return false;
         }
-        // Without a limit of calls per answer, an answer can have any number of calls, so no finite number left is
-        // enough.
+        // Without a limit of calls per answer, an answer can have any number of calls. Then no limited number of
+        // remaining calls is enough.
         let most = self.rails.calls_per_turn.unwrap_or(u32::MAX);
         let may = self.chain.set_aside(1, most, self.aside).is_ok();
         self.aside = self.aside.saturating_add(may.into());
@@ -419,8 +421,8 @@ impl RunGuard {
     pub fn warnings(&mut self) -> Vec<LimitWarning> {
         let mut warnings = Vec::new();
         let counts = [
-            (Limit::Turns, self.own.turns, self.rails.turns),
-            (Limit::FailedCalls, self.failed_calls, self.rails.failed_calls),
+            (LimitKind::Turns, self.own.turns, self.rails.turns),
+            (LimitKind::FailedCalls, self.failed_calls, self.rails.failed_calls),
         ];
         for (limit, used, allowed) in counts {
             let Some(allowed) = allowed else { continue };
@@ -467,7 +469,7 @@ impl RunGuard {
     }
 
     /// Whether the program has not been warned about this limit yet. From now on, the limit counts as warned about.
-    fn is_new(&mut self, node: Option<u64>, limit: Limit) -> bool {
+    fn is_new(&mut self, node: Option<u64>, limit: LimitKind) -> bool {
         let is_new = !self.warned.contains(&(node, limit));
         if is_new {
             self.warned.push((node, limit));
@@ -482,8 +484,7 @@ impl RunGuard {
         }
     }
 
-    /// Adds a charge to the run and to all budgets. Calls that were reserved before their start are then no longer
-    /// reserved.
+    /// Adds a charge to the run and to all budgets. If calls of the charge were reserved, their reservation ends.
     fn charge(&mut self, charge: &FactCharge) {
         let were_aside = charge.tool_calls.min(self.aside);
         self.aside = self.aside.saturating_sub(were_aside);
@@ -514,8 +515,8 @@ impl RunGuard {
         self.end_call(result.call_id(), CallEnd::Finished(result.outcome(), came));
     }
 
-    /// Records that a call has ended. The ends are counted once all calls of the answer have ended, in the order of the
-    /// calls, because the order in which calls end is random.
+    /// Records that a call has ended. The ends are counted in the order of the calls, once all calls of the answer have
+    /// ended, because calls end in a random order.
     fn end_call(&mut self, call: &str, end: CallEnd) {
         let place = self.places.get(call).and_then(|place| self.calls.get_mut(*place));
         let Some(place) = place else { return self.count_end(end) };
@@ -566,7 +567,7 @@ impl Drop for RunGuard {
     }
 }
 
-fn reached(limit: Limit, detail: String) -> Option<LimitReached> {
+fn reached(limit: LimitKind, detail: String) -> Option<LimitReached> {
     Some(LimitReached { limit, scope: LimitScope::Run, detail })
 }
 

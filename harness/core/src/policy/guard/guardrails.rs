@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use crate::journal::RunLimits;
+use crate::journal::RecordedLimits;
 
 /// Limits how long one run may go on, and how often it may fail or repeat itself. Each limit has a default; `None`
 /// removes a limit. [`Limits`](super::Limits) limit what a run may spend.
@@ -61,8 +61,9 @@ impl Default for Guardrails {
 }
 
 impl Guardrails {
-    /// Sets no limit at all, for a program that has limits of its own. Calls can then start before the model's answer
-    /// is complete only if [`Limits::tool_calls`](super::Limits::tool_calls) sets no limit either.
+    /// Sets no limit at all, for a program that has limits of its own. If
+    /// [`Limits::tool_calls`](super::Limits::tool_calls) still sets a limit, no call starts before the model's answer
+    /// is complete.
     pub fn none() -> Self {
         Self {
             turns: None,
@@ -87,9 +88,9 @@ impl Guardrails {
     /// Sets how many calls of one answer run: the first 32 unless set. Each further call gets a result that tells the
     /// model to make the call again in its next answer. This does not end the run.
     ///
-    /// Calls that start before the answer is complete are possible only while at least this number of
-    /// [`tool_calls`](super::Limits::tool_calls) is left. So a smaller number lets calls start early for longer. With
-    /// `None` here and a limit of tool calls, no call starts early.
+    /// A call can start before the answer is complete, but only while at least this number of
+    /// [`tool_calls`](super::Limits::tool_calls) is left. So with a smaller number, calls can start early for longer.
+    /// With `None` here and a limit of tool calls, no call starts early.
     #[must_use]
     pub fn calls_per_turn(mut self, calls: impl Into<Option<u32>>) -> Self {
         self.calls_per_turn = calls.into();
@@ -111,9 +112,9 @@ impl Guardrails {
         self
     }
 
-    /// Sets in how many turns the model may get the same result of the same call, or the same error of a tool whatever
-    /// the arguments. One turn before the limit, a note in the result warns the model. A new successful result resets
-    /// the count.
+    /// Sets in how many turns the model may get the same result of the same call. Errors of one tool count as the same
+    /// result, if they are equal, even with different arguments. One turn before the limit, a note in the result warns
+    /// the model. A new successful result resets the count.
     #[must_use]
     pub fn repetitions(mut self, turns: impl Into<Option<u32>>) -> Self {
         self.repetitions = turns.into();
@@ -140,16 +141,17 @@ impl Guardrails {
     }
 
     /// Sets how many agents the tools of a run may run, 64 unless set: see `Agent::as_tool`. For each further agent,
-    /// the model reads that the agent did not run. Only agents that this run starts in this process count, not the
-    /// agents that they start.
+    /// the model reads that the agent did not run. Agents that this run starts in this process count. Agents that those
+    /// agents start do not count.
     #[must_use]
     pub fn agents(mut self, agents: impl Into<Option<u32>>) -> Self {
         self.agents = agents.into();
         self
     }
 
-    /// Sets how deeply agents may be nested, 8 unless set: agents that the tools of a run run, agents that the tools of
-    /// those agents run, and so on. If several agents of the nesting set a depth, the smallest one applies.
+    /// Sets how deeply agents may be nested, 8 unless set. The agents that a run's tools start have the depth 1, the
+    /// agents that these agents' tools start have the depth 2, and so on. If several of the nested agents set a depth,
+    /// the smallest one applies.
     #[must_use]
     pub fn agent_depth(mut self, depth: impl Into<Option<u32>>) -> Self {
         self.agent_depth = depth.into();
@@ -169,11 +171,11 @@ impl Guardrails {
     }
 
     /// These guardrails, as plain data for a fact.
-    pub(super) fn of_run(&self) -> RunLimits {
+    pub(super) fn of_run(&self) -> RecordedLimits {
         let Self { turns, calls_per_turn, time, failed_calls, .. } = self;
         let Self { repetitions, repeated_calls, polling, .. } = self;
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        RunLimits {
+        RecordedLimits {
             turns: *turns,
             calls_per_turn: *calls_per_turn,
             time: time.map(millis),
@@ -181,13 +183,13 @@ impl Guardrails {
             repetitions: *repetitions,
             repeated_calls: *repeated_calls,
             polling: polling.iter().cloned().collect(),
-            ..RunLimits::default()
+            ..RecordedLimits::default()
         }
     }
 
-    /// The guardrails that a run's facts record as these limits.
+    /// Restores the guardrails from the limits in a run's facts.
     #[doc(hidden)]
-    pub fn said_of_run(limits: &RunLimits) -> Self {
+    pub fn said_of_run(limits: &RecordedLimits) -> Self {
         Self {
             turns: limits.turns,
             calls_per_turn: limits.calls_per_turn,
@@ -201,7 +203,7 @@ impl Guardrails {
         }
     }
 
-    /// Whether not even one turn is allowed.
+    /// Whether no turn at all is allowed.
     #[doc(hidden)]
     pub fn allows_nothing(&self) -> bool {
         self.turns == Some(0)

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::Guardrails;
 use crate::{
     error::{Error, ErrorKind},
-    journal::RunLimits,
+    journal::RecordedLimits,
 };
 
 /// Limits what may be spent: money, tokens and tool calls. The same setting limits one run, a conversation, or an agent
@@ -19,9 +19,9 @@ use crate::{
 /// | `AgentBuilder::limits` | all conversations of the agent together | none |
 /// | [`Budget::new`](super::Budget::new) | all runs that are `within` it | none |
 ///
-/// Each limit counts everything that is spent within its scope, also by agents that tools call and that pass the
-/// [`Budget`](super::Budget) on. All limits apply at the same time. [`Guardrails`](super::Guardrails) limit each run
-/// alone: how many requests it sends to the model, how long it takes and how often it repeats itself.
+/// Each limit counts everything that is spent within its scope. This includes agents that tools run with the
+/// [`Budget`](super::Budget) of the call. All limits apply at the same time. [`Guardrails`](super::Guardrails) limit
+/// each run alone: how many requests it sends to the model, how long it takes and how often it repeats itself.
 ///
 /// A limit that is not set is left open: it has no effect. `None` removes a limit. When limits are read from a file, an
 /// unknown member is an error, so that a misspelt limit is not ignored.
@@ -50,13 +50,13 @@ pub struct Limits {
     refuse_unknown_cost: bool,
 }
 
-/// Stands for a cost of NaN, which JSON cannot express. [`Limits::check`] rejects both.
+/// Stands for a cost of NaN, which JSON cannot express. [`Limits::check`] rejects NaN and this number.
 const NO_AMOUNT: f64 = -1.0;
 
-/// A limit: `None` is left open, `Some(None)` is no limit.
+/// A limit that can be left open (`None`), removed (`Some(None)`) or set.
 type LimitSetting<T> = Option<Option<T>>;
 
-/// Reads `null` as no limit. Only a missing member leaves the limit open.
+/// Reads `null` as a removed limit. Only a missing member leaves the limit open.
 fn named<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<LimitSetting<T>, D::Error> {
@@ -148,7 +148,7 @@ impl Limits {
     }
 
     /// Refuses models of unknown cost. If the model has no price, a run ends with
-    /// [`Limit::UnknownCost`](crate::journal::Limit::UnknownCost) before its first request. The cost of an answer is
+    /// [`LimitKind::UnknownCost`](crate::journal::LimitKind::UnknownCost) before its first request. The cost of an answer is
     /// also unknown if a fallback answered with a model without a price, or if the server counts no tokens. The run
     /// then ends before the next request.
     ///
@@ -173,7 +173,7 @@ impl Limits {
     }
 
     /// These limits and these guardrails, as plain data for a fact.
-    pub(super) fn of_run(&self, rails: &Guardrails) -> RunLimits {
+    pub(super) fn of_run(&self, rails: &Guardrails) -> RecordedLimits {
         let mut limits = rails.of_run();
         limits.tool_calls = self.calls();
         limits.input_tokens = self.input();
@@ -183,9 +183,9 @@ impl Limits {
         limits
     }
 
-    /// The limits that a run's facts record.
+    /// Restores the limits from a run's facts.
     #[doc(hidden)]
-    pub fn said_of_run(limits: &RunLimits) -> Self {
+    pub fn said_of_run(limits: &RecordedLimits) -> Self {
         let set = Self::new()
             .tool_calls(limits.tool_calls)
             .input_tokens(limits.input_tokens)

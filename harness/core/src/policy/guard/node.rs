@@ -19,7 +19,7 @@ pub(super) struct BudgetNode {
 }
 
 pub(super) struct BudgetState {
-    /// The limits that the program has set.
+    /// The limits that the program has set for this budget.
     pub(super) said: Limits,
     /// The limits that apply. For a run, they include the defaults.
     pub(super) limits: Limits,

@@ -63,8 +63,8 @@ pub(super) struct CountedResult {
     /// Whether the call has arguments. Equal calls without arguments are no repetition: each may return something else,
     /// such as the next page.
     has_arguments: bool,
-    /// Whether a new result proves progress. Reading a part of a large result proves none, since each large result has
-    /// a new name.
+    /// Whether a new result proves progress. A part of a large result proves no progress, since each large result has a
+    /// new name.
     shows_news: bool,
 }
 
@@ -90,7 +90,7 @@ pub(super) struct RepeatedResult {
 }
 
 impl RepeatCounter {
-    /// Called when the model has answered: it had seen all earlier results by then.
+    /// Called when the model has answered. By then, the model had seen all earlier results.
     pub(super) fn turn(&mut self) {
         self.turn = self.turn.saturating_add(1);
     }
@@ -104,8 +104,8 @@ impl RepeatCounter {
             self.heard.clear();
         }
         if before.is_none() && shows_news {
-            // A new call shows progress, too. For example, a model that edits and tests by turns makes the same test
-            // call again.
+            // A new call shows progress, too. For example, a model that alternates between edits and tests repeats the
+            // same test call.
             self.made.clear();
         }
         self.heard.entry(thing).or_insert_with(|| ResultTurns::new(&tool)).count(self.turn);
@@ -151,7 +151,8 @@ fn most_of(all: &HashMap<u64, ResultTurns>) -> Option<RepeatedResult> {
     Some(RepeatedResult { tool: most.tool.clone(), turns: most.turns })
 }
 
-/// Whether the model is warned after the same call in `turns` turns: at half of the limit, and one turn before it.
+/// Whether the model gets a warning after the same call in `turns` turns. It gets one at half of the limit, and one
+/// when a single turn is left.
 pub(super) fn is_warned(turns: u32, limit: u32) -> bool {
     turns > 1 && turns < limit && (turns == limit / 2 || turns == limit.saturating_sub(1))
 }
@@ -177,8 +178,8 @@ fn noted(result: &ToolResult) -> bool {
     matches!(last, Some(ToolContent::Text(text)) if [NOTE, SAME_CALL].contains(&text.as_str()))
 }
 
-/// The hash by which a result counts: a success counts per tool and arguments, an error per tool. `None` if it never
-/// counts.
+/// The hash by which repetitions of a result are counted. A success counts per tool and arguments, an error per tool.
+/// `None` for results that do not count.
 fn thing(call: &ToolCall, result: &ToolResult) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     call.name().hash(&mut hasher);
@@ -186,7 +187,8 @@ fn thing(call: &ToolCall, result: &ToolResult) -> Option<u64> {
     match result.outcome() {
         CallOutcome::Succeeded => of_call(call).hash(&mut hasher),
         CallOutcome::Failed => {}
-        // The library itself writes the text of a timeout, nearly the same for each call. So it counts per call.
+        // The library writes the text of a timeout, and the text is nearly the same for each call. So a timeout counts
+        // per call.
         CallOutcome::StoppedReading | CallOutcome::InDoubt | CallOutcome::StillRunning => {
             of_call(call).hash(&mut hasher)
         }
@@ -234,8 +236,8 @@ fn hash_value(value: &Value, hasher: &mut DefaultHasher) {
     }
 }
 
-/// Removes from a result's text the names of its kept parts, since they are new for each result. Also removes the
-/// reason why a part was not kept, which may contain a time. The checksum of the whole part stays.
+/// Removes the names of the stored parts from a result's text, since each result has new names. Also removes the reason
+/// why a part was not stored, which may contain a time. The checksum of the full part stays.
 fn without_names<'a>(text: &'a str, names: &[String]) -> Cow<'a, str> {
     let named = names.iter().filter(|name| text.contains(name.as_str()));
     let text =

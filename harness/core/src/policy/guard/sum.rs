@@ -121,7 +121,7 @@ impl ChargeSum {
     }
 }
 
-/// What a fact states about the spending of a call's agents, with the id of the call.
+/// The amount that a fact states for the agents of a call, with the id of the call.
 pub(super) fn spent_by_agents(fact: &Fact) -> Option<(&str, &CallSpent)> {
     match fact {
         Fact::CallFinished { result, spent: Some(spent) }
@@ -144,16 +144,16 @@ pub fn unknown_spent(why: &str) -> CallSpent {
     }
 }
 
-/// What the agents of open calls have spent: the amounts that facts state, and the amounts of ended processes that no
-/// fact states yet.
+/// What the agents of open calls have spent: the amounts that facts state, and the amounts that ended processes spent
+/// without a fact about them.
 #[derive(Debug, Default)]
 #[doc(hidden)]
 pub struct AgentSums {
     /// The amounts that facts state for agents whose conversations the journal keeps.
     said: HashMap<String, CallSpent>,
     untold: HashMap<String, CallSpent>,
-    /// The calls that run agents whose conversations are in no journal, until a fact states what these agents have
-    /// spent.
+    /// The calls whose agents have conversations that are in no journal. A call is removed once a fact states what its
+    /// agents have spent.
     unkept: HashSet<String>,
 }
 
@@ -191,8 +191,8 @@ impl AgentSums {
         self.unkept.contains(call)
     }
 
-    /// The amounts already counted for those agents of a call whose conversations the journal keeps, in this and all
-    /// earlier processes. The caller subtracts them when these conversations are read again.
+    /// The amounts already counted, in this and all earlier processes, for the agents of a call whose conversations the
+    /// journal keeps. The caller subtracts these amounts when it reads the agents' conversations again.
     pub fn counted(&self, call: &str) -> CallSpent {
         let untold = self.untold.get(call).and_then(|untold| untold.kept.as_deref());
         let all = self.said.get(call).into_iter().chain(untold);
@@ -204,8 +204,8 @@ impl AgentSums {
         self.untold.insert(call.to_owned(), spent);
     }
 
-    /// The amount that the next fact of a call has to state for its agents. `here` is what they have spent in this
-    /// process.
+    /// The amount that the next fact of a call has to state for its agents. `here` is the amount that the agents have
+    /// spent in this process.
     pub fn take_unstated(
         &self,
         call: &str,

@@ -192,7 +192,7 @@ impl<T> Drop for OnDrop<T> {
     }
 }
 
-/// The value whose method is called; `None` inside for a function that is no method.
+/// The value whose method is called. The field is `None` for a function that is not a method.
 #[derive(Debug)]
 pub struct SharedReceiver(Option<MethodReceiver>);
 
@@ -207,7 +207,8 @@ pub trait ShareableValue: Send + Sync + 'static {}
 #[diagnostic::do_not_recommend]
 impl<T: Send + Sync + 'static> ShareableValue for T {}
 
-/// Wraps the value whose methods become tools. The macro calls this function because of its trait bound.
+/// Wraps the value whose methods become tools. The macro calls this function so that the compiler checks the trait
+/// bound.
 pub fn share<T: ShareableValue>(value: &Arc<T>) -> SharedReceiver {
     let receiver: MethodReceiver = Arc::<T>::clone(value);
     SharedReceiver(Some(receiver))
@@ -222,7 +223,7 @@ impl SharedReceiver {
         self.0.clone()
     }
 
-    /// The value as its own type.
+    /// Returns the value with its original type.
     ///
     /// # Panics
     /// Never: `#[toolset]` calls this with the type of the value that it wrapped.
@@ -245,8 +246,9 @@ impl<T: Send + 'static> CarriedArguments<T> {
     }
 }
 
-/// The fallback of [`CarriedArguments`] for all types that cannot be sent. The compiler reports such a type where the
-/// user names it. This fallback prevents a second error for the code that sends the arguments.
+/// The fallback of [`CarriedArguments`] for all types that cannot be sent. The compiler reports such a type at the
+/// position where the user's code names it. This fallback prevents a second error for the code that sends the
+/// arguments.
 pub trait NotSent {
     /// The arguments cannot be sent.
     fn __harness_way(&self) -> CannotBeSent {
@@ -290,7 +292,8 @@ impl CanBeSent {
     }
 }
 
-/// The arguments cannot be sent to another thread. Its methods never run, because the program does not compile.
+/// Means that the arguments cannot be sent to another thread. The methods of this type never run, because the program
+/// does not compile.
 #[derive(Clone, Copy, Debug)]
 pub struct CannotBeSent;
 

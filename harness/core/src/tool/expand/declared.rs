@@ -14,9 +14,9 @@ use super::{
 };
 use crate::tool::{ConcurrencyLimit, StateType, ToolDef};
 
-/// The declaration of a deprecated function, under a name that is not deprecated. Using a deprecated function without a
-/// warning is allowed only in deprecated code: the implementation of this trait is marked as deprecated, and no code
-/// names it.
+/// Gives the declaration of a deprecated function a name that is not deprecated. Rust warns about every use of a
+/// deprecated function outside of deprecated code. So the implementation of this trait is marked as deprecated, and
+/// other code uses only the trait.
 pub trait DeclaredTool {
     /// The declaration.
     const TOOL: &'static ToolDef;
@@ -77,7 +77,8 @@ pub struct ParamDef {
     pub(in crate::tool) name: &'static str,
     pub(in crate::tool) description: &'static str,
     pub(in crate::tool) injected: bool,
-    /// The type of the shared value; `None` if the parameter is no shared value or an optional one.
+    /// The type of the shared value that the parameter needs. `None` if the parameter is not a shared value, or is
+    /// optional.
     pub(in crate::tool) needs: Option<StateType>,
     pub(in crate::tool) schema: Option<fn(&mut schemars::SchemaGenerator) -> schemars::Schema>,
     pub(in crate::tool) optional: fn() -> bool,
@@ -160,7 +161,7 @@ pub struct TypedParam<T> {
     pub(in crate::tool) default: Option<fn() -> T>,
 }
 
-/// Declares a parameter of this type. The macro calls this function because of its trait bound.
+/// Declares a parameter of this type. The macro calls this function so that the compiler checks the trait bound.
 pub const fn param<T: ToolParam<Source>, Source>(
     name: &'static str,
     description: &'static str,

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-/// Returns the JSON of a value. For a type with `Serialize`, the compiler takes the method of this type; otherwise that
-/// of [`ByName`].
+/// Returns the JSON of a value. If the type has `Serialize`, the compiler selects the method of `JsonOf`. Otherwise it
+/// selects the method of [`ByName`].
 #[derive(Debug)]
 pub struct JsonOf<'a, T>(pub &'a T);
 
@@ -19,10 +19,10 @@ impl<T: Serialize> JsonOf<'_, T> {
     }
 }
 
-/// The fallback of [`JsonOf`] for a type without `Serialize`. For a variant of an enum, the JSON is the name in the
-/// schema that is decoded as this variant. Other values have no JSON.
+/// The fallback of [`JsonOf`] for a type without `Serialize`. If the value is a variant of an enum, the JSON is the
+/// variant's name in the schema. Other values have no JSON.
 pub trait ByName {
-    /// The name of the variant; `None` if the value is no such variant.
+    /// The name of the variant; `None` if the schema does not name the value's variant.
     fn __harness_json(&self) -> Option<Value>;
 }
 

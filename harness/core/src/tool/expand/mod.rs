@@ -2,8 +2,8 @@
 //! function, calls the function, and turns its return value into a result. Users do not need it; the crate's
 //! `__private` exports it for the expansions.
 //!
-//! An expansion stands in the user's code, where blanket traits of the user may add methods to these types. So
-//! expansions call functions by their full path. Where only a method call can select an implementation by the type, the
+//! An expansion becomes a part of the user's code, where the user's blanket traits may add methods to these types. So
+//! expansions call functions by their full path. If only a method call can select an implementation by the type, the
 //! method's name begins with `__harness_`.
 
 pub(crate) mod call;

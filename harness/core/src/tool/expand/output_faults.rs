@@ -1,4 +1,4 @@
-//! Finds the parts of a value that a model would misread in its JSON. A number that JSON does not have is written as
+//! Finds the parts of a value whose JSON a model would misunderstand. A number that JSON does not have is written as
 //! `null` by `serde_json`, and would look like a missing value. An error in a `Result` would look like an ordinary
 //! value. For a map with keys that are not strings, the error of `serde_json` does not say which map.
 
@@ -44,11 +44,11 @@ pub(super) fn to_json<T: Serialize>(value: &T) -> Result<SerializedOutput, Strin
     }
 }
 
-/// The JSON of a value, if it means the same as the value. Errors in the value are allowed, but numbers that JSON does
-/// not have are not.
+/// The JSON of a value, if the JSON represents the whole value. The value may contain errors, but no numbers that JSON
+/// does not have.
 ///
 /// # Errors
-/// Fails as [`to_json`] does. Also fails if the value contains a number that JSON does not have; the text names its
+/// Fails like [`to_json`]. Also fails if the value contains a number that JSON does not have; the text names its
 /// position.
 pub(in crate::tool) fn faithful_json<T: Serialize>(value: &T) -> Result<Value, String> {
     let SerializedOutput { json, failed } = to_json(value)?;
@@ -72,7 +72,8 @@ fn is_suspect(json: &Value) -> bool {
     }
 }
 
-/// Serializes a value as JSON would, and collects its faults. It stops only where the value refuses to be serialized.
+/// Serializes a value like a JSON writer, and collects the value's faults. The search stops only at a part that cannot
+/// be serialized.
 struct FaultSearch;
 
 /// The position at which the value cannot be serialized, and the reason, as text.
@@ -96,7 +97,8 @@ fn number(number: f64) -> FaultSearchResult {
 }
 
 impl SerializeError {
-    /// The same fault with the position `step` prepended: `step` is where the outer value contains this one.
+    /// Returns the same fault, seen from the outer value: `step`, the position of this value in the outer value, is
+    /// prepended to the pointer.
     fn below(self, step: &str) -> Self {
         let (pointer, fault) = match self.0.strip_prefix("at `") {
             Some(rest) => rest.split_once("`: ").unwrap_or(("", rest)),
@@ -111,7 +113,8 @@ impl FaultyPart {
         Self { pointer: String::new(), words }
     }
 
-    /// The same fault with the position `step` prepended: `step` is where the outer value contains this one.
+    /// Returns the same fault, seen from the outer value: `step`, the position of this value in the outer value, is
+    /// prepended to the pointer.
     fn below(self, step: &str) -> Self {
         Self { pointer: pointer_below(step, &self.pointer), ..self }
     }
@@ -311,7 +314,7 @@ impl<K: Serialize + ?Sized> Serialize for SingleKeyMap<'_, K> {
     }
 }
 
-/// Implements the traits for compound values: each adds items, and its end returns the faults.
+/// Implements the traits for compound values: the trait's method adds an item, and `end` returns the faults.
 macro_rules! parts {
     ($($trait:ident::$method:ident),*) => {$(
         impl ser::$trait for PartsSearch {

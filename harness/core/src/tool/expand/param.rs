@@ -169,9 +169,9 @@ impl<'de> Deserializer<'de> for MissingArgument {
     }
 }
 
-/// Finds out whether a type can be the key of a map, which JSON writes as a string. Only decoding would show this for
-/// certain. But a type that is created from a string has a trait for that, and an enum is detected by the size of its
-/// discriminant.
+/// Finds out whether a type can be the key of a map. JSON writes such a key as a string, so only decoding would show
+/// this for certain. This probe uses two signs: a type that is created from a string has `FromStr` or
+/// `TryFrom<String>`, and the discriminant of an enum has a certain size.
 #[derive(Debug)]
 pub struct MapKeyProbe<K>(PhantomData<K>);
 
@@ -196,8 +196,9 @@ pub trait OtherKey {
 }
 
 impl<K> OtherKey for MapKeyProbe<K> {
-    // The discriminant of a type that is no enum has one byte. That of an enum with `#[repr(u8)]` has one byte too, so
-    // such an enum needs `FromStr`. An enum with fields is larger than 8 bytes or has to be dropped.
+    // The discriminant of a type that is not an enum has one byte. The discriminant of an enum with `#[repr(u8)]` has
+    // one byte too, so an enum with this attribute needs `FromStr`. An enum with fields is larger than 8 bytes or has
+    // to be dropped.
     const __HARNESS_IS_NAME: bool =
         size_of::<Discriminant<K>>() > 1 && size_of::<K>() <= 8 && !needs_drop::<K>();
 }

@@ -151,7 +151,7 @@ pub trait ExecutionMode {
     /// The only value of the type.
     const HERE: Self;
 
-    /// Runs the function in this way.
+    /// Runs the function in the mode of this type.
     fn run(self, found: ReconcileFuture) -> ReconcileFuture;
 }
 
@@ -186,12 +186,12 @@ impl ExecutionMode for BlockingExecution {
 pub struct UninhabitedValue(Infallible);
 
 impl UninhabitedValue {
-    /// Has the type that the context requires.
+    /// Returns a value of the type that the context requires.
     pub fn any<T>(self) -> T {
         match self.0 {}
     }
 
-    /// Has the type of the argument.
+    /// Returns a value of the argument's type.
     pub fn like<T>(self, _: &T) -> T {
         match self.0 {}
     }
@@ -207,7 +207,7 @@ pub fn argument_types<Args>(_: impl FnOnce(UninhabitedValue) -> Args) -> Argumen
 }
 
 impl<Args> ArgumentTypes<Args> {
-    /// Infers how a function runs. The macro calls this method because of its trait bound.
+    /// Infers how a function runs. The macro calls this method so that the compiler checks the trait bound.
     pub fn way<F, Form, W>(&self, _: F) -> W
     where
         F: FindsOut<Args, Form, Mode = W>,

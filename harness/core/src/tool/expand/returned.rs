@@ -116,8 +116,8 @@ impl IntoToolOutput<AsContent> for ToolOutput {
 
 /// A type that a function with `#[tool]` can return as its error.
 ///
-/// Do not implement this trait: every error type has it, and every type that implements `Display`. `Form` marks the
-/// kind of the error, and comes from [`ErrorTypeProbe`].
+/// Do not implement this trait: every error type and every type with `Display` already has it. `Form` marks the kind of
+/// the error, and comes from [`ErrorTypeProbe`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the error of a tool",
     label = "this error cannot be shown to the model",
@@ -149,7 +149,7 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> IntoToolError<AsError> for E {
     fn into_error(self) -> ToolError {
         match self.into().downcast::<ToolError>() {
             Ok(err) => *err,
-            Err(err) => ToolError::new(chain(&*err)).like(&*err).because(err),
+            Err(err) => ToolError::new(chain(&*err)).like(&*err).with_source(err),
         }
     }
 }
@@ -161,8 +161,8 @@ impl IntoToolError<AsAnyhow> for anyhow::Error {
         let text = chain(&*self);
         match self.downcast::<ToolError>() {
             Ok(err) if err.to_string() == text => err,
-            Ok(err) => ToolError::new(text).like(&err).because(err),
-            Err(err) => ToolError::new(text).like(&*err).because(err),
+            Ok(err) => ToolError::new(text).like(&err).with_source(err),
+            Err(err) => ToolError::new(text).like(&*err).with_source(err),
         }
     }
 }
@@ -278,8 +278,8 @@ impl<ErrorForm> FallibleForm<ErrorForm> {
     }
 }
 
-/// Finds out whether a type is a `Result`, also through an alias. For a `Result`, the compiler takes the method of this
-/// type; otherwise that of [`NotAResult`].
+/// Finds out whether a type is a `Result`, also through an alias. For a `Result`, the compiler selects the method of
+/// `ReturnKind`. Otherwise it selects the method of [`NotAResult`].
 #[derive(Debug)]
 pub struct ReturnKind<T>(PhantomData<T>);
 

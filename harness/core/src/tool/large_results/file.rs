@@ -15,9 +15,9 @@ use crate::{
 /// The number of bytes of a file in which secrets are searched for at a time.
 const SEARCHED: usize = 256 * 1024;
 
-/// The text of a file as a model reads it, without known secrets. Of a file with more than `limit` bytes, the text is
-/// the beginning and the end; the whole is then kept in `spills`, if set, and its name is returned. If the file cannot
-/// be read, the error says why.
+/// Returns the text of a file for a model, without known secrets. If the file has more than `limit` bytes, the text has
+/// only the beginning and the end of the file. If `spills` is set, the whole text of such a file is stored there, and
+/// the name of the stored text is returned. If the file cannot be read, the error says why.
 pub(in crate::tool) async fn read_file(
     path: &Path,
     limit: usize,
@@ -57,8 +57,8 @@ async fn off_loop<T: Send + 'static>(
 /// A file whose size the system does not report must be shorter than this, in bytes.
 const UNSIZED: u64 = 64 * 1024 * 1024;
 
-/// Opens a regular file. Only its current number of bytes is read, because a log may grow as fast as it is read. Also
-/// returns whether the size is known: some file systems, such as `/proc`, report none.
+/// Opens a regular file. Only the bytes that the file has now are read, because a log may grow as fast as it is read.
+/// Also returns whether the size is known: some file systems, such as `/proc`, report none.
 fn open(path: PathBuf) -> io::Result<(Take<File>, bool)> {
     if !path.metadata()?.is_file() {
         return Err(io::Error::other("it is not a file"));

@@ -45,7 +45,7 @@ impl SpillFolder {
                  {err}. Name one that this program may make and write",
                 folder.display()
             );
-            Error::new(ErrorKind::Configuration, text).because(err)
+            Error::new(ErrorKind::Configuration, text).with_source(err)
         })
     }
 
@@ -59,8 +59,8 @@ impl SpillFolder {
         let done = tokio::task::spawn_blocking(move || work(&folder, &file)).await;
         let done = done.unwrap_or_else(|err| Err(io::Error::other(err)));
         done.map_err(|err| {
-            // Without the name of the file: it is different for each result.
-            Error::new(ErrorKind::Journal, format!("the file for it: {err}")).because(err)
+            // The text does not contain the name of the file, because the name is different for each result.
+            Error::new(ErrorKind::Journal, format!("the file for it: {err}")).with_source(err)
         })
     }
 }

@@ -188,21 +188,23 @@ fn is_name(name: &str) -> bool {
 /// The beginning of each name for the arguments of a call.
 const ARGUMENTS: &str = "a-";
 
-/// The name by which the model reads the arguments of a call: the call with the index `call`, in the transcript's
-/// message with the index `message`.
+/// The name by which the model reads the arguments of a call. `message` is the index of the message in the transcript.
+/// `call` is the index of the call in this message.
 pub(crate) fn name_of_arguments(message: usize, call: usize) -> String {
     format!("{ARGUMENTS}{message}-{call}")
 }
 
-/// The middle of the line that is sent in place of a long argument. Before this text comes the argument's size, and
-/// after it the name by which the model reads the arguments.
+/// The middle of the line that requests contain in place of a long argument. The argument's size precedes this text.
+/// The name by which the model reads the arguments follows it.
 pub(crate) const LEFT_OUT: &str = " bytes stood here, and were left out to save room: `read_result` reads these arguments whole as `";
 
-/// The first words of the result for a call that was not started, because its argument is a copy of such a line.
+/// The first words of the result for a call that did not start, because the model copied the line for a left-out
+/// argument.
 #[doc(hidden)]
 pub const COPIED: &str = "This call was not started: its argument ";
 
-/// Whether an argument of the call is such a line. An argument that only quotes the line does not count.
+/// Whether an argument of the call is a line that replaces a left-out argument. An argument that only quotes such a
+/// line does not count.
 fn is_shortened(call: &ToolCall) -> bool {
     let is_line = |value: &Value| {
         let line = value.as_str().and_then(|text| text.strip_prefix('['));
@@ -240,8 +242,8 @@ impl<S> WithArguments<S> {
     fn chunk(&self, (message, call): (usize, usize), chunk: u64) -> Option<Vec<u8>> {
         let is_given = message < self.given;
         let call = self.said.get(message)?.calls().nth(call)?;
-        // The first messages may come from another conversation as they were sent, so that some arguments are already
-        // shortened.
+        // The program may have passed in messages of another conversation in the form in which they were sent. Some
+        // arguments in them are then already shortened.
         if is_given && call.arguments().contains(LEFT_OUT) && is_shortened(call) {
             return None;
         }

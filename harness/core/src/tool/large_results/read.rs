@@ -162,7 +162,8 @@ pub(super) async fn lines(
     Ok(Some(SpillExcerpt { head, text: String::from_utf8_lossy(&read).into_owned() }))
 }
 
-/// Finds all places of a text, and shows each with the line around it. `None` if no result has this name.
+/// Finds all occurrences of a text, and shows each occurrence with the line around it. `None` if no result has this
+/// name.
 pub(super) async fn search(
     spills: &LargeResults,
     name: &str,

@@ -137,7 +137,7 @@ impl OpenBlock {
         matches!(self.kind, OpenBlockKind::Call { unnamed: Some(_), .. }) && !self.closed
     }
 
-    /// Adds the start to a call that has only arguments so far. `members` are those of the start.
+    /// Adds the start to a call that has only arguments so far. `members` are the members of the start.
     pub(super) fn name(
         &mut self,
         members: &ObjectMembers<'_>,
@@ -174,14 +174,15 @@ impl OpenBlock {
         }
     }
 
-    /// Whether these members repeat the start of this call before its arguments. A repeated start is not a second call.
+    /// Whether these members repeat the start of this call before any arguments have arrived. A repeated start is not a
+    /// second call.
     pub(super) fn is_begun_by(&self, members: &ObjectMembers<'_>) -> bool {
         let OpenBlockKind::Call { id, input, deltas, .. } = &self.kind else { return false };
         let has_only_begun = !self.closed && !*deltas && input.is_empty();
         has_only_begun && !id.is_empty() && text_of(members.get("id")) == *id
     }
 
-    /// Whether these members are those of a call, and neither that call nor this one has an id.
+    /// Whether these members begin a call without an id, and this call has no id either.
     pub(super) fn is_again(&self, members: &ObjectMembers<'_>) -> bool {
         let OpenBlockKind::Call { id, .. } = &self.kind else { return false };
         let text = |name| text_of(members.get(name));
@@ -193,7 +194,7 @@ impl OpenBlock {
         index.0.is_none_or(|index| index == self.index)
     }
 
-    /// Adds to the block; `None` if the block is of another kind.
+    /// Adds `text` to this part of the block; `None` if the block has no such part.
     pub(super) fn more(
         &mut self,
         what: DeltaTarget,

@@ -21,16 +21,16 @@ use crate::wire::{
 };
 use harness_core::{
     error::{Error, ErrorKind},
-    provider::{AnswerLimits, StopReason, Usage, WantedItem, update_count},
+    provider::{ResponseSizeLimits, StopReason, Usage, WantedItem, update_count},
 };
 
 /// A decoder for one answer.
-pub fn decoder(limits: AnswerLimits) -> Decoder<AnthropicAnswer> {
+pub fn decoder(limits: ResponseSizeLimits) -> Decoder<AnthropicAnswer> {
     Decoder::with(AnthropicAnswer::default(), limits)
 }
 
 /// A decoder for the answer to a request for the vendor's own summary.
-pub fn summary_decoder(limits: AnswerLimits) -> Decoder<AnthropicAnswer> {
+pub fn summary_decoder(limits: ResponseSizeLimits) -> Decoder<AnthropicAnswer> {
     Decoder::with(AnthropicAnswer { is_summary: true, ..AnthropicAnswer::default() }, limits)
 }
 
@@ -136,9 +136,9 @@ pub(super) struct AnthropicOutputDetails {
 
 impl Copy for TolerantObject<AnthropicOutputDetails> {}
 
-/// The tokens of the steps in which the vendor summarized the conversation. They are in the list of the answer's steps
-/// (`iterations`), and the answer's own counts leave them out. The counts also leave out an advisor's tokens. Those are
-/// not added here, because the advisor is another model with another price.
+/// The tokens of the steps in which the vendor summarized the conversation. The answer lists its steps in `iterations`.
+/// The answer's own counts leave out these tokens, and also the tokens of an advisor. The advisor's tokens are not
+/// added here, because the advisor is another model with another price.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CompactionUsage(Option<Usage>);
 
@@ -185,7 +185,7 @@ fn whole_input(fresh: TolerantCount, read: TolerantCount, written: TolerantCount
     fresh.0.map(|fresh| fresh.saturating_add(cached))
 }
 
-/// The start of a call whose own start did not arrive.
+/// The substitute for the start of a call if the server did not send the start.
 const UNNAMED: &str = r#"{"type":"tool_use"}"#;
 
 /// The type of an event with a delta.
@@ -205,7 +205,7 @@ impl Dialect for AnthropicAnswer {
         let parsed = match reader::from_str::<AnthropicEvent<'_>>(data) {
             Ok(parsed) => parsed,
             Err(_) if data.trim() == "[DONE]" => return Ok(false),
-            Err(err) if event == "error" => return Err(fault::in_event(data).because(err)),
+            Err(err) if event == "error" => return Err(fault::in_event(data).with_source(err)),
             Err(err) => return Err(not_understood(data, err)),
         };
         let kind = parsed.kind.some().unwrap_or(event);
@@ -395,14 +395,14 @@ impl AnthropicAnswer {
         members: &ObjectMembers<'_>,
         out: &mut EventSink,
     ) -> Result<(), Error> {
-        // Some servers give every block the same index, or none. Their blocks still arrive one after the other.
+        // Some servers give every block the same index, or no index. Their blocks still arrive one after the other.
         let index = index.0.unwrap_or(u64::from(self.next));
         let mut number = match u32::try_from(index) {
             Ok(number) if !self.numbers.contains(&number) => number,
             _ => self.next,
         };
-        // A call may begin at the index of another call. The accumulator decides whether it is a repeat, and for that,
-        // calls without ids need the same number.
+        // A call may begin at the index of another call. The accumulator decides whether the new call is a repeat. For
+        // this decision, calls without ids need the same number.
         let call = self.call_places.get(&index).and_then(|at| self.blocks.get_mut(*at));
         if let Some(call) = call {
             if call.is_begun_by(members) {
@@ -502,7 +502,7 @@ impl AnthropicAnswer {
         Ok(())
     }
 
-    /// The text of the vendor's own summary if it can be sent back, or otherwise a description of its fault.
+    /// The text of the vendor's own summary, or the reason why the summary cannot be sent back.
     ///
     /// Source: <https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand>.
     fn summary(&self) -> Result<String, String> {
@@ -524,9 +524,9 @@ impl AnthropicAnswer {
         Ok(words)
     }
 
-    /// A block other than a tool call that needs a result from the program and has none. Blocks that the vendor
-    /// executes itself do not count if the answer also has tool calls: then the vendor sends their results in a later
-    /// answer.
+    /// A block that needs a result from the program and has none. Tool calls do not count. If the answer has tool
+    /// calls, blocks that the vendor executes itself do not count either, because the vendor sends their results in a
+    /// later answer.
     fn wanted(&self) -> Option<WantedItem> {
         let answered: HashSet<String> =
             self.blocks.iter().filter_map(OpenBlock::answered_call).collect();
@@ -557,8 +557,8 @@ impl AnthropicAnswer {
 }
 
 impl AnthropicWireUsage {
-    /// Replaces the counts that `by` contains, and keeps the others. A zero in place of an earlier count is ignored,
-    /// because some servers end with zeros.
+    /// Replaces the counts that `by` contains, and keeps the other counts. A zero in place of an earlier count is
+    /// ignored, because some servers end with zeros.
     fn replace(&mut self, by: &Self) {
         // An answer with a list of steps may end with counts of zero, and these zeros are valid.
         let has_steps = by.iterations.0.is_some();

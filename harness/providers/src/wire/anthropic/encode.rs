@@ -49,22 +49,22 @@ pub struct Options {
     pub takes: ModelCapabilities,
     /// The optional members that the server has refused. They are left out.
     pub refused: RefusedMembers,
-    /// The output mode of requests that have a schema for the answer. `None`: chosen by the vendor, the model and the
-    /// schema.
+    /// The output mode of requests that have a schema for the answer. `None`: the library chooses the mode from the
+    /// vendor, the model and the schema.
     pub answer_way: Option<OutputMode>,
-    /// Whether tools that a search has found are marked. For a marked tool, the vendor reads the definition at the
-    /// place of the search, and takes everything before it from its cache. Other servers of this protocol may not
-    /// support the mark.
+    /// Whether tools that a search has found get a mark. The vendor reads the definition of a marked tool at the
+    /// position of the search in the conversation, so the vendor's cache stays valid up to that position. Other servers
+    /// of this protocol may not support the mark.
     ///
     /// Source: <https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool>.
     pub defers_tools: bool,
-    /// Whether thinking without a signature is sent back, and each turn with calls contains thinking, even if the
-    /// thinking is empty. Anthropic refuses both. DeepSeek and Moonshot do not sign thinking, and refuse a turn that
-    /// has calls and no thinking.
+    /// Whether thinking without a signature is sent back. If so, each turn with calls contains thinking, which may be
+    /// empty. Anthropic refuses unsigned thinking and empty thinking. DeepSeek and Moonshot do not sign thinking, and
+    /// refuse a turn that has calls and no thinking.
     ///
     /// Source: <https://api-docs.deepseek.com/guides/anthropic_api>.
     pub unsigned_thinking: bool,
-    /// Whether the model's reasoning is valid only behind the same messages: see [`Model::binds_reasoning`].
+    /// Whether the model's reasoning is valid only after the same messages: see [`Model::binds_reasoning`].
     pub binds_reasoning: bool,
     /// Whether the server accepts changed instructions and tools after the existing messages.
     pub appends_changes: bool,
@@ -88,7 +88,7 @@ impl Options {
             defers_tools,
             unsigned_thinking: false,
             binds_reasoning,
-            appends_changes: binds_reasoning,
+            appends_changes: known.appends_changes.unwrap_or(binds_reasoning),
         }
     }
 }
@@ -163,7 +163,10 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         None => request,
     };
     tool_choice::check(request, settings)?;
-    let summarizes = request.asks_for_summary();
+    let summarizes = request.is_summary_request();
+    if !summarizes {
+        tool_choice::check_force(model, settings, takes)?;
+    }
     if summarizes && extra.contains_key("context_management") {
         return Err(Error::new(
             ErrorKind::Configuration,
@@ -172,7 +175,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     }
     let mut body = JsonBody::new(extra, &["messages", "stream", "compaction"], *refused)?;
     body.value("model", model);
-    let known = Models::default().find("anthropic", model);
+    let known = takes.known_over(Models::default().find("anthropic", model));
     let longest = thinking::with_room(&known, *effort, longest_answer(&known));
     let max_tokens = request.max_tokens(settings, Some(longest)).unwrap_or(longest);
     body.value("max_tokens", &max_tokens);
@@ -189,8 +192,8 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let mut has_budget = of_extra
         .map_or(matches!(said.config, Some(ThinkingConfig::Enabled(_))), |it| it == "enabled");
     if has_budget && of_extra.is_none() && !open_turn_thinks(request, settings) {
-        // With a thinking budget, the open turn must begin with thinking. Here it does not, so thinking stays off until
-        // the next turn.
+        // With a thinking budget, the open turn must begin with thinking. This turn does not, so thinking stays off
+        // until the next turn.
         (said, has_budget) = (ThinkingSettings::default(), false);
     }
     // A program that writes `thinking` itself also decides whether the text of the thinking is sent.
@@ -267,7 +270,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         true => usize::MAX,
         false => thinking_from(request, settings, has_budget),
     };
-    // A request for or with a summary may contain only one summary, as its first block.
+    // A request that asks for a summary, or begins with a summary, may contain only one summary, as its first block.
     let first_alone = summarizes || request.has_summary_first();
     let summary_at = first_alone.then(|| request.has_summary_first().then_some(0));
     let is = format!(
@@ -319,8 +322,10 @@ pub(crate) fn binding(request: &Request<'_>, options: &Options) -> ReasoningBind
         return ReasoningBinding::default();
     }
     prefix::binding(request, &options.settings, &server(options), false)
-        .appending(options.appends_changes)
-        .deferring_tools(options.defers_tools && !options.refused.has(OptionalMember::DeferLoading))
+        .with_appended_changes(options.appends_changes)
+        .with_deferred_tools(
+            options.defers_tools && !options.refused.has(OptionalMember::DeferLoading),
+        )
 }
 
 /// What is known about the server's modes for an answer with a schema. A server that uses this protocol for another
@@ -331,7 +336,7 @@ fn server(options: &Options) -> ServerSupport {
         form: StrictForm::Anthropic,
         takes_any: false,
         in_words: false,
-        forced: if options.takes.schema_answers().is_none() {
+        forced: if options.takes.schema_answers().is_none() && options.takes.may_force_tools() {
             SchemaEnforcement::ByCall
         } else {
             SchemaEnforcement::AsOthers
@@ -340,13 +345,13 @@ fn server(options: &Options) -> ServerSupport {
     }
 }
 
-/// The number of blocks before a mark in which the vendor looks for a cached prefix, minus one for blocks that are not
-/// sent.
+/// The vendor looks for a cached prefix in the 20 blocks before a mark. One block is subtracted, because some blocks
+/// are not sent.
 const LOOKBACK: usize = 19;
 
-/// The index of the message that ended the previous request, if more blocks follow it than the vendor searches. This
-/// message then gets a mark of its own, the fourth and last that a request may have. A mark does not change the cached
-/// bytes.
+/// The index of the message that ended the previous request, if the messages after it have more blocks than the vendor
+/// searches. This message then gets its own mark, which is the fourth and last mark that a request may have. A mark
+/// does not change the cached bytes.
 ///
 /// Source: <https://docs.claude.com/en/docs/build-with-claude/prompt-caching> (20 blocks, 4 marks).
 fn marked(request: &Request<'_>, extra: &Map<String, serde_json::Value>) -> Option<usize> {
@@ -521,10 +526,13 @@ fn open_turn_thinks(request: &Request<'_>, settings: &Settings) -> bool {
 /// Checks that the settings fit the model.
 ///
 /// # Errors
-/// [`ErrorKind::Configuration`] for a thinking budget with a model that has none.
+/// [`ErrorKind::Configuration`] for a thinking budget if the model has no budgets, and for a forced call if the model
+/// refuses such calls.
 pub(crate) fn check(options: &Options) -> Result<(), Error> {
-    let Options { model, settings, .. } = options;
-    thinking::check(model, &Models::default().find("anthropic", model), settings)
+    let Options { model, settings, takes, .. } = options;
+    tool_choice::check_force(model, settings, takes)?;
+    let known = takes.known_over(Models::default().find("anthropic", model));
+    thinking::check(model, &known, settings)
 }
 
 /// Whether this block is a summary by the vendor.
@@ -534,22 +542,22 @@ fn is_summary(data: &VendorData) -> bool {
 
 /// Where the result of a vendor block is.
 enum VendorResultPlace {
-    /// In the same message, or the block needs no result.
+    /// The result is in the same message, or the block needs no result.
     Here,
-    /// In a later message; the value is the distance in messages.
+    /// The result is in a later message; the value is the distance in messages.
     Behind(usize),
-    /// Not there yet, but the next answer may contain it.
+    /// The result is missing, but the next answer may contain it.
     Later,
-    /// Missing, and no later message can bring it.
+    /// The result is missing, and no later message can contain it.
     Never,
-    /// Missing, and the later message at this distance excludes that it still comes.
+    /// The result is missing, and cannot come after the message at this distance.
     NotBehind(usize),
 }
 
-/// Finds the result of a vendor block. The vendor sends the results of its own blocks, in a later answer if this answer
-/// has paused or waits for the results of calls. For an answer that was cut off, no result comes once the user sends a
-/// new message. The vendor then refuses the block with `tool use with id .. was found without a corresponding ..
-/// block`.
+/// Finds the result of a vendor block. The vendor sends the results of its own blocks. It sends them in a later answer
+/// if this answer has paused or waits for the results of calls. If an answer was cut off and the user sends a new
+/// message, no result comes. The vendor then refuses the block with `tool use with id .. was found without a
+/// corresponding .. block`.
 ///
 /// Source: <https://docs.claude.com/en/docs/agents-and-tools/tool-use/server-tools>.
 fn result_of(data: &VendorData, message: &Message, after: &Messages) -> VendorResultPlace {

@@ -1,5 +1,5 @@
-//! Writes the tools of a request of the Messages API: in the list of tools, at the place of a search, and in the middle
-//! of the conversation.
+//! Writes the tools of a request of the Messages API: in the list of tools, at the position of a tool search, and in
+//! the middle of the conversation.
 
 use harness_schema::{EncodedSchema, SchemaForm, StrictForm, ToolSchema};
 
@@ -8,16 +8,16 @@ use harness_core::provider::{BodyDraft, PrefixAddition, Request, ToolSearches};
 
 use super::encode::breakpoint;
 
-/// The tools whose definitions the vendor reads at the place of the search that found them.
+/// The tools whose definitions the vendor reads at the position of the search that found them.
 pub(super) struct DeferredTools<'a> {
     found: ToolSearches<'a>,
     pub(super) tools: Vec<&'a str>,
 }
 
 impl<'a> DeferredTools<'a> {
-    /// Collects the found tools that this request still has, because the vendor refuses results that name other tools.
-    /// The vendor also requires at least one tool that no search has found. No tool is deferred if `wanted`, the choice
-    /// of a tool, names a found tool.
+    /// Collects the found tools that this request still has: the vendor refuses a result that names any other tool. The
+    /// vendor also requires at least one tool that no search has found. If the choice of a tool (`wanted`) names a
+    /// found tool, no tool is deferred.
     pub(super) fn of(request: &Request<'a>, defers: bool, wanted: &[&str]) -> Self {
         let found = request.found();
         let is_named = wanted.iter().any(|name| found.has(name));
@@ -101,7 +101,7 @@ pub(crate) fn adds_tools(request: &Request<'_>) -> bool {
     request.additions().iter().any(|it| !it.tools.is_empty())
 }
 
-/// Writes added instructions and tools as a system message behind the message to which they belong.
+/// Writes added instructions and tools as a system message after the message to which they belong.
 ///
 /// Source: <https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages>.
 pub(super) fn addition(out: &mut BodyDraft, addition: &PrefixAddition, strict: bool) {

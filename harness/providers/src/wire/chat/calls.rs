@@ -53,7 +53,7 @@ struct StreamedCall {
     sent: usize,
     /// Whether the end of the call was emitted.
     ended: bool,
-    /// The data to send back with the call; `None` if there is none or if it was emitted.
+    /// The data to send back with the call; `None` if no such data arrived, or after the data was emitted.
     extra: Option<String>,
 }
 
@@ -62,7 +62,7 @@ struct StreamedCall {
 enum FragmentPlace {
     New,
     At(usize),
-    /// The fragment begins a new value, and this call with the same index or id is complete.
+    /// The fragment begins a new value. The call at this position has the same index or id, and is already complete.
     Again(usize),
     Nowhere,
 }
@@ -109,8 +109,8 @@ impl AnswerCalls {
                 self.end(at, out)?;
                 let mut call = self.begin(delta.index.0, first, out)?;
                 if let Some(before) = self.calls.get(at) {
-                    // A fragment without an id gets the id of the complete call. A fragment without a name continues
-                    // the complete call, so it also gets that id.
+                    // A fragment without an id or without a name gets the id of the complete call. Without a name, the
+                    // fragment continues that call.
                     if id.is_empty() || name.is_empty() {
                         before.wire_id.clone_into(&mut call.wire_id);
                     }
@@ -131,7 +131,7 @@ impl AnswerCalls {
                 id.clone_into(&mut call.wire_id);
                 self.ids.entry(id.to_owned()).or_default().add(call.index, at);
             }
-            // The name is set only once: some servers repeat it, and none sends it in parts.
+            // The name is set only once: some servers repeat it, and no server sends it in parts.
             if call.name.is_empty() {
                 name.clone_into(&mut call.name);
             }
@@ -208,7 +208,7 @@ impl AnswerCalls {
         arguments.trim_start().starts_with('{') && self.calls.get(at).is_some_and(is_it)
     }
 
-    /// Replaces the arguments of a call, and discards the earlier ones.
+    /// Replaces the arguments of a call, and discards the earlier arguments.
     fn start_over(&mut self, at: usize, arguments: &str, out: &mut EventSink) -> Result<(), Error> {
         let Some(call) = self.calls.get_mut(at) else { return Ok(()) };
         arguments.clone_into(&mut call.arguments);
@@ -347,7 +347,7 @@ impl AnswerCalls {
 
 impl AnswerCalls {
     /// Where to put arguments that belong to no known call. They become a call without a name, which is never run.
-    /// Arguments that repeat those of another call are dropped.
+    /// Arguments that repeat the arguments of another call are dropped.
     fn unnamed_place(&self, arguments: &str) -> FragmentPlace {
         let is_unnamed = |call: &StreamedCall| {
             call.name.is_empty() && call.wire_id.is_empty() && call.index.is_none()

@@ -155,7 +155,7 @@ pub(super) struct CompletionTokensDetails {
 
 impl ChatWireUsage {
     /// The token counts with the same meaning as on every wire. Some vendors leave thinking out of the completion
-    /// tokens; the total then shows the difference.
+    /// tokens. In that case, the total shows the difference.
     pub(super) fn known(&self) -> Usage {
         let prompt = self.prompt_tokens.0;
         let completion = self.completion_tokens.0;

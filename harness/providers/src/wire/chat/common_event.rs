@@ -34,8 +34,8 @@ pub(super) struct ChunkContents<'a> {
     pub(super) finish: Cow<'a, str>,
     pub(super) usage: Option<ChatWireUsage>,
     pub(super) groq_usage: Option<ChatWireUsage>,
-    /// The search results as JSON and parsed, if they differ from those of the last chunk. `urls` is the same for the
-    /// URLs.
+    /// The search results as JSON and parsed, if they differ from the search results of the last chunk. `urls` contains
+    /// the URLs in the same form.
     pub(super) found: Option<(&'a [u8], Vec<RawJson<'a>>)>,
     pub(super) urls: Option<(&'a [u8], Vec<TolerantText<'a>>)>,
     seen: SeenMembers,
@@ -223,8 +223,8 @@ fn none(walk: &mut JsonWalk<'_>, member: u32) -> Option<u32> {
     matches!(walk.value()?, b"null" | b"[]").then_some(member)
 }
 
-/// Skips a message that is not read, if the parser would accept it: no member of a delta may occur twice, and members
-/// with nested members must be empty.
+/// Skips a message that is not read. Accepts only messages that the parser would accept too: no member of a delta
+/// occurs twice, and members with nested members are empty.
 fn repeated(walk: &mut JsonWalk<'_>) -> Option<()> {
     const NAMES: [&[u8]; 12] = [
         b"content",

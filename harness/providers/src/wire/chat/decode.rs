@@ -20,7 +20,7 @@ use crate::wire::{
 };
 use harness_core::{
     error::{Error, ErrorKind},
-    provider::{AnswerLimits, StopReason, Usage, VendorPart, WantedItem},
+    provider::{ResponseSizeLimits, StopReason, Usage, VendorPart, WantedItem},
 };
 
 /// How a server's answers are read.
@@ -28,8 +28,8 @@ use harness_core::{
 pub struct DecodeOptions {
     /// Whether the text of an answer contains thinking.
     pub think_tags: ThinkTags,
-    /// Whether `[DONE]` completes an answer without a stop reason. Most servers send a stop reason, and a missing stop
-    /// reason means that the answer broke off.
+    /// Whether an answer without a stop reason is complete when the server sends `[DONE]`. Most servers always send a
+    /// stop reason, so a missing stop reason means that the answer broke off.
     pub done_is_enough: bool,
     /// The server and model of the answer. This must be the same value as in [`Options`](super::Options): the data that
     /// a server requires back is sent only to that server.
@@ -37,7 +37,7 @@ pub struct DecodeOptions {
 }
 
 /// A decoder for one answer.
-pub fn decoder(limits: AnswerLimits, reading: DecodeOptions) -> Decoder<ChatAnswer> {
+pub fn decoder(limits: ResponseSizeLimits, reading: DecodeOptions) -> Decoder<ChatAnswer> {
     let DecodeOptions { think_tags, done_is_enough, origin } = reading;
     let splitter = ThinkTagSplitter::new(think_tags);
     let calls = AnswerCalls::of(origin);
@@ -106,7 +106,7 @@ impl Dialect for ChatAnswer {
         }
         let chunk = match reader::from_str::<ChatChunk<'_>>(data) {
             Ok(chunk) => chunk,
-            Err(err) if event == "error" => return Err(fault::in_event(data).because(err)),
+            Err(err) if event == "error" => return Err(fault::in_event(data).with_source(err)),
             Err(err) => return Err(not_understood(data, err)),
         };
         if let Some(err) = failure(event, data, &chunk) {

@@ -44,8 +44,8 @@ pub struct Options {
     pub max_completion_tokens: bool,
     /// Whether requests ask the server to report token counts.
     pub ask_for_usage: bool,
-    /// Whether the server requires alternating turns, as Mistral does. Two messages that cannot follow each other, such
-    /// as a result and a user message, then get a short message of the other side in between. The transcript is not
+    /// Whether the server requires alternating turns, as Mistral does. If so, requests contain a short extra message
+    /// between two messages that cannot follow each other, such as a result and a user message. The transcript is not
     /// changed.
     pub strict_turns: bool,
     /// The server and its model. The data that a server requires back with a call is sent only to the same server and
@@ -61,8 +61,8 @@ pub struct Options {
     pub takes: ModelCapabilities,
     /// The optional members that the server has refused. They are left out.
     pub refused: RefusedMembers,
-    /// The output mode of requests that have a schema for the answer. `None`: chosen by the vendor, the model and the
-    /// schema.
+    /// The output mode of requests that have a schema for the answer. `None`: the library chooses the mode from the
+    /// vendor, the model and the schema.
     pub answer_way: Option<OutputMode>,
     /// Whether the server accepts a token [budget](Effort::Tokens) for thinking, as `reasoning.max_tokens`.
     ///
@@ -205,7 +205,10 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         Some(Effort::Tokens(tokens)) => {
             body.value("reasoning", &serde_json::json!({ "max_tokens": tokens }));
         }
-        _ => body.maybe("reasoning_effort", effort.filter(|_| thinks()).map(effort::level)),
+        _ => {
+            let effort = effort.filter(|_| thinks()).map(|effort| options.takes.effort(effort));
+            body.maybe("reasoning_effort", effort.map(effort::level));
+        }
     }
     if let Some((schema, strict)) = plan.as_ref().and_then(|plan| plan.format.as_ref()) {
         let schema = serde_json::json!({ "name": NAME, "schema": schema, "strict": strict });
@@ -218,7 +221,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let forced = plan.as_ref().and_then(OutputPlan::forced);
     // Keywords that the vendor refuses are left out even without strict mode.
     let told = match (options.strict_form, strict) {
-        // With a forced call, the limits of lengths help the model to end its answer.
+        // With a forced call, the length limits in the schema help the model to end its answer.
         (form, _) if forced.is_some() => SchemaForm::Plain(form),
         (form, true) if form.is_held() => SchemaForm::Held(form),
         (form, _) if form.is_held() => SchemaForm::Plain(form),
@@ -282,8 +285,8 @@ fn server(options: &Options) -> ServerSupport {
 /// Checks that the settings fit the server.
 ///
 /// # Errors
-/// [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) for a thinking budget with a server that
-/// accepts none.
+/// [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) for a thinking budget, if the server
+/// accepts no budget.
 pub(crate) fn check(options: &Options) -> Result<(), Error> {
     effort::check(&options.settings, options.thinking_budget)
 }
@@ -466,7 +469,7 @@ pub(super) fn is_written(message: &Message) -> bool {
     message.blocks().iter().any(said) && (!message.is_refused() || is_refusal(message))
 }
 
-/// Whether the model itself has refused, with a text.
+/// Whether the message contains a refusal that the model itself wrote.
 fn is_refusal(message: &Message) -> bool {
     message.blocks().iter().any(|block| match block {
         Block::Text(text) => ours(text.vendor())
@@ -552,7 +555,7 @@ fn encode_result(out: &mut BodyDraft, result: &ToolResult, ids: CallIds, to: Rec
     out.push(b'}');
 }
 
-/// Writes the files of results behind all results, because results cannot contain files on this wire.
+/// Writes the files of results after all results, because results cannot contain files on this wire.
 fn encode_shown(out: &mut BodyDraft, message: &Message, to: Recipient<'_>) {
     if !to.is_sent_as_file(message) {
         return;

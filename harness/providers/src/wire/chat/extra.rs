@@ -9,7 +9,8 @@ use crate::wire::{
 };
 use harness_core::{message::ToolCall, provider::BodyDraft};
 
-/// Identifies a server and its model. The data that one server or model requires back is never sent to another.
+/// Identifies a server and its model. The data that one server or model requires back is never sent to another server
+/// or model.
 ///
 /// ```
 /// use harness::wire::chat::Origin;

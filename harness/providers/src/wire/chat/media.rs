@@ -170,8 +170,8 @@ impl AnswerMedia {
         text: u32,
         out: &mut EventSink,
     ) -> Result<Option<String>, Error> {
-        // Annotations name the same sources together with parts of the text, so these are emitted only if there are no
-        // annotations.
+        // Annotations name the same sources, each with a part of the text. So these sources are emitted only if there
+        // are no annotations.
         let sources = std::mem::take(&mut self.sources).into_iter();
         for source in sources.filter(|_| self.annotations.is_empty()) {
             out.cited(text, source)?;

@@ -44,8 +44,8 @@ struct ReasoningDetail {
     places: HashMap<String, usize>,
 }
 
-/// The number of members from which on they are found through an index. Fewer members are searched one by one. Servers
-/// send fewer than ten.
+/// If a detail has at least this number of members, its members are found through an index. Fewer members are searched
+/// one by one. Servers send fewer than ten.
 const MANY: usize = 32;
 
 /// The value of a member of a detail.
@@ -120,7 +120,7 @@ impl AnswerThinking {
         Ok(true)
     }
 
-    /// Adds thinking that stood inside the text.
+    /// Adds thinking that the server sent inside the text.
     pub(super) fn push_text(&mut self, text: &str, out: &mut EventSink) -> Result<(), Error> {
         out.reasoning(BLOCK, text)
     }
@@ -141,7 +141,7 @@ impl AnswerThinking {
         }
     }
 
-    /// Adds one entry of `reasoning_details`. The pieces of an entry are merged and sent back as one.
+    /// Adds one entry of `reasoning_details`. The pieces of an entry are merged and sent back as one entry.
     fn keep(&mut self, detail: &ObjectMembers<'_>) {
         let is_piece =
             matches!(detail.get("type"), Some(r#""reasoning.text""# | r#""reasoning.summary""#));

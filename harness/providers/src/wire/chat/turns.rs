@@ -1,7 +1,7 @@
-//! Supports servers that require alternating turns of user and model: Mistral's servers, and local servers whose
-//! template for the model requires them. After a stopped run, a user message may follow another user message or results
-//! of tools, and such a server refuses the conversation with status 400. Requests then contain a short message of the
-//! other side in between. The transcript is not changed.
+//! Supports servers that require alternating turns of user and model: Mistral's servers, and local servers whose chat
+//! template requires alternating turns. After a stopped run, a user message may follow another user message or results
+//! of tools. Such a server then refuses the conversation with status 400. For these servers, requests contain a short
+//! extra message between two messages that cannot follow each other. The transcript is not changed.
 //!
 //! The other protocols need no extra messages. Messages merges consecutive messages of one side
 //! (<https://docs.claude.com/en/api/messages>), and treats results as user messages. Responses has items instead of
@@ -60,7 +60,7 @@ pub(crate) fn needs_bridge(messages: &Messages, takes: &ModelCapabilities) -> bo
     false
 }
 
-/// The role of the last of these messages that is sent.
+/// The role of the last message in `messages` that is sent. Results whose files are sent count as a user message.
 fn last(messages: &Messages, to: Recipient<'_>) -> Option<Role> {
     let last = messages.iter().rev().find(|message| is_sent(message))?;
     Some(match last.role() {

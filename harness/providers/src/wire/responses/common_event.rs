@@ -98,7 +98,7 @@ impl<'a> ResponsesCommonEvent<'a> {
                 }
                 b"response" => {
                     match common.kind {
-                        // After the first of these events, the others only repeat its long content.
+                        // All of these events contain the same long response object, so only the first is read.
                         b"response.created" | b"response.in_progress" | b"response.queued"
                             if started =>
                         {

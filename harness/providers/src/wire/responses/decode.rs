@@ -23,16 +23,16 @@ use crate::wire::{
 };
 use harness_core::{
     error::{Error, ErrorKind},
-    provider::{AnswerLimits, StopReason, Usage, VendorPart, WantedItem},
+    provider::{ResponseSizeLimits, StopReason, Usage, VendorPart, WantedItem},
 };
 
 /// A decoder for one answer.
-pub fn decoder(limits: AnswerLimits) -> Decoder<ResponsesAnswer> {
+pub fn decoder(limits: ResponseSizeLimits) -> Decoder<ResponsesAnswer> {
     Decoder::with(ResponsesAnswer::default(), limits)
 }
 
 /// A decoder for the answer to a request for the vendor's own summary.
-pub fn summary_decoder(limits: AnswerLimits) -> Decoder<ResponsesAnswer> {
+pub fn summary_decoder(limits: ResponseSizeLimits) -> Decoder<ResponsesAnswer> {
     Decoder::with(ResponsesAnswer { is_summary: true, ..ResponsesAnswer::default() }, limits)
 }
 
@@ -43,7 +43,8 @@ pub struct ResponsesAnswer {
     is_summary: bool,
     started: bool,
     items: Vec<OpenItem>,
-    /// For each output index: the position in `items` of the last item. `ids` is the same for each item id.
+    /// For each output index: the position in `items` of the last item with this index. `ids` has the position of the
+    /// last item with each item id.
     places: HashMap<u64, usize>,
     ids: HashMap<String, usize>,
     /// The positions of items that are not done, by the kind of events that they accept. An item that is done is
@@ -164,16 +165,16 @@ impl Dialect for ResponsesAnswer {
     fn read(&mut self, event: &str, data: &str, out: &mut EventSink) -> Result<bool, Error> {
         let parsed = match reader::from_str::<ResponsesEvent<'_>>(data) {
             Ok(parsed) => parsed,
-            // The answer ends with an event, so `[DONE]` after it, or after an error, means nothing.
+            // The last event ends the answer, so `[DONE]` after the last event, or after an error, is ignored.
             Err(_) if data.trim() == "[DONE]" => return Ok(false),
-            Err(err) if event == "error" => return Err(fault::in_event(data).because(err)),
+            Err(err) if event == "error" => return Err(fault::in_event(data).with_source(err)),
             Err(err) => return Err(not_understood(data, err)),
         };
         let kind = parsed.kind.some().unwrap_or(event);
         match kind {
             "keepalive" | "ping" => return Ok(false),
             "response.created" | "response.in_progress" | "response.queued" => {
-                // After the first of these events, the others only repeat its long content.
+                // All of these events contain the same long response object, so only the first is read.
                 let response = parsed.response.filter(|_| !self.started);
                 if let Some(response) = response.and_then(read_response) {
                     self.start(&response, out);
@@ -275,7 +276,8 @@ impl Dialect for ResponsesAnswer {
                     let names = what == ItemEventKind::ArgumentsDone && item.is_unnamed();
                     item.read_event(what, (!names).then(|| common.item_event())?, out)
                 }
-                // An event without data to read. An event whose type has another prefix may be an error.
+                // An event without relevant data is skipped. If its type has another prefix, the event may be an error,
+                // and the parser reads it.
                 None => return kind.starts_with(b"response.").then_some(Ok(true)),
             },
         };
@@ -285,7 +287,7 @@ impl Dialect for ResponsesAnswer {
     fn delta(&self, data: &str, places: &mut VaryingPlaces) -> Option<ItemDelta> {
         let (mut kind, mut output, mut content, mut summary) = ("", "", "0", "0");
         scan::object(data, |name, rest| match name {
-            // Other events are no deltas, and some are long.
+            // The scan stops at events that are not deltas, because some of them are long.
             "type" => scan::value(rest, &mut kind).filter(|_| kind.ends_with(".delta\"")),
             "output_index" => scan::value(rest, &mut output),
             "content_index" => scan::value(rest, &mut content),
@@ -347,7 +349,8 @@ impl ResponsesAnswer {
         }
     }
 
-    /// The item with these members, which is created if it is new. `None` if the item cannot be found again.
+    /// Returns the item with these members, or creates it. `None` if the item has neither an index nor an id, because
+    /// no later event can find such an item.
     fn add(
         &mut self,
         index: TolerantCount,
@@ -357,8 +360,8 @@ impl ResponsesAnswer {
         let id = text_of(members.get("id"));
         let kind = text_of(members.get("type"));
         let known = self.position(index, &id);
-        // A call may begin at the place of a call that has ended. The accumulator decides whether it is a repeat, and
-        // for that, calls without ids need the same number.
+        // A call may begin at the position of a call that has ended. The accumulator decides whether the new call is a
+        // repeat. For this decision, calls without ids need the same number.
         let is_again = |item: &OpenItem| item.is_done_call() && is_call(&kind);
         let number = match known.and_then(|at| self.items.get(at)) {
             Some(item) if !is_again(item) => return Ok(known.and_then(|at| self.items.get_mut(at))),
@@ -422,7 +425,7 @@ impl ResponsesAnswer {
         let at = match at {
             Some(at) => at,
             None => {
-                // The item began without an event.
+                // The server sent no event for the start of the item.
                 out.part()?;
                 self.push(index, id, what.kind(), &ObjectMembers::of("{}"));
                 self.items.len().saturating_sub(1)
@@ -523,8 +526,8 @@ impl ResponsesAnswer {
         Ok(())
     }
 
-    /// Adds what the events left out, from the output in the last event. Only some vendors send the whole output there,
-    /// so normally an answer is not built from the last event.
+    /// Adds what the events left out, from the output in the last event. Only some vendors send the whole output in the
+    /// last event, so normally an answer is not built from it.
     fn catch_up(&mut self, output: &[RawJson<'_>], out: &mut EventSink) -> Result<(), Error> {
         let silent = self.items.is_empty();
         if !silent && !self.items.iter().any(OpenItem::is_open) {

@@ -49,16 +49,16 @@ pub struct Options {
     pub takes: ModelCapabilities,
     /// The optional members that the server has refused. They are left out.
     pub refused: RefusedMembers,
-    /// The output mode of requests that have a schema for the answer. `None`: chosen by the vendor, the model and the
-    /// schema.
+    /// The output mode of requests that have a schema for the answer. `None`: the library chooses the mode from the
+    /// vendor, the model and the schema.
     pub answer_way: Option<OutputMode>,
-    /// Whether tools that a search has found are sent in the output of that search. They then stand behind everything
-    /// that the model has read, and the prompt cache stays valid. With `false`, they are sent at the end of the
-    /// request's list of tools.
+    /// Whether tools that a search has found are sent in the output of that search. The definitions then follow
+    /// everything that the model has already read, so the prompt cache stays valid. With `false`, they are sent at the
+    /// end of the request's list of tools.
     ///
     /// Source: <https://developers.openai.com/api/docs/guides/tools-tool-search>.
     pub defers_tools: bool,
-    /// Whether the model's reasoning is valid only behind the same messages: see
+    /// Whether the model's reasoning is valid only after the same messages: see
     /// [`Model::binds_reasoning`](harness_core::models::Model::binds_reasoning).
     pub binds_reasoning: bool,
     /// Whether the server accepts changed instructions and tools after the existing messages.
@@ -83,7 +83,7 @@ impl Options {
             answer_way: None,
             defers_tools,
             binds_reasoning,
-            appends_changes: binds_reasoning,
+            appends_changes: known.appends_changes.unwrap_or(binds_reasoning),
         }
     }
 }
@@ -170,7 +170,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     body.maybe("max_output_tokens", request.max_tokens(settings, None).as_ref());
     body.maybe("temperature", temperature.as_ref());
     body.maybe("top_p", top_p.as_ref());
-    if let Some(effort) = effort.filter(|_| thinks) {
+    if let Some(effort) = effort.filter(|_| thinks).map(|effort| takes.effort(effort)) {
         // The vendor sends a summary of the thinking only on request.
         let config = match effort {
             Effort::Off => serde_json::json!({ "effort": "none" }),
@@ -244,14 +244,19 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     })
 }
 
-/// The messages and settings to which the reasoning in this request is bound.
+/// The messages and settings to which the reasoning in this request is bound. The format of an answer is one of them, and
+/// cannot be changed later: in the vendor's clients, the item `configuration_update` sets an effort alone.
+///
+/// Source: <https://developers.openai.com/api/docs/guides/keep-prefix-unchanged>.
 pub(crate) fn binding(request: &Request<'_>, options: &Options) -> ReasoningBinding {
     if !options.binds_reasoning {
         return ReasoningBinding::default();
     }
     prefix::binding(request, &options.settings, &server(options), true)
-        .appending(options.appends_changes)
-        .deferring_tools(options.defers_tools && !options.refused.has(OptionalMember::DeferLoading))
+        .with_appended_changes(options.appends_changes)
+        .with_deferred_tools(
+            options.defers_tools && !options.refused.has(OptionalMember::DeferLoading),
+        )
 }
 
 /// What is known about the server's modes for an answer with a schema.
@@ -275,7 +280,7 @@ fn server(options: &Options) -> ServerSupport {
 ///
 /// # Errors
 /// [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) for a thinking budget, because this
-/// protocol has none.
+/// protocol has no budgets.
 pub(crate) fn check(settings: &Settings) -> Result<(), Error> {
     effort::check(settings, false)
 }
@@ -327,9 +332,9 @@ pub(super) fn encode_message(
     }
 }
 
-/// Writes the vendor's own items. If an item asked the program to execute something, an output follows which says that
-/// this was not executed. If the vendor has no such output for the item, the item is left out with the thinking before
-/// it, because the vendor refuses thinking without the item that follows it.
+/// Writes the vendor's own items. If an item asked the program to execute something, this function adds an output which
+/// says that the item was not executed. If the vendor has no such output for the item, this function leaves out the
+/// item and the thinking before it: the vendor refuses thinking without the item that follows it.
 fn encode_items(out: &mut BodyDraft, message: &Message, thinking: bool, loaded: &LoadedTools<'_>) {
     let answered: Vec<String> = items(message)
         .filter(|members| wanted(members).is_none())
@@ -402,7 +407,7 @@ fn encode_picture(out: &mut BodyDraft, data: &VendorData, picture: Option<&Media
     out.push(b'}');
 }
 
-/// The items of a message that only the vendor understands.
+/// The vendor's own items in a message. Only the vendor understands them.
 fn items(message: &Message) -> impl Iterator<Item = ObjectMembers<'_>> {
     message.blocks().iter().filter_map(|block| match block {
         Block::Vendor(data) if data.wire() == WIRE => Some(ObjectMembers::of(data.json())),
@@ -443,7 +448,7 @@ fn is_foreign(message: &Message) -> bool {
     })
 }
 
-/// Whether the model itself has refused, with a text.
+/// Whether the message contains a refusal that the model itself wrote.
 fn has_refusal(message: &Message) -> bool {
     message.blocks().iter().any(|block| match block {
         Block::Text(text) => ours(text.vendor()).is_some_and(|kept| is_refusal(&kept)),

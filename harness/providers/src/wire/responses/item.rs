@@ -60,7 +60,8 @@ pub(super) struct ItemEvent<'a> {
     pub(super) refusal: &'a str,
     pub(super) name: &'a str,
     pub(super) arguments: Option<&'a str>,
-    /// The index of the part of the content; `summary_index` is that of the part of the summary.
+    /// The index of the content part to which the event belongs. `summary_index` is the index of the part of the
+    /// summary.
     pub(super) content_index: u64,
     pub(super) summary_index: u64,
 }
@@ -102,8 +103,8 @@ enum OpenItemKind {
     Custom { started: bool },
     /// A tool search that the program runs.
     Search { started: bool, cut: bool },
-    /// An item that only the vendor understands. `wants`: the type and id of the call, if the program has to answer it.
-    /// `answers`: otherwise, the id of the call that this item answers.
+    /// An item that only the vendor understands. `wants`: the type and id of a call that the program has to answer.
+    /// `answers`: the id of the call that this item answers, if the program has nothing to answer.
     Opaque { wants: Option<(String, String)>, answers: String },
 }
 
@@ -150,7 +151,7 @@ impl OpenItem {
         }
     }
 
-    /// The id of the call whose result this item is: the vendor has executed that call.
+    /// The id of the call, if this item is the result of a call that the vendor has executed.
     pub(super) fn answered_call(&self) -> Option<&str> {
         match &self.kind {
             OpenItemKind::Opaque { answers, .. } => Some(answers),
@@ -465,7 +466,7 @@ fn behind<'a>(whole: &'a str, sent: &str) -> Option<&'a str> {
 }
 
 /// Emits the part of the complete arguments that was not emitted before. If the complete arguments do not begin with
-/// the emitted ones, they replace them.
+/// the emitted arguments, the complete arguments replace them.
 fn rest_of(number: u32, all: &str, sent: &mut String, out: &mut EventSink) -> Result<(), Error> {
     match behind(all, sent) {
         Some(rest) => {
@@ -497,7 +498,7 @@ pub(super) fn wanted(members: &ObjectMembers<'_>) -> Option<(String, String)> {
     (wants && executed_by != "server").then_some((kind, id))
 }
 
-/// The name of the tool-search tool. The protocol has only a type for it.
+/// The name of the tool for tool searches. The protocol has no name for this tool, only a type.
 const SEARCH: &str = "tool_search";
 
 /// Whether the program has to run this tool search, and not the vendor.

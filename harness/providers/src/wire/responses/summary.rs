@@ -56,7 +56,7 @@ pub fn encode_summary(request: &Request<'_>, options: &Options) -> Result<Encode
     })
 }
 
-/// The JSON to store of the vendor's items, or a description of their fault.
+/// The JSON of the vendor's items to store, or the reason why the items cannot be used.
 pub(super) fn of_output(output: &[RawJson<'_>]) -> Result<String, String> {
     let mut summaries = 0_usize;
     for (at, item) in output.iter().enumerate() {

@@ -117,7 +117,7 @@ fn function(
     out.push(b'}');
 }
 
-/// Writes added instructions and tools as developer items behind the message to which they belong.
+/// Writes added instructions and tools as developer items after the message to which they belong.
 ///
 /// Source: <https://developers.openai.com/api/docs/guides/keep-prefix-unchanged>.
 pub(super) fn addition(

@@ -1,4 +1,4 @@
-//! A process group: a process and everything that it starts, which end together.
+//! A process group: a process and everything that it starts. All of them end together.
 
 #[cfg(target_os = "linux")]
 mod order;
@@ -27,8 +27,8 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-/// The environment variable that marks the processes of a command. Its value lists the marks of all enclosing commands,
-/// so a command inside a command has both marks.
+/// The environment variable that marks the processes of a command. If a command runs inside another command, the value
+/// contains the marks of both commands.
 pub(super) const VARIABLE: &str = "HARNESS_COMMAND";
 
 /// How often a killed process is checked before the check gives up. The checks are a millisecond apart.

@@ -15,7 +15,7 @@ const LONGEST: usize = 16 * 1024 * 1024;
 /// The command to run.
 #[derive(Debug, PartialEq)]
 pub(super) struct CommandOrder {
-    /// The folder in which the command starts; `None` for the supervisor's own.
+    /// The folder in which the command starts; `None` for the supervisor's own folder.
     pub(super) folder: Option<PathBuf>,
     pub(super) command: OsString,
     /// The complete environment of the command.
@@ -74,8 +74,8 @@ impl CommandOrder {
 /// What has happened to an order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum SupervisorReport {
-    /// The order was read, and the command may run from now on. The report is sent before the command is started,
-    /// because the command can kill the supervisor, which could then not send it.
+    /// The order was read, and the command may run from now on. The supervisor sends this report before it starts the
+    /// command, because the command can kill the supervisor.
     Begins,
     /// The command was not started. The value is the system's error number.
     NotStarted(i32),

@@ -15,7 +15,7 @@ use harness_core::watchdog::Watchdog;
 
 /// A shell that leads its own process group.
 ///
-/// A process that leaves the group is found by its [`ProcessTraces`] on Linux, and is not found on other systems.
+/// On Linux, a process that leaves the group is found by its [`ProcessTraces`]. On other systems, it is not found.
 #[derive(Debug)]
 pub(super) struct PlainGroup {
     leader: Child,

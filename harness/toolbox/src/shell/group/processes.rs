@@ -10,8 +10,8 @@ use rustix::{
 
 use super::LOOKS;
 
-/// How often the search for new processes is repeated. More repetitions would not help against a process that replaces
-/// itself by a child faster than one search takes.
+/// How often the search for new processes is repeated. If a process replaces itself by a child faster than one search
+/// takes, more repetitions would not help.
 const ROUNDS: usize = 32;
 
 /// A process, with its data at the time of reading.
@@ -93,14 +93,15 @@ fn parse(pid: Pid, stat: &[u8]) -> Option<SystemProcess> {
     Some(SystemProcess { pid, parent, group, session, started })
 }
 
-/// Adds all descendants to `found`. If a found process has started a session, all processes of this session are its
-/// descendants, whatever their parents are now, because no process can join a session. The calling process is never
-/// added.
+/// Adds all descendants to `found`. No process can join the session of another process. So if a found process has
+/// started a session, all processes of this session are its descendants, even if they have lost their parents. The
+/// calling process is never added.
 pub(super) fn add_descendants(found: &mut Vec<SystemProcess>, all: &[SystemProcess]) {
     let me = rustix::process::getpid();
     let mut ids: HashSet<i32> = found.iter().map(|process| process.id()).collect();
     let mut sessions: HashSet<i32> = found.iter().map(|process| process.session).collect();
-    // Session 0 was started outside of the container, so its processes cannot be told apart.
+    // In a container, session 0 contains all processes that were started outside of the container. So a process in
+    // session 0 may be no descendant.
     let not_theirs = [0, SystemProcess::look_at(me).map_or(0, |me| me.session)];
     loop {
         for session in not_theirs {
@@ -157,10 +158,11 @@ pub(super) fn children(parent: Pid) -> Option<Vec<Pid>> {
     Some(children)
 }
 
-/// Kills every process that `find` returns, until it returns no new one, and waits until all are dead.
+/// Kills every process that `find` returns, and repeats this until `find` returns no new process. Then waits until all
+/// of these processes are dead.
 ///
-/// All are stopped before the first is killed, because a stopped process cannot start another. As long as no parent is
-/// dead, `find` can reach each child through its parent.
+/// All processes are stopped before the first process is killed, because a stopped process cannot start another
+/// process. As long as no parent is dead, `find` can reach each child through its parent.
 pub(super) fn end_all(mut find: impl FnMut() -> Vec<SystemProcess>) {
     let mut known = HashSet::new();
     let mut stopped = Vec::new();

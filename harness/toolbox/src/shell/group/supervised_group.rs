@@ -33,8 +33,8 @@ const LONG: u32 = 20_000;
 /// How often a supervisor that was stopped by a signal is continued.
 const HALTS: u32 = 100;
 
-/// A process that runs the program's own executable as the supervisor of the command. When its socket closes, it kills
-/// everything that it has started, and ends.
+/// A supervisor: a process that runs the program's own executable for this command. When its socket closes, the
+/// supervisor kills all processes that it has started, and ends.
 #[derive(Debug)]
 pub(super) struct SupervisedGroup {
     supervisor: Child,
@@ -43,7 +43,8 @@ pub(super) struct SupervisedGroup {
     order: Vec<u8>,
     /// Finds the processes of a command that has killed its supervisor.
     traces: ProcessTraces,
-    /// The remaining number of pauses, and (`halts`) how often the supervisor may still be found stopped.
+    /// The remaining number of pauses (`patience`), and the remaining number of times that a stopped supervisor is
+    /// continued (`halts`).
     patience: u32,
     halts: u32,
     is_over: bool,
@@ -63,8 +64,8 @@ impl SupervisedGroup {
         let line = Some(UnixStream::from_std(ours).map_err(failed)?);
         let mut program = Command::new(PROGRAM);
         program.arg0(NAME).arg(ARGUMENT).env_clear();
-        // A program that needs this variable to start could not be started again without it. It is the only variable
-        // that the command can find in the environment of its parent.
+        // Some programs cannot start without this variable, so the supervisor gets it. It is the only variable that the
+        // command can find in the environment of its parent.
         let libraries = std::env::var_os("LD_LIBRARY_PATH");
         program.envs(libraries.map(|libraries| ("LD_LIBRARY_PATH", libraries)));
         let pipes = OutputPipes::on(&mut program).map_err(failed)?;
@@ -153,8 +154,8 @@ impl SupervisedGroup {
         looked.ok().flatten().or_else(|| reaped(&mut self.supervisor))
     }
 
-    /// Whether to wait for the supervisor for another pause. If it were killed during its work, processes that it was
-    /// about to find would survive. A supervisor that was stopped by a signal is continued.
+    /// Whether to wait one more pause for the supervisor. If the supervisor were killed during its work, processes that
+    /// it has not found yet would survive. A supervisor that was stopped by a signal is continued.
     fn is_at_work(&mut self) -> bool {
         let Some(left) = self.patience.checked_sub(1) else { return false };
         self.patience = left;

@@ -139,9 +139,9 @@ fn end_all(command: Pid) {
             processes::end_all(|| processes::below(me));
             continue;
         }
-        // A process that still lives has lost its parent to a kill, or replaces itself by a child before it can be
-        // seen. A process without its parent is a child of this process, and its id cannot be reused before it is
-        // reaped here.
+        // There are two reasons why a process still lives. Either its parent was killed, or the process replaces itself
+        // by a child before it can be seen. If the parent was killed, the process is now a child of this process. Its
+        // id cannot be reused before this process reaps it.
         match processes::children(me) {
             Some(children) => {
                 let kill = |child| kill_process(child, Signal::KILL) == Err(Errno::PERM);
@@ -159,7 +159,8 @@ fn end_all(command: Pid) {
     }
 }
 
-/// The signals that ask a process to end. On one of them, this process ends everything below it, and then itself.
+/// The signals that ask a process to end. If this process receives one of them, it ends all its descendants and then
+/// itself.
 struct PoliteSignals([unix::Signal; 4]);
 
 impl PoliteSignals {

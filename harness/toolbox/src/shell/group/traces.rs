@@ -1,5 +1,5 @@
-//! The traces of a command, by which its processes are found after they have left its group or lost their parents, as
-//! processes do that are started by `timeout`, by jobs of `set -m`, or as daemons.
+//! The traces of a command. They identify processes of the command that have left its group or lost their parents. Such
+//! processes are started by `timeout`, by jobs of `set -m`, or as daemons.
 
 use std::{ffi::OsString, path::PathBuf};
 

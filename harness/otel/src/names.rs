@@ -1,5 +1,5 @@
-//! Names and ids that a model or a server has given, as they may be in spans and metrics: of limited
-//! length, and of limited variety where a name is counted by.
+//! Names and ids that come from a model or a server, in the form in which spans and metrics may contain them. Their
+//! length is limited. If metrics are grouped by a name, the number of different names is limited too.
 
 use std::{
     collections::HashSet,
@@ -9,20 +9,22 @@ use std::{
 /// The longest id or name, in bytes.
 const LONGEST: usize = 128;
 
-/// How many models of answers are told apart in one process, beside those that were asked.
+/// The maximum number of different models, named by servers, that one process reports. Models that a request asked for
+/// do not count.
 const MODELS: usize = 100;
 
 /// What the conventions write for a value that is not among the known ones.
-const OTHER: &str = "_OTHER";
+pub(super) const OTHER: &str = "_OTHER";
 
-/// The id, or [`OTHER`] for what is no id: a server could write any words there.
+/// Returns the id, or [`OTHER`] if the text does not have the form of an id: a server could send any text in place of
+/// an id.
 pub(super) fn id(given: &str) -> &str {
     let is_id =
         (1..=LONGEST).contains(&given.len()) && given.bytes().all(|it| it.is_ascii_graphic());
     if is_id { given } else { OTHER }
 }
 
-/// The tools that have spans of their own.
+/// The names of the tools that the model has in this run.
 #[derive(Default)]
 pub(super) struct KnownTools(HashSet<String>);
 
@@ -31,14 +33,16 @@ impl KnownTools {
         Self(tools.iter().cloned().collect())
     }
 
-    /// The name of a tool of the run. A model can make up any number of others. A call that is decided
-    /// outside of a run has waited in one, so that a tool had its name.
+    /// Returns the name if it belongs to a tool of the run, and `unknown_tool` otherwise, because a model can invent
+    /// any number of names. Outside of a run, no tools are known, and every name is returned: the call has waited in a
+    /// run, so its tool existed.
     pub(super) fn name<'a>(&self, tool: &'a str) -> &'a str {
         if self.0.is_empty() || self.0.contains(tool) { id(tool) } else { "unknown_tool" }
     }
 }
 
-/// The model that a server has named for its answer, if `asked` was asked.
+/// The name of the model that answered, from the server's answer. [`OTHER`] if the name is not valid, or if the process
+/// already reports too many models. `asked` is the model that the request named.
 pub(super) fn model<'a>(named: &'a str, asked: &str) -> &'a str {
     static KNOWN: Mutex<Option<HashSet<String>>> = Mutex::new(None);
     let named = id(named);

@@ -4,12 +4,8 @@
 //! The names are written out here and in `journal`. Names that the conventions do not have begin with
 //! `harness.`. Usage is only on `chat` spans, so that a sum over all spans counts it once.
 
-mod journal;
-mod names;
-
 use std::{
     collections::HashMap,
-    future::Future,
     sync::{Arc, LazyLock},
     time::{Duration, Instant},
 };
@@ -18,75 +14,80 @@ use opentelemetry::{
     Array, InstrumentationScope, KeyValue, StringValue, Value, global,
     metrics::{Histogram, Meter, MeterProvider},
 };
-use tracing::{
-    Instrument as _, Level, Span, event, field::Empty, info_span, level_filters::LevelFilter,
-};
+use tracing::{Level, Span, event, field::Empty, info_span, level_filters::LevelFilter};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-use self::{
-    journal::{JournalMeters, OperationSpan, seconds},
-    names::KnownTools,
-};
-use super::{Happened, Redactor, TracedCall};
 use crate::{
+    journal::{JournalMeters, OperationSpan, seconds},
+    names::{self, KnownTools},
+};
+use harness_core::{
     journal::{InterruptCause, LimitScope},
     message::CallOutcome,
     provider::{StopReason, Usage},
-    tool::DispatchOutcome,
+    trace::{EndedCall, Happened, RunListener, Trace, TraceListener, TraceScope, TracedCall},
 };
+
+/// Makes spans of `tracing` and metrics of OpenTelemetry of each run. An agent has it already if the
+/// feature `otel` is on; without that feature, set it with
+/// [`Trace::listener`](harness_core::trace::Trace::listener).
+///
+/// ```
+/// use harness::{Agent, otel::OtelListener, testing::{ScriptedProvider, reply}, trace::Trace};
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let model = ScriptedProvider::new([reply().text("Hello.")]);
+/// let agent = Agent::builder(model).trace(Trace::default().listener(OtelListener)).build()?;
+/// agent.run("Say hello.").await?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OtelListener;
+
+impl TraceListener for OtelListener {
+    fn listen(&self, trace: &Trace) -> Box<dyn RunListener> {
+        Box::new(OtelSpans::new(trace.has_content_in_spans()))
+    }
+}
 
 /// The spans that are open, and the histograms.
 pub(super) struct OtelSpans {
     run: Span,
     chat: Option<ChatSpan>,
-    calls: HashMap<String, (Span, String)>,
+    calls: HashMap<String, Span>,
     /// The current operation of the journal.
-    operation: Option<OperationSpan>,
+    pub(super) operation: Option<OperationSpan>,
     asked: (String, String),
-    tools: KnownTools,
+    pub(super) tools: KnownTools,
     /// `None` if there is no meter provider.
-    meters: Option<OtelMeters>,
+    pub(super) meters: Option<OtelMeters>,
     /// Whether the time of the next piece of the answer is needed.
     timed: bool,
-    content: bool,
-}
-
-impl Default for OtelSpans {
-    fn default() -> Self {
-        Self {
-            run: Span::none(),
-            chat: None,
-            calls: HashMap::new(),
-            operation: None,
-            asked: Default::default(),
-            tools: KnownTools::default(),
-            meters: None,
-            timed: false,
-            content: false,
-        }
-    }
+    pub(super) content: bool,
 }
 
 /// An answer that is being received.
 struct ChatSpan {
     span: Span,
     begun: Instant,
-    /// The time of its last piece.
+    /// The time at which the last piece of the answer arrived.
     last: Option<Instant>,
     /// The attributes of every piece, made once.
     attributes: Vec<KeyValue>,
 }
 
-struct OtelMeters {
+pub(super) struct OtelMeters {
     duration: Histogram<f64>,
     first_chunk: Histogram<f64>,
     per_chunk: Histogram<f64>,
     tokens: Histogram<u64>,
-    journal: JournalMeters,
+    pub(super) journal: JournalMeters,
 }
 
 impl OtelMeters {
-    /// For the global meter provider, if the program has set one.
+    /// Creates the histograms at the global meter provider; `None` if the program has not set a meter provider.
     fn global() -> Option<Self> {
         let provider = global::meter_provider();
         measures(&*provider).then(|| Self::new(&provider.meter("harness")))
@@ -127,8 +128,8 @@ impl OtelMeters {
     }
 }
 
-/// Whether this is a real meter provider. There is no function to ask, but the placeholder that is used
-/// without one keeps nothing, so it has size 0 and drops what it is given.
+/// Whether this is a real meter provider, and not the placeholder that OpenTelemetry uses if the program sets none. No
+/// function tells this. But the placeholder has size 0, and it drops the attributes that it is given.
 fn measures(provider: &(dyn MeterProvider + Send + Sync)) -> bool {
     static GIVEN: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("harness"));
     if size_of_val(provider) > 0 {
@@ -140,19 +141,12 @@ fn measures(provider: &(dyn MeterProvider + Send + Sync)) -> bool {
     Arc::strong_count(&GIVEN) > 1
 }
 
-impl OtelSpans {
-    /// For a run that begins now. `content` says whether texts may be in the spans.
-    pub(super) fn new(content: bool) -> Self {
-        Self { content, meters: OtelMeters::global(), ..Self::default() }
-    }
-
-    /// Whether anything may receive the events.
-    pub(super) fn is_listening(&self) -> bool {
+impl RunListener for OtelSpans {
+    fn is_listening(&self) -> bool {
         LevelFilter::current() >= LevelFilter::WARN || self.meters.is_some()
     }
 
-    /// Takes an event, in which secrets are hidden already.
-    pub(super) fn happened(&mut self, what: &Happened) {
+    fn happened(&mut self, what: &Happened) {
         match what {
             Happened::RunStarted {
                 provider, model, tools, conversation, journaled, said, ..
@@ -242,7 +236,7 @@ impl OtelSpans {
                 if self.content {
                     span.record("gen_ai.tool.call.arguments", arguments.as_str());
                 }
-                self.calls.insert(call.clone(), (span, tool.clone()));
+                self.calls.insert(call.clone(), span);
             }
             Happened::CallDecided { call, denied, waited_ms, .. } => {
                 event!(
@@ -286,7 +280,7 @@ impl OtelSpans {
                     parent: self.outer(),
                     Level::WARN,
                     harness.guard.limit = limit.to_string(),
-                    // It can name the model of an answer.
+                    // The detail can contain the name of the model that answered.
                     harness.guard.detail = self.content.then_some(detail.as_str())
                 );
             }
@@ -313,34 +307,45 @@ impl OtelSpans {
             | Happened::Forked { .. }
             | Happened::Hold { .. }
             | Happened::Appended { .. } => self.kept(what),
-            Happened::AnswerBegan { .. }
-            | Happened::CallQueued { .. }
-            | Happened::CallProgressed { .. }
-            | Happened::CallFinished { .. }
-            | Happened::CallEnded { .. }
-            | Happened::Steered { .. }
-            | Happened::ToolsFound { .. }
-            | Happened::ContextCleared { .. }
-            | Happened::ContextCompacted { .. }
-            | Happened::CompactionFailed { .. }
-            | Happened::VendorSummaryRefused { .. }
-            | Happened::ContextOverflowed { .. }
-            | Happened::ContextPinned { .. }
-            | Happened::PrefixChanged { .. }
-            | Happened::AnswerAccepted {}
-            | Happened::AnswerRejected { .. }
-            | Happened::CallDropped { .. }
-            | Happened::Discarded { .. }
-            | Happened::LinesLost { .. }
-            | Happened::Unknown => {}
+            _ => {}
         }
     }
 
-    /// A piece of the answer arrived.
+    fn operation_began(&mut self, operation: &'static str, journal: &str, conversation: &str) {
+        self.begin_operation(operation, journal, conversation);
+    }
+
     #[inline]
-    pub(super) fn chunk(&mut self) {
+    fn chunk(&mut self) {
         if self.timed {
             self.time_chunk();
+        }
+    }
+
+    fn answer_scope(&mut self) -> Option<Box<dyn TraceScope>> {
+        let span = self.speaking();
+        (!span.is_disabled()).then(|| Box::new(AnswerScope(span)) as _)
+    }
+
+    fn call_scope(&mut self, call: &str) -> Option<Box<dyn TraceScope>> {
+        let span = self.calls.remove(call)?;
+        Some(Box::new(CallScope { span, has_ended: false }))
+    }
+}
+
+impl OtelSpans {
+    /// For a run that begins now. `content` says whether texts may be in the spans.
+    fn new(content: bool) -> Self {
+        Self {
+            run: Span::none(),
+            chat: None,
+            calls: HashMap::new(),
+            operation: None,
+            asked: Default::default(),
+            tools: KnownTools::default(),
+            meters: OtelMeters::global(),
+            timed: false,
+            content,
         }
     }
 
@@ -366,25 +371,12 @@ impl OtelSpans {
         }
     }
 
-    /// The span in which the answer is received.
-    pub(super) fn chat(&self) -> OtelScope {
-        OtelScope { span: self.speaking(), words: None }
-    }
-
-    /// The span in which the call with this id runs. It ends with the call.
-    pub(super) fn call(&mut self, id: &str, secrets: &Redactor) -> OtelScope {
-        let Some((span, tool)) = self.calls.remove(id) else {
-            return OtelScope { span: Span::none(), words: None };
-        };
-        OtelScope { span, words: self.content.then(|| (secrets.clone(), tool)) }
-    }
-
     fn speaking(&self) -> Span {
         self.chat.as_ref().map_or_else(|| self.outer(), |chat| chat.span.clone())
     }
 
     /// The span of the run, or else the program's current span.
-    fn outer(&self) -> Span {
+    pub(super) fn outer(&self) -> Span {
         if self.run.is_none() { Span::current() } else { self.run.clone() }
     }
 
@@ -472,61 +464,66 @@ impl OtelSpans {
     }
 }
 
-/// A span in which code runs, so that the spans of that code are below it.
-#[derive(Debug, Clone)]
-pub struct OtelScope {
+/// The span in which an answer is received.
+struct AnswerScope(Span);
+
+impl TraceScope for AnswerScope {
+    fn enter(&self) {
+        enter(&self.0);
+    }
+
+    fn leave(&self) {
+        leave(&self.0);
+    }
+}
+
+/// The span in which a call runs. It ends with the call.
+struct CallScope {
     span: Span,
-    /// Hides secrets in the text of a call's result, if texts may be in the spans.
-    words: Option<(Redactor, String)>,
+    has_ended: bool,
 }
 
-impl OtelScope {
-    /// Runs the function. The loop calls this for each piece of an answer, so it does nothing else if
-    /// nothing receives the spans.
-    #[inline]
-    #[doc(hidden)]
-    pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
-        let _within = (!self.span.is_disabled()).then(|| self.span.enter());
-        work()
+impl TraceScope for CallScope {
+    fn enter(&self) {
+        enter(&self.span);
     }
 
-    /// Runs a call to its end, and then ends its span.
-    #[doc(hidden)]
-    pub async fn call<F: Future<Output = DispatchOutcome>>(self, run: F) -> DispatchOutcome {
-        let Self { span, words } = self;
-        let unless_it_ends = UnendedCall(span.clone());
-        let ended = run.instrument(span.clone()).await;
-        unless_it_ends.disarm();
-        let DispatchOutcome::Result(result) = &ended else {
-            span.record("harness.call.outcome", "waits");
-            return ended;
+    fn leave(&self) {
+        leave(&self.span);
+    }
+
+    fn ended(&mut self, mut end: EndedCall<'_>) {
+        self.has_ended = true;
+        let Some(outcome) = end.outcome() else {
+            self.span.record("harness.call.outcome", "waits");
+            return;
         };
-        if let Some((mut secrets, tool)) = words {
-            let said = secrets.hide(&result.to_text(), Some(&tool));
-            span.record("gen_ai.tool.call.result", said.as_str());
+        if let Some(text) = end.text() {
+            self.span.record("gen_ai.tool.call.result", text.as_str());
         }
-        record_outcome(&span, result.outcome());
-        ended
+        record_outcome(&self.span, outcome);
     }
 }
 
-/// Marks a call as stopped, unless it ended.
-struct UnendedCall(Span);
-
-impl UnendedCall {
-    fn disarm(mut self) {
-        self.0 = Span::none();
-    }
-}
-
-impl Drop for UnendedCall {
+impl Drop for CallScope {
     fn drop(&mut self) {
-        self.0.record("harness.call.outcome", "stopped");
-        failed(&self.0, "stopped", "the call was stopped while it ran");
+        if !self.has_ended {
+            self.span.record("harness.call.outcome", "stopped");
+            failed(&self.span, "stopped", "the call was stopped while it ran");
+        }
     }
 }
 
-fn outcome_name(outcome: CallOutcome) -> &'static str {
+/// Enters the span on this thread. `Span::enter` does the same, and borrows the span until it is left.
+fn enter(span: &Span) {
+    span.with_subscriber(|(id, subscriber)| subscriber.enter(id));
+}
+
+fn leave(span: &Span) {
+    span.with_subscriber(|(id, subscriber)| subscriber.exit(id));
+}
+
+pub(super) fn outcome_name(outcome: CallOutcome) -> &'static str {
     match outcome {
         CallOutcome::Succeeded => "succeeded",
         CallOutcome::Failed => "failed",
@@ -546,7 +543,7 @@ fn record_outcome(span: &Span, outcome: CallOutcome) {
     }
 }
 
-fn failed(span: &Span, kind: &str, words: &str) {
+pub(super) fn failed(span: &Span, kind: &str, words: &str) {
     span.record("error.type", kind);
     span.record("otel.status_code", "ERROR");
     span.record("otel.status_description", words);
@@ -576,7 +573,7 @@ fn of_chat(provider: &str, model: &str) -> Vec<KeyValue> {
     ]
 }
 
-/// The name in the conventions.
+/// The name of a stop reason in OpenTelemetry's conventions.
 fn finish_reason(stop: StopReason) -> &'static str {
     match stop {
         StopReason::Complete => "stop",
@@ -588,8 +585,8 @@ fn finish_reason(stop: StopReason) -> &'static str {
     }
 }
 
-/// The cause as an attribute, in words, and its detail. The detail can quote the user, the model or the
-/// answer of a server.
+/// The cause in three forms: as the value of an attribute, as text, and its detail. The detail can quote the user, the
+/// model or the answer of a server.
 fn describe_cause(cause: &InterruptCause) -> (&'static str, String, &str) {
     match cause {
         InterruptCause::Program => ("cancelled", "stopped by the program".to_owned(), ""),
@@ -604,7 +601,7 @@ fn describe_cause(cause: &InterruptCause) -> (&'static str, String, &str) {
     }
 }
 
-/// The answer in the format of the conventions.
+/// The answer in the format that OpenTelemetry's conventions define.
 fn output_message(text: &str, calls: &[TracedCall], reason: &str) -> String {
     let text = (!text.is_empty()).then(|| serde_json::json!({"type": "text", "content": text}));
     let calls = calls.iter().map(|TracedCall { call, tool, arguments }| {

@@ -1,5 +1,5 @@
-//! Reports a conversation in a journal to OpenTelemetry: by the conventions for database clients, and
-//! under `harness.` where these have no name.
+//! Reports a conversation in a journal to OpenTelemetry. The names follow the conventions for database clients. If the
+//! conventions have no name for something, the name begins with `harness.`.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,11 @@ use opentelemetry::{
 };
 use tracing::{Level, Span, event, field::Empty, info_span};
 
-use super::{OtelSpans, failed, names};
 use crate::{
+    names::{self, OTHER},
+    spans::{OtelSpans, failed, outcome_name},
+};
+use harness_core::{
     journal::Decider,
     message::CallOutcome,
     tool::ReconcileFault,
@@ -34,7 +37,7 @@ pub(super) struct JournalMeters {
 impl JournalMeters {
     pub(super) fn new(meter: &Meter) -> Self {
         let powers = |base: f64, count| (0..count).map(|power| base.powi(power)).collect();
-        // From a second to a month.
+        // The boundaries of the histogram, in seconds: from one second to 30 days.
         let long = [1., 10., 60., 600., 3600., 21_600., 86_400., 259_200., 604_800., 2_592_000.];
         Self {
             duration: meter
@@ -72,12 +75,7 @@ impl JournalMeters {
 
 impl OtelSpans {
     /// An operation of the journal begins.
-    pub(in crate::trace) fn begin_operation(
-        &mut self,
-        name: &str,
-        journal: &str,
-        conversation: &str,
-    ) {
+    pub(super) fn begin_operation(&mut self, name: &str, journal: &str, conversation: &str) {
         let span = info_span!(
             parent: self.outer(),
             "journal",
@@ -158,7 +156,7 @@ impl OtelSpans {
                     Level::INFO,
                     gen_ai.tool.call.id = names::id(call),
                     gen_ai.tool.name = self.tools.name(tool),
-                    harness.call.outcome = super::outcome_name(*outcome),
+                    harness.call.outcome = outcome_name(*outcome),
                     harness.wait.duration = seconds(*waited_ms)
                 );
                 self.waited(what);
@@ -190,7 +188,7 @@ impl OtelSpans {
                 gen_ai.tool.call.id = names::id(call),
                 gen_ai.tool.name = self.tools.name(tool),
                 error.type = of_reconcile(*fault),
-                // The text comes from the tool, as that of a result.
+                // The text comes from the tool, like the text of a result.
                 harness.reconcile.error = self.content.then_some(error.as_str())
             ),
             Happened::Reopened { in_doubt, runs_again } => event!(
@@ -223,7 +221,7 @@ impl OtelSpans {
     ) {
         span.record("harness.journal.outcome", outcome);
         if let Some(fault) = fault {
-            // The text comes from the journal, which knows the facts.
+            // The text comes from the journal, which has access to the content of the facts.
             let words = error.filter(|_| self.content);
             failed(span, fault, words.unwrap_or("the conversation was not held or written"));
         }
@@ -237,8 +235,8 @@ impl OtelSpans {
         meters.journal.duration.record(begun.elapsed().as_secs_f64(), &of);
     }
 
-    /// Measures the wait that this event has ended, if it was ended here. Otherwise the other process
-    /// has measured it.
+    /// Measures the wait that this event has ended, but only if this process ended the wait. If another process ended
+    /// the wait, that process has measured it.
     pub(super) fn waited(&self, what: &Happened) {
         let Some(meters) = &self.meters else { return };
         let (awaited, expired, waited) = match what {
@@ -265,7 +263,7 @@ impl OtelSpans {
     }
 }
 
-/// The outcome as an attribute, and the kind of error that it is.
+/// The outcome as the value of an attribute, and the kind of the error, if the outcome is an error.
 fn of_append(outcome: AppendOutcome) -> (&'static str, Option<&'static str>) {
     match outcome {
         AppendOutcome::Written => ("written", None),
@@ -273,6 +271,7 @@ fn of_append(outcome: AppendOutcome) -> (&'static str, Option<&'static str>) {
         AppendOutcome::Conflict => ("conflict", Some("conflict")),
         AppendOutcome::Failed => ("failed", Some("failure")),
         AppendOutcome::Interrupted => ("interrupted", Some("interrupted")),
+        _ => (OTHER, Some(OTHER)),
     }
 }
 
@@ -283,6 +282,7 @@ fn of_hold(outcome: HoldOutcome) -> (&'static str, Option<&'static str>) {
         HoldOutcome::Failed => ("failed", Some("failure")),
         HoldOutcome::Interrupted => ("interrupted", Some("interrupted")),
         HoldOutcome::Lost => ("lost", Some("conflict")),
+        _ => (OTHER, Some(OTHER)),
     }
 }
 
@@ -292,6 +292,7 @@ fn of_wait(awaited: WaitsFor) -> &'static str {
         WaitsFor::Result => "result",
         WaitsFor::Answer => "answer",
         WaitsFor::Agent => "agent",
+        _ => OTHER,
     }
 }
 
@@ -301,10 +302,11 @@ fn of_reconcile(fault: ReconcileFault) -> &'static str {
         ReconcileFault::Panicked => "panic",
         ReconcileFault::TimedOut => "timeout",
         ReconcileFault::Arguments => "arguments",
+        _ => OTHER,
     }
 }
 
-/// A count as a number: `tracing-opentelemetry` makes a text of one without a sign.
+/// Converts a count to a signed number, because `tracing-opentelemetry` exports an unsigned number as text.
 fn whole(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
