@@ -86,7 +86,7 @@ fn an_end_tells_how_the_run_has_ended() {
                 json!({"type": "run_started"}),
                 json!({"type": "turn_started", "turn": 1}),
                 json!({"type": "text", "text": "So"}),
-                json!({"type": "run_ended", "outcome": outcome, "usage": usage}),
+                json!({"type": "run_ended", "outcome": outcome, "usage": usage, "reason": "It broke."}),
             ],
         )
     };
@@ -102,7 +102,11 @@ fn an_end_tells_how_the_run_has_ended() {
     for (one, (outcome, name)) in out.iter().zip(&ends) {
         let last = one["events"].as_array().unwrap().last().unwrap();
         match name.is_empty() {
-            true => assert_eq!(last["type"], "RUN_ERROR", "{one}"),
+            true => assert_eq!(
+                (&last["type"], &last["message"]),
+                (&json!("RUN_ERROR"), &json!("It broke.")),
+                "{one}"
+            ),
             false => assert_eq!(
                 (&last["outcome"]["type"], &one["error"]),
                 (&json!(name), &Value::Null),

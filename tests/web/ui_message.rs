@@ -313,7 +313,7 @@ fn an_end_tells_how_the_run_has_ended() {
     let end = |outcome: Value| {
         let all = [
             json!({"type": "run_started"}),
-            json!({"type": "run_ended", "outcome": outcome, "usage": usage}),
+            json!({"type": "run_ended", "outcome": outcome, "usage": usage, "reason": "It broke."}),
         ];
         encoded(UiMessageStream::new(), &events(&all))
     };
@@ -333,6 +333,11 @@ fn an_end_tells_how_the_run_has_ended() {
             one["chunks"].as_array().unwrap().iter().find(|it| it["type"] == "finish").unwrap();
         assert_eq!(finish["finishReason"], *reason, "{outcome}");
         assert_eq!(one["error"].is_string(), *failed, "{one}");
+        assert_eq!(finish["messageMetadata"]["reason"], "It broke.", "{outcome}");
+        assert!(
+            !failed || one["error"].as_str().is_some_and(|it| it.contains("It broke.")),
+            "{one}"
+        );
     }
 }
 

@@ -177,7 +177,7 @@ impl AgUiStream {
                     self.custom(event);
                 }
             }
-            Event::RunEnded { outcome, usage } => self.finish(outcome, usage),
+            Event::RunEnded { outcome, usage, reason } => self.finish(outcome, usage, reason),
             _ => {
                 if !self.call(&[], event) {
                     self.custom(event);
@@ -345,11 +345,12 @@ impl AgUiStream {
         }
     }
 
-    fn finish(&mut self, outcome: Outcome, usage: &Usage) {
+    fn finish(&mut self, outcome: Outcome, usage: &Usage, reason: Option<&str>) {
         self.end_step();
         self.state.ended = true;
         if outcome == Outcome::Failed {
-            self.stream.chunk(json!({"type": "RUN_ERROR", "message": outcome.to_string()}));
+            let message = reason.map_or_else(|| outcome.to_string(), str::to_owned);
+            self.stream.chunk(json!({"type": "RUN_ERROR", "message": message}));
             return;
         }
         let interrupts = std::mem::take(&mut self.state.interrupts);
@@ -364,6 +365,9 @@ impl AgUiStream {
         let cost = self.price.and_then(|price| price.of(usage));
         if let Some((result, cost)) = result.as_object_mut().zip(cost) {
             result.insert("cost".into(), json!(cost));
+        }
+        if let Some((result, text)) = result.as_object_mut().zip(reason) {
+            result.insert("reason".into(), json!(text));
         }
         self.stream.chunk(json!({
             "type": "RUN_FINISHED",

@@ -215,7 +215,7 @@ impl UiMessageStream {
                     self.data(event);
                 }
             }
-            Event::RunEnded { outcome, usage } => self.finish(outcome, usage),
+            Event::RunEnded { outcome, usage, reason } => self.finish(outcome, usage, reason),
             _ => {
                 if !self.call(&[], event) {
                     self.data(event);
@@ -404,14 +404,17 @@ impl UiMessageStream {
         }
     }
 
-    fn finish(&mut self, outcome: Outcome, usage: &Usage) {
+    fn finish(&mut self, outcome: Outcome, usage: &Usage, reason: Option<&str>) {
         self.end_step();
         let mut metadata = json!({"outcome": outcome, "usage": usage});
         let cost = self.price.and_then(|price| price.of(usage));
         if let Some((metadata, cost)) = metadata.as_object_mut().zip(cost) {
             metadata.insert("cost".into(), json!(cost));
         }
-        let reason = match outcome {
+        if let Some((metadata, text)) = metadata.as_object_mut().zip(reason) {
+            metadata.insert("reason".into(), json!(text));
+        }
+        let finish = match outcome {
             Outcome::Answered => "stop",
             Outcome::Truncated => "length",
             Outcome::Refused => "content-filter",
@@ -420,12 +423,13 @@ impl UiMessageStream {
             _ => "other",
         };
         self.stream
-            .chunk(json!({"type": "finish", "finishReason": reason, "messageMetadata": metadata}));
+            .chunk(json!({"type": "finish", "finishReason": finish, "messageMetadata": metadata}));
         // The client reads nothing behind an error.
         match outcome {
             Outcome::Cancelled => self.stream.chunk(json!({"type": "abort"})),
             Outcome::Failed => {
-                self.stream.chunk(json!({"type": "error", "errorText": outcome.to_string()}));
+                let text = reason.map_or_else(|| outcome.to_string(), str::to_owned);
+                self.stream.chunk(json!({"type": "error", "errorText": text}));
             }
             _ => {}
         }
