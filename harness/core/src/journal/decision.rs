@@ -116,8 +116,8 @@ pub struct Always {
 }
 
 impl Always {
-    /// Allows further calls of a tool within `scope`. A call is covered if it needs approval for no reasons other than
-    /// `reasons` and agrees with `binding`, the call as the person saw it.
+    /// Allows further calls of a tool within `scope`. The permission covers a call if `reasons` contains all reasons
+    /// why the call needs an approval, and if the call agrees with `binding`, the call as the person saw it.
     pub fn new(
         scope: Scope,
         tool: impl Into<String>,

@@ -116,16 +116,16 @@ pub trait Journal: Send + Sync {
 
     /// Whether this journal stores large results through the three methods below. Without such a journal, large results
     /// are truncated. A journal that returns `true` deletes the large results of a conversation with the conversation,
-    /// including those that no fact names. A fork gets the large results of its original. If the original or the fork
-    /// is deleted, the remaining conversation keeps them.
+    /// including large results that no fact names. A fork gets the large results of its original. If the original or
+    /// the fork is deleted, the remaining conversation keeps them.
     fn can_keep_spills(&self) -> bool {
         false
     }
 
-    /// Stores a chunk of a large result of exactly this incarnation of the conversation. An existing chunk with the
-    /// same number is replaced. Chunks have at most 256 KiB and are written in order, from number 0. A chunk need not
-    /// be durable when this call returns, but must be durable when the next [`append`](Self::append) to the
-    /// conversation returns.
+    /// Stores a chunk of a large result. The result belongs to exactly this incarnation of the conversation. An
+    /// existing chunk with the same number is replaced. Chunks have at most 256 KiB and are written in order, from
+    /// number 0. A chunk need not be durable when this call returns, but must be durable when the next
+    /// [`append`](Self::append) to the conversation returns.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Conflict`] if this incarnation of the conversation no longer exists, with

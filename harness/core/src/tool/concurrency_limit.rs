@@ -38,7 +38,8 @@ impl ConcurrencyLimit {
         Arc::clone(&self.free).try_acquire_owned().ok().map(ConcurrencyPermit::of)
     }
 
-    /// Waits for a permit, first come, first served. Dropping the future leaves the queue.
+    /// Waits for a permit. Calls get permits in the order in which they began to wait. Dropping the future removes the
+    /// call from the queue.
     pub async fn acquire(&self) -> Option<ConcurrencyPermit> {
         // The semaphore is never closed.
         Arc::clone(&self.free).acquire_owned().await.ok().map(ConcurrencyPermit::of)

@@ -18,8 +18,8 @@ const NAMING: [&str; 5] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
 impl Tool {
-    /// Sets a hash of the description of a tool that is described outside of the program, for example by a server. An
-    /// approval is then valid only as long as the description stays the same.
+    /// For a tool whose description comes from outside of the program, for example from a server: sets a hash of this
+    /// description. An approval is then valid only as long as the description stays the same.
     pub fn with_definition(mut self, definition: &str) -> Self {
         self.definition = Some(definition.into());
         self

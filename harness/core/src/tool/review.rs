@@ -14,11 +14,12 @@ use crate::{message::Arguments, secret::Secrets};
 /// ask a person, who sees the reason and the preview.
 ///
 /// The library calls the review twice, on a thread where it may block: before the call is decided, and again right
-/// before the call runs. The call does not run if the second review refuses it, asks for a reason that the first review
-/// did not have, names another folder, or has another preview than the one that a person saw. So a review must not
-/// change anything, and must return the same as long as nothing has changed. If the tool opens a file or a connection,
-/// it should review the open file or connection once more: see [`ToolContext::recheck`](super::ToolContext::recheck). A
-/// call of a tool with a review never starts before the model's answer is complete.
+/// before the call runs. The call does not run if the second review refuses it, requires a decision for a reason that
+/// the first review did not give, names another folder, or shows another preview than the person saw. So a review must
+/// not change anything, and must return the same as long as nothing has changed. If the tool opens a file or a
+/// connection, it should review the open file or connection once more: see
+/// [`ToolContext::recheck`](super::ToolContext::recheck). A call of a tool with a review never starts before the
+/// model's answer is complete.
 ///
 /// ```
 /// use harness::{message::Arguments, tool, tool::{Review, Scope}};

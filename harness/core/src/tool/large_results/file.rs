@@ -58,7 +58,7 @@ async fn off_loop<T: Send + 'static>(
 const UNSIZED: u64 = 64 * 1024 * 1024;
 
 /// Opens a regular file. Only the bytes that the file has now are read, because a log may grow as fast as it is read.
-/// Also returns whether the size is known: some file systems, such as `/proc`, report none.
+/// Also returns whether the size is known: some file systems, such as `/proc`, report no size.
 fn open(path: PathBuf) -> io::Result<(Take<File>, bool)> {
     if !path.metadata()?.is_file() {
         return Err(io::Error::other("it is not a file"));
@@ -82,7 +82,7 @@ struct HeadAndTail<'a> {
     limit: usize,
     spills: Option<&'a LargeResults>,
     writer: Option<SpillWriter<'a>>,
-    /// The whole text while it is within the limit, and then its beginning.
+    /// The whole text, as long as it is within the limit. After that, only the beginning of the text.
     head: String,
     tail: String,
     size: usize,
