@@ -1,5 +1,5 @@
 //! Types that describe which parts of a conversation later requests omit or shorten. The facts about the context
-//! contain them.
+//! contain these types.
 
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +52,7 @@ impl ClearedResult {
     }
 }
 
-/// Shorter arguments for one call. Later requests contain them in place of the call's original arguments.
+/// Shorter arguments for one call. Later requests contain these arguments in place of the call's original arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ClearedArguments {

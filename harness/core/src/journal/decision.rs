@@ -62,7 +62,7 @@ pub enum Decider {
     },
     /// The tool's own [`Review`](crate::tool::Review).
     Review,
-    /// The policy that protects private data from being sent to others: see
+    /// The policy for calls that may send private data out of the program: see
     /// [`DataFlowPolicy`](crate::policy::DataFlowPolicy).
     #[serde(rename = "egress")]
     DataFlow,

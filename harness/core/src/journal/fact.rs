@@ -328,8 +328,8 @@ pub enum Fact {
         /// front. If `false`, they replace the earlier ones.
         #[serde(default, skip_serializing_if = "is_false")]
         appended: bool,
-        /// The number of messages whose reasoning is no longer sent from now on, because that reasoning is bound to the
-        /// earlier instructions and tools. The transcript keeps the reasoning.
+        /// The number of messages whose reasoning is no longer sent from now on, because that reasoning is valid only
+        /// with the earlier instructions and tools. The transcript keeps the reasoning.
         #[serde(default)]
         left_out: u64,
         /// What changed, as text for a person. Empty if the earlier state is unknown.

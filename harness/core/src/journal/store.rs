@@ -93,8 +93,8 @@ pub trait Journal: Send + Sync {
     /// cannot be deleted. In both cases nothing is deleted.
     fn delete<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, bool>;
 
-    /// Creates the conversation `to` with the facts of `from` up to the head `at`, which must be the current head of
-    /// `from` or an earlier one ([`StoredFacts::head_at`]). Returns the head of `to`. The default implementation copies
+    /// Creates the conversation `to` with the facts of `from` up to the head `at`, which must be the current head or an
+    /// earlier head ([`StoredFacts::head_at`]) of `from`. Returns the head of `to`. The default implementation copies
     /// the facts.
     ///
     /// # Errors

@@ -63,8 +63,8 @@ impl ConcurrencyPermit {
 pub(super) struct WeakPermit(Weak<OwnedSemaphorePermit>);
 
 impl WeakPermit {
-    /// Creates a weak reference to this permit. The reference is empty if `permit` is `None`: a call that runs inside
-    /// of another call may use that call's permit, and needs none of its own.
+    /// Creates a weak reference to this permit. The reference is empty if `permit` is `None`. A call that runs inside
+    /// of another call may use the permit of the outer call, and needs no permit of its own.
     pub(super) fn of(permit: Option<&ConcurrencyPermit>) -> Self {
         Self(permit.map(|permit| Arc::downgrade(&permit.0)).unwrap_or_default())
     }

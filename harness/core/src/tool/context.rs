@@ -213,9 +213,9 @@ impl ToolContext {
         self
     }
 
-    /// All tools of the agent in this run, in their order, including the tool that runs. Empty in a context from
-    /// [`new`](Self::new). A tool can list the tools but not call them: such a call would bypass the permissions, and
-    /// the facts of the run would not contain it.
+    /// All tools of the agent in this run, in the order in which they were added. The tool that runs is included. Empty
+    /// in a context from [`new`](Self::new). A tool can list the tools but not call them: such a call would bypass the
+    /// permissions, and the facts of the run would not contain it.
     ///
     /// ```
     /// use harness::{

@@ -127,7 +127,7 @@ impl ToolDef {
         Some((self.schema)().concurrency.get_or_init(|| ConcurrencyLimit::new(most)))
     }
 
-    /// Declares the function that reviews each call before it is decided.
+    /// Declares the function that reviews each call before the decision whether the call may run.
     #[must_use]
     pub const fn review(mut self, review: fn(&SharedReceiver, &Arguments) -> Review) -> Self {
         self.review = Some(review);
@@ -261,7 +261,7 @@ impl ToolDef {
 
     /// Checks the arguments against the schema. If they fit, returns the arguments, without the optional members that
     /// are `null` although the schema does not accept `null`. Otherwise, returns all faults, one per line. These
-    /// include faults that the schema does not show, but decoding the arguments into the parameter types does.
+    /// include the faults that are found only when the arguments are decoded into the parameter types.
     pub(super) fn read(
         &'static self,
         mut arguments: Map<String, Value>,

@@ -1,4 +1,4 @@
-//! A hash of a tool's definition. It shows whether the tool has changed since a call was decided.
+//! A hash of a tool's definition. If the hash has changed since the decision about a call, the tool has changed.
 
 use serde_json::{Map, Value, json};
 
@@ -8,8 +8,8 @@ use crate::{
     message::{Arguments, ToolCall},
 };
 
-/// Schema keywords that only describe. If such a keyword changes, for example because of a new doc comment, the
-/// definition stays the same.
+/// Schema keywords whose values are only descriptions. If such a keyword changes, for example because of a new doc
+/// comment, the definition stays the same.
 const DESCRIBING: [&str; 5] = ["title", "description", "examples", "$comment", "deprecated"];
 
 /// Keywords whose value is an object of schemas: each member of the object is a schema. The keys of the object are

@@ -126,8 +126,8 @@ impl ToolError {
         self
     }
 
-    /// Copies the marks *transient* and *in doubt* to this failure: from the first [`ToolError`] among `err` and its
-    /// sources.
+    /// Copies the marks *transient* and *in doubt* to this failure. The marks come from the first [`ToolError`] among
+    /// `err` and its sources.
     pub(super) fn like(mut self, err: &(dyn std::error::Error + 'static)) -> Self {
         let mut below = Some(err);
         // The number of steps is limited, because an error may return itself as its source.

@@ -173,7 +173,7 @@ impl ToolRegistry {
             ));
         }
         // `read_result` is always offered, so that the model can read the rest of cut results. The search tool is
-        // replaced by one for the offered tools.
+        // replaced by a search tool for the offered tools.
         let searches = |tool: &&Tool| self.searched.is_some() && tool.name() == TOOL_SEARCH;
         let offered = |tool: &&Tool| {
             self.is_built_in(tool.name()) || names.iter().any(|name| name == tool.name())
@@ -270,7 +270,7 @@ impl ToolRegistry {
     }
 
     /// Checks the values that the tools take as [`State<T>`](super::State). Each value must be given to the agent, or
-    /// the program must have announced that each run brings its own.
+    /// the program must have announced that each run brings its own value.
     ///
     /// # Errors
     /// Fails with all missing values.

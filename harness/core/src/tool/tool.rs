@@ -310,8 +310,8 @@ impl Tool {
         }
     }
 
-    /// Sets the title for people, for example in an approval request: one line of up to 100 characters, none of them
-    /// invisible. It replaces a title that `#[tool(title = "..")]` declares. No model reads the title.
+    /// Sets the title for people, for example in an approval request: one line of up to 100 characters, without
+    /// invisible characters. It replaces a title that `#[tool(title = "..")]` declares. No model reads the title.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<Cow<'static, str>>) -> Self {
         self.title = Some(title.into());
@@ -380,8 +380,8 @@ impl Tool {
         self.agent.is_some()
     }
 
-    /// Sets a function that reviews each call before it is decided: see [`Review`]. It replaces a review that
-    /// `#[tool(review = ..)]` declares.
+    /// Sets a function that reviews each call before the decision whether the call may run: see [`Review`]. It replaces
+    /// a review that `#[tool(review = ..)]` declares.
     #[must_use]
     pub fn with_review(
         mut self,

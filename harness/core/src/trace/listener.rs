@@ -56,8 +56,8 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait TraceListener: Send + Sync {
-    /// Returns a listener for one run. It receives the events of the run and the events before the run, such as opening
-    /// the conversation and answers between two runs. `trace` is the trace of the run.
+    /// Returns a listener for one run. The listener receives the events of the run and the events before the run, such
+    /// as opening the conversation and answers between two runs. `trace` is the trace of the run.
     fn listen(&self, trace: &Trace) -> Box<dyn RunListener>;
 }
 
@@ -67,14 +67,14 @@ pub trait RunListener: Send + Sync {
     /// Receives an event. Secrets are already hidden in the event.
     fn happened(&mut self, what: &Happened);
 
-    /// Whether this listener needs events at the moment. If it returns false and the trace is [off](Trace::off), the
-    /// library does not prepare events.
+    /// Whether this listener needs events at the moment. If this method returns false and the trace is
+    /// [off](Trace::off), the library does not prepare events.
     fn is_listening(&self) -> bool {
         true
     }
 
-    /// Called when a journal operation begins. `operation` is `append` or `hold`. At its end, the listener receives the
-    /// event [`Appended`](Happened::Appended) or [`Hold`](Happened::Hold).
+    /// Called when a journal operation begins. `operation` is `append` or `hold`. At the end of the operation, the
+    /// listener receives the event [`Appended`](Happened::Appended) or [`Hold`](Happened::Hold).
     fn operation_began(&mut self, operation: &'static str, journal: &str, conversation: &str) {
         let _ = (operation, journal, conversation);
     }
@@ -141,8 +141,8 @@ impl fmt::Debug for EndedCall<'_> {
 #[derive(Default)]
 pub struct SpanScope {
     pub(super) scope: Option<Box<dyn TraceScope>>,
-    /// Hides secrets in the text of a call's result, and the name of the call's tool. `None` if the scope must not get
-    /// the text.
+    /// The filter that hides secrets in the text of a call's result, and the name of the call's tool. `None` if the
+    /// scope must not get the text.
     pub(super) words: Option<(Redactor, String)>,
 }
 

@@ -318,8 +318,9 @@ impl NoErrorType {
     }
 }
 
-/// Finds out how an error type is passed on. The traits below have a method of the same name, behind different numbers
-/// of references. The compiler takes the applicable method behind the most references.
+/// Finds out the form of an error type, for example whether the error has causes or only a text. The traits below have
+/// a method of the same name, behind different numbers of references. The compiler takes the applicable method behind
+/// the most references.
 #[derive(Debug)]
 pub struct ErrorTypeProbe<E>(PhantomData<E>);
 

@@ -16,8 +16,8 @@ use crate::{
 const SEARCHED: usize = 256 * 1024;
 
 /// Returns the text of a file for a model, without known secrets. If the file has more than `limit` bytes, the text has
-/// only the beginning and the end of the file. If `spills` is set, the whole text of such a file is stored there, and
-/// the name of the stored text is returned. If the file cannot be read, the error says why.
+/// only the beginning and the end of the file. If `spills` is set, the whole text of such a file is stored in `spills`,
+/// and the name of the stored text is returned. If the file cannot be read, the error says why.
 pub(in crate::tool) async fn read_file(
     path: &Path,
     limit: usize,
