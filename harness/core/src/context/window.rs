@@ -101,11 +101,11 @@ impl Window {
         self
     }
 
-    /// Uses the vendor's own summaries where they exist: the block of a compaction on demand on Anthropic's Messages,
-    /// and the items of `/responses/compact` on OpenAI's Responses. Only the model that made such a summary gets it,
-    /// with the reasoning of the newest turns. All other models get a text summary. The model also writes a text
-    /// summary if the vendor's summary fails, or if the vendor offers no summaries, as on Chat Completions.
-    /// `Event::ContextCompacted` reports which kind was made.
+    /// Uses the vendor's own summaries where the vendor offers summaries. On Anthropic's Messages, the summary is the
+    /// block of a compaction on demand. On OpenAI's Responses, it is the items of `/responses/compact`. Only the model
+    /// that made a summary gets it, together with the reasoning of the newest turns. All other models get a text
+    /// summary. The model also writes a text summary if the vendor's summary fails, or if the vendor offers no
+    /// summaries (Chat Completions). `Event::ContextCompacted` reports which kind was made.
     ///
     /// ```
     /// use harness::context::Window;

@@ -10,7 +10,7 @@ use std::{
 
 use super::Message;
 
-/// The number of messages or nodes in one node of the tree.
+/// The maximum number of children of one node of the tree. The children of a leaf are messages.
 const WIDTH: usize = 1 << BITS;
 const BITS: usize = 5;
 

@@ -59,7 +59,7 @@ pub struct FallbackProvider {
     first: FallbackMember,
     others: Vec<FallbackMember>,
     cool_down: Duration,
-    /// The secrets of all members.
+    /// The secrets of all member providers.
     secrets: Secrets,
     /// The retry policy that replaces the members' own policies.
     retry: Option<RetryLoop>,

@@ -1,5 +1,5 @@
 //! Decides whether a failed attempt is retried, and after which wait. The decision uses no clock and no random source:
-//! the caller passes both values, and `retry_provider` carries out the decision.
+//! the caller passes the times and a random number. `retry_provider` carries out the decision.
 
 use std::{fmt, time::Duration};
 

@@ -98,7 +98,7 @@ impl CallKey {
     }
 }
 
-/// The complete calls at the beginning of the answer that [`Accumulator::count_up_to`] has already checked.
+/// [`Accumulator::count_up_to`] has already checked these calls: complete calls at the beginning of the answer.
 #[derive(Clone, Copy, Debug, Default)]
 struct CheckedCalls {
     /// The checked calls are all calls among the first `parts` parts.
@@ -245,8 +245,8 @@ impl Accumulator {
             StreamEvent::ToolCallStart { block, id, name } => self.begin(*block, id, name),
             StreamEvent::ToolCallDelta { block, json } => {
                 let call = self.changing(*block)?;
-                // After a complete object, valid JSON has no further object. So if a server sends two objects, one is
-                // empty, and the empty one is ignored.
+                // Arguments are one JSON object. If a server sends an empty object before or after the object with the
+                // arguments, the empty object is ignored.
                 let begins = json.trim_start().starts_with('{');
                 let replaces = begins && call.progress.is_empty_object();
                 if replaces {
@@ -494,7 +494,7 @@ impl Accumulator {
         };
         let alike =
             self.alike.get(&CallKey::of(*block, &call.given)).map_or(&[][..], Vec::as_slice);
-        // An answer's later calls with the same id have usually not ended yet.
+        // Only calls up to this call are compared: later calls with the same id have usually not ended yet.
         let up_to = alike.partition_point(|place| *place <= at);
         let first = up_to.saturating_sub(COMPARED);
         let alike = alike.get(first..up_to).unwrap_or_default().to_vec();

@@ -37,8 +37,8 @@ pub struct BudgetUsage {
     pub known_cost: f64,
 }
 
-/// What is left of all limits that apply. A member is `None` without a limit. For tokens and cost, it is also `None` if
-/// the amount spent so far is unknown.
+/// What is left of all limits that apply. A field is `None` if there is no limit. A field for tokens or cost is also
+/// `None` if the amount spent so far is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BudgetRemaining {
     /// How many more requests this run may send to the model.

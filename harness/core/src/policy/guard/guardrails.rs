@@ -89,8 +89,8 @@ impl Guardrails {
     /// model to make the call again in its next answer. This does not end the run.
     ///
     /// A call can start before the answer is complete, but only while at least this number of
-    /// [`tool_calls`](super::Limits::tool_calls) is left. So with a smaller number, calls can start early for longer.
-    /// With `None` here and a limit of tool calls, no call starts early.
+    /// [`tool_calls`](super::Limits::tool_calls) is left. So with a smaller number, calls can start early until fewer
+    /// tool calls are left. With `None` here and a limit of tool calls, no call starts early.
     #[must_use]
     pub fn calls_per_turn(mut self, calls: impl Into<Option<u32>>) -> Self {
         self.calls_per_turn = calls.into();
