@@ -59,7 +59,7 @@ impl Watchdog {
     /// Fails if the line cannot be written to the watchdog.
     pub fn watch(&mut self, group: Pid) -> io::Result<()> {
         let Some(line) = &mut self.0.stdin else { return Ok(()) };
-        // A broken pipe means that the watchdog was killed.
+        // If the watchdog was killed, this write fails with a broken pipe.
         writeln!(line, "{group}")
     }
 }

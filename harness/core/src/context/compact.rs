@@ -110,8 +110,8 @@ fn user_words(
     kept
 }
 
-/// The maximum size in bytes of the arguments, and of the result, shown for a call that was denied or whose outcome is
-/// unknown.
+/// For a call that was denied or whose outcome is unknown, at most this many bytes of the arguments and of the result
+/// are shown to the model.
 const ARGUMENTS: usize = 2_000;
 
 /// The calls that were denied or whose outcome is unknown. Equal calls are listed once.
@@ -220,7 +220,8 @@ pub fn of_answer(answer: &str) -> String {
     if let Some(inside) = inside.filter(|it| fault(it).is_none() && !has_fences(it)) {
         return inside.to_owned();
     }
-    // A text with all headings is taken as it is, because it may quote JSON such as an earlier summary.
+    // A text with all headings is not searched for JSON, because any JSON in it may be a quotation, such as an earlier
+    // summary.
     if fault(text).is_none() {
         return text.to_owned();
     }

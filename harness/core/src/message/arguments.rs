@@ -37,7 +37,7 @@ impl Arguments {
     /// # Errors
     /// [`ErrorKind::Protocol`] if the text is not a JSON object, if an object has two members of one name, if the
     /// nesting is deeper than 100 levels (many JSON readers refuse more), or if the text has more than 100,000 values
-    /// (lists, objects, and what is in them). The error gives the position and does not repeat the text.
+    /// (lists, objects, and their elements). The error gives the position and does not repeat the text.
     pub fn decode(text: &str) -> Result<Self, Error> {
         if text.trim().is_empty() {
             return Ok(Self::default());

@@ -125,7 +125,7 @@ fn look_up(provider: &str, model: &str) -> Model {
     }
 }
 
-/// The maker of a model that needs a special request format, whichever server runs the model.
+/// A maker whose models need a special request format on every server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelMaker {
     /// Google.

@@ -48,8 +48,8 @@ pub struct Model {
     /// The request option that sets the lifetime of the prompt cache, if the model has such an option. Cache marks do
     /// not count as an option.
     pub cache_life: Option<CacheLife>,
-    /// Whether a request may contain tools [found by a search](crate::tool::ToolSearch) after the messages before this
-    /// search. The vendor's cache then stays valid for everything before the search.
+    /// Whether the vendor accepts [found tools](crate::tool::ToolSearch) at the position of the search that found them.
+    /// The vendor's cache then stays valid for everything before this position.
     pub deferred_tools: Option<bool>,
     /// Whether thinking has no visible text unless a request asks for the text.
     pub omits_thinking: Option<bool>,

@@ -68,8 +68,8 @@ pub struct ApprovalRequest {
     /// The scopes for which the person can answer *always*. The first scope covers exactly this call. The tool may
     /// offer wider scopes.
     pub scopes: Vec<Scope>,
-    /// A person has already answered *yes* or *always* for this call, but something has changed since: one line for
-    /// each change. Show the lines, because the changes are the reason for this new request.
+    /// Empty, unless a person has already allowed this call, by *yes* or by *always*. Then there is one line for each
+    /// change since that answer. Show the lines, because the changes are the reason for this new request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
     /// The names of the tools that run the agents above this call, the outermost tool first: see `Agent::as_tool`.

@@ -59,12 +59,12 @@ const LONGEST_NAME: usize = 64;
 /// | a transcript that the program passes in | both, for each of its calls |
 /// | text of the user and of the program, and the reason of a denial | no |
 ///
-/// A name decides for every tool of this name, also in agents that the conversation's calls run. The name of an agent,
-/// or of a tool that runs agents, decides about everything that these agents have read. For example, with
-/// `.trusted("research")` an answer of the agent `research` counts as no untrusted text for its caller. Inside the
-/// agent, the text still counts. What a caller had read before the call also counts for the agent that the call runs,
-/// since the task may repeat it. If a function runs the agent, two more things count for the agent: the side effects
-/// that the function declares, and what earlier agents of the same call have read.
+/// A setting for a name applies to every tool of this name, also in agents that the conversation's calls run. A setting
+/// for the name of an agent, or of a tool that runs agents, applies to everything that these agents have read. For
+/// example, with `.trusted("research")` an answer of the agent `research` counts as no untrusted text for its caller.
+/// Inside the agent, the text still counts. What a caller had read before the call also counts for the agent that the
+/// call runs, since the task may repeat it. If a function runs the agent, two more things count for the agent: the side
+/// effects that the function declares, and what earlier agents of the same call have read.
 ///
 /// ```
 /// use harness::policy::{DataFlowPolicy, Permissions};
@@ -212,8 +212,8 @@ impl TaintTracker {
                     // The call does not run. Its result only says what is wrong with the call, or why the call was
                     // denied.
                     Decision::Allow { by: Decider::Call, .. } | Decision::Deny { .. } => None,
-                    // A later `SourcesRead` fact names what an agent has read. Until then, the call counts as having
-                    // read everything.
+                    // A later `SourcesRead` fact names what an agent has read. Without this fact, the result counts as
+                    // private data and as untrusted text.
                     Decision::Allow { repeat: Repeat::Continues, .. } => Some(SideEffects::ALL),
                     Decision::Allow { side_effects, .. } => Some(*side_effects),
                 };

@@ -14,10 +14,10 @@ impl RetryPolicy {
     /// the attempt, starting at 1, and returns the future of that attempt.
     ///
     /// [`decide`](Self::decide) makes the same decisions as for a provider: which errors are retried, how long the
-    /// waits are, and when to give up. If an error has a [`retry_after`](Error::retry_after), that wait is used. One
-    /// call of `run` counts both as one call and as one run. `after_output` and `reconnect` do not apply. Dropping the
-    /// future ends the attempt or the wait at once. If the function has an error type of its own, wrap it: describe the
-    /// failure with [`Error::new`] and set the original error as the cause.
+    /// waits are, and when to give up. A wait is never shorter than the [`retry_after`](Error::retry_after) of the
+    /// error. One call of `run` counts both as one call and as one run. `after_output` and `reconnect` do not apply.
+    /// Dropping the future ends the attempt or the wait at once. If the function has an error type of its own, wrap it:
+    /// describe the failure with [`Error::new`] and set the original error as the cause.
     ///
     /// ```
     /// use harness::{Error, ErrorKind, policy::RetryPolicy};

@@ -422,8 +422,8 @@ impl Accumulator {
 
     /// Returns the part of a cut-off answer that can be kept: text, with a mark that it was cut off; complete calls;
     /// and signed thinking, if something follows it. Results of tools that the vendor itself executed are omitted,
-    /// since they may be incomplete. A vendor refuses thinking if a later part of the same answer is missing. So only
-    /// the thinking before the first omitted part is kept, and later parts are kept without vendor data.
+    /// since they may be incomplete. Vendors refuse thinking next to an omitted part. So the thinking directly before
+    /// an omitted part and all later thinking are dropped, and later parts are kept without vendor data.
     pub fn into_partial(mut self) -> Option<Message> {
         self.drop_repeats();
         let mut blocks: Vec<Block> = Vec::new();

@@ -38,8 +38,8 @@ pub enum RequestPurpose {
     Conversation,
     /// The request asks only for the answer.
     Answer,
-    /// The request asks only for the answer. An earlier request asked for the same answer, but the schema did not match
-    /// the result.
+    /// The request asks only for the answer. An earlier request asked for the same answer, but the model's answer did
+    /// not match the schema.
     AnswerAgain,
 }
 

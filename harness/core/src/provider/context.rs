@@ -93,8 +93,8 @@ impl ContextMeter {
         self.so_far.system
     }
 
-    /// The estimate for a request with these messages. They must begin with the messages that were counted before.
-    /// Thinking in messages before the index `thinking_from` is not sent and not counted.
+    /// The estimate for a request with these messages. `messages` must begin with the messages that were counted
+    /// before. Thinking in messages before the index `thinking_from` is not sent and not counted.
     pub fn count(&mut self, messages: &Messages, thinking_from: usize) -> ContextTokens {
         for (at, message) in messages.iter().enumerate().skip(self.counted) {
             let (said, thought) = of_message(message);

@@ -116,9 +116,9 @@ pub struct Settings {
     pub effort: Option<Effort>,
     /// Whether requests contain the thinking of earlier turns. Default `true`. The thinking of the current turn, since
     /// the user's last message, is always sent: vendors refuse the results of calls without the thinking before these
-    /// calls. If a user message directly follows such results, as after a stopped run, it begins no new turn. There are
-    /// two exceptions. If thinking is off for a model of Anthropic, no thinking is sent, because the vendor would
-    /// refuse it. A server that needs all thinking (`ThoughtReplay::Field`) always gets all of it.
+    /// calls. A user message directly after results, as after a stopped run, begins no new turn. There are two
+    /// exceptions. If thinking is off for a model of Anthropic, no thinking is sent, because the vendor would refuse
+    /// it. A server that needs all thinking (`ThoughtReplay::Field`) always gets all of it.
     ///
     /// `false` makes requests shorter. But then the vendor's prompt cache misses, starting at the first message whose
     /// thinking is omitted.

@@ -47,7 +47,8 @@ impl BudgetChain {
         if own { node.scope } else { LimitScope::Outer }
     }
 
-    /// Adds the cost of a fact to all budgets. `were_aside` is how many of the fact's calls were reserved before.
+    /// Adds the cost of a fact to all budgets. `were_aside` is the number of the fact's calls that were already
+    /// reserved.
     pub(super) fn charge(&self, charge: &FactCharge, were_aside: u32) {
         for node in &self.nodes {
             let mut state = node.lock();

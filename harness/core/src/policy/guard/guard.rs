@@ -365,8 +365,8 @@ impl RunGuard {
         self.chain.overspent()
     }
 
-    /// The limit that forbids these calls; `None` if they may run. Some of the calls may have started before. Calls
-    /// that another process decided have no reservation in this process yet, so this function reserves them.
+    /// The limit that forbids these calls; `None` if the calls may run. Some of the calls may already have started.
+    /// Calls that another process decided have no reservation in this process yet, so this function reserves them.
     pub fn before_running(&mut self, calls: &[ToolCall]) -> Option<LimitReached> {
         let new = calls.iter().filter(|call| !self.started.contains(call.id())).count();
         let are_aside = u32::try_from(new).is_ok_and(|new| new <= self.aside);

@@ -10,7 +10,7 @@ use crate::journal::RecordedLimits;
 /// A run that reaches a limit ends as `Outcome::Limit`, never with an answer. Its conversation can continue: every
 /// message of the user resets all counts.
 ///
-/// | limit | unless set | checked |
+/// | limit | default | checked |
 /// |---|---|---|
 /// | turns, including answers that broke off | 20 | before each request to the model |
 /// | time | 1 h | always; running calls and requests are stopped |
