@@ -10,8 +10,8 @@ use std::{
 use rustix::process::Pid;
 
 /// Reads the id of a process group from the first line of standard input, and kills this group when the input ends. If
-/// `$1` is given, the script also kills all processes with this text in their environment, until it finds no such
-/// process. Without `/proc`, `grep` finds no file and the search ends.
+/// `$1` is given, the script also kills all processes with this text in their environment, in at most 20 rounds.
+/// Without `/proc`, `grep` finds no file and the search ends.
 const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM
 read -r group

@@ -28,8 +28,8 @@ pub struct SummaryCut {
     calls: Vec<String>,
 }
 
-/// How a call ended that was still running when the model got a first result: the later text that tells the model how
-/// the call ended, and the names under which the full result is stored.
+/// About a call that was still running when the model got a first result: the later text that tells the model how the
+/// call ended, and the names under which the full result is stored.
 pub(crate) type LateText<'a> = (&'a str, Option<&'a str>);
 
 /// How to describe the calls that were denied or whose outcome is unknown.

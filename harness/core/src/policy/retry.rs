@@ -133,7 +133,7 @@ pub enum GiveUp {
         /// Whether the bound applies to the call or to the run.
         scope: RetryScope,
     },
-    /// The next wait would take longer than the time that failures may still take.
+    /// The next wait is longer than the time that failures may still take.
     NoTimeLeft {
         /// The next wait.
         wait: Duration,

@@ -19,8 +19,8 @@ use crate::{
 ///
 /// A request can only be created from a transcript in which every call has a result.
 ///
-/// The request contains the failure counter of its call. A clone belongs to the same call, even if the program sends
-/// the clone as well: failed attempts of one clone count for the other clone. For each further message to the model,
+/// The request contains the failure counter of its call. A clone belongs to the same call, even if both are sent:
+/// failed attempts of the request count for the clone, and the other way round. For each further message to the model,
 /// create a new request.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {

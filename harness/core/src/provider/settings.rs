@@ -125,7 +125,7 @@ pub struct Settings {
     pub earlier_thinking: Option<bool>,
     /// Whether the thinking of Claude's models comes with a text: the vendor's summary of the thinking. Default `true`.
     /// Models from Opus 4.7 on send this text only on request. From Opus 5.5 on, the text that the model writes between
-    /// calls counts as thinking, too. So without this setting, a reader may see nothing for minutes.
+    /// calls counts as thinking, too. So if this setting is `false`, a reader may see nothing for minutes.
     pub thinking_text: Option<bool>,
     /// Whether the model may, must or must not call a tool. Some models [cannot be
     /// forced](crate::models::Model::forced_tools) to call a tool: for such a model, the builder of the provider or the
