@@ -31,7 +31,7 @@ const BITS: usize = 5;
 /// ```
 #[derive(Clone, Default)]
 pub struct Messages {
-    /// A tree whose leaves contain the messages. A node is filled before the next one begins.
+    /// A tree whose leaves contain the messages. A node is filled before the next node begins.
     root: Arc<MessageNode>,
     /// The number of levels above the leaves.
     height: usize,

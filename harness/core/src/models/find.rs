@@ -106,8 +106,8 @@ fn look_up(provider: &str, model: &str) -> Model {
             Some(row) => (Some(row.price), (row.window > 0).then_some(row.window)),
             None => (None, None),
         };
-        // All names of one of Anthropic's rows mean the same model, so the abilities of the first known name apply. The
-        // names in other vendors' rows share only the price.
+        // In a row of Anthropic, all names mean the same model, so the abilities of the first known name apply. In a
+        // row of another vendor, the names share only the price.
         let others = row.filter(|row| row.host == ModelHost::Anthropic).map(|row| row.names);
         let mut names = std::iter::once(name).chain(others.into_iter().flatten().copied());
         let able = names.find_map(abilities::of).unwrap_or_default();

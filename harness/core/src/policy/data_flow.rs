@@ -234,7 +234,7 @@ impl TaintTracker {
                 self.sources.add_all(sources)
             }
             // The result of a stopped call contains the output of the call so far. The result of a failed call contains
-            // the error. Both count.
+            // the error. Both results count.
             Fact::CallFinished { result, .. } | Fact::CallSettled { result, .. } => {
                 self.add_result(result)
             }

@@ -33,8 +33,8 @@ const COOL_DOWN: Duration = Duration::from_secs(60);
 /// take a file in the message, the next provider is tried. Once the program has received a part of the answer, no other
 /// provider is tried.
 ///
-/// A provider makes all the attempts that its own policy allows before it counts as down. The bounds of
-/// [`RetryPolicy::run`] hold for all providers together. [`with_retry`](Self::with_retry) sets one policy for all of
+/// A provider makes all the attempts that its own policy allows before it counts as down. The limits in
+/// [`RetryPolicy::run`] apply to all providers together. [`with_retry`](Self::with_retry) sets one policy for all of
 /// them, such as one attempt each. If a [`RetryProvider`](super::RetryProvider) wraps this provider, each provider
 /// makes one attempt, and each retry goes through the providers again.
 ///
@@ -116,7 +116,8 @@ impl FallbackProvider {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// All members, each with its index: first the members that are up, in order, then the members that are down.
+    /// All member providers, each with its index: first the members that are up, in order, then the members that are
+    /// down.
     fn order(&self) -> Vec<(usize, &FallbackMember)> {
         let now = Instant::now();
         let (down, mut order): (Vec<_>, Vec<_>) =

@@ -59,7 +59,7 @@ pub struct RetryPolicy {
     ///
     /// This bound does not cut an attempt short: the time of an attempt counts once the attempt has failed.
     pub time: Duration,
-    /// How much all calls of a run together may lose to failures.
+    /// How many attempts and how much time all calls of a run together may lose to failures.
     pub run: RetryBudget,
     /// The HTTP statuses that are retried.
     pub statuses: RetryStatuses,
@@ -80,7 +80,7 @@ pub struct RetryPolicy {
     pub reconnect: bool,
 }
 
-/// How much all calls of a run together may lose to failures.
+/// How many attempts and how much time all calls of a run together may lose to failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryBudget {
     /// The maximum number of failed attempts. Default 100.
@@ -234,7 +234,7 @@ pub(super) fn refusal(error: &Error) -> Option<Duration> {
 }
 
 impl GiveUp {
-    /// The error of a call that ends for this reason. `failed` is the error of the call's attempts.
+    /// Makes the error of a call that ends for this reason. `failed` is the error of the failed attempts.
     pub(super) fn into_error(self, failed: Error) -> Error {
         match self {
             // With one allowed attempt there are no retries, so no retry budget is exhausted.

@@ -42,8 +42,9 @@ pub async fn accumulate(
 /// An answer that is still arriving.
 ///
 /// A call that the server sends twice counts once. Two calls are the same if they have the same id and equal decoded
-/// arguments; without ids, if they are at the same block with equal decoded arguments. A call with the same id and
-/// other arguments is another call, and gets a new id. Equal calls with different ids are different calls.
+/// arguments. Two calls without ids are the same if they are at the same block and have equal decoded arguments. A call
+/// with the same id and other arguments is another call, and gets a new id. Equal calls with different ids are
+/// different calls.
 ///
 /// An empty object of arguments is ignored if the call has other arguments: some servers begin or end a call with `{}`.
 ///

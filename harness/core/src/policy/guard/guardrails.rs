@@ -112,9 +112,9 @@ impl Guardrails {
         self
     }
 
-    /// Sets in how many turns the model may get the same result of the same call. Errors of one tool count as the same
-    /// result, if they are equal, even with different arguments. One turn before the limit, a note in the result warns
-    /// the model. A new successful result resets the count.
+    /// Sets in how many turns the model may get the same result of the same call. Equal errors of one tool count as the
+    /// same result, even if the arguments differ. One turn before the limit, a note in the result warns the model. A
+    /// new successful result resets the count.
     #[must_use]
     pub fn repetitions(mut self, turns: impl Into<Option<u32>>) -> Self {
         self.repetitions = turns.into();
@@ -198,7 +198,7 @@ impl Guardrails {
             repetitions: limits.repetitions,
             repeated_calls: limits.repeated_calls,
             polling: limits.polling.iter().cloned().collect(),
-            // These settings are not in the facts: the values of the process apply.
+            // The facts do not record these settings. The library reads them from the agent in this process.
             ..Self::default()
         }
     }
