@@ -261,8 +261,8 @@ impl ExchangeRecord {
 
 impl Drop for ExchangeRecord {
     fn drop(&mut self) {
-        // Writes the text only if no end was recorded before: the rest of the body was not read, or the run was
-        // stopped.
+        // No end was recorded before if the rest of the body was not read, or if the run was stopped. Only then is this
+        // text written.
         self.end("Nothing more was read.");
     }
 }
