@@ -251,7 +251,7 @@ impl McpHttpClient {
                         session,
                     ));
                 }
-                // Some servers answer a request in an unknown session with such an error.
+                // Some servers answer a request in an unknown session with an error that has another id or no id.
                 expire();
                 let ErrorData { code, message, .. } = err.error;
                 let why =

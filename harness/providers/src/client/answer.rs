@@ -171,8 +171,8 @@ impl<D: Dialect> AnswerStream<D> {
             return Poll::Ready(Ok(()));
         }
         self.body = None;
-        // If the connection broke, the error reports this only if the answer is incomplete and the decoder has no other
-        // error.
+        // The error says that the connection broke, unless the answer is complete or the decoder has an error of its
+        // own.
         Poll::Ready(match (came, self.decoder.finish()) {
             (Some(Err(err)), Err(end)) if end.kind() == ErrorKind::CutOff => Err(broken(err)),
             (_, end) => end,

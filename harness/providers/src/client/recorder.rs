@@ -261,8 +261,8 @@ impl ExchangeRecord {
 
 impl Drop for ExchangeRecord {
     fn drop(&mut self) {
-        // No end was recorded before if the rest of the body was not read, or if the run was stopped. Only then is this
-        // text written.
+        // This text is written only if no end was recorded before. That is so if the rest of the body was not read, or
+        // if the run was stopped.
         self.end("Nothing more was read.");
     }
 }

@@ -527,8 +527,8 @@ impl ResponsesAnswer {
         Ok(())
     }
 
-    /// The last event may contain the whole output. This function reads from that output only what earlier events left
-    /// out. Not all vendors send the whole output, so an answer is normally built from the earlier events.
+    /// Adds what the earlier events left out, from the output in the last event. Only some vendors send the whole
+    /// output in the last event, so an answer is normally built from the earlier events.
     fn catch_up(&mut self, output: &[RawJson<'_>], out: &mut EventSink) -> Result<(), Error> {
         let silent = self.items.is_empty();
         if !silent && !self.items.iter().any(OpenItem::is_open) {
