@@ -100,7 +100,7 @@ const steps = {
     await until(page, /1 2 3 4 5 6 7 8/);
     await until(other, /1 2 3 4 5 6 7 8 9 10/);
     for (const it of [page, other]) assert.equal(count(await text(it), 'count to 40'), 1, await text(it));
-    await other.click('#stop');
+    await other.locator('#stop').click();
     for (const it of [page, other]) await until(it, /Stopped\./);
     const [one, two] = [await text(page), await text(other)];
     assert.equal(one, two);
@@ -171,7 +171,7 @@ const steps = {
     await page.type('.question input[type=number]', '4');
     await check(page, 'a form');
     await picture(page, 'form-narrow-light');
-    await page.click('.question .allow');
+    await page.locator('.question .allow').click();
     await until(page, /A table is booked: \{"day":"Saturday","seats":4,"outside":false\}/);
     await page.close();
   },
@@ -212,7 +212,7 @@ const steps = {
     await idle(page);
     assert.equal(count(await text(page), 'count to 20'), 1, await text(page));
     await until(other, /Allow/);
-    await other.click('.question .allow');
+    await other.locator('.question .allow').click();
     await until(other, /I have it\./);
     await page.close();
     await other.close();
@@ -235,7 +235,7 @@ const steps = {
         await check(page, `${width} ${dark}`);
         await picture(page, `page-${width}-${dark ? 'dark' : 'light'}`);
         if (width < 500) {
-          await page.click('#menu');
+          await page.locator('#menu').click();
           await check(page, 'the list, narrow');
           await picture(page, `list-${width}-${dark ? 'dark' : 'light'}`);
         }
