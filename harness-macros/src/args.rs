@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// The content of `#[tool(..)]`. `None` for a key that is missing, or whose value is wrong and was reported.
+/// The content of `#[tool(..)]`. A key is `None` if it is missing, or if its value was wrong and has been reported.
 #[derive(Default)]
 pub(crate) struct ToolArgs {
     pub(crate) side_effects: Option<SideEffectsValue>,

@@ -96,8 +96,8 @@ pub(crate) fn is_known(ty: &Type) -> bool {
     }
 }
 
-/// The parts of a type whose spelling does not show them fully. Only traits can examine these parts. Tuples, arrays and
-/// references are split into their parts.
+/// The parts of a type that its spelling does not show completely. Only traits can examine these parts. Tuples, arrays
+/// and references are split into their parts.
 pub(crate) fn parts(ty: &Type) -> Vec<&Type> {
     match ungroup(ty) {
         Type::Reference(reference) => parts(&reference.elem),

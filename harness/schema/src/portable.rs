@@ -165,7 +165,7 @@ impl SchemaMender {
         self.for_vendor(map, depth);
     }
 
-    /// Rewrites a schema in a map. Vendors accept no booleans there.
+    /// Rewrites a schema in a map. Vendors accept no booleans as schemas in a map.
     fn named(&self, schema: &mut Value, depth: usize) {
         match schema {
             Value::Bool(true) => *schema = json!({}),
