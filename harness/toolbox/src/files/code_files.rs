@@ -184,7 +184,7 @@ fn set_of(globs: impl Iterator<Item = Glob>) -> GlobSet {
     for glob in globs {
         set.add(glob);
     }
-    // The set cannot be compiled only if it is too large, which a program's list is not.
+    // Building the set fails only if the set is too large. The list of a program is never that large.
     set.build().unwrap_or_default()
 }
 

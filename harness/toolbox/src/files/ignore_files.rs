@@ -12,7 +12,7 @@ pub(super) const MAX_FILE: usize = 128 * 1024;
 /// The maximum size of all ignore files of one walk together, in bytes.
 const MAX_FILES: usize = 4 * 1024 * 1024;
 /// The maximum number of matching steps in one walk. A thousand ordinary patterns and a hundred thousand paths need
-/// about this many.
+/// about this many steps.
 const MAX_STEPS: u64 = 100_000_000;
 /// The maximum number of skipped ignore files that a result names.
 const MAX_NAMED: usize = 5;

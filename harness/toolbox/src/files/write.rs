@@ -55,7 +55,7 @@ impl FileWrite<'_> {
         }
     }
 
-    /// The current content of the path; `None` if the path is no regular file, which no write replaces.
+    /// The current content of the path; `None` if the path is no regular file. A write replaces only regular files.
     fn old_text(&self, path: &Path) -> Option<OldContent> {
         let dir = &self.root.dir;
         let Ok(found) = dir.symlink_metadata(path) else { return Some(OldContent::Nothing) };

@@ -150,7 +150,7 @@ pub(super) fn children(parent: Pid) -> Option<Vec<Pid>> {
                 let ids = ids.split_ascii_whitespace().filter_map(|id| id.parse().ok());
                 children.extend(ids.filter_map(Pid::from_raw));
             }
-            // Either the thread has ended, or the system has no such file.
+            // The file of this thread cannot be read. If the thread still exists, the kernel cannot list children.
             Err(_) if thread.path().exists() => return None,
             Err(_) => {}
         }
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn descendants_are_found_by_parents_and_by_sessions_of_their_own() {
         let mine = SystemProcess::look_at(rustix::process::getpid()).unwrap();
-        // Ids that no process has.
+        // No process has an id from this number on.
         let base = 1 << 28;
         let all = [
             mine,

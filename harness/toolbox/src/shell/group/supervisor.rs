@@ -102,7 +102,7 @@ async fn serve() -> io::Result<()> {
 fn start(order: CommandOrder) -> io::Result<Pid> {
     // A descendant that loses its parent becomes a child of this process.
     set_child_subreaper(Some(getpid()))?;
-    // The new session has no terminal: keys do not reach the command, and the command does not reach the terminal.
+    // The new session has no terminal. So the command gets no keys that a person presses, and cannot use the terminal.
     setsid()?;
     let CommandOrder { folder, command, variables } = order;
     let mut bash = Command::new("bash");
