@@ -72,8 +72,8 @@ use harness_core::{
 ///
 /// `sslmode=require` always uses TLS and checks the server's certificate and name, against the authorities that the
 /// system trusts and the authorities in [`root_certificates`](PostgresBuilder::root_certificates). `sslmode=prefer`,
-/// the default, uses TLS with the same checks if the server offers TLS, and no TLS for a server on this machine.
-/// `sslmode=disable` never uses TLS.
+/// the default, uses TLS with the same checks if the server offers TLS. For a server on this machine, it never uses
+/// TLS. `sslmode=disable` never uses TLS.
 ///
 /// # How the password is proved
 ///

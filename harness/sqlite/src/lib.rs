@@ -108,8 +108,8 @@ impl SqliteBuilder {
         self
     }
 
-    /// Sets how long to wait while another connection writes. Default: 5 seconds. After that, the call fails and has
-    /// changed nothing.
+    /// Sets how long to wait while another connection writes. Default: 5 seconds. After this time, the call fails
+    /// without changing anything.
     #[must_use]
     pub fn busy_timeout(mut self, time: Duration) -> Self {
         self.busy_timeout = time;

@@ -34,8 +34,8 @@ type BuildAgent = dyn Fn(&Path) -> Result<Agent, Error> + Send + Sync;
 const KILLS: u32 = 60;
 
 /// Kills the process of an agent again and again, at every point and at random instants, continues in another process
-/// each time, and checks the result: nothing may be lost, nothing may happen twice, the model must not be told anything
-/// false, and the conversation must end.
+/// each time, and checks the result: nothing may be lost, nothing may happen twice, nothing false may be reported to
+/// the model, and the conversation must end.
 ///
 /// Use it to test your own agent, with your own tools and your own journal:
 ///
