@@ -276,7 +276,7 @@ fn known_key(
         return None;
     }
     let near = nearest(&word, known.iter().copied());
-    // The key that was probably meant must not be reported as missing as well.
+    // The key that was probably meant must not also be reported as missing.
     seen.extend(near.and_then(|near| known.iter().find(|known| **known == near)));
     let way_out = match (near, word.as_str()) {
         (Some(near), _) => did_you_mean(Some(near), '`'),
@@ -292,7 +292,7 @@ fn known_key(
         }
         (None, "min" | "max" | "minimum" | "maximum") if of_param => {
             if seen.contains(&"range") {
-                // Wrong keys for both ends of the range are one mistake, so only the first is reported.
+                // Wrong keys for both ends of the range are one mistake, so only the first wrong key is reported.
                 return None;
             }
             seen.push("range");

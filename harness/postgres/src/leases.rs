@@ -105,7 +105,7 @@ impl SharedLocks {
     }
 
     /// Sends a request to the task. A request for a lock starts the task if there is none. Other requests need no task,
-    /// because nothing is locked without one.
+    /// because nothing is locked without a task.
     fn send(&self, request: LockRequest) {
         let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
         let is_lock = matches!(request, LockRequest::Lock { .. });

@@ -52,7 +52,7 @@ create sequence changes;
 create table journal_version (version integer not null);
 "#;
 
-/// Creates the tables if they do not exist. A lock makes concurrent processes create them only once.
+/// Creates the tables if they do not exist. A lock ensures that concurrent processes create the tables only once.
 pub(super) async fn make(
     connection: &PostgresConnection,
     target: &DatabaseAddress,

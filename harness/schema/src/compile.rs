@@ -20,8 +20,8 @@ use super::{
 /// The maximum nesting depth of a schema.
 const DEEPEST: usize = 128;
 
-/// The maximum length of a chain of schemas in which each schema refers to the next. All schemas of such a chain apply
-/// to the same value.
+/// The maximum length of a chain of schemas in which each schema refers to the next. All schemas of a chain apply to
+/// the same value.
 const LONGEST_CHAIN: usize = 64;
 
 /// A compiled schema that checks values.

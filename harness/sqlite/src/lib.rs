@@ -85,9 +85,9 @@ pub enum SqliteSynchronous {
     /// system, and a power failure, if the disk confirms only writes that are durable.
     #[default]
     Full,
-    /// A commit waits until the operating system has the write, which takes a small fraction of the time. Appended
-    /// facts survive any end of the process. If the system crashes or the power fails, the last facts may be lost, and
-    /// the facts before them remain.
+    /// A commit waits until the operating system has the write, which takes much less time than a write to the disk.
+    /// Appended facts survive any end of the process. If the system crashes or the power fails, the last facts may be
+    /// lost, and the facts before them remain.
     Normal,
 }
 

@@ -162,7 +162,7 @@ impl RowSheet {
         }
     }
 
-    /// Adds the defaults that the tool uses. Short ones are joined on one line.
+    /// Adds the defaults that the tool uses. Short defaults are joined on one line.
     fn defaults(&mut self, defaults: &Arguments) {
         let mut together = Vec::new();
         let mut long = Vec::new();

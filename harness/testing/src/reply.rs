@@ -405,8 +405,7 @@ impl ReplyActions {
         self.queue.push_back(ReplyAction::Say(event));
     }
 
-    /// The index of the block for a part of this kind: the last block if it has the same kind,
-    /// otherwise a new one.
+    /// The index of the block for a part of this kind: the last block if it has the same kind, otherwise a new block.
     fn block(&mut self, kind: ReplyBlockKind) -> u32 {
         if kind == ReplyBlockKind::Call || self.last != Some(kind) {
             self.last = Some(kind);

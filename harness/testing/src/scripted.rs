@@ -339,8 +339,8 @@ impl RecordedRequest {
         lines.collect::<Vec<String>>().join("\n")
     }
 
-    /// Whether this request asks for a summary of the conversation, which then replaces the oldest messages in later
-    /// requests: see [`context`](harness_core::context). Answer such a request with [`summary`](super::summary()).
+    /// Whether this request asks for a summary of the conversation. In later requests, the summary replaces the oldest
+    /// messages: see [`context`](harness_core::context). Answer such a request with [`summary`](super::summary()).
     pub fn is_summary_request(&self) -> bool {
         self.messages.last().is_some_and(is_asked)
     }

@@ -70,7 +70,7 @@ const KILLS: u32 = 60;
 /// conversation in its own folder, resumes the interrupted run, and sends the remaining messages. It kills itself
 /// (`abort`) before, inside and after each append, each call of a tool and each answer of the model, while journal and
 /// conversation are opened, after `send` has returned, and at each [`crash_point`]. Or it is killed from outside (`kill
-/// -9`) after a random time. The next child continues and may be killed, too, until one reaches the end. This works
+/// -9`) after a random time. The next child continues and may be killed, too, until a child reaches the end. This works
 /// with `cargo test` and with `cargo nextest`, in a `#[test]` or a `#[tokio::test]`. Write only one crash test in each
 /// test function, because each child also runs the code before it.
 ///

@@ -37,8 +37,8 @@ impl KillPlan {
         while kills.len() < 4 && random.bool() {
             let next = match random.u8(..3) {
                 0 => self.outside(&mut random),
-                // A resumed run is shorter than a whole run, so it may not reach the planned point. Any point may be
-                // planned.
+                // A resumed run has fewer points than a whole run. If it does not reach the planned point, there is no
+                // kill.
                 _ => self.at(random.u32(..self.count()), &mut random),
             };
             kills.push(next);

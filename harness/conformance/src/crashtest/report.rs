@@ -38,7 +38,7 @@ pub struct CrashFinding {
     pub harm: Harm,
     /// A description of the finding.
     pub what: String,
-    /// The places where the processes of this conversation were killed, in order. Empty if none was killed.
+    /// The places where the processes of this conversation were killed, in order. Empty if no process was killed.
     pub kills: Vec<String>,
     /// The names of the conversation's facts at its end.
     pub facts: Vec<String>,

@@ -296,7 +296,7 @@ async fn opened(
     }
 }
 
-/// The number of messages of the user in these facts, and whether the last one is answered.
+/// The number of messages of the user in these facts, and whether the last message is answered.
 fn current_state(facts: &[Envelope]) -> Result<(usize, bool), Error> {
     let mut machine = Machine::new();
     let mut said = 0;

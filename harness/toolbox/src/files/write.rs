@@ -300,7 +300,7 @@ impl<'d> TemporaryFile<'d> {
 impl Drop for TemporaryFile<'_> {
     fn drop(&mut self) {
         if !self.renamed {
-            // The error that is being returned is more useful than one from here.
+            // A failure is ignored here, because the error that is being returned is more useful.
             let _ = self.folder.remove_file(&self.name);
         }
     }

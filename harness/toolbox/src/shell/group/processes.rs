@@ -228,11 +228,12 @@ mod tests {
             process(base + 5, base + 4, mine.session),
             process(base + 4, base + 1, mine.session),
             process(base + 1, mine.id(), mine.session),
-            // The first of these has started a session. Its child has lost its parent, and so has the child's child.
+            // The first process has started a session. The second process in this session has lost its parent. The
+            // third process is a child of the second process, and has started its own session.
             process(base + 2, base + 1, base + 2),
             process(base + 3, 1, base + 2),
             process(base + 6, base + 3, base + 6),
-            // Other processes: in the session of the program, in session 0, and in a session of their own.
+            // Other processes: in the session of the program, in session 0, and in its own session.
             process(base + 7, 1, mine.session),
             process(base + 8, 1, 0),
             process(base + 9, 1, base + 9),

@@ -114,7 +114,8 @@ fn start(order: CommandOrder) -> io::Result<Pid> {
     Ok(Pid::from_child(&bash.process_group(0).spawn()?))
 }
 
-/// Reaps dead children. Returns the status of the command if it is one of them, and whether any child is left.
+/// Reaps dead children. Returns the status of the command, if the command is one of these children, and whether any
+/// child is left.
 fn reap(command: Pid) -> (Option<i32>, bool) {
     let mut status = None;
     loop {
