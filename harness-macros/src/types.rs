@@ -155,7 +155,7 @@ pub(crate) fn only_argument(path: &Path) -> Option<&Type> {
     all.next().is_none().then_some(first)
 }
 
-/// Containers of which the model also supplies the content. Other generic types, such as `State<T>`, are unknown types.
+/// Containers whose content the model also supplies. Other generic types, such as `State<T>`, are unknown types.
 pub(crate) const CONTAINERS: [&str; 13] = [
     "Option", "Vec", "Box", "Arc", "Rc", "Cow", "VecDeque", "HashSet", "BTreeSet", "HashMap",
     "BTreeMap", "IndexMap", "IndexSet",

@@ -1,6 +1,6 @@
 //! The conversations that this process holds. One session of the server holds an advisory lock for each of these
-//! conversations. So other processes see that the conversation is held. The server releases the locks as soon as the
-//! process ends in any way.
+//! conversations. So other processes see that these conversations are held. The server releases the locks as soon as
+//! the process ends in any way.
 
 use std::{
     collections::{HashMap, HashSet, hash_map::Entry},

@@ -18,8 +18,8 @@ use harness_core::{
     tool::{CancellationToken, Review, ToolContext, ToolError},
 };
 
-/// The approximate maximum size of one result, in bytes. A run truncates only larger results, so the results of the
-/// file tools stay complete.
+/// The approximate maximum size of one result, in bytes. A run truncates only larger results, so it does not truncate
+/// results of the file tools.
 pub(super) const MAX_TEXT: usize = 48 * 1024;
 
 /// Tools for the files inside one folder: `read_file`, `write_file`, `list_files`, `search_files`.
@@ -50,8 +50,8 @@ pub(super) const MAX_TEXT: usize = 48 * 1024;
 /// most 32 other calls run at the same time. Further calls wait.
 ///
 /// A replaced file keeps its mode and, if the system allows it, its owner. Another hard link to the old file keeps the
-/// old text, and access lists are not copied. A program that is killed during a write may leave a file `.<16
-/// digits>.tmp` beside the target.
+/// old text, and access lists are not copied. A program that is killed during a write may leave a file
+/// `.<16 digits>.tmp` beside the target.
 #[derive(Debug)]
 pub struct Files {
     root: Arc<RootFolder>,
