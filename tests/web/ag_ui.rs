@@ -7,6 +7,7 @@ use crate::{
     ui_message::{every_kind, multiply},
 };
 use harness::{
+    agent::Numbered,
     testing::{ScriptedProvider, reply},
     tools,
     web::{
@@ -16,11 +17,15 @@ use harness::{
 };
 use serde_json::{Value, json};
 
-fn encoded(mut stream: AgUiStream, all: &[Value]) -> String {
-    events(all).iter().map(|event| stream.encode(event)).collect()
+fn encoded(stream: AgUiStream, all: &[Value]) -> String {
+    encoded_events(stream, &events(all))
 }
 
-fn read(streams: &[String]) -> Option<Vec<Value>> {
+pub(crate) fn encoded_events(mut stream: AgUiStream, all: &[Numbered]) -> String {
+    all.iter().map(|event| stream.encode(event)).collect()
+}
+
+pub(crate) fn read(streams: &[String]) -> Option<Vec<Value>> {
     let read = node("ag_ui.mjs", &json!({"act": "streams", "streams": streams}))?;
     Some(read["out"].as_array().expect("a list").clone())
 }

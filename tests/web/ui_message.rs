@@ -25,7 +25,7 @@ pub(crate) fn multiply(
     a * b
 }
 
-fn encoded(mut stream: UiMessageStream, events: &[Numbered]) -> String {
+pub(crate) fn encoded(mut stream: UiMessageStream, events: &[Numbered]) -> String {
     events.iter().map(|event| stream.encode(event)).collect()
 }
 
@@ -147,7 +147,7 @@ fn joined(all: &[Value]) -> Vec<Value> {
 }
 
 /// What a client reads of streams.
-fn read(streams: &[String]) -> Option<Vec<Value>> {
+pub(crate) fn read(streams: &[String]) -> Option<Vec<Value>> {
     let read = node("client.mjs", &json!({"act": "streams", "streams": streams}))?;
     Some(read["out"].as_array().expect("a list").clone())
 }
