@@ -373,8 +373,7 @@ impl<'a> ValueCheck<'a> {
         }
     }
 
-    /// Lists the faults of a value that fits no choice. It compares the value with the choice that the model probably
-    /// meant, and lists the faults of this comparison.
+    /// Lists the faults of a value that fits no choice: the faults for the choice that the model probably meant.
     #[cold]
     fn none_fits(
         &mut self,
