@@ -46,7 +46,7 @@ use crate::{Answer, LoopbackServer, ReceivedRequest, anthropic};
 /// messages. Cache marks, and tools that a search has not found yet, are ignored. The check also refuses changes within
 /// a conversation that the vendor does not accept: a system message that does not follow a user message, and an added
 /// tool without the required beta header. A [summary by the vendor](harness_core::context::Window::vendor_summaries)
-/// counts as the messages that it summarizes, and reasoning after the summary stays bound to these messages.
+/// stands for the messages that it was made of, and reasoning after it stays bound to these messages.
 ///
 /// Sources: <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/prefix-checks>,
 /// <https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages>,
@@ -59,7 +59,7 @@ pub struct PrefixCheck {
     kept: AtomicUsize,
     lost: AtomicUsize,
     refusals: AtomicUsize,
-    /// For each summary, by its proof: the messages that it summarizes.
+    /// The messages for which a summary stands, by its proof.
     summaries: Mutex<HashMap<String, Vec<Value>>>,
 }
 
@@ -98,8 +98,8 @@ impl PrefixCheck {
     }
 
     /// Checks a request. Returns the proof for the reasoning in the answer: use it as the signature of thinking for
-    /// Anthropic, and as the encrypted content for OpenAI. If the request asks for the vendor's summary, the result is
-    /// the proof of the summary.
+    /// Anthropic, and as the encrypted content for OpenAI. For a request for the vendor's summary, it is the proof of the
+    /// summary.
     ///
     /// # Errors
     /// The vendor's error response, if the vendor would refuse the request.
@@ -160,7 +160,7 @@ struct PrefixOfRequest {
     /// The part of the request before the messages.
     head: String,
     messages: Vec<Value>,
-    /// How many of `messages` come from a summary. The request itself does not contain these messages.
+    /// How many of these a summary stands for, which the request does not have.
     summarized: usize,
 }
 
