@@ -1,7 +1,12 @@
 //! Lives of conversations whose model has searched for tools.
 
 use harness::{
-    Chat, Tool, agent::AgentBuilder, journal::MemoryJournal, testing::PrefixCheck, tool::ToolSearch,
+    Chat, Tool,
+    agent::AgentBuilder,
+    journal::MemoryJournal,
+    provider::{Settings, ToolChoice},
+    testing::PrefixCheck,
+    tool::ToolSearch,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -115,8 +120,15 @@ async fn a_run_offers_too_few_tools_for_a_search() {
         ]);
         chat.send("Five?").await.unwrap();
         chat.send("Six?").only_tools(["look"]).await.unwrap();
-        chat.send("Seven?").await.unwrap();
-        assert_eq!((vendor.check.kept(), vendor.check.refusals()), (12, 0), "{wire}");
+        let mut kept = 12;
+        if wire == "responses" {
+            let choice = Some(ToolChoice::Tool("ant".to_owned()));
+            let must = Settings { tool_choice: choice, ..Settings::default() };
+            chat.send("Seven?").only_tools(["ant"]).settings(must).await.unwrap();
+            kept += 1;
+        }
+        chat.send("Eight?").await.unwrap();
+        assert_eq!((vendor.check.kept(), vendor.check.refusals()), (kept, 0), "{wire}");
     }
 }
 

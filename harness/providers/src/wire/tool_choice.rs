@@ -55,8 +55,8 @@ fn of_extra(settings: &Settings) -> Vec<&str> {
     names
 }
 
-/// Collects the values of all members `name` inside a value. Skips the tools of a server that the vendor itself calls
-/// (`server_label`).
+/// Collects the values of all members `name` inside a value. Skips an object with the member `server_label`, because
+/// its tools belong to a server that the vendor itself calls.
 fn collect<'v>(value: &'v Value, names: &mut Vec<&'v str>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| collect(item, names)),
@@ -85,7 +85,8 @@ pub(super) fn check(request: &Request<'_>, settings: &Settings) -> Result<(), Er
         return Ok(());
     }
     let wrong = |why: String| Err(Error::new(ErrorKind::Configuration, why));
-    let is_told = |name: &str| request.tools().iter().any(|tool| tool.name == name);
+    let added = || request.additions().iter().flat_map(|it| &it.tools);
+    let is_told = |name: &str| request.tools().iter().chain(added()).any(|tool| tool.name == name);
     let more = tools(&settings.extra);
     let is_searched = |name: &str| request.found().is_searched(name);
     if let Some(twice) =
@@ -120,7 +121,7 @@ pub(super) fn check(request: &Request<'_>, settings: &Settings) -> Result<(), Er
     }
 }
 
-/// Fails if the model has to call a tool and its vendor refuses such requests.
+/// Fails if the settings force the model to call a tool, and the model's vendor refuses forced calls.
 ///
 /// # Errors
 /// [`ErrorKind::Configuration`].
@@ -134,7 +135,7 @@ pub(super) fn check_force(
         Some(ToolChoice::Tool(name)) => format!("Tool({name:?})"),
         None | Some(ToolChoice::Auto | ToolChoice::Forbidden) => return Ok(()),
     };
-    // The program writes the member itself.
+    // A program that writes `tool_choice` itself, in `extra`, is responsible for its value.
     if takes.may_force_tools() || settings.extra.contains_key("tool_choice") {
         return Ok(());
     }
