@@ -43,8 +43,8 @@ impl PrefixState {
     /// addition: Anthropic accepts instructions after a message only at the end or before an answer.
     pub(super) fn pass(&mut self, all: &Messages, next: &Message) {
         let Some(last) = self.added.last() else { return };
-        let since = all.iter().rev().take_while(|message| message.id() != last.after);
-        if next.role() != Role::User || since.into_iter().any(is_said) {
+        let mut since = all.iter().rev().take_while(|message| message.id() != last.after);
+        if next.role() != Role::User || since.any(is_said) {
             return;
         }
         if let Some(last) = Arc::make_mut(&mut self.added).last_mut() {
