@@ -35,8 +35,8 @@ impl ChatsInner {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records whether a conversation is open without a run. If there are too many such conversations, the task
-    /// whose conversation has had no run for the longest time has to close it.
+    /// Records whether a conversation is open without a run. If there are too many such conversations, the one
+    /// that has had no run for the longest time is closed by its task.
     pub(super) fn is_idle(&self, slot: &Arc<ChatSlot>, idle: bool) {
         let mut slots = self.lock();
         let mut state = slot.lock();

@@ -89,7 +89,7 @@ impl Stream for ChatRun {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Numbered>> {
         let this = self.get_mut();
-        // Each later event wakes this waker.
+        // From now on, each event wakes the task that polls this stream.
         this.subscription.slot.set_waker(this.subscription.name, context.waker());
         // Until it is known which run answers the message, there are no events.
         let Some(log) = this.pending_log.get() else { return Poll::Pending };
@@ -140,7 +140,7 @@ pub struct ChatWatcher {
 }
 
 impl ChatWatcher {
-    /// A watcher that has passed this number of runs of this process, and this number of facts.
+    /// A watcher that has already seen this number of runs of this process, and this number of facts.
     pub(super) fn new(
         subscription: ChatSubscription,
         journal: Arc<dyn Journal>,
@@ -270,7 +270,7 @@ impl Stream for ChatWatcher {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Numbered>> {
         let this = self.get_mut();
-        // Each later event wakes this waker.
+        // From now on, each event wakes the task that polls this stream.
         this.subscription.slot.set_waker(this.subscription.name, context.waker());
         loop {
             if this.error.is_some() {

@@ -1,5 +1,5 @@
-//! Leaves the oldest files out of requests if a server accepts no more of them. Files of tools are left out
-//! first, files of the user last.
+//! Leaves the oldest files out of requests if a server does not accept so many files. Files of tools are left
+//! out first, files of the user last.
 
 use super::{context_usage::context_usage, gauge::ContextUsage};
 use crate::{
@@ -35,8 +35,8 @@ impl FileTotals {
         limits.allow(self.images, self.bytes)
     }
 
-    /// Checks whether the totals exceed a limit on images or bytes to which this file contributes. If so,
-    /// subtracts the file from the totals and returns `true`.
+    /// If the totals exceed a limit on images or bytes, and this file counts toward that limit, subtracts the
+    /// file from the totals and returns `true`.
     pub(crate) fn leave_out_file(&mut self, file: &SentFile<'_>, limits: FileLimits) -> bool {
         let is_one = file.is_image() && limits.images.is_some_and(|most| self.images > most);
         let is_part = file.bytes() > 0 && limits.bytes.is_some_and(|most| self.bytes > most);

@@ -77,9 +77,9 @@ impl Chat {
 
     /// Requests a summary of the oldest part of the conversation now. Its cost counts for the conversation. The
     /// newest turns and the messages of the user are kept, up to a share of what is sent now. So in a short
-    /// conversation, the newest answer may be summarized too. Returns how much of the window is used afterwards.
-    /// If the future is dropped before the summary is complete, what is sent does not change. A complete summary
-    /// is used at once, and is written by the next run or by [`save`](Self::save).
+    /// conversation, the newest answer may be summarized too. Returns how much of the window is used
+    /// afterwards. If the future is dropped before the summary is complete, the context does not change. A
+    /// complete summary is used at once, and is written by the next run or by [`save`](Self::save).
     ///
     /// # Errors
     /// Fails, and leaves what is sent unchanged:

@@ -47,7 +47,7 @@ pub(crate) struct DurableState {
     untold: bool,
     /// Whether facts of the current write were found in the journal when the journal was read back.
     read_back: bool,
-    /// The lease that keeps others from opening the conversation. It ends when this value is dropped.
+    /// The lease that keeps other processes from opening the conversation. It ends when this value is dropped.
     _hold: Option<Lease>,
 }
 
@@ -167,7 +167,7 @@ impl DurableState {
         Ok(Some(read))
     }
 
-    /// Adds facts of others to the known ones, after they were applied.
+    /// Adds facts that other writers have written to the known facts. The caller has already applied them.
     pub(crate) fn add_known(&mut self, facts: &[Envelope]) {
         self.set_head(self.head.after(facts));
     }
@@ -249,8 +249,8 @@ impl DurableState {
         there.facts.iter().skip(own).cloned().collect()
     }
 
-    /// Accepts facts of others only if they answer calls that waited. Any other fact means that another owner
-    /// has continued the conversation.
+    /// Accepts facts of other writers only if they answer calls that waited. Any other fact means that another
+    /// owner has continued the conversation.
     fn behind(&mut self, others: Vec<Envelope>) -> Result<WriteOutcome, Error> {
         for envelope in &others {
             let is_answer = envelope.fact().is_ok_and(|fact| is_answer(&fact));
@@ -332,8 +332,8 @@ impl DurableState {
         &self.pending
     }
 
-    /// Applies the pending facts after those in the journal, which made `machine`. A pending answer to a call
-    /// is dropped if the journal already has another answer to that call.
+    /// Applies the pending facts to `machine`, which has already applied the facts in the journal. A pending
+    /// answer to a call is dropped if the journal already has another answer to that call.
     ///
     /// # Errors
     /// Fails if the pending facts cannot follow those in the journal. This includes the case that a later

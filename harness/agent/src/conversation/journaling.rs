@@ -41,8 +41,8 @@ impl ConversationState {
     }
 
     /// Writes an answer to a call and applies it only afterwards, since another process may have answered the
-    /// call first. So the answer is checked against the facts in the journal. If it cannot be written, or the
-    /// future is dropped, it is written with the next facts.
+    /// call first. So the answer is checked against the facts in the journal. If the answer cannot be written,
+    /// or the future is dropped, the answer is written with the next facts.
     async fn write_resolution(
         &mut self,
         fact: &Fact,
@@ -79,7 +79,8 @@ impl ConversationState {
                 self.append_ended(written.as_ref().copied());
                 return written.map(drop);
             };
-            // An append that failed may have written the answer, followed by facts of others.
+            // An append that failed may have written the answer, and other writers may have added facts after
+            // it.
             let is_written = durable.take_pending().is_empty();
             if !is_written {
                 taken_in.fact = None;
@@ -199,7 +200,8 @@ impl ConversationState {
             .any(|(_, wait)| matches!(wait.awaited, Awaited::Agent { cut_off: true, .. }))
     }
 
-    /// Passes the waiting calls to the program's hook. Before that, the caller has to write the waits.
+    /// Passes the waiting calls to the program's hook. The caller has to write the waits before it calls this
+    /// method.
     pub(crate) fn tell_waiting(&self) {
         let told = self.waiting_hook().zip(self.conversation());
         let Some((hook, conversation)) = told else { return };
@@ -299,7 +301,7 @@ impl ConversationState {
     }
 }
 
-/// Applies `fact` when it is dropped, unless `fact` was set to `None` in favour of another answer.
+/// Applies `fact` when this value is dropped. `fact` is set to `None` if another answer was used instead.
 struct TakenIn<'a> {
     state: &'a mut ConversationState,
     fact: Option<&'a Fact>,

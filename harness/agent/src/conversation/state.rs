@@ -1,5 +1,5 @@
-//! The state of a conversation: the fold of its facts, its spending, its options and its trace. This file does
-//! no I/O: `journaling` writes the facts.
+//! The state of a conversation: what follows from its facts, its spending, its options and its trace. This file
+//! does no I/O: `journaling` writes the facts.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -60,7 +60,7 @@ pub(crate) struct ConversationState {
     pub(crate) options: Option<Box<RunOptions>>,
     /// The start time of each waiting call.
     pub(crate) wait_times: CallWaitTimes,
-    /// Facts about calls for which the watchers have not received an event yet.
+    /// Facts about calls. The watchers have not received an event for these facts yet.
     pub(crate) unannounced: Vec<Fact>,
 }
 
@@ -139,7 +139,7 @@ impl ConversationState {
     pub(crate) fn given(agent: Agent, mut transcript: Transcript) -> Self {
         transcript.settle();
         let mut state = Self::new(agent);
-        // This cannot fail: the transcript was settled above, and it is the first fact.
+        // This cannot fail: every call of the transcript has a result now, and this is the first fact.
         let _ = state.record(&Fact::Given { transcript });
         state
     }
@@ -326,8 +326,8 @@ impl ConversationState {
         self.agent.meter().with_tools(tokens_of(found))
     }
 
-    /// A conversation without messages has got a journal: changes its agent to a copy with the tools for this
-    /// journal.
+    /// Changes the agent to `agent`, a copy with the tools for the journal that the conversation has now. The
+    /// conversation must have no messages.
     pub(crate) fn continue_as(&mut self, agent: Agent) {
         self.agent = agent;
         self.requests.offered_tools = None;

@@ -161,8 +161,8 @@ pub enum Event<'a> {
         /// The call.
         call: &'a ToolCall,
     },
-    /// A call of an earlier turn or run, which was told to stop and could not be stopped, has now ended. The
-    /// model gets a notice with the next message or results.
+    /// A call of an earlier turn or run has now ended. The library had asked the call to stop, but could not
+    /// stop it. The model gets a notice with the next message or results.
     ToolEnded {
         /// The name of the tool.
         tool: &'a str,
@@ -216,7 +216,7 @@ pub enum Event<'a> {
     /// read-only tools, and long arguments of old calls that succeeded. If a request may not have so many
     /// files, these are old files.
     ContextCleared {
-        /// How many results, and messages of the user with files, were cleared.
+        /// How many results were cleared, plus how many messages of the user have lost files.
         results: usize,
         /// How many calls had their arguments cleared.
         arguments: usize,
@@ -243,8 +243,8 @@ pub enum Event<'a> {
         /// The estimated number of tokens of the next request after the change.
         after: u64,
     },
-    /// A summary could not be made or used. What is sent does not change. If this was the vendor's own summary,
-    /// a summary as text is requested next.
+    /// A summary could not be made or used. The context does not change. If the vendor's own summary has
+    /// failed, a summary as text is requested next.
     CompactionFailed {
         /// Why the summary failed.
         cause: &'a str,
@@ -255,9 +255,8 @@ pub enum Event<'a> {
         /// The text of the vendor's error.
         cause: &'a str,
     },
-    /// The instructions or the tools have changed since earlier answers, and the model accepts its earlier
-    /// reasoning only after the same instructions and tools. Or the vendor has refused earlier reasoning. The
-    /// conversation goes on.
+    /// The instructions or the tools have changed since earlier answers, and the model rejects reasoning from
+    /// before such a change. Or the vendor has refused earlier reasoning. The conversation goes on.
     PrefixChanged {
         /// What has changed, as text for a person. Empty if that is not known.
         change: &'a str,

@@ -77,7 +77,7 @@ pub(crate) struct ApprovedCall {
     /// The earlier *always* that has allowed the call, if there is one: the id of the call for which it was
     /// given, and its scope.
     pub(crate) by_grant: Option<(String, Scope)>,
-    /// Whether that *always* was withdrawn after the call had started.
+    /// Whether the earlier *always* that has allowed the call was withdrawn after the call had started.
     pub(crate) revoked: bool,
     /// The question of the call's tool, and the answer to it.
     pub(crate) answered: Option<Arc<Answered>>,
@@ -252,10 +252,11 @@ impl ToolCallStates {
     }
 }
 
-/// The idempotency key of a call. It is the same for every attempt, even after the program was started again. It
-/// begins with the name of the conversation, if it has one, so the same call has another key in a fork. The id
-/// of the last message before the call that the model did not write follows. Then the id, the name and the
-/// arguments of the call follow, because two answers to the same message may use one id for two calls.
+/// The idempotency key of a call. It is the same for every attempt, even after the program was started again.
+/// It begins with the name of the conversation, if it has one, so the same call has another key in a fork. It
+/// then has the id of the last message before the call, not counting messages of the model. It ends with the
+/// id, the name and the arguments of the call, because two answers to the same message may use one id for two
+/// calls.
 pub(crate) fn idempotency_key(
     conversation: Option<&str>,
     transcript: &Transcript,

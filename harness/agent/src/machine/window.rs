@@ -98,8 +98,8 @@ impl ContextState {
         self.found.iter().any(|found| found.call == call)
     }
 
-    /// Records the size of a request that the model has answered, with this number of messages. Stated windows
-    /// that are smaller than this request are wrong and are removed.
+    /// Records the size of a request that the model has answered. `messages` is the number of its messages.
+    /// Stated windows that are smaller than this request are wrong and are removed.
     pub(super) fn record_sent(
         &mut self,
         messages: usize,
@@ -156,8 +156,8 @@ pub(super) struct FailedCompactions {
     pub(super) failures: u32,
     /// How many requests for a summary were refused as too large.
     pub(super) refusals: u32,
-    /// How many tokens of the conversation were in the last request for a summary that was refused as too
-    /// large. `None` if there was a summary since.
+    /// The tokens of the conversation in the last request for a summary that was refused as too large. `None`
+    /// if there was no such request since the last summary, the last answer and the beginning of the run.
     pub(super) too_large: Option<u64>,
     /// Whether a request for the vendor's own summary has failed in this run since the last summary.
     pub(super) vendor_failed: bool,

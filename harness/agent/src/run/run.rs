@@ -163,7 +163,7 @@ impl<'a> Run<'a> {
         (self, stop)
     }
 
-    /// Lets the run pause after some events, so that they are read before it continues.
+    /// Lets the run pause after some events, so that the receiver can read them before the run continues.
     pub(crate) fn with_pauses(mut self) -> Self {
         self.watch = self.watch.with_pauses();
         self
