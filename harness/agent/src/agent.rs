@@ -221,8 +221,9 @@ impl Agent {
         &self.0.context
     }
 
-    /// A copy of this agent with another provider, and with each tool replaced. The checks of `build` are not
-    /// repeated, so each new tool must have the same declaration as the tool that it replaces.
+    /// A copy of this agent, in which `provider` has replaced the provider and `tool` has replaced each tool.
+    /// The checks of `build` are not repeated, so each new tool must have the same declaration as the tool that
+    /// it replaces.
     #[doc(hidden)]
     pub fn with_others_in_place(
         mut self,

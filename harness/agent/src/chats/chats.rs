@@ -142,7 +142,7 @@ impl Chats {
         };
         let journal = Arc::clone(&shared.journal);
         let watcher = |seen| ChatWatcher::new(subscription, journal, shared.closing.clone(), seen);
-        // How many runs of this process, and how many facts, come before the given run.
+        // The number of runs of this process before the given run, and the number of facts before it.
         let before = |run: &RunLog| (run.place().saturating_sub(1), run.facts().0);
         let (last, open) = {
             let state = slot.lock();

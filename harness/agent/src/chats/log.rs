@@ -38,7 +38,8 @@ struct LoggedEvent {
     /// The number of the last joined event.
     last: u64,
     event: EventBuf,
-    /// For each joined event except the last: the position in bytes at which its text ends in the joined text.
+    /// For each joined event except the last: how many bytes of the joined text come before the end of its own
+    /// text.
     ends: Vec<usize>,
 }
 

@@ -104,10 +104,10 @@ fn unread_from(state: &ConversationState) -> usize {
     answered.map_or(0, |at| at.saturating_add(1))
 }
 
-/// The fact that leaves out the oldest files, so that a request stays within these limits. If the model has read
-/// files that tools returned, these files are left out until the request uses only half of a limit. This avoids
-/// many such facts. Each such fact changes the beginning of requests, so that the next request cannot use the
-/// vendor's prompt cache.
+/// The fact that leaves out the oldest files, so that a request stays within these limits. Each such fact
+/// changes the beginning of requests, so the next request cannot use the vendor's prompt cache. To make such
+/// facts rare, files of tools that the model has already read are left out until the request uses only half of
+/// a limit.
 pub(crate) fn leave_out(
     state: &ConversationState,
     limits: FileLimits,

@@ -164,7 +164,7 @@ pub(crate) fn edit_context_after(run: &mut RunDriver<'_>, error: &Error) -> Resu
     let ConversationState { agent, machine, .. } = &*run.state;
     let (name, model) = agent.provider_and_model();
     let refused_before = machine.last_refused(name, model);
-    // The first error may be a different one, after which the request was tried again or sent to another
+    // The first error may be about something else. After it, the request was tried again or sent to another
     // provider.
     let is_last = error.last().is_context_full();
     if !(is_last || error.is_context_full()) || agent.window().is_off() {

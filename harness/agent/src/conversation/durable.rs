@@ -146,7 +146,7 @@ impl DurableState {
         self.head.facts.saturating_add(self.pending.len() as u64)
     }
 
-    /// Reads the facts that others have written meanwhile.
+    /// Reads the facts that other writers have written meanwhile.
     pub(crate) async fn read_external_facts(&mut self) -> Result<Vec<Envelope>, Error> {
         let Some(journal) = self.journal.clone() else { return Ok(Vec::new()) };
         let Some(read) = self.read_on(&*journal).await? else { return Err(self.mark_lost()) };
@@ -236,7 +236,7 @@ impl DurableState {
         ))
     }
 
-    /// Removes the pending facts that are in the journal. Returns the facts that others have written.
+    /// Removes the pending facts that are in the journal. Returns the facts that other writers have written.
     fn remove_written(&mut self, there: &StoredFacts) -> Vec<Envelope> {
         let pairs = self.pending.iter().zip(&there.facts);
         let own = pairs.take_while(|(own, there)| own == there).count();

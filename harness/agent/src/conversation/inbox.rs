@@ -31,7 +31,7 @@ pub struct Inbox {
     pub(crate) journal: Arc<dyn Journal>,
 }
 
-/// How many times the library tries to write an answer, if others write into the conversation first.
+/// How many times the library tries to write an answer, if other writers write into the conversation first.
 const ANSWERS: u32 = 16;
 
 impl Inbox {
@@ -87,11 +87,11 @@ impl Inbox {
         Ok(found)
     }
 
-    /// The state of a conversation, made from its facts: its messages, the usage of its last run, the calls that
-    /// wait, and whether a run is [going on](Machine::is_going). This method does not open the conversation and
-    /// changes nothing, so another process may have the conversation open. To find out whether it is open
-    /// elsewhere, use [`Agent::open`], which then fails with [`ErrorKind::Busy`]. A call that had started when
-    /// its process ended is in doubt only after the conversation is opened.
+    /// The state of a conversation, made from its facts: its messages, the usage of its last run, the calls
+    /// that wait, and whether a run is [going on](Machine::is_going). This method does not open the
+    /// conversation and changes nothing, so another process may have the conversation open. To find out whether
+    /// the conversation is open elsewhere, use [`Agent::open`], which then fails with [`ErrorKind::Busy`]. A
+    /// call that had started when its process ended is in doubt only after the conversation is opened.
     ///
     /// ```
     /// use harness::{
@@ -170,7 +170,7 @@ impl Inbox {
                 let known = Head { incarnation: read.flatten(), ..Head::default() };
                 return Err(conflict(conversation, known, head));
             }
-            // An earlier append was written although it has failed.
+            // The journal has an earlier append of this answer, although that append has returned an error.
             if let Some(at) = facts.iter().position(|fact| sent.contains(fact)) {
                 tracer.appended(AppendOutcome::ReadBack, None);
                 let (before, written) = facts.split_at(at);

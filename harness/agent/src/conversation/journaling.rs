@@ -1,4 +1,4 @@
-//! Writes the facts of a conversation, and applies the answers that others have written meanwhile.
+//! Writes the facts of a conversation, and applies the answers that other writers have written meanwhile.
 
 use super::{
     durable::{DurableState, WriteOutcome, guarded, is_answer},
@@ -95,7 +95,7 @@ impl ConversationState {
         }
     }
 
-    /// Reads and applies the answers that others have written meanwhile.
+    /// Reads and applies the answers that other writers have written meanwhile.
     pub(crate) async fn take_external_answers(&mut self) -> Result<(), Error> {
         if self.machine.waiting().next().is_none() {
             return Ok(());
@@ -107,8 +107,8 @@ impl ConversationState {
         taken_in
     }
 
-    /// Applies facts by which others have answered waiting calls. In the journal, these facts come before the
-    /// pending ones.
+    /// Applies facts by which other writers have answered waiting calls. In the journal, these facts come
+    /// before the pending ones.
     pub(crate) async fn apply_external(&mut self, envelopes: Vec<Envelope>) -> Result<(), Error> {
         if envelopes.is_empty() {
             return Ok(());
@@ -222,7 +222,7 @@ impl ConversationState {
         self.durable.as_ref().map_or(0, DurableState::written)
     }
 
-    /// Writes all pending facts, then reads and applies the answers that others have written meanwhile.
+    /// Writes all pending facts, then reads and applies the answers that other writers have written meanwhile.
     pub(crate) async fn catch_up(&mut self) -> Result<(), Error> {
         self.write_down().await?;
         self.take_external_answers().await

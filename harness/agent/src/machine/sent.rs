@@ -103,8 +103,8 @@ impl Machine {
         &self.window.found
     }
 
-    /// The found tools for a request, and the number of summarized messages. A found tool is not offered any
-    /// more if the result of its search is summarized.
+    /// The tools that the model has found, for a request. A tool does not count as found if the result of its
+    /// search is summarized.
     pub(crate) fn found_now(&self) -> ToolSearches<'_> {
         ToolSearches::new(&self.window.found, self.summed_up())
     }

@@ -305,7 +305,7 @@ pub(super) struct VendorView {
     pub(super) summary: VendorSummary,
     /// How many messages of the transcript come before the text that is sent beside the summary.
     pub(super) words_at: usize,
-    /// The index of the first message of the transcript whose reasoning is sent.
+    /// The index of the first message of the transcript that is sent with its reasoning.
     pub(super) thinks_at: usize,
     /// The index in the transcript of the first message of the turn that was open when `thinks_at` was set. If
     /// no turn was open, this equals `thinks_at`.

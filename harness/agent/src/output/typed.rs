@@ -209,9 +209,9 @@ impl Reply {
 }
 
 impl<'a, T: Answer> Answering<'a, T> {
-    /// Calls `show` with the complete parts of the answer as a JSON value, each time that more has arrived.
-    /// Within one attempt, a part that was shown does not change: see [`AnswerView`]. A new attempt starts with
-    /// an empty value.
+    /// Calls `show` with the complete parts of the answer as a JSON value, each time that more of it has
+    /// arrived. Within one attempt, a part that was shown does not change: see [`AnswerView`]. A new attempt
+    /// starts with an empty value.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};

@@ -75,7 +75,7 @@ struct SharedReports(Mutex<PendingReports>);
 
 #[derive(Default)]
 struct PendingReports {
-    /// The latest progress report of each call that was not passed on yet.
+    /// The progress reports that were not passed on yet: the latest one of each call.
     waiting: HashMap<String, String>,
     /// When a progress report of each call was last passed on.
     reported_at: HashMap<String, Instant>,

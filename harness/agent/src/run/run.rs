@@ -130,7 +130,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Calls `watch` with every event as it happens. It replaces an earlier function.
+    /// Calls `watch` with every event as it happens. `watch` replaces the function of an earlier call of this
+    /// method.
     pub fn on_event<'b>(self, watch: impl FnMut(Event<'_>) + Send + 'b) -> Run<'b>
     where
         'a: 'b,
@@ -169,8 +170,8 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// Sets how long each call of this run may take, including retries and waits. The limits of the tool and
-    /// the agent's [`ToolLimits`](harness_core::tool::ToolLimits) also apply.
+    /// Sets how long each tool call of this run may take, including retries and waits. The limits of the tool
+    /// and the agent's [`ToolLimits`](harness_core::tool::ToolLimits) also apply.
     pub fn tool_time(mut self, limit: Duration) -> Self {
         self.tool_time = Some(limit);
         self
@@ -216,11 +217,11 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// Adds permissions for this run to the permissions of the [agent](crate::AgentBuilder::permissions). A call
-    /// is denied if the run's or the agent's permissions deny it. It needs a person's approval if the run's or
-    /// the agent's permissions require that. If either of them allow a call, its side effects alone do not make
-    /// an approval necessary: see [`Permissions`]. So set the rules for all users on the agent, and the
-    /// additional rules for one user on the run.
+    /// Adds permissions for this run to the permissions of the [agent](crate::AgentBuilder::permissions). A
+    /// call is denied if the run's or the agent's permissions deny it. It needs a person's approval if the
+    /// run's or the agent's permissions require that. If either of them allows a call, the call's side effects
+    /// alone do not make an approval necessary: see [`Permissions`]. So set the rules for all users on the
+    /// agent, and the additional rules for one user on the run.
     ///
     /// The permissions are not written to a journal: set them again for a run that is
     /// [resumed](crate::Chat::resume). A call that was allowed before and has not started is then checked again
@@ -474,8 +475,9 @@ impl<'a> Run<'a> {
     /// Makes the run also spend from a budget that the program has made. (The run of an agent in a tool call
     /// gets its caller's budget by [`in_call`](Self::in_call).) The spending of the run counts for this budget,
     /// too. The run stops when this budget is used up. It also stops when a budget that contains this one is
-    /// used up, but only if the two were connected before this call. So connect the budgets from the outermost
-    /// one inwards. For several budgets, call this method several times. See [`Budget`].
+    /// used up, but only if the program has connected these two budgets before it calls this method. So connect
+    /// the budgets from the outermost one inwards. For several budgets, call this method several times. See
+    /// [`Budget`].
     pub fn within(self, budget: &Budget) -> Self {
         self.budget.within(budget);
         self

@@ -271,7 +271,7 @@ impl RunDriver<'_> {
                 RunStep::AwaitAnswers => return Outcome::Waiting,
                 RunStep::Check => check_answer(self).await,
                 RunStep::Settle => self.settle(),
-                // If the answer was not recorded, its calls may still have started early.
+                // Calls of an answer may have started early, even if the answer itself was not recorded.
                 RunStep::Finish(outcome) => match self.settle() {
                     Ok(()) => return outcome,
                     failed => failed,
@@ -416,7 +416,7 @@ impl RunDriver<'_> {
     pub(crate) fn record_steering(&mut self) -> Result<(), Error> {
         while self.is_steered() {
             if let Action::Finish(_) = self.state.machine.next() {
-                // If the answer was not recorded, its calls may still have started early.
+                // Calls of an answer may have started early, even if the answer itself was not recorded.
                 self.settle()?;
             }
             let Some((message, steering)) = self.next_message() else { break };

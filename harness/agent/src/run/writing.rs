@@ -20,7 +20,7 @@ pub(crate) async fn write_facts(run: &mut RunDriver<'_>) -> Result<bool, Error> 
     }
 }
 
-/// Writes all pending facts. Returns the cause if the run was stopped meanwhile, which is not recorded here.
+/// Writes all pending facts. Returns the cause if the run was stopped meanwhile. Does not record the stop.
 async fn write_unless_stopped(run: &mut RunDriver<'_>) -> Result<Option<InterruptCause>, Error> {
     if !run.state.is_behind() {
         return Ok(None);

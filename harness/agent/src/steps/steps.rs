@@ -1,5 +1,5 @@
-//! The loop one action at a time, for drivers outside of the library. Such a driver is, for example, an engine
-//! that stores the facts of each action and continues on another machine.
+//! Runs the loop one action at a time, for drivers outside of the library. Such a driver is, for example, an
+//! engine that stores the facts of each action and continues on another machine.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -271,8 +271,8 @@ impl Steps {
     ///   [sends](Self::say) a message or the run is [resumed](Self::resume),
     /// - [`AwaitAnswers`](Action::AwaitAnswers): nothing, until the [waiting](Self::waiting) calls are
     ///   answered,
-    /// - all others: an action for [`act`](Self::act). That method may do something else than announced here,
-    ///   for example end the run because a limit is reached.
+    /// - all other actions: call [`act`](Self::act). That method may do something else than announced here, for
+    ///   example end the run because a limit is reached.
     pub fn next(&self) -> Action {
         self.machine.next()
     }
@@ -735,8 +735,8 @@ async fn do_action(run: &mut RunDriver<'_>, owns: bool) -> Result<(), Error> {
     }
 }
 
-/// Runs the calls if all of them only read. Otherwise only records that they start: the steps that apply these
-/// facts run the calls in the next action.
+/// Runs the calls if all of them only read. Otherwise only records that the calls start. After the driver has
+/// applied these facts, the next action runs the calls.
 async fn begin_calls(run: &mut RunDriver<'_>, calls: &[ToolCall]) -> Result<(), Error> {
     if all_read(&run.state.machine, calls) {
         return run.call(calls).await;

@@ -22,12 +22,12 @@ use harness_core::{
     tool::SideEffects,
 };
 
-/// Adds what the agents of open calls had spent in a process that is gone, as far as no fact of this
-/// conversation records it.
+/// Adds what the agents of open calls had spent in earlier processes, unless a fact of this conversation
+/// records it already.
 ///
 /// # Errors
-/// Fails if the journal cannot be read, because the spending of the agents is not known then. An agent
-/// whose facts cannot be read does not cause an error: it has an unknown cost.
+/// Fails if the journal cannot be read, because the spending of the agents is not known then. An agent whose
+/// facts cannot be read does not cause an error: it has an unknown cost.
 pub(crate) fn count_agents<'a>(
     state: &'a mut ConversationState,
     journal: &'a Arc<dyn Journal>,
@@ -160,8 +160,8 @@ fn child_status<'a>(
             return Ok(ChildStatus::CanContinue);
         }
         for below in machine.waiting().filter_map(agent_of) {
-            // If that agent's conversation was deleted, the agent that called it has to continue and report
-            // this.
+            // If the inner agent does not wait any more, for example because its conversation was deleted, the
+            // agent that has called it can continue.
             if !matches!(awaited_status(journal, conversation, &below).await?, ChildStatus::Waiting)
             {
                 return Ok(ChildStatus::CanContinue);

@@ -128,11 +128,13 @@ pub(crate) struct SubagentHost {
     budget: OnceLock<Budget>,
     /// The part of `budget` for agents whose conversations are in a journal.
     kept_budget: OnceLock<Budget>,
-    /// How long the call's agents have waited for a person, or until the start of the call was written.
+    /// How long the call's agents have waited: for a person, or for the write of the fact that the call has
+    /// started.
     asking: HumanWait,
-    /// Whether the call has begun without a fact in the journal, perhaps while the model is still answering.
+    /// Whether the call has begun and no fact in the journal says so. It may have begun while the model is
+    /// still answering.
     is_unwritten: AtomicBool,
-    /// Whether it is written that the call runs agents whose conversations are in no journal.
+    /// Whether a fact in the journal says that the call runs agents whose conversations are in no journal.
     runs_unkept: AtomicBool,
     state: Mutex<SubagentState>,
 }
@@ -290,9 +292,9 @@ impl SubagentHost {
         state.suspended.extend(child);
     }
 
-    /// Takes an agent because of which the call stays open, if the call has ended with this result. Prefers an
-    /// agent that waits to an agent that could not continue. `is_repeatable` says whether the call may run any
-    /// number of times.
+    /// Takes an agent that keeps the call open: the call has ended with this result because the agent could not
+    /// go on, and the agent can continue later. Prefers an agent that waits to an agent that had an error.
+    /// `is_repeatable` says whether the call may run any number of times.
     pub(crate) fn take_suspended(
         &self,
         result: &ToolResult,
@@ -321,8 +323,8 @@ impl SubagentHost {
         Some((self.caller.traced.get()?, self.call.id()))
     }
 
-    /// Stops the clocks while a person is asked: those of this call and its run, and of all calls and runs that
-    /// lead to them. Dropping the returned guards starts the clocks again.
+    /// Stops the clocks of this call and its run, and of all calls and runs that lead to them, while a person
+    /// is asked. Dropping the returned guards starts the clocks again.
     pub(crate) fn pause(&self) -> Vec<(PauseGuard, HumanWaitGuard)> {
         let mut all = self.caller.above.as_ref().map(|above| above.pause()).unwrap_or_default();
         all.push((self.caller.progress_sender.pause(), self.asking.begin()));
@@ -402,7 +404,7 @@ impl SubagentHost {
     }
 }
 
-/// The data of a run that decisions about the calls of its agents depend on.
+/// The data of a run on which decisions about the calls of its agents depend.
 pub(crate) struct CallerRules {
     /// The permissions that apply in the run, including the permissions of the runs that have started it.
     pub(crate) permissions: Vec<Arc<Permissions>>,
