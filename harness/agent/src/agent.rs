@@ -166,8 +166,8 @@ impl Agent {
         &self.0.trace
     }
 
-    /// The secret values to hide in texts. The provider knows some of them, and the program has added the
-    /// others.
+    /// The secret values to hide in texts. Some come from the provider, and the program has added the other
+    /// ones.
     pub(super) fn secrets(&self) -> &Secrets {
         &self.0.secrets
     }
@@ -765,8 +765,8 @@ fn searching(tools: ToolRegistry, names: &HashSet<String>) -> Result<ToolRegistr
     tools.searching(names)
 }
 
-/// The secrets of the provider and those that the program has added. Fails if an added secret is too short or
-/// too common.
+/// The secrets of the provider, and the secrets that the program has added. Fails if an added secret is too
+/// short or too common.
 fn known(of_provider: &Secrets, own: &[String]) -> Result<Secrets, Error> {
     let mut own = own.iter().filter(|value| !value.trim().is_empty());
     own.try_fold(of_provider.clone(), |secrets, value| match is_findable(value) {

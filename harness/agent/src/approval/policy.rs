@@ -230,8 +230,8 @@ impl<'a> ApprovalPolicy<'a> {
         })
     }
 
-    /// Whether the tool and the folder are those that the person saw, and the tool adds no defaults to the
-    /// arguments.
+    /// Whether the tool and the folder have not changed since the person saw them, and the tool adds no
+    /// defaults to the arguments.
     fn is_bound(self, tool: &Tool, approved: &ApprovedCall) -> bool {
         let Some(seen) = &approved.binding else { return true };
         let review = approved.reviewed.as_ref().map(|reviewed| &reviewed.review);

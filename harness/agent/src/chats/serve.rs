@@ -197,7 +197,8 @@ struct FactCountGuard<'a> {
 
 impl Drop for FactCountGuard<'_> {
     fn drop(&mut self) {
-        // If the conversation is closed now, it loses the facts that are not written yet. So they do not count.
+        // If the conversation is closed now, facts that are not written yet are lost. So these facts do not
+        // count.
         let goes_on = self.ended && !self.chat.state.is_lost();
         self.log.set_facts(if goes_on { self.chat.facts() } else { self.chat.state.written() });
     }

@@ -95,7 +95,7 @@ pub(super) struct QueuedRun {
     pub(super) stop: CancellationToken,
     /// Whether the run stops when there are no watchers.
     pub(super) watched: bool,
-    /// The channel by which the sender learns that the conversation is open, or why it could not be opened.
+    /// The channel that reports to the sender of the message whether the conversation could be opened.
     pub(super) opened: Option<oneshot::Sender<Result<(), Error>>>,
     /// The channel for the result of the run. It moves to [`CurrentRun`] when the run begins.
     pub(super) end: Option<oneshot::Sender<RunResult>>,

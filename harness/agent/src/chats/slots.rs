@@ -1,4 +1,4 @@
-//! The conversations of a manager, and the list of those without a run.
+//! The conversations of a manager, and the list of its conversations without a run.
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map::Entry},

@@ -140,7 +140,7 @@ pub(crate) fn leave_out_picture(state: &ConversationState, used: ContextUsage) -
     without_files(state, vec![(files, vec![*largest])], TOO_LARGE, used)
 }
 
-/// The fact that leaves out these files, in addition to those that are left out already.
+/// The fact that leaves out these files, in addition to the files that are left out already.
 pub(crate) fn without_files(
     state: &ConversationState,
     gone: Vec<(&SentFiles<'_>, Vec<SentFile<'_>>)>,
@@ -156,7 +156,7 @@ pub(crate) fn without_files(
     (!results.is_empty()).then_some(Fact::ContextCleared { results, arguments, before, after })
 }
 
-/// The entry that leaves these files out of a result or message, in addition to those that are left out
+/// The entry that leaves these files out of a result or message, in addition to the files that are left out
 /// already.
 fn line_for_files(
     state: &ConversationState,

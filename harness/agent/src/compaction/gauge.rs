@@ -1,4 +1,4 @@
-//! The size of what is sent: the vendor's last count, and an estimate of what was added since.
+//! The size of the next request: the vendor's last count, and an estimate of what was added since.
 
 use crate::machine::{ContextView, MeasuredRequest};
 use harness_core::provider::{ContextMeter, ContextTokens};
@@ -13,7 +13,7 @@ const FRAME: u64 = 10;
 /// With fewer tokens than this, the error of an estimate cannot be measured.
 const FEW: u64 = 200;
 
-/// Estimates the size of what is sent, and corrects the estimate by the vendor's last count.
+/// Estimates the size of the next request, and corrects the estimate by the vendor's last count.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ContextGauge {
     meter: ContextMeter,

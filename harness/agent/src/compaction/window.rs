@@ -219,8 +219,8 @@ fn record_overflow(
     run.state.record(&fact)
 }
 
-/// Answers a call with an error result if one of its arguments is a copy of the placeholder line of a cleared
-/// argument. Then the call does not run. Returns whether the call was answered in this way.
+/// If an argument of the call is a copy of the placeholder line of a cleared argument, gives the call an error
+/// result, so that it does not run. Returns whether the call got this result.
 pub(crate) fn refuse_copy(run: &mut RunDriver<'_>, call: &ToolCall) -> Result<bool, Error> {
     let Some(CopiedLine { argument, name }) = find_copied_line(run.state, call) else {
         return Ok(false);

@@ -96,8 +96,8 @@ impl Chat {
         self.state.describe(metadata).await
     }
 
-    /// How many facts the conversation has, including those that are not written yet. This is the number that
-    /// [`fork`](Self::fork) takes.
+    /// How many facts the conversation has, including the facts that are not written yet. This is the number
+    /// that [`fork`](Self::fork) takes.
     pub fn facts(&self) -> u64 {
         self.state.facts()
     }

@@ -110,7 +110,8 @@ impl DurableState {
         }
     }
 
-    /// Adds a fact to those that have to be written. `elapsed` is the time of the run so far in milliseconds.
+    /// Adds a fact to the facts that have to be written. `elapsed` is the time of the run so far in
+    /// milliseconds.
     pub(crate) fn add(&mut self, fact: &Fact, elapsed: u64) -> Result<(), Error> {
         match Envelope::of(fact, elapsed) {
             Ok(mut envelope) => {
@@ -153,8 +154,8 @@ impl DurableState {
         Ok(self.remove_written(&read))
     }
 
-    /// Reads the facts after those that are known here. Returns `None` if the known facts are not in the
-    /// journal any more.
+    /// Reads the facts that follow the facts that are known here. Returns `None` if the known facts are not in
+    /// the journal any more.
     async fn read_on(&self, journal: &dyn Journal) -> Result<Option<StoredFacts>, Error> {
         // Reading begins with the last known fact, to check that it is still the same.
         let from = self.head.facts.saturating_sub(1);
@@ -336,7 +337,7 @@ impl DurableState {
     /// answer to a call is dropped if the journal already has another answer to that call.
     ///
     /// # Errors
-    /// Fails if the pending facts cannot follow those in the journal. This includes the case that a later
+    /// Fails if the pending facts cannot follow the facts in the journal. This includes the case that a later
     /// pending fact depends on an answer that would be dropped. Then nothing is changed.
     pub(crate) fn apply_pending(&mut self, mut machine: Machine) -> Result<Machine, Error> {
         let facts = self.pending.iter().map(Envelope::fact).collect::<Result<Vec<_>, _>>()?;

@@ -35,10 +35,10 @@ pub struct Inbox {
 const ANSWERS: u32 = 16;
 
 impl Inbox {
-    /// The waiting calls of a conversation, in order, including those whose deadline has passed. Calls in doubt
-    /// are listed only by [`Chat::in_doubt`](crate::Chat::in_doubt). If an [agent in a call](Agent::as_tool) has
-    /// the conversation, the agent does not continue after its call has got a result or was stopped. Then the
-    /// list is empty.
+    /// The waiting calls of a conversation, in order. Calls whose deadline has passed are included. Calls in
+    /// doubt are listed only by [`Chat::in_doubt`](crate::Chat::in_doubt). If an [agent in a
+    /// call](Agent::as_tool) has the conversation, the agent does not continue after its call has got a result
+    /// or was stopped. Then the list is empty.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Journal`] if the conversation cannot be read, and with
@@ -56,9 +56,9 @@ impl Inbox {
         }
     }
 
-    /// The calls that wait for somebody, in a conversation and in the conversations of the agents that its
-    /// waiting calls run, at any depth. Each call comes with the name of its conversation. Pass that name to
-    /// [`decide`](Self::decide) or [`settle`](Self::settle).
+    /// The waiting calls of a conversation, and the waiting calls of the agents that these calls run, at any
+    /// depth. A call that waits for its agent is not listed itself. Each call comes with the name of its
+    /// conversation. Pass that name to [`decide`](Self::decide) or [`settle`](Self::settle).
     ///
     /// # Errors
     /// Fails as [`waiting`](Self::waiting) does.

@@ -131,7 +131,8 @@ impl ConversationState {
                 fold_facts(&read.facts).await.and_then(|machine| durable.apply_pending(machine));
             let Ok(machine) = machine else { return Err(durable.mark_lost()) };
             durable.add_known(&envelopes);
-            // Answers that were dropped in favour of those in the journal do not count as unwritten any more.
+            // Answers that were dropped, because the journal has other answers, do not count as unwritten any
+            // more.
             self.unwritten.retain(|it| durable.pending().contains(it));
             for (fact, envelope) in facts.iter().zip(&envelopes) {
                 self.fold_beside_machine(fact);

@@ -171,7 +171,7 @@ impl ConversationState {
         self.machine.id()
     }
 
-    /// Applies a fact and adds it to those that have to be written. The driver decides when they are written.
+    /// Applies a fact, and adds it to the facts that have to be written. The driver decides when to write them.
     pub(crate) fn record(&mut self, fact: &Fact) -> Result<(), Error> {
         self.fold(fact)?;
         self.only_looked_at = false;
@@ -288,7 +288,7 @@ impl ConversationState {
         self.machine.sent_view_for(provider, model)
     }
 
-    /// Resets the estimate, because what is sent has changed.
+    /// Resets the estimate, because the messages that are sent have changed.
     pub(crate) fn reset_estimate(&mut self) {
         self.requests.gauge = ContextGauge::new(self.meter());
     }

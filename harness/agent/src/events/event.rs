@@ -156,7 +156,7 @@ pub enum Event<'a> {
         elapsed: Duration,
     },
     /// The result of a call that began while the model was still answering is thrown away, because the answer
-    /// started again or was cut off before the call was complete. Such a call only reads.
+    /// started again or was cut off before the call was complete. The call only reads, so nothing else is lost.
     ToolDropped {
         /// The call.
         call: &'a ToolCall,
@@ -231,12 +231,13 @@ pub enum Event<'a> {
     Compacting,
     /// From now on, a summary is sent in place of the oldest part of the conversation.
     ContextCompacted {
-        /// How many messages at the beginning of the transcript the summary replaces, including those that an
-        /// earlier summary has replaced.
+        /// How many messages at the beginning of the transcript the summary replaces, including the messages
+        /// that an earlier summary has replaced.
         messages: usize,
         /// Whether this is [the vendor's own](harness_core::context::Window::vendor_summaries) summary. If not,
         /// the model has written the summary as text. The reason is that the program has switched off the
-        /// vendor's summaries, that the vendor has none, or that the request for one has failed.
+        /// vendor's summaries, that the vendor has no such summaries, or that the request for the vendor's
+        /// summary has failed.
         vendor: bool,
         /// The estimated number of tokens that the next request would have had before the change.
         before: u64,

@@ -82,8 +82,8 @@ impl Machine {
         !self.window.compactions.vendor_failed && !self.window.compactions.vendor_refused
     }
 
-    /// When reasoning was last left out, a turn may have been open: the index of the first sent message of that
-    /// turn. 0 if no reasoning was left out.
+    /// The index of the first sent message of a turn: the turn that was open when reasoning was last left out.
+    /// 0 if no reasoning was left out.
     pub(crate) fn open_turn(&self) -> usize {
         self.window.view.as_ref().map_or(0, |view| view.open_turn)
     }
@@ -180,8 +180,9 @@ impl Machine {
             .saturating_add(self.window.compactions.refusals.saturating_sub(REFUSALS))
     }
 
-    /// The tokens of the conversation in the last request for a summary that was refused as too large. `None`
-    /// if there was no such request since the last summary, the last answer and the beginning of the run.
+    /// If the vendor has refused a request for a summary as too large: how many tokens of the conversation were
+    /// in the last such request. `None` after a new summary, after an answer of the model, and at the beginning
+    /// of a run.
     pub(crate) fn too_large(&self) -> Option<u64> {
         self.window.compactions.too_large
     }

@@ -1,5 +1,5 @@
-//! The differences between the transcript and the messages that are sent. Facts change what is sent; the
-//! transcript keeps everything.
+//! The differences between the transcript and the messages that are sent. Facts change the messages that are
+//! sent; the transcript keeps everything.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -156,8 +156,9 @@ pub(super) struct FailedCompactions {
     pub(super) failures: u32,
     /// How many requests for a summary were refused as too large.
     pub(super) refusals: u32,
-    /// The tokens of the conversation in the last request for a summary that was refused as too large. `None`
-    /// if there was no such request since the last summary, the last answer and the beginning of the run.
+    /// If the vendor has refused a request for a summary as too large: how many tokens of the conversation were
+    /// in the last such request. `None` after a new summary, after an answer of the model, and at the beginning
+    /// of a run.
     pub(super) too_large: Option<u64>,
     /// Whether a request for the vendor's own summary has failed in this run since the last summary.
     pub(super) vendor_failed: bool,
@@ -208,7 +209,7 @@ pub(super) struct EditedContext {
     /// The index of the first sent message of the turn that was open when the context was last edited: the
     /// model had called tools and not completed its answer. If no turn was open, this equals `thinking_from`.
     pub(super) open_turn: usize,
-    /// What is sent to the model that has made a summary of its own.
+    /// The messages that are sent to the model that has made a summary of its own.
     pub(super) vendor: Option<Box<VendorView>>,
 }
 
@@ -299,7 +300,7 @@ impl EditedContext {
     }
 }
 
-/// What is sent to the model that has made a summary of its own.
+/// The messages that are sent to the model that has made a summary of its own.
 #[derive(Clone, Debug)]
 pub(super) struct VendorView {
     pub(super) summary: VendorSummary,

@@ -11,7 +11,8 @@ use harness_core::{
 /// How many bytes of a value are quoted in a fault.
 const QUOTED: usize = 120;
 
-/// How many times the length of the text the search may read without finding a value. After that it stops.
+/// The search stops when it has read too much without finding a value. This is the limit, as a multiple of the
+/// length of the text.
 const WORK: usize = 64;
 
 /// The tags around reasoning in a text.

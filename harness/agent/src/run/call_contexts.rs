@@ -69,8 +69,8 @@ impl CallContexts {
         self.site(call)?.unrecorded_spending()
     }
 
-    /// Takes the agent that keeps the call open: the call has ended with this result because the agent could
-    /// not go on, and the agent can continue later.
+    /// Takes an agent of the call that can continue later, if this result shows that the call has to stay open
+    /// for the agent.
     pub(crate) fn take_suspended(
         &self,
         result: &ToolResult,

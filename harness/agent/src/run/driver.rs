@@ -372,8 +372,8 @@ impl<'a> RunDriver<'a> {
         result.said_as(outcome, content)
     }
 
-    /// Records a result for every call that has none. If it cannot record a result, it still records the
-    /// remaining ones, so that the conversation in memory is complete. Returns the first error.
+    /// Records a result for every call that has no result. If one result cannot be recorded, the remaining ones
+    /// are still recorded, so that the conversation in memory is complete. Returns the first error.
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
         self.emit_agent_events();
         let mut all = self.count_early();

@@ -261,7 +261,7 @@ impl<'a> Run<'a> {
     }
 
     /// Sets the approver of this run, in place of the agent's [approver](crate::AgentBuilder::approver).
-    /// `person` is a name that distinguishes this person from others of the same conversation, in all
+    /// `person` is a name that distinguishes this person from other people in the same conversation, in all
     /// processes. An *always* holds only in runs with the same name. An *always* of the agent's own approver
     /// holds only in runs without an approver of their own.
     ///
@@ -531,7 +531,7 @@ async fn run_in_call(
     mut begins: PreparedRun<'_>,
     call: Box<ChildRun>,
 ) -> Result<Reply, Stopped> {
-    // If the call was told to stop, this run is stopped before it begins.
+    // If the library has asked the call to stop, this run is stopped before it begins.
     let effects = effects_of(offered(&state.state().agent, begins.options.as_deref()));
     let secrets = state.state().agent.secrets().clone();
     let refused = |error: harness_core::error::Error| {

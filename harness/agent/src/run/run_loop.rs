@@ -347,8 +347,8 @@ impl RunDriver<'_> {
         Outcome::Failed
     }
 
-    /// Completes the conversation so that it can be sent. Errors of recording are ignored: the first error of
-    /// the run is already returned, or the run was dropped and no caller gets one.
+    /// Completes the conversation so that it can be sent to a model. Errors of recording are ignored: the first
+    /// error of the run is already returned, or the run was dropped and no caller gets one.
     fn close(&mut self) {
         // If the run has not begun, the conversation does not change.
         if !self.end.begun {

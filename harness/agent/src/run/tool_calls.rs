@@ -272,7 +272,7 @@ impl RunDriver<'_> {
         if let Ok(true) = written {
             return Ok(StartDecision::Now);
         }
-        // The fact says that the call has begun, but it has not.
+        // The fact says that the call has begun, but the call has not begun.
         if written.as_ref().is_err_and(|error| self.must_leave_calls_open(error)) {
             self.state.record(&Fact::CallCleared { call: call.id().to_owned(), spent: None })?;
             return written.map(|_| StartDecision::Stopped);

@@ -47,7 +47,7 @@ pub(crate) fn deferred_tools(
     if names.len() <= FEW_TOOLS && share > 0 && all_fit { HashSet::new() } else { names }
 }
 
-/// The tools that the model gets, including those that it has found.
+/// The tools that the model gets, including the tools that it has found.
 #[derive(Debug)]
 pub(crate) struct OfferedTools {
     /// The key of this cached value: the number of searches, and the address of the tool registry.

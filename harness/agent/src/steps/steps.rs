@@ -411,8 +411,8 @@ impl Steps {
         }
     }
 
-    /// Stops the run before an action has begun, for example because the driver was told to stop. The next
-    /// action records the outcomes of the open calls.
+    /// Stops the run before an action has begun, for example because the driver has to stop. The next action
+    /// records the outcomes of the open calls.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if no run goes on.
@@ -421,8 +421,8 @@ impl Steps {
         self.record_change(Fact::Interrupted { message, usage, cause, asked })
     }
 
-    /// Stops the run during an action whose facts are lost, for example because the driver was told to stop. If
-    /// a request may have been sent to the model, it counts as a turn. After the next action, a call that may
+    /// Stops the run during an action whose facts are lost, for example because the driver has to stop. If a
+    /// request may have been sent to the model, it counts as a turn. After the next action, a call that may
     /// have run is in doubt, or [`StoppedReading`](harness_core::message::CallOutcome::StoppedReading) if it
     /// only reads.
     ///
@@ -495,8 +495,8 @@ impl Steps {
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) while calls wait for
-    /// results, and while an answer is paused. Fails in the same way if no run goes on, unless the last run was
-    /// answered.
+    /// results, and while an answer is paused. Fails with the same kind if no run goes on, unless the last run
+    /// has ended with an answer.
     pub fn steer(&self, message: impl Into<Message>) -> Result<Vec<Envelope>, Error> {
         let message = message.into().renewed();
         message.check_sendable()?;

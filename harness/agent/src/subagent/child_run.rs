@@ -108,7 +108,7 @@ impl ChildRun {
         Some(if is_kept { site.kept_budget() } else { site.budget() })
     }
 
-    /// Waits until the agent may begin. Returns `false` if the call was told to stop.
+    /// Waits until the agent may begin. Returns `false` if the library has asked the call to stop.
     pub(crate) async fn may_begin(&self) -> bool {
         let Some(site) = &self.site else { return !self.stop.is_cancelled() };
         tokio::select! {

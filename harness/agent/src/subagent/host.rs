@@ -211,7 +211,8 @@ impl SubagentHost {
         &self.rules
     }
 
-    /// The sources that the call has read through its agents, without those that the caller had read before.
+    /// The sources that the call's agents have read, without the sources that the caller had read before the
+    /// call.
     pub(crate) fn source(&self) -> Option<Source> {
         let read = self.state().read.clone();
         let effects = if self.is_agent { SideEffects::NONE } else { self.effects };
@@ -228,7 +229,7 @@ impl SubagentHost {
         knew
     }
 
-    /// The sources whose text the call may contain now, including those that its agents have read so far.
+    /// The sources whose text the call may contain now, including the sources that its agents have read so far.
     pub(crate) fn known_sources(&self) -> Sources {
         let mut knows = self.known_before_call();
         knows.add_all(self.state().read.all());
@@ -292,9 +293,9 @@ impl SubagentHost {
         state.suspended.extend(child);
     }
 
-    /// Takes an agent that keeps the call open: the call has ended with this result because the agent could not
-    /// go on, and the agent can continue later. Prefers an agent that waits to an agent that had an error.
-    /// `is_repeatable` says whether the call may run any number of times.
+    /// Takes an agent of the call that can continue later, if this result shows that the call has to stay open
+    /// for the agent. Prefers an agent that waits to an agent that had an error. `is_repeatable` says whether
+    /// the call may run any number of times.
     pub(crate) fn take_suspended(
         &self,
         result: &ToolResult,
@@ -366,9 +367,9 @@ impl SubagentHost {
     }
 
     /// Waits until the model's answer is complete and the start of the call is written. An agent costs money,
-    /// and its conversation is named after the call. If the agent's conversation is in no journal, a fact about
-    /// that is written, too, because the cost of this agent is lost if the process ends. Returns `false` if the
-    /// agent may not begin.
+    /// and its conversation is named after the call. If the agent's conversation is in no journal, another fact
+    /// records this, because the cost of this agent is lost if the process ends. Returns `false` if the agent
+    /// may not begin.
     pub(crate) async fn is_written(&self, is_kept: bool) -> bool {
         let is_unkept = !is_kept && self.caller.kept.is_some();
         let is_untold = is_unkept && !self.runs_unkept.load(Ordering::Acquire);
