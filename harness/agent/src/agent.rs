@@ -166,8 +166,7 @@ impl Agent {
         &self.0.trace
     }
 
-    /// The secret values to hide in texts. Some come from the provider, and the program has added the other
-    /// ones.
+    /// The secret values to hide in texts. The provider has some of them, and the program can add more.
     pub(super) fn secrets(&self) -> &Secrets {
         &self.0.secrets
     }

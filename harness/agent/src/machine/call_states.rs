@@ -103,8 +103,8 @@ impl ApprovedCall {
         Self { again: false, begun: false, waited: false, ..self.clone() }
     }
 
-    /// The status of a call that is to run. If the approval was withdrawn, the call is decided again, or is in
-    /// doubt if it may have run.
+    /// The status of a call that is to run. If the approval was withdrawn, a call that may have run is in
+    /// doubt, and any other call is decided again.
     pub(crate) fn may_run(self) -> CallStatus {
         match (self.revoked, self.has_run()) {
             (false, _) => CallStatus::Allowed(self),

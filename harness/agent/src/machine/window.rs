@@ -43,7 +43,7 @@ pub(super) struct ContextState {
     /// The results that also contain a report that an earlier call ended after it was stopped: the index of the
     /// message, and the number of the result in it.
     pub(super) news: Vec<(usize, usize)>,
-    /// For each call that ended after it was stopped, by its id: the report about this, and the names under
+    /// For each call that ended after it was stopped, by its id: the report about its end, and the names under
     /// which the whole result is kept.
     pub(super) ended: HashMap<String, (String, Option<String>)>,
     /// What is known of the messages with which the conversation began.
@@ -206,8 +206,9 @@ pub(super) struct EditedContext {
     pub(super) sent: Transcript,
     /// The number of messages at the beginning of `sent` that are sent without reasoning.
     pub(super) thinking_from: usize,
-    /// The index of the first sent message of the turn that was open when the context was last edited: the
-    /// model had called tools and not completed its answer. If no turn was open, this equals `thinking_from`.
+    /// The index of the first sent message of the turn that was open when the context was last edited. A turn
+    /// is open if the model has called tools and not completed its answer. If no turn was open, this equals
+    /// `thinking_from`.
     pub(super) open_turn: usize,
     /// The messages that are sent to the model that has made a summary of its own.
     pub(super) vendor: Option<Box<VendorView>>,

@@ -364,9 +364,9 @@ impl Steps {
     /// # Errors
     /// In these cases the action does nothing. It fails with
     /// [`ErrorKind::Journal`](harness_core::error::ErrorKind::Journal) if the facts cannot be read in this
-    /// process. It fails with [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if a
-    /// value is missing that was [announced](crate::AgentBuilder::state_per_run), or if these steps request
-    /// another answer than the run did at its beginning. It fails with
+    /// process. It fails with [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if an
+    /// [announced](crate::AgentBuilder::state_per_run) value is missing, or if these steps request another
+    /// answer than the run did at its beginning. It fails with
     /// [`ErrorKind::Busy`](harness_core::error::ErrorKind::Busy) while calls run in another future of the same
     /// action. It fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) at
     /// [`AwaitUser`](Action::AwaitUser), where no run has begun.
@@ -422,9 +422,9 @@ impl Steps {
     }
 
     /// Stops the run during an action whose facts are lost, for example because the driver has to stop. If a
-    /// request may have been sent to the model, it counts as a turn. After the next action, a call that may
-    /// have run is in doubt, or [`StoppedReading`](harness_core::message::CallOutcome::StoppedReading) if it
-    /// only reads.
+    /// request may have been sent to the model, it counts as a turn. The next action records an outcome for
+    /// each call that may have run: *in doubt*, or
+    /// [`StoppedReading`](harness_core::message::CallOutcome::StoppedReading) if the call only reads.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if no run goes on.
@@ -507,7 +507,7 @@ impl Steps {
     ///
     /// # Errors
     /// Fails with [`ErrorKind::NotWaiting`] if no call waits for this approval, if the deadline has passed, or
-    /// if the run was stopped, so that the call does not run any more.
+    /// if the run was stopped: the calls of a stopped run do not run any more.
     pub fn decided(&self, approval: Approval) -> Result<Vec<Envelope>, Error> {
         self.resolve_now(&CallResolution::Decide(approval))
     }

@@ -221,8 +221,8 @@ async fn read_machine(journal: &dyn Journal, conversation: &str) -> Result<Optio
 const DEEPEST: usize = 256;
 
 /// Checks that an answer in this conversation will be used. If an agent in a call has this conversation, the
-/// call must still be open. If the call itself is in an agent's conversation, the same is checked there, and so
-/// on.
+/// call must still be open. If that call is in the conversation of another agent, the function also checks the
+/// call that has started the other agent, and so on.
 ///
 /// # Errors
 /// Fails with [`ErrorKind::NotWaiting`] if the answer will not be used, and with the journal's error if the
