@@ -195,7 +195,7 @@ pub(super) fn copied_line_notice(argument: &str, name: Option<&str>) -> String {
     )
 }
 
-/// Why files were left out: a request may not have more files of this type.
+/// Why files were left out: a request cannot have more files of this type.
 pub(super) const TOO_MANY: &str = "a request takes no more of them";
 
 pub(super) const TOO_LARGE: &str = "the server takes none of this size or form";

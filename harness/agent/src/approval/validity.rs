@@ -38,7 +38,7 @@ pub(crate) fn is_run_by_program(state: &ConversationState, call: &ToolCall) -> b
     approved.is_some_and(|it| state.approval_policy(&state.agent).is_for_program(call, it))
 }
 
-/// Whether a call may run again if it may have run before. Both the tool and the approval of the call must
+/// Whether a call that has possibly run already may run again. Both the tool and the approval of the call must
 /// allow a second run.
 pub(crate) fn may_repeat_call(state: &ConversationState, call: &ToolCall) -> bool {
     let in_journal = state.is_in_journal();

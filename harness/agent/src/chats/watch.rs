@@ -162,9 +162,10 @@ impl ChatWatcher {
     /// the id of the last event that it has received. The browser gets each later event once and in order. If
     /// text was joined, it gets only the part that it has not received.
     ///
-    /// This works for the last run of the conversation while this process keeps the events of that run: as long
-    /// as the conversation is open or watched. Any other id has no effect: the stream then begins with the
-    /// beginning of the last run. In that case, the new ids contain another run name.
+    /// This works for the last run of the conversation. It works as long as the conversation is open or watched
+    /// in this process, because the process then keeps the events of that run. Any other id has no effect: the
+    /// stream then begins with the beginning of the last run. In that case, the new ids contain another run
+    /// name.
     ///
     /// ```
     /// use futures_util::StreamExt as _;

@@ -66,7 +66,8 @@ pub(crate) fn estimated_tokens(state: &mut ConversationState) -> u64 {
     estimated
 }
 
-/// The size of the window in tokens. If it is not known, the window counts as full.
+/// The size of the window in tokens. If the size is not known, this is the size of the next request, as if the
+/// window were full.
 pub(crate) fn window_or(state: &ConversationState, used: ContextUsage) -> u64 {
     window_tokens(state).unwrap_or(used.tokens)
 }

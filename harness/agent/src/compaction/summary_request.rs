@@ -1,4 +1,4 @@
-//! The request for a summary, and the reading of its answer.
+//! Sends a request for a summary, and reads the answer.
 
 use std::future::poll_fn;
 

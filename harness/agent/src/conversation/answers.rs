@@ -27,7 +27,7 @@ impl Chat {
         waiting(&self.state.machine, self.state.conversation())
     }
 
-    /// The calls whose outcome is not known, in order: the process that ran them has ended, and they may not
+    /// The calls whose outcome is not known, in order: the process that ran them has ended, and they must not
     /// run again. If your program can find out the outcome of such a call, it records the outcome by
     /// [`settle`](Self::settle). If a tool can [`reconcile`](macro@harness_core::tool),
     /// [`resume`](Self::resume) lets the tool find out the outcomes of its calls. If an outcome is still

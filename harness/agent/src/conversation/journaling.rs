@@ -27,7 +27,7 @@ impl ConversationState {
             if let Fact::CallSettled { spent, .. } | Fact::CallCleared { spent, .. } = &mut fact {
                 *spent = self.spending.agents.take_unstated(resolution.call(), None);
             }
-            // Other processes may not answer a call in doubt, so no answer has to be read first.
+            // Other processes are not allowed to answer a call in doubt, so no answer has to be read first.
             self.record(&fact)?;
             self.has_waited = true;
             return self.save().await;

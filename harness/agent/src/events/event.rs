@@ -213,8 +213,8 @@ pub enum Event<'a> {
         tools: &'a [String],
     },
     /// Parts of the conversation are no longer sent. If the window is getting full, these are old results of
-    /// read-only tools, and long arguments of old calls that succeeded. If a request may not have so many
-    /// files, these are old files.
+    /// read-only tools, and long arguments of old calls that succeeded. If a request cannot have so many files,
+    /// these are old files.
     ContextCleared {
         /// How many results were cleared, plus how many messages of the user have lost files.
         results: usize,

@@ -52,7 +52,7 @@ pub(crate) enum CallStatus {
     Waiting(Wait, ApprovedCall),
     Allowed(ApprovedCall),
     Started(ApprovedCall),
-    /// The call had started in an earlier process, and may not run again. Its outcome is not known.
+    /// The call had started in an earlier process, and must not run again. Its outcome is not known.
     Doubtful(ApprovedCall),
     Finished(ToolResult),
 }
@@ -192,8 +192,8 @@ impl ToolCallStates {
             CallStatus::Finished(_) => Some(None),
             CallStatus::Asked | CallStatus::Doubtful(_) | CallStatus::Waiting(..) => None,
         });
-        // Calls that have started are part of the batch. So a call waits if it may not run at the same time as
-        // they do.
+        // Calls that have started are part of the batch. So a call waits if it must not run at the same time as
+        // these calls.
         let batch = schedule::next_batch(open.flatten());
         if batch.is_empty() && !started {
             return Action::AwaitAnswers;
@@ -233,7 +233,7 @@ impl ToolCallStates {
         }
     }
 
-    /// Records that the process which ran the calls has ended. Calls that may not run again become calls in
+    /// Records that the process which ran the calls has ended. Calls that must not run again become calls in
     /// doubt. These are the calls in `doubtful`, and the calls whose approval does not allow a second run.
     pub(crate) fn reopen(&mut self, doubtful: &[String]) {
         let ids: Vec<String> = self.calls.iter().map(|call| call.call.id().to_owned()).collect();

@@ -301,7 +301,7 @@ impl Machine {
         those.map(|call| call.call.id().to_owned()).collect()
     }
 
-    /// The calls whose outcome is not known, in order. They had started in an earlier process, and may not run
+    /// The calls whose outcome is not known, in order. They had started in an earlier process, and must not run
     /// again.
     pub fn in_doubt(&self) -> impl Iterator<Item = &ToolCall> {
         self.calls().filter_map(|CallState { call, status, .. }| match status {

@@ -1,6 +1,6 @@
-//! The size of the model's window as an error of the vendor has stated it.
+//! The size of the model's window, if an error of the vendor has stated it.
 
-/// The size of a window, as an error of the vendor has stated it.
+/// A size of a window that follows from an error of the vendor.
 #[derive(Clone, Debug)]
 pub(super) struct StatedWindow {
     pub(super) provider: String,

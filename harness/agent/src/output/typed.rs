@@ -383,7 +383,7 @@ impl Run<'_> {
     /// not count for the conversation.
     ///
     /// # Errors
-    /// The run fails before its first request if one of the tools may not be repeated. If the process ends
+    /// The run fails before its first request if one of the tools must not be repeated. If the process ends
     /// before the verdict is recorded, the answer is checked again. So each tool has to declare `"none"` or
     /// `"read"`, or be `idempotent`. The run also fails if a tool is an agent, is answered by the program, or
     /// takes a [`State<T>`](harness_core::tool::State) that was not set.

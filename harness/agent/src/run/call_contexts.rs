@@ -204,7 +204,7 @@ pub(crate) struct CallContextParts<'a> {
     pub(crate) transcript: &'a Transcript,
     pub(crate) granted: Option<&'a ApprovedCall>,
     pub(crate) rules: CallerRules,
-    /// The part of the spending of the call's agents that is already counted.
+    /// What is already counted of the spending of the call's agents.
     pub(crate) counted: CallSpent,
     /// Whether no fact in the journal records that the call has started.
     pub(crate) is_unwritten: bool,

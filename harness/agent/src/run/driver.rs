@@ -457,7 +457,7 @@ impl RunDriver<'_> {
         is_kept && is_transient(error, self.state.is_lost())
     }
 
-    /// Sends the watchers an event for each fact about a call that was not reported yet.
+    /// Sends the watchers the events for facts about calls, if these facts were not reported yet.
     pub(crate) fn announce(&mut self) {
         for fact in mem::take(&mut self.state.unannounced) {
             let call = fact.call_id().and_then(|id| self.state.call(id));

@@ -258,7 +258,7 @@ impl RunDriver<'_> {
         Ok(None)
     }
 
-    /// Records that an allowed call starts. If the call has side effects or may not run again, the fact is
+    /// Records that an allowed call starts. If the call has side effects or must not run again, the fact is
     /// written before the call starts.
     async fn may_begin(&mut self, call: &ToolCall) -> Result<StartDecision, Error> {
         if !self.may_start(call)? {
@@ -553,7 +553,8 @@ impl RunDriver<'_> {
 }
 
 /// Whether a call may begin before the fact of its start is written: it only reads and may run again. A call
-/// that runs an agent may not, because the agent writes into a conversation that is named after the call.
+/// that runs an agent must not begin before that, because the agent writes into a conversation that is named
+/// after the call.
 fn may_be_lost(granted: &ApprovedCall) -> bool {
     granted.effects.is_read_only() && matches!(granted.repeat, Repeat::Read | Repeat::Idempotent)
 }

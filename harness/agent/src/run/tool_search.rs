@@ -20,8 +20,8 @@ pub(crate) fn tokens_of<'a>(tools: impl Iterator<Item = &'a Tool>) -> u64 {
 /// The names of the tools that the model has to search for. The set is empty if all tools fit into their share
 /// of the window and into one request. Otherwise it has the names of the tools of MCP servers. It also has the
 /// names of the program's own tools, if these tools need more than a quarter of the share or are still too many
-/// for a request. A small number of tools is never deferred, unless the share is 0 or a request may not have so
-/// many.
+/// for a request. A small number of tools is never deferred, unless the share is 0 or a request cannot have so
+/// many tools.
 pub(crate) fn deferred_tools(
     tools: &ToolRegistry,
     policy: &ToolSearch,

@@ -332,7 +332,7 @@ impl SubagentHost {
         all
     }
 
-    /// Counts an agent with these side effects. Fails if the agent may not run.
+    /// Counts an agent with these side effects. Fails if the agent is not allowed to run.
     pub(crate) fn admit(&self, effects: SideEffects) -> Result<(), Error> {
         let refused = |why: String| Err(Error::new(ErrorKind::Configuration, why));
         if !self.effects.has_all(effects) {
@@ -369,7 +369,7 @@ impl SubagentHost {
     /// Waits until the model's answer is complete and the start of the call is written. An agent costs money,
     /// and its conversation is named after the call. If the agent's conversation is in no journal, another fact
     /// records this, because the cost of this agent is lost if the process ends. Returns `false` if the agent
-    /// may not begin.
+    /// is not allowed to begin.
     pub(crate) async fn is_written(&self, is_kept: bool) -> bool {
         let is_unkept = !is_kept && self.caller.kept.is_some();
         let is_untold = is_unkept && !self.runs_unkept.load(Ordering::Acquire);
