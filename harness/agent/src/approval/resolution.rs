@@ -90,7 +90,7 @@ impl CallResolution {
     /// Checks that [`resolve`](Self::resolve) would succeed.
     ///
     /// # Errors
-    /// As [`resolve`](Self::resolve).
+    /// Fails as [`resolve`](Self::resolve) does.
     pub(crate) fn check(&self, machine: &Machine, tools: &ToolRegistry) -> Result<(), Error> {
         self.resolve(machine, tools).map(drop)
     }

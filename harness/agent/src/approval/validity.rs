@@ -21,8 +21,8 @@ pub(crate) fn doubtful_calls(state: &ConversationState) -> Vec<String> {
     doubtful.map(|call| call.id().to_owned()).collect()
 }
 
-/// Whether the approval of a call still holds. The tool must have the same declaration. If the call was allowed
-/// `before` this run, the rules of this run must allow it too.
+/// Whether the approval of a call still holds. The tool must still have the declaration that was approved. If
+/// the call was allowed `before` this run, the rules of this run must allow it too.
 pub(crate) fn approval_holds(state: &ConversationState, call: &ToolCall, before: bool) -> bool {
     let Some(approved) = state.machine.approved(call.id()) else { return false };
     let policy = state.approval_policy(&state.agent);

@@ -116,7 +116,7 @@ impl ChatSlots {
     }
 }
 
-/// The current tokio runtime. Fails if there is none, or if it has no timer.
+/// The current tokio runtime. Fails if there is no runtime, or if the runtime has no timer.
 pub(super) fn runtime() -> Result<Handle, Error> {
     let runtime = Handle::try_current().ok();
     let has_timer = || caught(|| drop(sleep(Duration::ZERO))).is_ok();

@@ -133,7 +133,8 @@ pub struct ChatWatcher {
     /// The last run that was shown, if its end is not in the facts: it goes on in another process, or was cut
     /// off there.
     unended: Option<UnendedRun>,
-    /// A future that reads the facts after the last shown run, and the run that comes after these facts.
+    /// The future that reads the facts after the last shown run. The log belongs to the run that comes after
+    /// these facts.
     reading: Option<(ReplayFuture, Arc<RunLog>)>,
     closing: CancellationToken,
     error: Option<Error>,
@@ -194,7 +195,7 @@ impl ChatWatcher {
         let last = self.subscription.slot.lock().last.clone();
         if let Some(log) = last.filter(|log| log.name() == run && log.place() > self.seen) {
             let cursor = LogCursor::after(&log, number);
-            // The watcher has received the events before this one.
+            // The watcher has received all earlier events.
             (self.ready, self.unended) = (VecDeque::new(), None);
             self.run = Some((log, cursor));
         }

@@ -118,7 +118,7 @@ impl DurableState {
                 envelope.life = self.life;
                 self.pending.push(envelope);
             }
-            // Later facts must not be written without this one, so nothing more is written.
+            // Later facts must not be written without this fact, so nothing more is written.
             Err(error) => {
                 self.lost = Some(error.to_string());
                 return Err(error);
@@ -157,7 +157,7 @@ impl DurableState {
     /// Reads the facts that follow the facts that are known here. Returns `None` if the known facts are not in
     /// the journal any more.
     async fn read_on(&self, journal: &dyn Journal) -> Result<Option<StoredFacts>, Error> {
-        // Reading begins with the last known fact, to check that it is still the same.
+        // Reading begins with the last known fact, to check that the journal still has this fact.
         let from = self.head.facts.saturating_sub(1);
         let mut read = guarded(|| journal.read(&self.id, from)).await?;
         if self.head.incarnation.is_some() && read.head_at(self.head.facts) != Some(self.head) {

@@ -217,8 +217,7 @@ impl ConversationState {
         self.report_sources_to_caller();
     }
 
-    /// If this run is inside a tool call, passes the sources that the conversation has read to the run of the
-    /// caller.
+    /// If this run is inside a tool call, reports to the caller's run which sources the conversation has read.
     pub(crate) fn report_sources_to_caller(&self) {
         if let Some(caller) = self.options.as_ref().and_then(|options| options.caller.as_ref()) {
             caller.add_sources(self.approvals.taint.sources());

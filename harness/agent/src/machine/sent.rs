@@ -498,7 +498,8 @@ impl Machine {
             let all = self.transcript.messages();
             (vendor.thinks_at, vendor.open_at) = (all.len(), open_turn(all));
         }
-        // Clearing goes on after the last cleared result. Smaller results before that one are not cleared.
+        // Clearing goes on after the last cleared result. Smaller results before the last cleared result are
+        // not cleared.
         window.reads.retain(|(at, _)| last.is_none_or(|last| *at > last));
         window.long.retain(|place| !shorter.contains_key(place));
         window.has_shortened |= !shorter.is_empty();

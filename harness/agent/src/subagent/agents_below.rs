@@ -216,8 +216,8 @@ async fn read_machine(journal: &dyn Journal, conversation: &str) -> Result<Optio
     folded.map(Some).map_err(named)
 }
 
-/// The most levels of agents that are searched. This ends the search if facts that were changed by hand form a
-/// cycle.
+/// The most levels of agents that are searched. The limit ends the search if somebody has edited the facts so
+/// that they form a cycle.
 const DEEPEST: usize = 256;
 
 /// Checks that an answer in this conversation will be used. If an agent in a call has this conversation, the

@@ -74,7 +74,7 @@ pub(crate) struct ParentRun {
     pub(super) on_waiting: Option<Arc<OnWaiting>>,
     /// The call that has started this run. `None` if no call has started it.
     pub(super) above: Option<Arc<SubagentHost>>,
-    /// The concurrency limits that already count the call that has started this run.
+    /// A call may have started this run. These concurrency limits already count that call.
     pub(super) places: Vec<ConcurrencyLimit>,
     /// Whether the events of this run, or of a run that has started it at any depth, have a receiver.
     pub(super) is_watched: bool,
@@ -93,7 +93,7 @@ impl ParentRun {
         self.progress_sender.clone()
     }
 
-    /// The concurrency limits that already count the call that has started this run.
+    /// A call may have started this run. These concurrency limits already count that call.
     pub(crate) fn places(&self) -> &[ConcurrencyLimit] {
         &self.places
     }
