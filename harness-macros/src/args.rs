@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// The content of `#[tool(..)]`. `None` for a key that is missing, or whose value is wrong and was reported.
+/// The content of `#[tool(..)]`. A key is `None` if it is missing, or if its value was wrong and has been reported.
 #[derive(Default)]
 pub(crate) struct ToolArgs {
     pub(crate) side_effects: Option<SideEffectsValue>,
@@ -276,7 +276,7 @@ fn known_key(
         return None;
     }
     let near = nearest(&word, known.iter().copied());
-    // The key that was probably meant must not be reported as missing as well.
+    // The key that was probably meant must not also be reported as missing.
     seen.extend(near.and_then(|near| known.iter().find(|known| **known == near)));
     let way_out = match (near, word.as_str()) {
         (Some(near), _) => did_you_mean(Some(near), '`'),
@@ -292,7 +292,7 @@ fn known_key(
         }
         (None, "min" | "max" | "minimum" | "maximum") if of_param => {
             if seen.contains(&"range") {
-                // Wrong keys for both ends of the range are one mistake, so only the first is reported.
+                // Wrong keys for both ends of the range are one mistake, so only the first wrong key is reported.
                 return None;
             }
             seen.push("range");

@@ -143,7 +143,7 @@ fn check_given_once(function: &mut ToolFunction, errors: &mut Errors) {
     function.attributes.retain(|attribute| !attribute.path().is_ident("param"));
 }
 
-/// The meaning of each word of `side_effects`, and which of them need an approval.
+/// The meaning of each word of `side_effects`, and whether a tool with this word needs an approval.
 const WHAT_THEY_MEAN: &str = "\
 \"none\": only computes; runs unasked
 \"read\": looks at something, such as a file or a database; runs unasked
@@ -166,7 +166,7 @@ fn check_side_effects(args: &ToolArgs, errors: &mut Errors) -> Option<Vec<&'stat
     None
 }
 
-/// Reports an `idempotent` without effect.
+/// Reports the key `idempotent` if it has no effect.
 fn check_idempotent(args: &ToolArgs, side_effects: Option<&[&str]>, errors: &mut Errors) {
     let (Some(written), Some(side_effects)) = (&args.idempotent, side_effects) else { return };
     if side_effects.contains(&"mutate") {

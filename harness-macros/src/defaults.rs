@@ -114,7 +114,7 @@ fn length_of(expr: &Expr) -> Option<(i128, &'static str)> {
 }
 
 /// Whether the spelling of the type shows that the literal is a value of the type. `false` if the spelling does not
-/// suffice; an error if the literal cannot be such a value.
+/// suffice; an error if the spelling shows that the literal is no value of the type.
 fn check_literal<'a>(
     whose: &str,
     ty: &Type,

@@ -18,7 +18,8 @@ pub(crate) struct FunctionDocs {
     pub(crate) arguments: Vec<ArgumentDoc>,
     /// Whether the comment has a section about the parameters.
     pub(crate) has_arguments: bool,
-    /// Whether only rustc knows a part of the comment, such as `include_str!`. The macro cannot search such a part.
+    /// Whether the comment has a part whose text only rustc knows, such as `include_str!`. The macro cannot search this
+    /// part.
     pub(crate) is_computed: bool,
     /// The lines of the sections about the parameters.
     about_parameters: Vec<(String, Span)>,
@@ -89,7 +90,7 @@ pub(crate) fn read_param(attributes: &[Attribute]) -> Option<DocText> {
     text(&lines(attributes))
 }
 
-/// Whether rustc refuses one of the comments. A comment must be a literal, or a macro call that makes one.
+/// Whether rustc refuses one of the comments. A comment must be a literal, or a macro call that makes a literal.
 pub(crate) fn has_refused(attributes: &[Attribute]) -> bool {
     let is_refused = |attribute: &&Attribute| match &attribute.meta {
         Meta::NameValue(doc) => match ungroup(&doc.value) {
@@ -136,7 +137,7 @@ fn lines(attributes: &[Attribute]) -> Vec<DocLine> {
         lines.extend(value.lines().enumerate().map(|(number, line)| {
             let undecorated = line.trim_start().strip_prefix('*').filter(|_| stars && number > 0);
             let text = undecorated.unwrap_or(line).trim_end();
-            // Lines of `///` comments begin with a space. Lines from a macro do not, so they get one here.
+            // Lines of `///` comments begin with a space. Lines from a macro do not, so a space is added here.
             let space = if is_made && !text.is_empty() { " " } else { "" };
             DocLine { text: format!("{space}{text}"), computed: None, span }
         }));
@@ -255,7 +256,7 @@ fn heading(line: &str) -> Option<String> {
         .then(|| words.trim().trim_end_matches(['#', ':']).trim().to_lowercase())
 }
 
-/// Reads a line of the list: a new entry, or the continuation of the last one.
+/// Reads a line of the list: a new entry, or the continuation of the last entry.
 fn read_bullet(line: &DocLine, arguments: &mut Vec<ArgumentDoc>) {
     let trimmed = line.text.trim_start();
     let indent = line.text.len() - trimmed.len();

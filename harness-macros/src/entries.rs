@@ -59,7 +59,7 @@ pub(crate) struct KnownKeys {
     pub(crate) keys: &'static [&'static str],
     /// An example of a correct entry.
     pub(crate) example: &'static str,
-    /// Returns a message about tokens in place of a key, if their probable meaning is known.
+    /// Returns a message about tokens that were written in place of a key. `None` if their meaning is unknown.
     pub(crate) stray: fn(&TokenStream) -> Option<String>,
 }
 

@@ -159,7 +159,7 @@ pub(crate) fn definition(
     }
 }
 
-/// The call that sets the maximum number of concurrent calls. If only rustc knows this number, also a rule that the
+/// The constant for the maximum number of concurrent calls, and the call that sets this number. rustc checks that the
 /// number is not 0.
 fn at_once(
     most: &Expr,
@@ -279,7 +279,7 @@ fn reconcile_by(
     }
 }
 
-/// An expression for the values of all parameters, and whether all of them are valid.
+/// An expression for a tuple: the values of all parameters, and then whether all of these values are valid.
 fn take_all(call: &Ident, consts: &[Ident], krate: &TokenStream) -> TokenStream {
     let call_type = quote!(#krate::__private::DeclaredCall);
     quote!((#(#call_type::take(&mut #call, &#consts),)* #call_type::is_valid(&mut #call)))
@@ -298,7 +298,7 @@ fn lend(passed: &PassingMode, local: &Ident, krate: &TokenStream) -> Option<Toke
     }
 }
 
-/// The description, and a rule that it is not empty if only rustc knows its text.
+/// The description. If only rustc knows its text, also a rule that the text is not empty.
 fn description(tool: &CheckedTool, krate: &TokenStream) -> (Option<TokenStream>, TokenStream) {
     match &tool.description.text {
         DocText::Known(text) => (None, quote!(#text)),

@@ -18,7 +18,7 @@ pub(crate) fn all_keys(ty: &Type) -> Vec<&Type> {
     }
 }
 
-/// Whether JSON can write such a key. Lists and maps cannot be keys.
+/// Whether JSON can represent a key of this type. Lists and maps cannot be keys.
 pub(crate) fn can_be_written_as_key(ty: &Type) -> bool {
     match ungroup(ty) {
         Type::Tuple(_) | Type::Array(_) | Type::Slice(_) => false,

@@ -71,7 +71,7 @@ pub(crate) enum GivenValue {
     Typed(TokenStream),
 }
 
-/// A rule for a parameter, which rustc checks when the types are known.
+/// A rule for a parameter. rustc checks the rule when the types are known.
 pub(crate) struct ParamRule {
     /// The place where an error is reported.
     pub(crate) place: SpanRange,

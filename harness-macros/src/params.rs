@@ -59,7 +59,7 @@ pub(crate) fn check_params(
     params
 }
 
-/// Reports a comment or `#[param]` on `self`, which the model does not see.
+/// Reports a comment or `#[param]` on `self`. The model does not see `self`.
 fn check_receiver(attributes: &mut Vec<Attribute>, errors: &mut Errors) {
     attributes.retain(|attribute| {
         let is_param = attribute.path().is_ident("param");

@@ -96,8 +96,8 @@ pub(crate) fn is_known(ty: &Type) -> bool {
     }
 }
 
-/// The parts of a type whose spelling does not show them fully. Only traits can examine these parts. Tuples, arrays and
-/// references are split into their parts.
+/// The parts of a type that its spelling does not show completely. Only traits can examine these parts. Tuples, arrays
+/// and references are split into their parts.
 pub(crate) fn parts(ty: &Type) -> Vec<&Type> {
     match ungroup(ty) {
         Type::Reference(reference) => parts(&reference.elem),
@@ -155,8 +155,7 @@ pub(crate) fn only_argument(path: &Path) -> Option<&Type> {
     all.next().is_none().then_some(first)
 }
 
-/// Containers whose type arguments the model supplies as well. Other generic types, such as `State<T>`, are unknown
-/// types.
+/// Containers whose content the model also supplies. Other generic types, such as `State<T>`, are unknown types.
 pub(crate) const CONTAINERS: [&str; 13] = [
     "Option", "Vec", "Box", "Arc", "Rc", "Cow", "VecDeque", "HashSet", "BTreeSet", "HashMap",
     "BTreeMap", "IndexMap", "IndexSet",

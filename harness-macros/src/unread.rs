@@ -7,8 +7,7 @@ use syn::{
     parse::{ParseStream, Parser as _},
 };
 
-/// Whether a part of the item comes from `macro_rules!`. rustc may be able to parse such a part although syn is not
-/// able to.
+/// Whether a part of the item comes from `macro_rules!`. syn cannot parse every part that rustc can parse.
 pub(crate) fn is_from_macro(item: &TokenStream) -> bool {
     item.clone().into_iter().any(|token| match token {
         TokenTree::Group(group) => {
@@ -31,8 +30,8 @@ pub(crate) fn name(item: &TokenStream) -> Option<(Ident, bool)> {
     Some((name, parameters.any(|token| is_word(&token, "self"))))
 }
 
-/// Finds a comment after the last parameter, which describes no parameter. Returns the comment, and the function
-/// without any comments on parameters. syn can parse this function.
+/// Finds a comment that follows the last parameter, and so describes no parameter. Returns the comment, and the
+/// function without any comments on parameters. syn can parse this function.
 pub(crate) fn comment_behind(item: &TokenStream) -> Option<(TokenStream, TokenStream)> {
     let mut all: Vec<TokenTree> = item.clone().into_iter().collect();
     let function = all.iter().position(|token| is_word(token, "fn"))?;

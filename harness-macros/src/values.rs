@@ -353,7 +353,7 @@ fn factor(unit: &str) -> Option<f64> {
 /// The maximum time limit, in milliseconds: longer than any call, and small enough to avoid overflows.
 const YEAR: f64 = 31_536_000_000.0;
 
-/// Reads a time limit such as `30s`, `500ms`, `2m`, `1h`, or several of them in a row.
+/// Reads a time limit such as `30s`, `500ms`, `2m`, `1h`, or several of these in a row, such as `1h30m`.
 fn milliseconds(text: &str) -> std::result::Result<u64, String> {
     let help = "\nhelp: write a number with a unit, such as \"500ms\", \"30s\", \"2m\" or \"1h\"";
     let text = text.trim();
@@ -385,7 +385,7 @@ fn milliseconds(text: &str) -> std::result::Result<u64, String> {
                 "" if after.is_empty() => {
                     format!("the time limit \"{text}\" has no unit{}{help}", near())
                 }
-                // The number contains another character.
+                // The unit is missing, but another character follows the number.
                 "" => no_limit(),
                 other => {
                     let near = near();
@@ -406,7 +406,8 @@ fn milliseconds(text: &str) -> std::result::Result<u64, String> {
     Ok(total as u64)
 }
 
-/// The value of the key `crate`: the path of `harness`, for a program that depends on it only through another crate.
+/// The value of the key `crate`: the path of `harness`, for a program that depends on `harness` only through another
+/// crate.
 pub(crate) struct CratePath(pub(crate) Path);
 
 impl FromMeta for CratePath {

@@ -97,10 +97,10 @@ fn all() -> Vec<EventBuf> {
         Event::VendorSummaryRefused { cause: "it is bound to another conversation" },
         Event::TurnEnded { turn: 1, stop: StopReason::ToolCalls, usage },
         Event::OfAgent { path: &path, event: &Event::Text("Below.").into_owned() },
-        Event::RunEnded { outcome: Outcome::Answered, usage },
-        Event::RunEnded { outcome: usages.0, usage },
-        Event::RunEnded { outcome: usages.1, usage },
-        Event::RunEnded { outcome: Outcome::Unfit, usage },
+        Event::RunEnded { outcome: Outcome::Answered, usage, reason: None },
+        Event::RunEnded { outcome: usages.0, usage, reason: Some("no") },
+        Event::RunEnded { outcome: usages.1, usage, reason: None },
+        Event::RunEnded { outcome: Outcome::Unfit, usage, reason: None },
     ];
     events.into_iter().map(Event::into_owned).collect()
 }

@@ -149,12 +149,12 @@ async fn a_run_without_what_was_announced_fails_before_anything_is_sent() {
 
     let mut told = Vec::new();
     let sending = chat.send("And now?").on_event(|event| {
-        if let Event::RunEnded { outcome, usage } = event {
-            told.push((outcome, *usage));
+        if let Event::RunEnded { outcome, usage, reason } = event {
+            told.push((outcome, *usage, reason.map(str::to_owned)));
         }
     });
     let stopped = sending.await.unwrap_err();
-    assert_eq!(told, [(Outcome::Failed, Usage::default())]);
+    assert_eq!(told, [(Outcome::Failed, Usage::default(), Some(stopped.to_string()))]);
     assert_eq!(stopped.outcome(), Outcome::Failed);
     let error = stopped.error().expect("an error");
     assert_eq!(error.kind(), ErrorKind::Configuration);

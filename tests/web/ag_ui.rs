@@ -7,6 +7,7 @@ use crate::{
     ui_message::{every_kind, multiply},
 };
 use harness::{
+    agent::Numbered,
     testing::{ScriptedProvider, reply},
     tools,
     web::{
@@ -16,11 +17,15 @@ use harness::{
 };
 use serde_json::{Value, json};
 
-fn encoded(mut stream: AgUiStream, all: &[Value]) -> String {
-    events(all).iter().map(|event| stream.encode(event)).collect()
+fn encoded(stream: AgUiStream, all: &[Value]) -> String {
+    encoded_events(stream, &events(all))
 }
 
-fn read(streams: &[String]) -> Option<Vec<Value>> {
+pub(crate) fn encoded_events(mut stream: AgUiStream, all: &[Numbered]) -> String {
+    all.iter().map(|event| stream.encode(event)).collect()
+}
+
+pub(crate) fn read(streams: &[String]) -> Option<Vec<Value>> {
     let read = node("ag_ui.mjs", &json!({"act": "streams", "streams": streams}))?;
     Some(read["out"].as_array().expect("a list").clone())
 }
@@ -81,7 +86,7 @@ fn an_end_tells_how_the_run_has_ended() {
                 json!({"type": "run_started"}),
                 json!({"type": "turn_started", "turn": 1}),
                 json!({"type": "text", "text": "So"}),
-                json!({"type": "run_ended", "outcome": outcome, "usage": usage}),
+                json!({"type": "run_ended", "outcome": outcome, "usage": usage, "reason": "It broke."}),
             ],
         )
     };
@@ -97,7 +102,11 @@ fn an_end_tells_how_the_run_has_ended() {
     for (one, (outcome, name)) in out.iter().zip(&ends) {
         let last = one["events"].as_array().unwrap().last().unwrap();
         match name.is_empty() {
-            true => assert_eq!(last["type"], "RUN_ERROR", "{one}"),
+            true => assert_eq!(
+                (&last["type"], &last["message"]),
+                (&json!("RUN_ERROR"), &json!("It broke.")),
+                "{one}"
+            ),
             false => assert_eq!(
                 (&last["outcome"]["type"], &one["error"]),
                 (&json!(name), &Value::Null),

@@ -54,12 +54,13 @@ const acts = {
     return { out, version };
   },
   // A conversation with a server: what the user says and answers, in order.
-  async chat({ api, id, steps }) {
+  async chat({ api, id, messages, steps }) {
     let requests = 0;
     const data = [];
     const fetch = (...it) => { requests += 1; return globalThis.fetch(...it); };
     const chat = new Chat({
       id,
+      messages,
       transport: new ai.DefaultChatTransport({ api, fetch }),
       sendAutomaticallyWhen: ai.lastAssistantMessageIsCompleteWithApprovalResponses,
       onData: part => data.push(part),

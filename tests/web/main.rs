@@ -3,6 +3,7 @@
 
 mod ag_ui;
 mod answers;
+mod history;
 mod server;
 mod ui_message;
 

@@ -112,7 +112,9 @@ async fn watch(State(server): State<Server>, Path(id): Path<String>, head: Heade
     server.watched.notify_one();
     let seen = head.get("last-event-id").map(|id| id.to_str().unwrap());
     let watcher = server.chats.watch(&id).await.unwrap();
-    let mut encoder = seen.map_or_else(UiMessageStream::new, UiMessageStream::after);
+    let earlier = watcher.earlier().await.unwrap();
+    let encoder = seen.map_or_else(UiMessageStream::new, UiMessageStream::after);
+    let mut encoder = encoder.with_beginning(&earlier);
     stream(ui_message::HEADERS, watcher, move |it| (encoder.encode(it), encoder.has_ended()))
 }
 

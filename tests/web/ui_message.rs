@@ -25,7 +25,7 @@ pub(crate) fn multiply(
     a * b
 }
 
-fn encoded(mut stream: UiMessageStream, events: &[Numbered]) -> String {
+pub(crate) fn encoded(mut stream: UiMessageStream, events: &[Numbered]) -> String {
     events.iter().map(|event| stream.encode(event)).collect()
 }
 
@@ -147,7 +147,7 @@ fn joined(all: &[Value]) -> Vec<Value> {
 }
 
 /// What a client reads of streams.
-fn read(streams: &[String]) -> Option<Vec<Value>> {
+pub(crate) fn read(streams: &[String]) -> Option<Vec<Value>> {
     let read = node("client.mjs", &json!({"act": "streams", "streams": streams}))?;
     Some(read["out"].as_array().expect("a list").clone())
 }
@@ -313,7 +313,7 @@ fn an_end_tells_how_the_run_has_ended() {
     let end = |outcome: Value| {
         let all = [
             json!({"type": "run_started"}),
-            json!({"type": "run_ended", "outcome": outcome, "usage": usage}),
+            json!({"type": "run_ended", "outcome": outcome, "usage": usage, "reason": "It broke."}),
         ];
         encoded(UiMessageStream::new(), &events(&all))
     };
@@ -333,6 +333,11 @@ fn an_end_tells_how_the_run_has_ended() {
             one["chunks"].as_array().unwrap().iter().find(|it| it["type"] == "finish").unwrap();
         assert_eq!(finish["finishReason"], *reason, "{outcome}");
         assert_eq!(one["error"].is_string(), *failed, "{one}");
+        assert_eq!(finish["messageMetadata"]["reason"], "It broke.", "{outcome}");
+        assert!(
+            !failed || one["error"].as_str().is_some_and(|it| it.contains("It broke.")),
+            "{one}"
+        );
     }
 }
 

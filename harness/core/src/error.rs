@@ -1,5 +1,5 @@
-//! The error type of the library: opaque, with predicates for the decisions of a program. This module depends on no
-//! message, tool or vendor. The error of a failed call that a model may read is `ToolError`.
+//! The error type of the library. Its fields are private; a program decides by its predicate methods. This module
+//! depends on no message, tool or vendor. A tool returns another type, `ToolError`, whose text the model may read.
 
 use std::{borrow::Cow, error::Error as StdError, fmt, sync::Arc, time::Duration};
 
@@ -41,8 +41,8 @@ pub enum ErrorKind {
     Conflict,
     /// The conversation is open elsewhere, in this process or in another one.
     Busy,
-    /// The call does not wait for this answer, because the call is already answered, the answer is too late, or the
-    /// answer belongs to another request. Nothing has changed.
+    /// The program answered a tool call that does not wait for this answer: the call is already answered, the answer is
+    /// too late, or the answer belongs to another request. Nothing has changed.
     NotWaiting,
     /// Code of the program, such as an event handler or a provider, panicked when the library called it.
     Panicked,
@@ -169,7 +169,7 @@ impl Error {
         self
     }
 
-    /// Adds the name of the provider that failed to this error and to its later errors. An error that already names a
+    /// Sets the name of the failed provider, in this error and in its later errors. An error that already names a
     /// provider keeps that name.
     #[must_use]
     pub fn with_provider(mut self, name: impl Into<String>) -> Self {
@@ -342,8 +342,8 @@ impl Error {
         self.0.kind == ErrorKind::Busy
     }
 
-    /// Whether the call does not wait for this answer, because the call is already answered, the answer is too late, or
-    /// the answer belongs to another request.
+    /// Whether the program answered a tool call that does not wait for this answer: the call is already answered, the
+    /// answer is too late, or the answer belongs to another request.
     pub fn is_not_waiting(&self) -> bool {
         self.0.kind == ErrorKind::NotWaiting
     }
@@ -371,9 +371,9 @@ impl Error {
         self.last().passes_with(is_transient_status)
     }
 
-    /// Whether the library stopped retrying, although another attempt might have helped, because no attempts or no time
-    /// are left. The [`RetryPolicy`](crate::policy::RetryPolicy) limits both, for the call and for the whole run. If a
-    /// fallback provider failed after that, only the fallback's failure counts.
+    /// Whether the library stopped retrying because no attempts or no time were left. Another attempt might have
+    /// succeeded. The [`RetryPolicy`](crate::policy::RetryPolicy) limits the attempts and the time, for the call and
+    /// for the whole run. If a fallback provider failed afterwards, only the fallback's failure counts.
     pub fn is_retry_budget_exhausted(&self) -> bool {
         self.0.retry_budget_exhausted
     }
@@ -419,11 +419,12 @@ pub(crate) fn is_transient_status(status: u16) -> bool {
     matches!(status, 408 | 409 | 429 | 500..) && !matches!(status, 501 | 505)
 }
 
-/// Parts of vendors' codes for used-up credit or quota.
+/// An error code that contains one of these texts means that credit or quota is used up.
 const SPENT: [&str; 6] =
     ["quota", "billing", "credit_balance", "spend_limit", "usage_limit", "ramp_limit"];
 
-/// Parts of the codes of temporary errors inside a stream, where there is no HTTP status.
+/// An error code that contains one of these texts means a temporary error. Errors inside a stream have a code but no
+/// HTTP status.
 const TRANSIENT: [&str; 7] = [
     "overloaded",
     "api_error",
@@ -470,8 +471,8 @@ impl fmt::Display for Told<'_> {
 /// The longest text from outside that an error keeps, in bytes.
 const LONGEST: usize = 8 * 1024;
 
-/// The maximum number of nested sources that are read. Without a limit, an error that is its own source would never
-/// end.
+/// The maximum number of nested sources that are read. Without a limit, the library would read an error that is its own
+/// source forever.
 const DEEPEST: usize = 32;
 
 /// The text without these secrets, cut to [`LONGEST`] bytes.
@@ -482,7 +483,8 @@ fn clean<'a>(text: &'a str, secrets: &Secrets) -> Cow<'a, str> {
     }
 }
 
-/// The cleaned texts of a source that contained a secret or was too long. `source` holds the next cause.
+/// A source of an error, with its texts cleaned: without secrets and cut to the limit. `source` is the cause of this
+/// source.
 struct Quoted {
     shown: String,
     debug: String,
@@ -490,7 +492,7 @@ struct Quoted {
 }
 
 impl Quoted {
-    /// `None` if no text in the chain of sources has to change.
+    /// Cleans the texts of this source and of its causes. `None` if no text has to change.
     fn of(source: &(dyn StdError + 'static), secrets: &Secrets) -> Option<Self> {
         let mut chain = Vec::new();
         let mut next = Some(source);

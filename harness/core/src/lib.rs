@@ -42,10 +42,10 @@ pub mod watchdog;
 
 pub use harness_macros::{tool, tools, toolset};
 
-/// rustc shows this macro's name in the error message if `#[tool]` stands on a function of an `impl` block without
-/// `#[toolset]`. If another item already has the tool's name, rustc shows the name of the attribute below. `#[tool]`
-/// expands to this one macro call, because rustc would report every further item inside an `impl` block as a further
-/// error. The attribute below adds the other items.
+/// If a program puts `#[tool]` on a function of an `impl` block without `#[toolset]`, rustc shows this macro's name in
+/// the error message. If another item already has the tool's name, rustc shows the name of the attribute below.
+/// `#[tool]` expands to this macro call alone, because rustc would report each further item inside an `impl` block as
+/// an error. The attribute below adds the other items.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! methods_need_toolset_on_the_impl_block {

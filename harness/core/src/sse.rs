@@ -309,7 +309,7 @@ impl SseParser {
         Ok(rest)
     }
 
-    /// Makes the id of the event that is now complete the last id.
+    /// Stores the id of the completed event as the last id, if the event has an id.
     fn take_id(&mut self) {
         if self.new_id.is_some() {
             self.id = self.new_id.take();

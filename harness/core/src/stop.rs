@@ -1,5 +1,5 @@
-//! Runs an action inside the call that cancels a token, on the cancelling thread. A task that waits
-//! for the token runs only when the runtime polls it, which is later.
+//! Runs an action inside the call that cancels a token, on the cancelling thread. A task that waits for the token would
+//! run later, when the runtime polls the task.
 
 use std::{
     pin::{Pin, pin},

@@ -33,7 +33,7 @@ fn make() -> Result<ClientConfig, rustls::Error> {
         .with_no_client_auth())
 }
 
-/// A configuration that trusts these certificates (in PEM) in addition to the system's.
+/// A configuration that trusts these certificates (in PEM), and also the certificates of the system.
 ///
 /// # Errors
 /// Fails if the text contains no certificate, or a certificate that cannot be read.

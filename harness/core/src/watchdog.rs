@@ -1,5 +1,5 @@
-//! A small shell process that kills a child process when the program ends for any reason. The watchdog notices the end
-//! of the program because its standard input is closed then.
+//! A small shell process that kills a child process when the program ends for any reason. When the program ends, the
+//! watchdog's standard input is closed, and the watchdog reads the end of the input.
 
 use std::{
     io::{self, Write as _},
@@ -9,9 +9,9 @@ use std::{
 
 use rustix::process::Pid;
 
-/// `$1` is the mark that the processes have in their environment, or missing. The first line of standard input is the
-/// process group. The script kills processes with the mark until it finds none. Without `/proc`, `grep` finds no file
-/// and the search ends.
+/// Reads the id of a process group from the first line of standard input, and kills this group when the input ends. If
+/// `$1` is given, the script also kills all processes with this text in their environment, in at most 20 rounds.
+/// Without `/proc`, `grep` finds no file and the search ends.
 const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM
 read -r group
@@ -56,18 +56,18 @@ impl Watchdog {
     /// Kills this process group when the program ends.
     ///
     /// # Errors
-    /// Fails if the line cannot be written to the watchdog, except if the watchdog was killed.
+    /// Fails if the line cannot be written to the watchdog.
     pub fn watch(&mut self, group: Pid) -> io::Result<()> {
         let Some(line) = &mut self.0.stdin else { return Ok(()) };
-        // A broken pipe means that the watchdog was killed.
+        // If the watchdog was killed, this write fails with a broken pipe.
         writeln!(line, "{group}")
     }
 }
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        // Kill the watchdog before its standard input is closed, because it takes closed input for the end of the
-        // program.
+        // Kill the watchdog before its standard input is closed: for the watchdog, closed input means that the program
+        // has ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -190,10 +190,10 @@ impl McpServerBuilder {
 
     /// Sets a function that passes questions of the server to a person while a call runs (elicitation). Without a
     /// function, the server is told that no person can be asked. The time that the person takes counts toward the time
-    /// limit of the call. The person gets one question of this server at a time, and at most eight for each call.
-    /// Further questions are declined, and so are questions while no call of the server's tools runs. In 2025-11-25, a
-    /// question does not name its call, so it is counted for one of the running calls. A question is cancelled when its
-    /// calls have ended.
+    /// limit of the call. The person gets one question of this server at a time, and at most eight questions for each
+    /// call. Further questions are declined. A question is also declined if no call of the server's tools runs. In
+    /// version 2025-11-25, a question does not name its call, so it is counted for one of the running calls. If no call
+    /// runs any more, an open question is cancelled.
     ///
     /// ```
     /// use harness::mcp::{McpElicitationAnswer, McpServer};

@@ -258,7 +258,7 @@ impl RemoteTool {
         });
         match is_result {
             true => content::output(&value, self.output.as_deref()),
-            // The value may mean something that only the model can understand.
+            // The value is passed on, because the model may understand it.
             false => Ok(ToolContent::Json(value).into()),
         }
     }

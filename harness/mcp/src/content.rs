@@ -109,8 +109,8 @@ fn says(part: &ToolContent, value: &Value) -> bool {
 /// The maximum work of [`has_data`]: bytes of text times the number of values. More would take too long.
 const WORK: usize = 1 << 28;
 
-/// Whether a text certainly contains each text, number, boolean and `null` of this value, as often as the value does.
-/// Many servers write only a summary as text, and put the data into the structured content.
+/// Whether a text certainly contains all data of this value: each text, number, boolean and `null`, as often as in the
+/// value. Many servers write only a summary as text, and put the data into the structured content.
 fn has_data(text: &str, value: &Value) -> bool {
     let mut data = HashMap::new();
     leaves(value, &mut data);
@@ -125,7 +125,8 @@ fn has_data(text: &str, value: &Value) -> bool {
         })
 }
 
-/// Counts how often each text, number, boolean and `null` occurs in a value, by its JSON.
+/// Counts how often each text, number, boolean and `null` occurs in a value. The key of each count is the JSON of the
+/// counted value.
 fn leaves(value: &Value, found: &mut HashMap<String, usize>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| leaves(item, found)),

@@ -126,9 +126,9 @@ impl ElicitationHandler {
         }
     }
 
-    /// Asks the person, for the call `running` if it is known. The result is a refusal if no person can be asked, or if
-    /// the call already had the maximum number of questions. The result is a cancellation if the calls have ended
-    /// meanwhile, or if the program's function panics.
+    /// Asks the person a question. `running` is the call for which the server asks, if it is known. The result is a
+    /// refusal if no person can be asked, or if the call already had the maximum number of questions. The result is a
+    /// cancellation if all calls have ended meanwhile, or if the program's function panics.
     pub(super) async fn ask(
         &self,
         request: ElicitRequestParams,

@@ -151,7 +151,8 @@ impl ClientHandler for ServerEventHandler {
         self.tools_changed();
     }
 
-    // A capability that was not declared must be refused. The default implementation would return an empty list.
+    // The client has not declared this capability, so the request must be refused. The default implementation would
+    // return an empty list.
     #[expect(deprecated, reason = "servers ask for it still")]
     async fn list_roots(
         &self,

@@ -78,7 +78,8 @@ impl ServerAddress {
             let both = decoded.join(":");
             secrets.extend([STANDARD.encode(&both), both]);
             secrets.extend(written.map(str::to_owned).into_iter().chain(decoded));
-            // Each value is added twice: as it is written in the URL, which is the form that errors show, and decoded.
+            // Each value is added in two forms. Errors show the form that is written in the URL. The other form is
+            // decoded.
             let written = url.query().into_iter().flat_map(|query| query.split('&'));
             secrets.extend(
                 written

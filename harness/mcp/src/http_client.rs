@@ -49,8 +49,8 @@ use super::{
 /// wait.
 const REST: u64 = 500;
 
-/// A stream that was open for this time did not end at once. Each stream in a row that ended sooner increases the wait
-/// before the next stream.
+/// A stream that ends before this time counts as a stream that ended at once. Each further such stream in a row
+/// increases the wait before the next stream.
 const LONG_LIVED: Duration = Duration::from_secs(30);
 
 /// The maximum number of tool names that are kept of one list.
@@ -251,7 +251,7 @@ impl McpHttpClient {
                         session,
                     ));
                 }
-                // Servers refuse a request of an unknown session in this way.
+                // Some servers answer a request in an unknown session with an error that has another id or no id.
                 expire();
                 let ErrorData { code, message, .. } = err.error;
                 let why =
@@ -619,8 +619,8 @@ fn is_newer(headers: &RequestHeaders) -> bool {
     version.is_some_and(|version| version == ProtocolVersion::V_2026_07_28.as_str())
 }
 
-/// A stream that is resumed only after a minimum wait. In the newer version no stream is resumed: the ids are removed,
-/// and without an id the SDK does not resume.
+/// Sets a minimum wait before the SDK resumes this stream. In version 2026-07-28 of the protocol (`is_newer`), no
+/// stream can be resumed. So the ids are removed from the events, and without an id the SDK does not resume the stream.
 fn rested(stream: BoxedSseResponse, is_newer: bool) -> BoxedSseResponse {
     let rested = stream.map(move |event| {
         event.map(|mut event| {

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::ser::Formatter;
 
-/// The memory of a member or an item of a JSON value, besides its text. Its length is the number of bytes.
+/// The length of this array is the memory, in bytes, that a member or an item of a JSON value needs besides its text.
 const NODE: [u8; 96] = [0; 96];
 
-/// The memory of an object besides its members. Its length is the number of bytes: objects reserve room for more
-/// members.
+/// The length of this array is the memory, in bytes, that an object needs besides its members. Objects reserve room for
+/// more members than they have.
 const OBJECT: [u8; 384] = [0; 384];
 
 /// The approximate memory of a value, in bytes.
@@ -23,7 +23,8 @@ pub(super) fn of(value: &impl Serialize) -> usize {
     }
 }
 
-/// Writes additional bytes for each member and item: as many as they need in memory.
+/// A formatter that writes additional bytes for each member, item and object: the number of bytes that it needs in
+/// memory.
 struct MemoryFormatter;
 
 impl Formatter for MemoryFormatter {

@@ -42,7 +42,7 @@ struct PendingRequest {
     number: u64,
 }
 
-/// The purpose of a request, as far as it matters here.
+/// The purpose of a request. Only purposes that need a special treatment are distinguished.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestKind {
     /// The request with which a session or a connection begins.

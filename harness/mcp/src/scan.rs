@@ -165,7 +165,7 @@ impl MessageScan {
         self.has_outcome
     }
 
-    /// Whether the line is a notification or a request, and so no answer.
+    /// Whether the line is a notification or a request, and not an answer.
     pub(super) fn is_one_way(&self) -> bool {
         self.has_version && self.has_method() && !self.has_outcome
     }

@@ -193,7 +193,7 @@ impl McpServer {
 
     /// Ends the connection for all tools. A server at a URL has two seconds to end the session. A process has two
     /// seconds to end after its input was closed, and two more after `SIGTERM`; then its group is killed. A process
-    /// that is just being started for a call is killed at once. If a token is being requested, this waits for the
+    /// that is just being started for a call is killed at once. If a token is being requested, `close` waits for the
     /// request, at most 40 seconds.
     pub async fn close(&self) {
         self.connection.close().await;

@@ -71,7 +71,7 @@ pub(super) enum ServerEndpoint {
 pub(super) struct ServerConnection {
     pub(super) name: String,
     endpoint: ServerEndpoint,
-    /// The version that the program has set, or with which a session was started.
+    /// The version that the program has set, or the version with which an earlier session was started.
     version: OnceLock<McpVersion>,
     pub(super) elicitation: ElicitationHandler,
     /// The secrets to remove from errors.
@@ -410,7 +410,7 @@ impl ServerConnection {
                 let ended = child.ended();
                 let ended = async {
                     ended.await;
-                    // First, the output of the process is read to its end.
+                    // In this time, another task reads the rest of the process's output.
                     sleep(LAST_WORDS).await;
                 };
                 let served = tokio::select! {
@@ -526,7 +526,7 @@ impl<const N: usize> Drop for UnreadChanges<'_, N> {
     }
 }
 
-/// Why the session could not be started, without names of types.
+/// The reason why the session could not be started. The text contains no names of Rust types.
 fn why(err: &ClientInitializeError) -> String {
     match err {
         ClientInitializeError::JsonRpcError(err) if err.code == UNREAD => err.message.to_string(),
@@ -547,7 +547,7 @@ fn harmless(text: &str) -> String {
     text.replace(|c: char| (c.is_control() || is_unseen(c)) && c != '\n', " ")
 }
 
-/// Puts a text from outside on one line.
+/// Puts a text on one line, because it may come from the server.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -36,7 +36,7 @@ use super::{
     process::{ServerProcess, StderrTail},
 };
 
-/// How long the output of a process is still read after its end.
+/// After a process has ended, its remaining output is read for this time.
 pub(super) const LAST_WORDS: Duration = Duration::from_millis(250);
 
 /// How long a server at a URL may take to end a session.
@@ -95,7 +95,7 @@ struct ChangeSubscription {
 struct ToolDefinitions {
     /// A hash of each tool's definition, by name.
     definitions: BTreeMap<String, String>,
-    /// How long the list is valid, if the server does not report changes.
+    /// The time until which the list is valid, if the server does not report changes.
     until: Option<Instant>,
 }
 
@@ -112,7 +112,7 @@ impl ClientSession {
             let (ended, end) = (child.ended(), service.cancellation_token());
             let watch = async move {
                 ended.await;
-                // First, the output of the process is read to its end.
+                // In this time, another task reads the rest of the process's output.
                 tokio::time::sleep(LAST_WORDS).await;
                 end.cancel();
             };

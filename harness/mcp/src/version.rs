@@ -30,9 +30,10 @@ impl McpVersion {
     }
 }
 
-/// Whether the server's answer to `initialize` shows that the server knows only versions without `initialize`: the
-/// server refuses the method, its parameters, its version, or missing HTTP headers. Over HTTP, the refusal may also be
-/// no message of the protocol. Such a server requires the headers of 2026-07-28, or does not know this path.
+/// Whether the server's answer to `initialize` shows that the server knows only versions without `initialize`. Such a
+/// server refuses the method, its parameters, its version, or the missing HTTP headers. Over HTTP, the response may
+/// also be no message of the protocol, but only status 400 or 404: the server requires the headers of 2026-07-28, or
+/// does not know this path.
 pub(super) fn is_newer(err: &ClientInitializeError) -> bool {
     /// `HeaderMismatch` of 2026-07-28.
     const HEADERS: ErrorCode = ErrorCode(-32020);

@@ -94,7 +94,7 @@ impl OtelSpans {
         self.operation = Some(OperationSpan { span, begun: Instant::now() });
     }
 
-    /// Takes an event of a conversation in a journal.
+    /// Reports an event of a conversation that is stored in a journal.
     pub(super) fn kept(&mut self, what: &Happened) {
         match what {
             Happened::Appended { journal, facts, bytes, outcome, error, .. } => {
@@ -221,7 +221,7 @@ impl OtelSpans {
     ) {
         span.record("harness.journal.outcome", outcome);
         if let Some(fault) = fault {
-            // The text comes from the journal, which has access to the content of the facts.
+            // The text comes from the journal, and may quote the content of the conversation.
             let words = error.filter(|_| self.content);
             failed(span, fault, words.unwrap_or("the conversation was not held or written"));
         }

@@ -1,6 +1,6 @@
-//! Spans and metrics of runs by OpenTelemetry's conventions for generative AI. The feature `otel` of
-//! `harness` sends all traces to it, so a program only sets up its exporter:
-//! [what there is](harness_core::trace#opentelemetry).
+//! Reports runs as spans and metrics that follow OpenTelemetry's conventions for generative AI. With the feature `otel`
+//! of `harness`, all traces are reported, so a program only sets up its exporter: see [the list of spans and
+//! metrics](harness_core::trace#opentelemetry).
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(
     clippy::unwrap_used,

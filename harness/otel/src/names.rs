@@ -1,5 +1,5 @@
-//! Names and ids that come from a model or a server, in the form in which spans and metrics may contain them. Their
-//! length is limited. If metrics are grouped by a name, the number of different names is limited too.
+//! Prepares names and ids from a model or a server for use in spans and metrics. The length of each name is limited. If
+//! metrics are grouped by a name, the number of different names is limited too.
 
 use std::{
     collections::HashSet,
@@ -13,7 +13,7 @@ const LONGEST: usize = 128;
 /// do not count.
 const MODELS: usize = 100;
 
-/// What the conventions write for a value that is not among the known ones.
+/// The value that the conventions prescribe for anything that is not one of their known values.
 pub(super) const OTHER: &str = "_OTHER";
 
 /// Returns the id, or [`OTHER`] if the text does not have the form of an id: a server could send any text in place of
@@ -34,8 +34,8 @@ impl KnownTools {
     }
 
     /// Returns the name if it belongs to a tool of the run, and `unknown_tool` otherwise, because a model can invent
-    /// any number of names. Outside of a run, no tools are known, and every name is returned: the call has waited in a
-    /// run, so its tool existed.
+    /// any number of names. Outside of a run, the tools are not known, and every valid name is returned. A call that
+    /// ends outside of a run has waited since a run, so its tool existed.
     pub(super) fn name<'a>(&self, tool: &'a str) -> &'a str {
         if self.0.is_empty() || self.0.contains(tool) { id(tool) } else { "unknown_tool" }
     }

@@ -28,9 +28,8 @@ use harness_core::{
     trace::{EndedCall, Happened, RunListener, Trace, TraceListener, TraceScope, TracedCall},
 };
 
-/// Makes spans of `tracing` and metrics of OpenTelemetry of each run. An agent has it already if the
-/// feature `otel` is on; without that feature, set it with
-/// [`Trace::listener`](harness_core::trace::Trace::listener).
+/// Reports each run as spans of `tracing` and metrics of OpenTelemetry. With the feature `otel`, every agent has this
+/// listener. Without the feature, set the listener with [`Trace::listener`](harness_core::trace::Trace::listener).
 ///
 /// ```
 /// use harness::{Agent, otel::OtelListener, testing::{ScriptedProvider, reply}, trace::Trace};
@@ -63,7 +62,7 @@ pub(super) struct OtelSpans {
     pub(super) tools: KnownTools,
     /// `None` if there is no meter provider.
     pub(super) meters: Option<OtelMeters>,
-    /// Whether the time of the next piece of the answer is needed.
+    /// Whether the arrival time of the next piece of the answer has to be measured.
     timed: bool,
     pub(super) content: bool,
 }
@@ -128,8 +127,9 @@ impl OtelMeters {
     }
 }
 
-/// Whether this is a real meter provider, and not the placeholder that OpenTelemetry uses if the program sets none. No
-/// function tells this. But the placeholder has size 0, and it drops the attributes that it is given.
+/// Whether this is a real meter provider, and not the placeholder that OpenTelemetry uses if the program sets none.
+/// OpenTelemetry has no function for this check. But the placeholder has size 0, and it drops the attributes that it is
+/// given.
 fn measures(provider: &(dyn MeterProvider + Send + Sync)) -> bool {
     static GIVEN: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("harness"));
     if size_of_val(provider) > 0 {
@@ -334,7 +334,7 @@ impl RunListener for OtelSpans {
 }
 
 impl OtelSpans {
-    /// For a run that begins now. `content` says whether texts may be in the spans.
+    /// Creates the state for a run that begins now. `content` says whether the spans may contain texts.
     fn new(content: bool) -> Self {
         Self {
             run: Span::none(),
@@ -359,7 +359,7 @@ impl OtelSpans {
                 if let Some(meters) = meters {
                     meters.first_chunk.record(waited, &chat.attributes);
                 }
-                // The span needs no later pieces.
+                // The span records only the time of the first piece. Later pieces are needed only for metrics.
                 self.timed = meters.is_some();
             }
             Some(before) => {

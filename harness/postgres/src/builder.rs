@@ -62,11 +62,11 @@ impl PostgresBuilder {
         self
     }
 
-    /// Allows the password to be sent in cleartext or as MD5 over TLS, if the server requests this form. Use this for a
+    /// Allows the password to be sent in cleartext or as MD5 over TLS, if the server requests that. Use this for a
     /// server that does not check the password itself (LDAP, PAM, RADIUS), for tokens of a cloud provider in place of a
     /// password, and for a role whose password is stored as MD5. The server's certificate is checked. But the server
     /// learns enough to log in elsewhere as the role of the journal. Default: [`connect`](Self::connect) fails if the
-    /// server requests such a form.
+    /// server requests the password in cleartext or as MD5.
     #[must_use]
     pub fn allow_plain_password_over_tls(mut self) -> Self {
         self.plain_password = self.plain_password.max(PlainPassword::OverTls);
@@ -76,7 +76,7 @@ impl PostgresBuilder {
     /// Allows the password to be sent in cleartext or as MD5 with and without TLS, if the server requests that. Anyone
     /// who can read or change the traffic then learns the password. Use this only on a connection that nobody else can
     /// read or change, such as a network of containers on one machine. Default: [`connect`](Self::connect) fails if the
-    /// server requests such a form.
+    /// server requests the password in cleartext or as MD5.
     #[must_use]
     pub fn allow_plain_password_without_tls(mut self) -> Self {
         self.plain_password = PlainPassword::Anywhere;

@@ -65,8 +65,8 @@ impl PostgresConnection {
         let settings = [
             // Appended facts must not be lost if the server stops.
             ("synchronous_commit", "if off"),
-            // Concurrent appends to one conversation rely on this level: one waits for the other and then sees its
-            // result.
+            // Concurrent appends to one conversation rely on this level: the second append waits for the first append,
+            // and then sees its result.
             ("default_transaction_isolation", "read committed"),
             ("search_path", &schema),
             ("statement_timeout", &time_out),
@@ -76,7 +76,7 @@ impl PostgresConnection {
             // A statement may wait for a lock until its own time limit.
             ("lock_timeout", "0"),
             ("transaction_timeout", "0"),
-            // If this machine disappears, the server soon releases its locks.
+            // If this machine disappears, the server soon releases the locks of this machine.
             ("tcp_keepalives_idle", &keepalive),
             ("tcp_keepalives_interval", &keepalive),
             ("tcp_keepalives_count", "3"),

@@ -69,7 +69,7 @@ pub(super) fn head_in(
     Ok(Head::new(incarnation, facts.cast_unsigned(), writer.and_then(WriterId::parse)))
 }
 
-/// The fact in a row; `None` if it does not have this number.
+/// The fact in a row; `None` if the row has no fact with this number.
 fn fact(row: &Row, number: i64) -> Result<Option<Envelope>, PostgresFailure> {
     let is_next = row.try_get::<_, Option<i64>>(1)? == Some(number);
     if !is_next {
@@ -114,8 +114,8 @@ select incarnation, facts, writer from moved"
     };
 }
 
-/// Creates a conversation with its first facts. Of two concurrent appends, the second waits for the row of the first,
-/// and then does nothing.
+/// Creates a conversation with its first facts. If two appends run at the same time, the second append waits until the
+/// first append has written the row, and then does nothing.
 const BEGIN: &str = append!(
     "
     insert into conversations
@@ -127,7 +127,8 @@ const BEGIN: &str = append!(
 "
 );
 
-/// Appends to an existing conversation. Of two concurrent appends, the second waits, and then finds another head.
+/// Appends to an existing conversation. If two appends run at the same time, the second append waits for the first
+/// append, and then finds another head.
 const GO_ON: &str = append!(
     "
     update conversations

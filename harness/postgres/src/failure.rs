@@ -146,8 +146,8 @@ impl DatabaseAddress {
         format!("cannot be connected to: {words}{help}")
     }
 
-    /// The kind of an error of the connection. The program has to correct an incomplete address. Other faults may be
-    /// temporary, or are faults of the server.
+    /// The kind of a connection error. If the address is incomplete, the program has to correct it. All other errors
+    /// count as errors of the journal, which may be temporary.
     fn kind_of_way(&self, err: &tokio_postgres::Error) -> ErrorKind {
         match err.to_string().as_str() {
             "invalid configuration" | "authentication error" => ErrorKind::Configuration,
@@ -156,7 +156,8 @@ impl DatabaseAddress {
     }
 }
 
-/// The kind of an error of the server. The program has to correct a wrong address.
+/// The kind of an error that the server reports. If the address has a wrong user, password or database, the program has
+/// to correct it.
 fn kind(code: &SqlState) -> ErrorKind {
     let wrong = [
         SqlState::INVALID_PASSWORD,

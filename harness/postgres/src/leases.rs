@@ -1,5 +1,6 @@
-//! The conversations that this process holds. For each of them, one session of the server holds an advisory lock, so
-//! other processes see it. The server releases the locks as soon as the process ends in any way.
+//! The conversations that this process holds. One session of the server holds an advisory lock for each of these
+//! conversations. So other processes see that these conversations are held. The server releases the locks as soon as
+//! the process ends in any way.
 
 use std::{
     collections::{HashMap, HashSet, hash_map::Entry},
@@ -104,7 +105,7 @@ impl SharedLocks {
     }
 
     /// Sends a request to the task. A request for a lock starts the task if there is none. Other requests need no task,
-    /// because nothing is locked without one.
+    /// because nothing is locked without a task.
     fn send(&self, request: LockRequest) {
         let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
         let is_lock = matches!(request, LockRequest::Lock { .. });

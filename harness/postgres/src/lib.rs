@@ -72,8 +72,8 @@ use harness_core::{
 ///
 /// `sslmode=require` always uses TLS and checks the server's certificate and name, against the authorities that the
 /// system trusts and the authorities in [`root_certificates`](PostgresBuilder::root_certificates). `sslmode=prefer`,
-/// the default, uses TLS with the same checks if the server offers TLS, and no TLS for a server on this machine.
-/// `sslmode=disable` never uses TLS.
+/// the default, uses TLS with the same checks if the server offers TLS. For a server on this machine, it never uses
+/// TLS. `sslmode=disable` never uses TLS.
 ///
 /// # How the password is proved
 ///
@@ -99,13 +99,14 @@ use harness_core::{
 /// within [`time_out`](PostgresBuilder::time_out), even if the server hangs or the network is down. A broken connection
 /// is replaced by the next call.
 ///
-/// [`hold`](Journal::hold) takes an advisory lock on one connection of the process, which does not count for
-/// [`max_connections`](PostgresBuilder::max_connections). The lock is released when the process ends in any way, or
-/// within a minute if its machine disappears. If this connection breaks, other processes can hold its conversations.
-/// Appends of this process are still refused as soon as another process has continued the conversation. The next `hold`
-/// of this process takes the locks again, except those that another process has taken meanwhile. Each held conversation
-/// needs an entry in the server's table of locks (`max_locks_per_transaction` times `max_connections`). PgBouncer must
-/// pool sessions (`pool_mode = session`), because of the locks and of the settings of a session.
+/// [`hold`](Journal::hold) takes an advisory lock. One connection of the process has all these locks. This connection
+/// does not count for [`max_connections`](PostgresBuilder::max_connections). The lock is released when the process ends
+/// in any way, or within a minute if its machine disappears. If the connection with the locks breaks, other processes
+/// can hold the conversations of this process. Appends of this process are still refused as soon as another process has
+/// continued the conversation. The next `hold` of this process takes the locks again, except those that another process
+/// has taken meanwhile. Each held conversation needs an entry in the server's table of locks
+/// (`max_locks_per_transaction` times `max_connections`). PgBouncer must pool sessions (`pool_mode = session`), because
+/// of the locks and of the settings of a session.
 ///
 /// If a standby server takes over, facts that it has not received yet are lost, unless the primary server waits for the
 /// standby (`synchronous_standby_names`). If the lost facts contain the start of a call, the call runs again. The old

@@ -14,7 +14,7 @@ use tokio::{
 use super::{connection::PostgresConnection, failure::PostgresFailure, target::DatabaseAddress};
 use harness_core::error::{Error, ErrorKind};
 
-/// A connection that was idle for longer is checked before use, because a firewall may have dropped it.
+/// A connection that was idle for longer than this time is checked before use, because a firewall may have dropped it.
 const UNUSED: Duration = Duration::from_secs(30);
 
 /// The time limit of the check. After that, a new connection is made.
@@ -59,7 +59,7 @@ impl ConnectionPool {
             if connection.used.elapsed() >= UNUSED {
                 match timeout(SIGN_OF_LIFE.min(target.time_out), connection.check()).await {
                     Ok(Ok(())) => connection.used = Instant::now(),
-                    // The other connections have been idle for longer, so they are broken, too.
+                    // The other connections have been idle for an even longer time, so they are broken, too.
                     Ok(Err(_)) | Err(_) => {
                         self.forget_idle();
                         continue;

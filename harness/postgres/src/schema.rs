@@ -11,11 +11,11 @@ use harness_core::error::{Error, ErrorKind};
 /// development of the library.
 const VERSION: i32 = 3;
 
-/// `base` is the conversation from which this one was forked. Its first `shared` facts are also the first facts of this
-/// conversation. `shared` is larger than the number of facts that the base shares with its own base. `incarnation`,
-/// `facts` and `writer` are the head. `changed` is the order in which conversations have changed. Names are sorted and
-/// compared by their bytes (`C`), so that an index stays valid after an update of the operating system's collations. An
-/// index contains only the beginning of a long text.
+/// `base` is the conversation from which this conversation was forked. The first `shared` facts of the base are also
+/// the first facts of this conversation. `shared` is larger than the number of facts that the base shares with its own
+/// base. `incarnation`, `facts` and `writer` are the head. `changed` is the order in which conversations have changed.
+/// Names are sorted and compared by their bytes (`C`), so that an index stays valid after an update of the operating
+/// system's collations. An index contains only the beginning of a long text.
 const TABLES: &str = r#"
 create table conversations (
     id text collate "C" primary key,
@@ -52,7 +52,7 @@ create sequence changes;
 create table journal_version (version integer not null);
 "#;
 
-/// Creates the tables if they do not exist. A lock makes concurrent processes create them only once.
+/// Creates the tables if they do not exist. A lock ensures that concurrent processes create the tables only once.
 pub(super) async fn make(
     connection: &PostgresConnection,
     target: &DatabaseAddress,

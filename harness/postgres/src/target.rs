@@ -70,7 +70,7 @@ impl DatabaseAddress {
             }
             None
         } else {
-            // The addresses become host names, so that certificates are checked against them.
+            // The addresses become host names, so that certificates are checked against the addresses.
             if config.get_hosts().is_empty() {
                 for address in config.get_hostaddrs().to_vec() {
                     config.host(address.to_string());

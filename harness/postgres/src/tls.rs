@@ -136,7 +136,8 @@ fn part(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&length, rest) = rest.split_first().filter(|_| *first == tag)?;
     let (length, rest) = match length {
         0..=0x7f => (usize::from(length), rest),
-        // The length has this number of bytes. No element is longer than 4 GB.
+        // The low bits are the number of bytes of the length. Four bytes suffice, because no element is longer than 4
+        // GB.
         0x81..=0x84 => {
             let (bytes, rest) = rest.split_at_checked(usize::from(length & 0x7f))?;
             (bytes.iter().fold(0, |length, byte| (length << 8) | usize::from(*byte)), rest)

@@ -1,7 +1,7 @@
 //! Checks a value against a [compiled schema](SchemaChecker) and lists the faults of the value.
 //!
 //! One code path answers whether a value fits and lists its faults. The first pass only looks for a fault: it writes no
-//! texts and stops at the first one. If there is a fault, a second pass lists all faults with their places.
+//! texts and stops at the first fault. If there is a fault, a second pass lists all faults with their places.
 
 use std::{
     cmp::Ordering,
@@ -34,15 +34,16 @@ const MOST_IN_ALL: usize = 100;
 /// of a runtime thread's stack.
 const DEEPEST: usize = 256;
 
-/// The maximum number of steps of a check. Such a check takes about a second. A schema and a value of ordinary size
-/// need some hundred steps.
+/// The maximum number of steps of a check. A check with this number of steps takes about a second. A schema and a value
+/// of ordinary size need some hundred steps.
 const STEPS: usize = 20_000_000;
 
 /// The maximum work of pattern searches, in bytes of text times KiB of compiled pattern. For the worst patterns, this
-/// work takes some seconds. An ordinary pattern can search 16 MiB of text.
+/// work takes some seconds. With an ordinary pattern, a check can search 16 MiB of text.
 const SEARCHED: usize = 16 * 1024 * 1024;
 
-/// The maximum number of cached results. Beyond it, a check repeats work and may run out of steps.
+/// The maximum number of cached results. A check that needs more results computes them repeatedly, and may run out of
+/// steps.
 const KEPT: usize = 500_000;
 
 const DEEP: &str = "nested too deeply";
@@ -63,7 +64,8 @@ impl SchemaChecker {
         if check.overrun {
             check.faults.push(ValueFault::new(TOO_LARGE));
         } else if check.too_deep {
-            // If a part was not checked, the other faults may be wrong. So only the faults about depth are kept.
+            // If a part of the value was skipped, the faults of other parts may be wrong. So only the faults about
+            // depth are kept.
             check.faults.retain(|fault| fault.reason.starts_with(DEEP));
             if check.faults.is_empty() {
                 let text = format!("{DEEP} to be checked against the schema; write it flatter");
@@ -75,7 +77,7 @@ impl SchemaChecker {
         check.faults
     }
 
-    /// The faults of `value`, if `value` were the member `name` of the object that the schema describes.
+    /// The faults that `value` would have as the member `name` of the object that the schema describes.
     pub fn faults_of(&self, name: &str, value: &Value) -> Vec<ValueFault> {
         let rules = self.node(self.root).object.as_deref();
         let Some(property) = rules.and_then(|rules| rules.property(name)) else {
@@ -172,8 +174,8 @@ impl<'a> ValueCheck<'a> {
         !self.overrun && !self.too_deep
     }
 
-    /// Records a fault and returns `false`, the result for the value. Once a part was skipped because the check took
-    /// too long, faults are not recorded, because the skipped part may be their cause.
+    /// Records a fault and returns `false`, because the value does not fit. If the check took too long and skipped a
+    /// part, later faults are not recorded: the skipped part may be their cause.
     fn fault(&mut self, place: &ValuePlace<'_>, reason: impl FnOnce() -> String) -> bool {
         if !self.quiet && !self.overrun && self.faults.len() < self.most.min(MOST_IN_ALL) {
             let fault = ValueFault { at: place.pointer(), reason: reason() };
@@ -184,7 +186,7 @@ impl<'a> ValueCheck<'a> {
         false
     }
 
-    /// Counts a quarter step for each item or member, because the check does not always visit each of them.
+    /// Counts a quarter step for each item or member, because a check does not always visit all of them.
     fn count_parts(&mut self, parts: usize) {
         self.steps += parts / 4;
     }
@@ -371,8 +373,7 @@ impl<'a> ValueCheck<'a> {
         }
     }
 
-    /// Lists the faults of a value that fits no choice. The listed faults are the faults for the choice that the model
-    /// probably meant.
+    /// Lists the faults of a value that fits no choice: the faults for the choice that the model probably meant.
     #[cold]
     fn none_fits(
         &mut self,
@@ -684,8 +685,8 @@ impl<'a> ValueCheck<'a> {
     /// Whether the name of a member fits `propertyNames`.
     fn name(&mut self, names: NodeId, name: &str, place: &ValuePlace<'_>, depth: usize) -> bool {
         let text = Value::from(name);
-        // A separate check, because the cache identifies values by address. The address of this temporary value may be
-        // used again.
+        // The name gets its own check, because the cache identifies values by address. The address of this temporary
+        // value may be used again.
         let mut check = ValueCheck {
             lenient: self.lenient,
             steps: self.steps,
@@ -705,8 +706,8 @@ impl<'a> ValueCheck<'a> {
         })
     }
 
-    /// Whether this part of the schema evaluates a member. A part that applies to the same object and accepts the
-    /// object counts, too. Parts in `seen` were already searched.
+    /// Whether this part of the schema evaluates a member. Also searches the parts that apply to the same object and
+    /// accept it. Parts in `seen` were already searched.
     fn covers_member(
         &mut self,
         node: &'a SchemaNode,

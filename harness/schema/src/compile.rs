@@ -20,8 +20,8 @@ use super::{
 /// The maximum nesting depth of a schema.
 const DEEPEST: usize = 128;
 
-/// The maximum length of a chain of schemas that apply to one value, because each schema refers to
-/// the next.
+/// The maximum length of a chain of schemas in which each schema refers to the next. All schemas of a chain apply to
+/// the same value.
 const LONGEST_CHAIN: usize = 64;
 
 /// A compiled schema that checks values.
@@ -36,7 +36,7 @@ pub struct SchemaChecker {
     patterns: PatternCompiler,
 }
 
-/// The reason why a schema cannot be used at all, so that no value can be checked against it.
+/// The reason why a schema is unusable. No value can be checked against an unusable schema.
 #[derive(Clone, Debug)]
 pub struct UnusableSchema {
     /// The JSON pointer to the unusable part of the schema.
@@ -360,8 +360,8 @@ impl<'a> SchemaCompiler<'a> {
         depth: usize,
     ) -> Result<NodeId, UnusableSchema> {
         let node = self.node(schema, &at, depth + 1)?;
-        // A part that is only a reference uses the target's node directly, unless the part adds
-        // rules.
+        // If a part consists only of a reference, the node of the target is also the node of the part. If the part has
+        // further rules, it gets its own node, which refers to the target.
         if let ([target], true) = (node.all.as_slice(), node.about.is_none()) {
             let target = *target;
             let alone =
@@ -463,8 +463,7 @@ impl<'a> SchemaCompiler<'a> {
                 ("$id", _) if !at.is_empty() => {
                     self.not_checked(at, word, "references below it are read from the root");
                 }
-                // Keywords for a single type are compiled below. All remaining keywords have no
-                // rules for values.
+                // Keywords for a single type are compiled below. The remaining keywords do not restrict values.
                 _ => {}
             }
         }

@@ -20,7 +20,7 @@ pub struct ToolSchema {
     pub input_schema: Value,
 }
 
-/// The values of `format` that vendors accept. All others in derived schemas are names of Rust
+/// The values of `format` that vendors accept. In derived schemas, all other values of `format` are names of Rust
 /// types.
 const FORMATS: [&str; 11] = [
     "date-time",
@@ -312,8 +312,8 @@ fn tidy_object(schema: &mut Map<String, Value>) {
     }
 }
 
-/// An example of a date, a time or a duration. The example shows the model the time zone, which the
-/// name of the format does not show, and also works with vendors that do not support the format.
+/// An example of a date, a time or a duration. The name of the format does not show the model that a time zone is
+/// needed, but the example does. The example also works with vendors that do not support the format.
 fn written_as(schema: &Value) -> Option<&'static str> {
     Some(match schema.get("format")?.as_str()? {
         "date-time" => "such as 2026-11-21T14:30:00Z",
@@ -342,11 +342,11 @@ fn say_format(schema: &mut Map<String, Value>) {
     schema.insert("description".to_owned(), Value::String(description));
 }
 
-/// Adds the limits of integer types of up to 32 bits. `schemars` writes these limits only as a
-/// `format`. The limits of 64-bit types are not sent, except the 0 of unsigned types, which
-/// `schemars` writes. The reason is llama.cpp, which reads limits as signed 64-bit integers:
-/// `u64::MAX` becomes -1, so no value fits. It takes each limit of `i64` as "no limit", and refuses
-/// a schema with both. Readers that use floats round such limits.
+/// Adds the limits of integer types of up to 32 bits. `schemars` writes these limits only as a `format`. The limits of
+/// 64-bit types are not sent, except the 0 of unsigned types, which `schemars` writes. The reason is llama.cpp, which
+/// reads limits as signed 64-bit integers: `u64::MAX` becomes -1, so no value fits. llama.cpp treats each limit of
+/// `i64` as "no limit", and refuses a schema with both limits of `i64`. JSON parsers that use floats round these
+/// limits.
 fn say_bounds(schema: &mut Map<String, Value>) {
     let bounds: [i64; 2] = match schema.get("format").and_then(Value::as_str) {
         Some("int8") => [i8::MIN.into(), i8::MAX.into()],

@@ -59,8 +59,8 @@ impl fmt::Display for ValueFault {
     }
 }
 
-/// The maximum length of a quoted place, in characters. Without this limit, if a model invented a
-/// name of a megabyte, each fault below this name would quote the name.
+/// The maximum length of a quoted place, in characters. A model may invent a name of a megabyte. Without this limit,
+/// each fault below that name would quote the whole name.
 const LONGEST: usize = 400;
 
 fn in_short(place: &str) -> String {

@@ -14,8 +14,7 @@ const KEYS: [&str; 2] = ["true", "1"];
 /// problem with a remedy. `None` if there is no problem. `check` deserializes the member's value
 /// into its type.
 ///
-/// Limits: untagged enums do not report errors about keys. Of a tuple, only the first element is
-/// tried.
+/// Limits: untagged enums do not report errors about keys. Only the first element of a tuple is tried.
 pub fn never_read(
     member: &str,
     root: &Value,
@@ -42,7 +41,8 @@ struct UnreadSearch<'a> {
 }
 
 impl<'a> UnreadSearch<'a> {
-    /// Tries all objects in a schema. `whole` builds the complete value from a value at this place.
+    /// Tries all objects in a schema. `whole` gets a value that the schema describes, and builds the complete value
+    /// that contains it.
     fn schema(
         &mut self,
         schema: &'a Value,

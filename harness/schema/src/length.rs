@@ -86,7 +86,7 @@ pub struct Length {
 }
 
 impl Length {
-    /// The limits of a `T`'s length. `None` means no limit on that side.
+    /// The limits of a `T`'s length. `None` means that there is no minimum or no maximum.
     pub const fn of<T: Lengthy>(
         least: Option<usize>,
         most: Option<usize>,

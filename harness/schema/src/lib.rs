@@ -1,7 +1,7 @@
 //! JSON Schemas: schemas of Rust types, strict forms for vendors, and checks of values with a list of faults.
 //!
-//! The package `harness` uses this one for tool arguments and typed answers. This package does not depend on tools,
-//! calls or providers. Programs use only the parts that `harness::tool` exports.
+//! The package `harness` uses this package for tool arguments and typed answers. The code here does not depend on
+//! tools, calls or providers. Programs use only the parts that `harness::tool` exports.
 
 mod check;
 mod close;

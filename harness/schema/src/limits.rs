@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 /// The maximum length of a quoted part of a schema, in characters.
 const LONGEST: usize = 400;
 
-/// Removes the limiting keywords for which `kept` returns `false`, and returns the limits as
-/// sentences. Empty if no keyword was removed.
+/// Removes the limiting keywords for which `kept` returns `false`, and returns the limits as sentences. Returns an
+/// empty text if no keyword was removed.
 ///
 /// # Errors
-/// The keyword whose value is too long to be quoted.
+/// Returns the keyword if its value is too long to be quoted.
 pub(super) fn in_words(
     map: &mut Map<String, Value>,
     kept: &mut dyn FnMut(&str, &Value) -> bool,
@@ -31,7 +31,7 @@ pub(super) fn in_words(
             said.push(sentence);
         }
     }
-    // All limits together become one sentence. Texts that are complete sentences follow it.
+    // All limits together become one sentence. The texts that are complete sentences already follow this sentence.
     let (limits, others): (Vec<String>, Vec<String>) =
         said.into_iter().partition(|words| !words.ends_with('.'));
     let mut text = limits.join(", ");

@@ -6,8 +6,8 @@ use strsim::osa_distance;
 /// is proportional to the product of their lengths.
 const LONGEST: usize = 200;
 
-/// The candidate of which `word` is probably a misspelling. At most a quarter of the letters may
-/// differ; with three letters, two neighbours may be swapped.
+/// The candidate of which `word` is probably a misspelling. At most a quarter of the letters may differ; in a word of
+/// three letters, two neighbouring letters may be swapped.
 pub fn misspelt<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > LONGEST {
         return None;

@@ -87,7 +87,7 @@ pub(super) struct AllowedValues {
     pub(super) texts: HashSet<String>,
 }
 
-/// The number of values from which on texts are looked up by hash.
+/// If a list has at least this number of values, its texts are looked up by hash.
 pub(super) const MANY: usize = 16;
 
 impl AllowedValues {
@@ -124,8 +124,7 @@ pub(super) struct ArrayRules {
     pub(super) least: Option<u64>,
     pub(super) most: Option<u64>,
     pub(super) unique: bool,
-    /// The node for items that must be contained, with the minimum and the maximum number of such
-    /// items.
+    /// The node that some items must fit, and the minimum and the maximum number of items that fit it.
     pub(super) contains: Option<(NodeId, u64, Option<u64>)>,
     pub(super) unevaluated: Option<NodeId>,
 }
@@ -134,15 +133,15 @@ pub(super) struct ArrayRules {
 pub(super) struct ObjectRules {
     /// The listed members, in the order of the schema.
     pub(super) properties: Vec<ObjectMember>,
-    /// The position of each member in `properties`, if there are many.
+    /// The position of each member in `properties`, if there are many members.
     pub(super) index: HashMap<String, usize>,
     /// The required members that `properties` does not list.
     pub(super) required: Vec<String>,
     /// Whether the schema has the keyword `properties`, even with no members.
     pub(super) lists: bool,
     pub(super) patterns: Vec<(CompiledPattern, NodeId)>,
-    /// Whether some pattern could not be compiled. A name that matches none of the compiled
-    /// patterns may match such a pattern.
+    /// Whether some pattern could not be compiled. A name that matches none of the compiled patterns may match a
+    /// pattern that was not compiled.
     pub(super) unread_patterns: bool,
     pub(super) others: Option<NodeId>,
     pub(super) names: Option<NodeId>,

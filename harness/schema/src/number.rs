@@ -67,7 +67,7 @@ pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {
     exact().unwrap_or_else(|| float(number) % float(of) == 0.0)
 }
 
-/// The number as an integer of its decimal digits and a power of ten.
+/// Splits a number into an integer of its decimal digits, and an exponent of ten.
 fn decimal(number: &Number) -> Option<(i128, i32)> {
     let text = number.to_string();
     let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((&text, "0"));

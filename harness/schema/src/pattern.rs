@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn the_patterns_of_a_schema_have_one_limit_together() {
         let mut patterns = PatternCompiler::default();
-        // Some are just below the limit for one pattern, others above it.
+        // Some of these patterns are just below the limit for one pattern. The other patterns are above this limit.
         for large in ["a{0,1200}", "a{0,4000}", "a{1000}{1000}"].iter().cycle().take(1_000) {
             let _ = patterns.compile(large);
         }

@@ -165,7 +165,7 @@ impl SchemaMender {
         self.for_vendor(map, depth);
     }
 
-    /// Rewrites a schema in a map. Vendors accept no booleans there.
+    /// Rewrites a schema in a map. Vendors accept no booleans as schemas in a map.
     fn named(&self, schema: &mut Value, depth: usize) {
         match schema {
             Value::Bool(true) => *schema = json!({}),
@@ -296,7 +296,7 @@ impl SchemaMender {
     }
 }
 
-/// Removes a boolean `required`, which only the schema around a property uses.
+/// Removes a boolean `required`. Only the schema that contains the property uses this keyword.
 fn without_flag(schema: &mut Value) {
     if let Value::Object(map) = schema
         && map.get("required").is_some_and(Value::is_boolean)
@@ -356,7 +356,7 @@ fn is_nameable(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(is_letter)
 }
 
-/// Moves members whose names Anthropic does not allow into the description.
+/// Moves members into the description if Anthropic does not allow their names.
 fn nameable(map: &mut Map<String, Value>) {
     let Some(Value::Object(properties)) = map.get_mut("properties") else { return };
     if properties.keys().all(|name| is_nameable(name)) {

@@ -62,7 +62,7 @@ impl<T: Ranged> Ranged for Option<T> {
     }
 }
 
-/// The limits of a number. `None` means no limit on that side.
+/// The limits of a number. `None` means that there is no lower or no upper limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
     low: Option<Edge>,
@@ -90,7 +90,7 @@ impl Edge {
 }
 
 impl Range {
-    /// The range of a `T` with these limits. `None` means no limit on that side.
+    /// The range of a `T` with these limits. `None` means that there is no lower or no upper limit.
     pub fn of<T: Ranged<Number = N>, N>(low: Option<N>, high: Option<N>, inclusive: bool) -> Self {
         let (low, high) = (low.map(T::edge), high.map(T::edge));
         // For integers, `..10` equals `..=9`. `..=9` is written as `maximum`, a keyword that all

@@ -239,8 +239,8 @@ const SILENT: [&str; 10] = [
 
 const KINDS: [&str; 7] = ["null", "boolean", "integer", "number", "string", "array", "object"];
 
-/// Keywords that cannot be removed without changing the meaning of the schema, with the reason for
-/// the refusal.
+/// Keywords that cannot be removed without changing the meaning of the schema. Each has the reason why a schema with
+/// this keyword is refused.
 const REFUSED: [(&str, &str); 7] = [
     ("patternProperties", "takes any key of a pattern"),
     ("prefixItems", "is a tuple"),

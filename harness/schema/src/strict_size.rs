@@ -1,10 +1,10 @@
-//! The quantities of a schema that vendors limit, and what remains of the limits for one request.
+//! The quantities of a schema that vendors limit, and the unused part of the limits of one request.
 
 use serde_json::Value;
 
 use super::strict::NotStrict;
 
-/// What remains of the limits for one request.
+/// The unused part of the vendor's limits for one request.
 pub(super) struct StrictBudget {
     pub(super) tools: usize,
     pub(super) optional: usize,

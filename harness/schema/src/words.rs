@@ -175,7 +175,7 @@ pub(super) fn range(rules: &NumberRules, number: &Number) -> String {
     format!("must be {limits}, not {number}")
 }
 
-/// The text about a wrong length or number of parts.
+/// The text about a wrong number of characters, items or members.
 pub(super) fn count(
     [least, most]: [Option<u64>; 2],
     found: u64,

@@ -211,8 +211,8 @@ fn without_fork(rows: &HashMap<i64, ConversationRow>) -> Option<i64> {
     rows.keys().copied().find(|key| !is_base(*key)).or_else(|| rows.keys().next().copied())
 }
 
-/// Deletes one conversation. Each of its forks gets copies of the facts that the deleted conversation stores and the
-/// fork shares. The base of the deleted conversation becomes the new base of these forks.
+/// Deletes one conversation. The conversation stores facts that its forks share. Each fork gets copies of its shared
+/// facts. The base of the deleted conversation becomes the new base of the forks.
 fn remove(transaction: &Transaction<'_>, key: i64) -> Result<(), SqliteFault> {
     let Some(gone) = by_key(transaction, key)? else { return Ok(()) };
     let forks: Vec<ConversationRow> = transaction

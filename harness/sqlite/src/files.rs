@@ -15,8 +15,8 @@ use super::fault::{self, SqliteFault};
 /// the file was deleted and replaced, a new connection would also use the memory of the deleted file.
 static OPEN: Mutex<Vec<Weak<OpenFiles>>> = Mutex::new(Vec::new());
 
-/// The files that a connection has opened. The check is needed because SQLite would go on writing into deleted files.
-/// No other process would see these writes, and they would be lost with the process.
+/// The files that a connection has opened. The journal checks these files because SQLite would also write into deleted
+/// files. No other process would see such writes, and they would be lost at the end of this process.
 pub(super) struct OpenFiles {
     /// The path that the program gave, for errors.
     path: PathBuf,
@@ -27,7 +27,7 @@ pub(super) struct OpenFiles {
     ids: [Option<FileId>; 3],
 }
 
-/// The device and the inode number of a file. No other file gets both while the file is open.
+/// The device and the inode number of a file. While the file is open, no other file has both numbers.
 #[derive(Clone, Copy, PartialEq)]
 struct FileId(u64, u64);
 

@@ -85,9 +85,9 @@ pub enum SqliteSynchronous {
     /// system, and a power failure, if the disk confirms only writes that are durable.
     #[default]
     Full,
-    /// A commit waits until the operating system has the write, which takes a small fraction of the time. Appended
-    /// facts survive any end of the process. If the system crashes or the power fails, the last facts may be lost, and
-    /// the facts before them remain.
+    /// A commit waits until the operating system has the write, which takes much less time than a write to the disk.
+    /// Appended facts survive any end of the process. If the system crashes or the power fails, the last facts may be
+    /// lost, and the facts before them remain.
     Normal,
 }
 
@@ -108,8 +108,8 @@ impl SqliteBuilder {
         self
     }
 
-    /// Sets how long to wait while another connection writes. Default: 5 seconds. After that, the call fails and has
-    /// changed nothing.
+    /// Sets how long to wait while another connection writes. Default: 5 seconds. After this time, the call fails
+    /// without changing anything.
     #[must_use]
     pub fn busy_timeout(mut self, time: Duration) -> Self {
         self.busy_timeout = time;

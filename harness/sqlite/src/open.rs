@@ -115,7 +115,7 @@ fn connect(
     if let Some(bytes) = settings.max_size {
         let page: i64 = db.pragma_query_value(None, "page_size", |row| row.get(0))?;
         let pages = bytes / page.max(1).unsigned_abs();
-        // The range that SQLite accepts. It would read 0 as a query for the current value.
+        // SQLite accepts this range. It would treat 0 as a query for the current value.
         let pages = pages.clamp(1, 4_294_967_294);
         db.pragma_update_and_check(None, "max_page_count", pages.cast_signed(), |_| Ok(()))?;
     }

@@ -16,7 +16,7 @@ use harness_core::journal::WriterId;
 /// How often to try again if another process removes the folder at the same time.
 const TRIES: usize = 100;
 
-/// The folder of these files, and the journal's own file once it exists.
+/// The folder with the files of open journals, and this journal's own file, if it was already created.
 pub(super) struct OpenJournals {
     database: PathBuf,
     folder: PathBuf,

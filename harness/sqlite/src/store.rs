@@ -153,7 +153,7 @@ impl SqliteStore {
         }
     }
 
-    /// Called after a commit that deleted two kinds of rows: those of released conversations, and those of the journals
+    /// Called after a commit. The commit has deleted the rows of released conversations and the rows of the journals
     /// `dead`.
     pub(super) fn settled(&mut self, dead: impl IntoIterator<Item = String>) {
         self.holds.settled(dead);

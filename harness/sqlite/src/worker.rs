@@ -62,7 +62,7 @@ impl StoreThread {
         answer.await.ok()
     }
 
-    /// A sender to the thread. The thread cannot end while a sender exists, so a value that holds one must be dropped
+    /// A sender to the thread. The thread cannot end while a sender exists, so a value with a sender must be dropped
     /// before this value.
     pub(super) fn jobs(&self) -> mpsc::Sender<StoreJob> {
         // Without a channel, the sender gets no receiver, and its jobs are dropped.

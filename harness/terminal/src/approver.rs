@@ -23,9 +23,9 @@ use harness_core::policy::{Approval, ApprovalRequest, Approver};
 ///
 /// - **What is shown is what runs.** Everything in a value that is not plainly visible is escaped: control, invisible
 ///   and bidirectional characters, letters of right-to-left scripts, unusual spaces, letters of another script inside a
-///   word, long runs of spaces. Values stand behind a bar, so no value can look like a part of the request. The request
-///   is on an empty screen: earlier text is scrolled away, and all colours and modes that this text has set are reset,
-///   including modes of the keyboard.
+///   word, long runs of spaces. Each value is behind a bar, so no value can look like a part of the request. The
+///   request is on an empty screen: earlier text is scrolled away, and all colours and modes that this text has set are
+///   reset, including modes of the keyboard.
 /// - **Nothing is hidden off the screen.** A request that does not fit is shown page by page, and *yes* is accepted
 ///   only at the last page. The prompt says how many pages were skipped. If the size of the terminal changes, the
 ///   request is shown again.
@@ -48,14 +48,14 @@ use harness_core::policy::{Approval, ApprovalRequest, Approver};
 /// | `y` | the call may run |
 /// | `n`, `n` and words | the call may not run; the model reads the words |
 /// | `a` | the call may run, and exactly this call may run from now on in this conversation |
-/// | `1`, `2`, .. | the call may run, and so may all calls of this wider scope, if the tool offers one |
+/// | `1`, `2`, .. | the call may run, and from now on all calls of the wider scope with this number, if the tool offers it |
 /// | `s` | show the question again from the beginning |
-/// | Enter | the next page; on the last one, that page again |
+/// | Enter | the next page; on the last page, the same page again |
 /// | `e` | the last page |
 ///
-/// The terminal itself is used, not standard input and output, so this also works when these are redirected. Without a
-/// terminal, the answer is no. A thread waits for keys. From the moment at which the request is withdrawn, nothing is
-/// written or read, and the thread ends within 50 ms.
+/// The approver uses the terminal itself, not standard input and output. So it also works if standard input and output
+/// are redirected. Without a terminal, the answer is no. A thread waits for keys. Once the request is withdrawn, the
+/// thread neither writes nor reads, and ends within 50 ms.
 ///
 /// A program that shares the terminal should neither read keys nor write to the terminal between the `Event::ToolCall`
 /// of a tool that needs approval and the continuation of that call: while the program writes, no answer counts. Write

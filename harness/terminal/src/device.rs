@@ -149,8 +149,8 @@ impl WriteWatch {
         let opened = format!("/proc/self/fd/{}", terminal.as_raw_fd());
         add_watch(&watch, opened, WatchFlags::MODIFY).ok()?;
         if identity == TerminalId::Controlling {
-            // The alias has reports of its own. They cover all writes through the alias, whichever terminal the writer
-            // has.
+            // The system reports writes through the alias separately. These reports include the writes of processes
+            // that have another terminal.
             let _ = add_watch(&watch, ALIAS, WatchFlags::MODIFY);
         }
         Some(Self(watch.into()))

@@ -106,7 +106,7 @@ fn choices(schema: &Value) -> Option<Vec<FieldChoice>> {
 }
 
 impl FormField {
-    /// A text member of the schema.
+    /// The value of a keyword of the schema, if it is a string.
     fn word(&self, member: &str) -> Option<&str> {
         self.schema.get(member)?.as_str()
     }
@@ -146,7 +146,7 @@ impl FormField {
         }
     }
 
-    /// What Enter without a text does.
+    /// The text that says what Enter does if nothing was typed.
     pub(super) fn enter(&self) -> &'static str {
         match (&self.given, self.default(), self.is_required) {
             (Some(_), ..) => "[Enter] keeps what you gave",
@@ -196,7 +196,7 @@ impl FormField {
             FieldKind::One(choices) | FieldKind::Several(choices) => {
                 let first = || choices.iter().position(|choice| choice.value == *value);
                 let place = typed.copied().or_else(first)?;
-                // The title stands behind the number, so it cannot be mistaken for another part of the row.
+                // The title follows the number, so the title cannot be mistaken for another part of the row.
                 Some(format!("[{}] {}", place + 1, choices.get(place)?.description()))
             }
             _ => None,
@@ -217,7 +217,7 @@ impl FormField {
         }
     }
 
-    /// The text of this program that says what to type.
+    /// The program's instruction what to type.
     fn wanted(&self) -> String {
         let is_integer = self.word("type") == Some("integer");
         match &self.kind {

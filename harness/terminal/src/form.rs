@@ -16,7 +16,7 @@ use super::{
 /// The number of rows of a page that are needed for title, prompt and typed line.
 const AROUND: usize = 7;
 
-/// The errors for an unexpected line on the first page and (`LAST`) on the last page.
+/// The error for an unexpected line on the first page (`FIRST`) and on the last page (`LAST`).
 const FIRST: &str =
     "this page has no field; press Enter alone, and type the values on the next pages";
 const LAST: &str = "it is neither y nor n nor a command";
@@ -61,15 +61,15 @@ pub enum Filled {
 /// | typed | means |
 /// |---|---|
 /// | a line | the value of this field; for a choice, its number |
-/// | Enter | the next page; or the default of this field; or the field is left out, if it may be |
+/// | Enter | the next page or part; for a field, its earlier value or its default; without these, an optional field is left out |
 /// | `/back` | back to the field before |
 /// | `/decline` | the requester gets no values, but a note that the person has declined |
 /// | `/cancel` | the form is cancelled |
 /// | `//...` | a text that begins with a slash |
 /// | any other line that begins with a slash | nothing: it may be a mistyped command, so the field is shown again |
 ///
-/// The terminal itself is used, not standard input and output. A thread waits for keys. From the moment at which the
-/// future is dropped, nothing is written or read, and the thread ends within 50 ms.
+/// The form uses the terminal itself, not standard input and output. A thread waits for keys. Once the future is
+/// dropped, the thread neither writes nor reads, and ends within 50 ms.
 ///
 /// For the forms of a server, use `McpServerBuilder::form_at_terminal` (feature `mcp`). For a call of your own tool
 /// that waits for a person, `OpenCall` contains the form:

@@ -20,11 +20,11 @@ pub(super) enum CharacterLook {
     Hidden,
 }
 
-/// Characters in the categories of letters and symbols that are drawn as nothing.
+/// Letters and symbols, according to their Unicode category, for which a terminal draws nothing.
 const BLANK: [char; 5] = ['\u{2800}', '\u{fffc}', '\u{13441}', '\u{13442}', '\u{1d159}'];
 
-/// Other characters that do not look like what they are. Two of them look like another character, one is drawn as three
-/// characters, and one is drawn as nothing.
+/// More characters with a misleading look. Two of them look like another character, a terminal draws one as three
+/// characters, and it draws nothing for one.
 const ODD: [char; 4] = ['\u{387}', '\u{17a4}', '\u{17d8}', '\u{a8fa}'];
 
 pub(super) fn look_of(c: char) -> CharacterLook {
@@ -65,7 +65,7 @@ fn ignorable(c: char) -> bool {
 }
 
 /// Whether a letter is drawn into the previous or the next letter. These letters are signs that precede a letter, and
-/// Korean vowels and finals: ordinary texts contain whole syllables instead.
+/// Korean vowels and finals. Ordinary texts contain whole Korean syllables instead.
 fn joins(c: char) -> bool {
     let korean = matches!(c, '\u{1160}'..='\u{11ff}' | '\u{d7b0}'..='\u{d7ff}');
     korean || GraphemeClusterBreak::for_char(c) == GraphemeClusterBreak::Prepend

@@ -106,9 +106,9 @@ impl TypedAnswer {
 /// What to show before a request, depending on the previous request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QuestionOpening {
-    /// The previous request was withdrawn while it was on the screen.
+    /// Whether the previous request was withdrawn while it was on the screen.
     pub(super) after_one_taken_back: bool,
-    /// The previous request came from another conversation.
+    /// Whether the previous request came from another conversation.
     pub(super) names_chat: bool,
 }
 

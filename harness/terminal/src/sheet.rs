@@ -162,7 +162,7 @@ impl RowSheet {
         }
     }
 
-    /// Adds the defaults that the tool uses. Short ones are joined on one line.
+    /// Adds the defaults that the tool uses. Short defaults are joined on one line.
     fn defaults(&mut self, defaults: &Arguments) {
         let mut together = Vec::new();
         let mut long = Vec::new();
@@ -311,7 +311,7 @@ fn token(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// The lines of a text as units, each with its text. Many empty lines in a row become one unit.
+/// The lines of a text: the units of each line, and its original text. Many empty lines in a row become one unit.
 fn lines(text: &str) -> Vec<(Vec<TextUnit>, &str)> {
     let mut lines = Vec::new();
     let mut rest = text.split('\n').peekable();

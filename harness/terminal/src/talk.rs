@@ -72,7 +72,7 @@ struct TalkState {
     covered: bool,
 }
 
-/// What was typed during the time for reading a request.
+/// What the person typed in the time for reading a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StrayInput {
     Nothing,

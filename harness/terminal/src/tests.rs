@@ -79,7 +79,7 @@ fn decoded(line: &str) -> String {
             } else if let Some(after) = rest.strip_prefix(" tabs}") {
                 ('\t', after)
             } else if let Some(after) = rest.strip_prefix(" empty lines}") {
-                // One line break less, because the lines are joined with line breaks.
+                // The lines are joined with line breaks later, so one line break is omitted here.
                 text.extend(std::iter::repeat_n('\n', times - 1));
                 rest = after;
                 continue;
@@ -251,7 +251,7 @@ fn what_a_terminal_obeys_is_spelled_out() {
         ),
         ("rm -rf ~\r ls      ", r"rm -rf ~\u{d} ls\{6 spaces}"),
         ("rm\u{8}\u{8}ls\u{7f}\0", r"rm\u{8}\u{8}ls\u{7f}\u{0}"),
-        // Text that looks like an escape was not escaped.
+        // The original text looks like an escape.
         (r"\u{1b} \{3 spaces} \n \u \", r"\u{5c}u{1b} \u{5c}{3 spaces} \n \u \"),
         ("\\u\u{301}{", r"\u\u{301}{"),
     ] {
@@ -273,14 +273,14 @@ fn a_value_cannot_look_like_the_question() {
             "         | bash 1234: run it? [y]es: y"
         ]
     );
-    // Nor can a value look like the request when a row is full.
+    // If a row is full, the rest of the value cannot look like a part of the request either.
     let rows = shown(&format!("{}    tool | harmless", "x".repeat(65)));
     let expected = [
         format!("    text | {}", "x".repeat(65)),
         r"         : \{3 spaces} tool | harmless".into(),
     ];
     assert_eq!(rows[1..], expected);
-    // Names of arguments can contain anything, too.
+    // The name of an argument may contain any characters.
     let named = question(&json!({"x\n    text | ls": "a", "": {"~/": 1, "": []}, "a: b": "c"}));
     assert_eq!(
         screen(&named, 80)[1..5],

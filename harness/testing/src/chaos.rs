@@ -22,9 +22,9 @@ pub enum Fault {
     RateLimitWithHint,
     /// The connection is refused, or is closed before anything is sent.
     Refused,
-    /// Nothing is sent before the first byte, until a timeout.
+    /// The server sends nothing, so the request ends with a timeout.
     StallAtFirst,
-    /// The answer stops in the middle, until a timeout.
+    /// The server stops sending in the middle of the answer, so the request ends with a timeout.
     StallMidway,
     /// The answer ends in the middle: the connection breaks, or the end looks regular.
     Cut,

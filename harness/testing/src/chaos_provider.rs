@@ -48,7 +48,7 @@ pub struct ChaosProvider<P> {
 }
 
 impl<P: Provider> ChaosProvider<P> {
-    /// Wraps a provider. `chaos` decides about the failures.
+    /// Wraps a provider. `chaos` decides which answers fail, and how.
     pub fn new(inner: P, chaos: Chaos) -> Self {
         Self { inner, chaos }
     }

@@ -75,13 +75,13 @@ pub struct JournalCounts {
     pub reads: u64,
     /// Calls of [`Journal::append`].
     pub appends: u64,
-    /// The facts in all appends.
+    /// The number of facts in all appends.
     pub facts: u64,
-    /// The bytes of JSON text of these facts.
+    /// The number of bytes of the JSON text of these facts.
     pub bytes: u64,
-    /// The calls of all methods.
+    /// The number of calls of all methods.
     pub calls: u64,
-    /// The calls with a failure.
+    /// The number of calls with a failure.
     pub faults: u64,
 }
 
@@ -142,8 +142,8 @@ impl<J: Journal> FaultyJournal<J> {
         Self { inner, state: Arc::default() }
     }
 
-    /// Sets the failure of one call: the call number `number`, from 0, among all calls of this
-    /// method since the beginning.
+    /// Sets the failure of one call. `number` is the position of the call, from 0, among all calls of this method since
+    /// the journal was wrapped.
     pub fn fail(&self, call: JournalCall, number: u64, fault: JournalFault) {
         self.state().script.insert((call, number), fault);
     }

@@ -67,8 +67,8 @@ const PIECE: usize = 128;
 /// Sources: <https://docs.claude.com/en/docs/build-with-claude/prompt-caching> and
 /// <https://platform.openai.com/docs/guides/prompt-caching>; for tools that were found by a search,
 /// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-use-with-prompt-caching>. Not simulated:
-/// requests that reach another machine or start before an earlier one was answered, models with another minimum length,
-/// and OpenAI's marks from `gpt-5.6` on.
+/// requests that reach another machine or start before an earlier request was answered, models with another minimum
+/// length, and OpenAI's marks from `gpt-5.6` on.
 #[derive(Debug)]
 pub struct SimulatedCache {
     is_marked: bool,

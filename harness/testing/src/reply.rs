@@ -1,5 +1,4 @@
-//! One reply of a script: the model's answer in one turn, and its failures. The module `scripted`
-//! plays it.
+//! One reply of a script: the model's answer in one turn, and its failures. The module `scripted` sends the reply.
 
 use std::{collections::VecDeque, fmt, time::Duration};
 
@@ -35,8 +34,8 @@ pub fn reply() -> ScriptedReply {
 /// this to answer a request for which [`is_summary_request`](RecordedRequest::is_summary_request) is
 /// true.
 ///
-/// Each line of `lines` becomes an entry under the first of the five headings, the goals. The other
-/// headings get no entries. With empty `lines`, the first heading gets none either.
+/// Each line of `lines` becomes an entry under the first of the five headings, the goals. The other headings get no
+/// entries. If `lines` is empty, the first heading also gets no entries.
 ///
 /// ```
 /// use harness::{
@@ -84,7 +83,7 @@ pub fn reply_to(
     reply
 }
 
-/// The model's answer in one turn, and its failures. [`reply`] begins one.
+/// The model's answer in one turn, and its failures. Begin a reply with [`reply`].
 ///
 /// By default, the answer is complete. Its stop reason is [`StopReason::ToolCalls`] if it has a
 /// call and otherwise [`StopReason::Complete`], and its usage is unknown. Text, thinking and
@@ -406,8 +405,7 @@ impl ReplyActions {
         self.queue.push_back(ReplyAction::Say(event));
     }
 
-    /// The index of the block for a part of this kind: the last block if it has the same kind,
-    /// otherwise a new one.
+    /// The index of the block for a part of this kind: the last block if it has the same kind, otherwise a new block.
     fn block(&mut self, kind: ReplyBlockKind) -> u32 {
         if kind == ReplyBlockKind::Call || self.last != Some(kind) {
             self.last = Some(kind);

@@ -62,7 +62,7 @@ struct ScriptState {
     /// Computes the reply when no scripted reply is left.
     always: Option<Arc<DecideReply>>,
     asked: Vec<RecordedRequest>,
-    /// The number of requests after the last reply.
+    /// The number of requests after the last reply of the script was used.
     beyond: usize,
     calls: u64,
     open: usize,
@@ -149,7 +149,7 @@ impl ScriptedProvider {
         };
         // From here on, dropping `speech` decrements `open`.
         let mut speech = OpenReply { acts: VecDeque::new(), play: Arc::clone(&self.play) };
-        // The lock is released before this, because the function that computes the reply may use the provider itself.
+        // At this point, the lock is not held: the function that computes the reply may use the provider itself.
         let reply = match reply {
             Ok(ScriptedTurn::Written(reply)) => reply,
             Ok(ScriptedTurn::Decided(decide)) => decide(&request),
@@ -339,8 +339,8 @@ impl RecordedRequest {
         lines.collect::<Vec<String>>().join("\n")
     }
 
-    /// Whether this request asks for a summary of the conversation, which then replaces the oldest messages in later
-    /// requests: see [`context`](harness_core::context). Answer such a request with [`summary`](super::summary()).
+    /// Whether this request asks for a summary of the conversation. In later requests, the summary replaces the oldest
+    /// messages: see [`context`](harness_core::context). Answer such a request with [`summary`](super::summary()).
     pub fn is_summary_request(&self) -> bool {
         self.messages.last().is_some_and(is_asked)
     }

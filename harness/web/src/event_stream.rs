@@ -23,7 +23,8 @@ pub(crate) struct EventStream {
     seen: Option<(String, Position)>,
     from: Position,
     now: Position,
-    out: String,
+    /// What was written, and the place behind it. Nothing is the end of the stream.
+    out: Vec<(Position, Option<Value>)>,
 }
 
 impl EventStream {
@@ -53,7 +54,7 @@ impl EventStream {
     }
 
     /// Writes a chunk.
-    pub(crate) fn chunk(&mut self, json: &Value) {
+    pub(crate) fn chunk(&mut self, json: Value) {
         self.now.chunks += 1;
         if self.now.chunks > self.from.chunks {
             self.write(json);
@@ -68,31 +69,44 @@ impl EventStream {
         // No id that was sent is inside of a character.
         let new = words.get(seen..).unwrap_or(words);
         if !new.is_empty() {
-            self.write(&json(new));
+            self.write(json(new));
         }
     }
 
     /// Writes a chunk that is of use only at its time, such as a report of progress. A client that goes on after it may see it
     /// again, and one that comes late does not.
-    pub(crate) fn passing(&mut self, json: &Value) {
+    pub(crate) fn passing(&mut self, json: Value) {
         if self.now.chunks >= self.from.chunks && self.now.bytes >= self.from.bytes {
             self.write(json);
         }
     }
 
-    fn write(&mut self, json: &Value) {
-        let Self { run, now: Position { chunks, bytes }, out, .. } = self;
-        // JSON has no line breaks outside of texts, and escapes those in texts.
-        out.push_str(&format!("id: {run}/{chunks}.{bytes}\ndata: {json}\n\n"));
+    fn write(&mut self, json: Value) {
+        self.out.push((self.now, Some(json)));
     }
 
     /// Writes the line after which no chunk follows.
     pub(crate) fn done(&mut self) {
-        self.out.push_str("data: [DONE]\n\n");
+        self.out.push((self.now, None));
     }
 
-    /// Takes what was written.
+    /// Takes what was written, as server-sent events.
     pub(crate) fn take(&mut self) -> String {
-        std::mem::take(&mut self.out)
+        let mut text = String::new();
+        for (Position { chunks, bytes }, json) in self.out.drain(..) {
+            match json {
+                // JSON has no line breaks outside of texts, and escapes those in texts.
+                Some(json) => {
+                    text.push_str(&format!("id: {}/{chunks}.{bytes}\ndata: {json}\n\n", self.run));
+                }
+                None => text.push_str("data: [DONE]\n\n"),
+            }
+        }
+        text
+    }
+
+    /// Takes what was written, as values.
+    pub(crate) fn take_values(&mut self) -> impl Iterator<Item = Value> {
+        self.out.drain(..).filter_map(|(_, json)| json)
     }
 }

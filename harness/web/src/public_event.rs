@@ -36,7 +36,7 @@ const SHOWN: &[(&str, &[&str])] = &[
     ("context_compacted", &["messages", "before", "after"]),
     ("compaction_failed", &[]),
     ("turn_ended", &["turn", "stop", "usage"]),
-    ("run_ended", &["outcome", "usage"]),
+    ("run_ended", &["outcome", "usage", "reason"]),
 ];
 
 /// The part of the [JSON of an event](harness_agent::EventBuf) that a front end may learn; `None` if it may learn nothing. It

@@ -169,7 +169,7 @@ impl Chats {
             }
             _ => {
                 let told = replay(&facts, from, None, false).await?;
-                Ok(watcher((seen, count)).with(told))
+                Ok(watcher((seen, count)).with(told, from as u64))
             }
         }
     }

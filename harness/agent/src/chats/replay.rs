@@ -103,7 +103,7 @@ impl FactReplay {
             _ => return,
         };
         let usage = self.machine.usage();
-        self.tell(Event::RunEnded { outcome, usage: &usage });
+        self.tell(Event::RunEnded { outcome, usage: &usage, reason: None });
         self.run = None;
     }
 
@@ -111,7 +111,7 @@ impl FactReplay {
     /// follows.
     fn add_missing_end(&mut self) {
         let usage = self.machine.usage();
-        self.tell(Event::RunEnded { outcome: Outcome::Cancelled, usage: &usage });
+        self.tell(Event::RunEnded { outcome: Outcome::Cancelled, usage: &usage, reason: None });
         self.run = None;
     }
 

@@ -371,7 +371,8 @@ fn over(log: &RunLog, end: &RunResult) {
             Ok(reply) => (Outcome::Answered, reply.usage()),
             Err(stopped) => (stopped.outcome(), stopped.usage()),
         };
-        log.push(Event::RunEnded { outcome, usage: &usage });
+        let reason = end.as_ref().err().map(ToString::to_string);
+        log.push(Event::RunEnded { outcome, usage: &usage, reason: reason.as_deref() });
     }
     log.close();
 }

@@ -130,6 +130,8 @@ pub struct ChatWatcher {
     /// How many runs of this process the watcher has passed.
     seen: u64,
     facts: u64,
+    /// How many facts come before the run with which the watcher begins.
+    earlier: u64,
     /// The last run that was shown, if its end is not in the facts: it goes on in another process, or was cut
     /// off there.
     unended: Option<UnendedRun>,
@@ -150,13 +152,73 @@ impl ChatWatcher {
     ) -> Self {
         let ready = VecDeque::new();
         let (run, unended, reading, error) = (None, None, None, None);
-        Self { subscription, journal, ready, run, seen, facts, unended, reading, closing, error }
+        let earlier = facts;
+        Self {
+            subscription,
+            journal,
+            ready,
+            run,
+            seen,
+            facts,
+            earlier,
+            unended,
+            reading,
+            closing,
+            error,
+        }
     }
 
-    /// Sets the events with which the stream begins.
-    pub(super) fn with(mut self, replayed: ReplayedEvents) -> Self {
+    /// Sets the events with which the stream begins, and how many facts come before them.
+    pub(super) fn with(mut self, replayed: ReplayedEvents, earlier: u64) -> Self {
         (self.ready, self.unended) = (replayed.events.into(), replayed.unended);
+        self.earlier = earlier;
         self
+    }
+
+    /// The events of the runs before the one with which the watcher begins, from the beginning of the conversation, made from
+    /// its facts. With the events of the watcher they are the whole conversation, each run once. As in other runs that are made
+    /// from facts, the text comes whole, and what no fact records is missing. A run that did not end has no
+    /// [`RunEnded`](crate::Event::RunEnded).
+    ///
+    /// ```
+    /// use futures_util::StreamExt as _;
+    /// use harness::{
+    ///     Agent,
+    ///     agent::{Chats, Event},
+    ///     journal::MemoryJournal,
+    ///     testing::{ScriptedProvider, reply},
+    /// };
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::new([reply().text("One."), reply().text("Two.")]);
+    /// let chats = Chats::new(&Agent::builder(model).build()?, &MemoryJournal::new());
+    /// chats.send("chat-17", "First.").await?.finish().await?;
+    /// chats.send("chat-17", "Second.").await?.finish().await?;
+    ///
+    /// let mut watcher = chats.watch("chat-17").await?;
+    /// let earlier = watcher.earlier().await?;
+    /// assert!(earlier.iter().any(|it| matches!(it.event.as_event(), Event::Text("One."))));
+    /// assert!(!earlier.iter().any(|it| matches!(it.event.as_event(), Event::Text("Two."))));
+    /// let first = watcher.next().await.expect("that the last run began");
+    /// assert!(matches!(first.event.as_event(), Event::RunStarted { said: Some(_) }));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::Journal`] if the journal cannot be read.
+    pub fn earlier(&self) -> impl Future<Output = Result<Vec<Numbered>, Error>> + Send + use<> {
+        let (journal, slot) = (Arc::clone(&self.journal), Arc::clone(&self.subscription.slot));
+        let count = usize::try_from(self.earlier).unwrap_or(usize::MAX);
+        async move {
+            if count == 0 {
+                return Ok(Vec::new());
+            }
+            let mut facts = guarded(|| journal.read(&slot.id, 0)).await?.facts;
+            facts.truncate(count);
+            Ok(replay(&facts, 0, None, false).await?.events)
+        }
     }
 
     /// Begins after the event with this [id](Numbered::id). Use it for a browser that connects again and sends

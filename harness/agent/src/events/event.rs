@@ -293,6 +293,9 @@ pub enum Event<'a> {
         /// The tokens of the run's own turns. Agents that its tools run are not included: they are part of
         /// [`Reply::spent`](crate::Reply::spent).
         usage: &'a Usage,
+        /// Why the run has no answer: the text of the [`Stopped`](crate::Stopped) that the program gets, without
+        /// secrets. `None` if the model has answered, and for a run that is read back from a journal.
+        reason: Option<&'a str>,
     },
     /// An event of a later version of the library, which this version does not know. It occurs only where JSON
     /// was read, never in a run.

@@ -353,6 +353,8 @@ enum EventForm<'a> {
     RunEnded {
         outcome: Outcome,
         usage: BorrowedOrShared<'a, Usage>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<Cow<'a, str>>,
     },
     #[serde(untagged)]
     Unknown(BorrowedOrShared<'a, Map<String, Value>>),
@@ -440,7 +442,9 @@ impl<'a> EventForm<'a> {
             Event::OfAgent { path, event } => {
                 Self::OfAgent { path: Cow::Borrowed(path), event: Lent(event) }
             }
-            Event::RunEnded { outcome, usage } => Self::RunEnded { outcome, usage: Lent(usage) },
+            Event::RunEnded { outcome, usage, reason } => {
+                Self::RunEnded { outcome, usage: Lent(usage), reason: reason.map(Cow::Borrowed) }
+            }
             Event::Unknown { kind: _, json } => Self::Unknown(Lent(json)),
         }
     }
@@ -537,8 +541,9 @@ impl<'a> EventForm<'a> {
                 path: Cow::Owned(path.into_owned()),
                 event: event.into_static(),
             },
-            Self::RunEnded { outcome, usage } => {
-                EventForm::RunEnded { outcome, usage: usage.into_static() }
+            Self::RunEnded { outcome, usage, reason } => {
+                let reason = reason.map(|text| Cow::Owned(text.into_owned()));
+                EventForm::RunEnded { outcome, usage: usage.into_static(), reason }
             }
             Self::Unknown(json) => EventForm::Unknown(json.into_static()),
         }
@@ -606,7 +611,9 @@ impl<'a> EventForm<'a> {
                 Event::TurnEnded { turn: *turn, stop: *stop, usage }
             }
             Self::OfAgent { path, event } => Event::OfAgent { path, event },
-            Self::RunEnded { outcome, usage } => Event::RunEnded { outcome: *outcome, usage },
+            Self::RunEnded { outcome, usage, reason } => {
+                Event::RunEnded { outcome: *outcome, usage, reason: reason.as_deref() }
+            }
             Self::Unknown(json) => {
                 let kind = json.get("type").and_then(Value::as_str).unwrap_or_default();
                 Event::Unknown { kind, json }

@@ -68,8 +68,10 @@ impl RunDriver<'_> {
         };
         let (usage, _) = self.used();
         self.trace_end(outcome);
-        self.emit(Event::RunEnded { outcome, usage: &usage });
-        self.result(outcome)
+        let result = self.result(outcome);
+        let reason = result.as_ref().err().map(ToString::to_string);
+        self.emit(Event::RunEnded { outcome, usage: &usage, reason: reason.as_deref() });
+        result
     }
 
     /// Reports to the watchers the calls that have waited since an earlier run.

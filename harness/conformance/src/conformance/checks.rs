@@ -70,7 +70,7 @@ pub(super) fn fact(text: impl Into<Arc<str>>) -> Envelope {
     Envelope::stored(FORMAT, "0.0.1", WriterId::random(), 1_700_000_000_000, 5, text)
 }
 
-/// `count` facts that differ from all others. `of` makes them unique.
+/// `count` facts that differ from all other facts, because their text contains `of`.
 pub(super) fn batch(of: &str, count: usize) -> Vec<Envelope> {
     let text = |n| serde_json::json!({"fact": "checked", "of": of, "n": n}).to_string();
     (0..count).map(|n| fact(text(n))).collect()

@@ -84,7 +84,7 @@ async fn family(store: &CheckedStore) -> CheckResult {
     let below = part(store, "below the grandchild", Some(&grandchild)).await?;
     let stranger = part(store, "stranger", None).await?;
     let nephew = part(store, "nephew", Some(&stranger)).await?;
-    // A conversation whose parent was changed to one outside the family.
+    // The parent of this conversation was changed to a conversation outside of the family.
     let left = part(store, "left", Some(&top)).await?;
     store.one.describe(&left, &Metadata::new().parent(&stranger)).await.seen("describe")?;
 

@@ -45,7 +45,7 @@ async fn dropped<T>(future: impl Future<Output = Result<T, Error>>, polls: usize
     }
 }
 
-/// The numbers of polls before a future is dropped. With 0, it is never polled.
+/// The numbers of polls before a future is dropped. With the number 0, the future is never polled.
 const POLLS: [usize; 9] = [0, 1, 1, 1, 2, 3, 8, 30, 200];
 
 async fn appends(store: &CheckedStore) -> CheckResult {

@@ -152,7 +152,7 @@ async fn chain(store: &CheckedStore) -> CheckResult {
     store.one.append(&top, Head::default(), &wanted).await.seen("append")?;
     let mut names = vec![top];
     let mut all = vec![wanted.clone()];
-    // Each fork has all facts of the previous one except the last, and two of its own.
+    // Each fork has the facts of the previous conversation without the last fact, and two further facts.
     for depth in 1..6 {
         let (from, to) = (names.last().ok_or("a name")?, store.name(&format!("chain {depth}")));
         wanted.pop();

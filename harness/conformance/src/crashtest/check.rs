@@ -1,4 +1,4 @@
-//! Compares the end of a conversation with what has happened.
+//! Compares the final state of a conversation with the log of what its processes did.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use harness_core::{
     tool::READ_RESULT,
 };
 
-/// The remains of one conversation.
+/// A conversation after its last process: the log, and what the test observed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EndedConversation {
     pub(super) log: Vec<LogEntry>,
@@ -154,11 +154,11 @@ pub(super) fn check(
 /// The final state of a conversation according to its facts.
 struct FoldedFacts {
     machine: Machine,
-    /// The outcome of each call that was reported to the model.
+    /// The outcome of each call, as it was reported to the model.
     outcomes: BTreeMap<String, CallOutcome>,
     /// The calls whose outcome the program has given.
     settled: BTreeSet<String>,
-    /// The calls that read a large result. The library executes them itself, so no tool code was seen to begin.
+    /// The calls that read a large result. The library executes them itself, so the log does not contain them.
     reads: BTreeSet<String>,
     repeats: BTreeMap<String, Repeat>,
     /// The error of a fact that does not follow from the facts before it.
@@ -219,7 +219,7 @@ impl FoldedFacts {
     }
 }
 
-/// What is false in the outcome that was reported to the model; `None` if nothing is.
+/// Describes what is false in the outcome that was reported to the model. `None` if the outcome is true.
 fn lie(
     call: &str,
     outcome: CallOutcome,

@@ -32,8 +32,8 @@ fn replied(blocks: Vec<Block>, stop: StopReason) -> Fact {
     }
 }
 
-/// The facts of a conversation with one call of `pay`, split into those before the call runs and those from its result
-/// on.
+/// The facts of a conversation with one call of `pay`, in two lists: the facts before the call runs, and the facts from
+/// its result on.
 fn facts(repeat: Repeat, outcome: CallOutcome) -> (Vec<String>, Vec<String>) {
     let call = || "pay".to_owned();
     let side_effects = SideEffects::of(&[SideEffect::Write]);

@@ -52,8 +52,8 @@ impl ConversationHistory {
         Self::of_agent(log, None)
     }
 
-    /// The history of the conversation with the id `agent`, which belongs to an agent that a call runs. With `None`,
-    /// the history of the tested conversation.
+    /// The history of one conversation. If `agent` is an id, the conversation belongs to an agent that a call runs. If
+    /// `agent` is `None`, it is the tested conversation.
     pub(super) fn of_agent(log: &[LogEntry], agent: Option<&str>) -> Self {
         let mut story = Self::default();
         let own = log.iter().filter(|noted| noted.of_agent() == agent);

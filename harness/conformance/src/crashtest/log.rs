@@ -102,7 +102,7 @@ pub(super) enum CallReturn {
 pub(super) struct CrashLog(File);
 
 impl CrashLog {
-    /// Opens the log. An incomplete last line, whose process was killed during the write, is removed.
+    /// Opens the log. Removes an incomplete last line: a process was killed while it wrote this line.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
         let written = std::fs::read(path)?;

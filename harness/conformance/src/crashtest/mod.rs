@@ -34,8 +34,8 @@ type BuildAgent = dyn Fn(&Path) -> Result<Agent, Error> + Send + Sync;
 const KILLS: u32 = 60;
 
 /// Kills the process of an agent again and again, at every point and at random instants, continues in another process
-/// each time, and checks the result: nothing may be lost, nothing may happen twice, the model must not be told anything
-/// false, and the conversation must end.
+/// each time, and checks the result: nothing may be lost, nothing may happen twice, nothing false may be reported to
+/// the model, and the conversation must end.
 ///
 /// Use it to test your own agent, with your own tools and your own journal:
 ///
@@ -70,7 +70,7 @@ const KILLS: u32 = 60;
 /// conversation in its own folder, resumes the interrupted run, and sends the remaining messages. It kills itself
 /// (`abort`) before, inside and after each append, each call of a tool and each answer of the model, while journal and
 /// conversation are opened, after `send` has returned, and at each [`crash_point`]. Or it is killed from outside (`kill
-/// -9`) after a random time. The next child continues and may be killed, too, until one reaches the end. This works
+/// -9`) after a random time. The next child continues and may be killed, too, until a child reaches the end. This works
 /// with `cargo test` and with `cargo nextest`, in a `#[test]` or a `#[tokio::test]`. Write only one crash test in each
 /// test function, because each child also runs the code before it.
 ///

@@ -1,11 +1,12 @@
-//! Plans from a seed where the processes of one conversation are killed.
+//! Decides at which points and times the processes of one conversation are killed. The same seed gives the same plan.
 
 use std::time::Duration;
 
 /// How one process is killed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum PlannedKill {
-    /// The process kills itself at this point. If the point has a duration, it does so `delay` microseconds later.
+    /// The process kills itself at this point. If the point has a duration, the process kills itself `delay`
+    /// microseconds later.
     At { point: u32, delay: u64 },
     /// The process is killed from outside, this long after its start.
     After(Duration),
@@ -36,7 +37,8 @@ impl KillPlan {
         while kills.len() < 4 && random.bool() {
             let next = match random.u8(..3) {
                 0 => self.outside(&mut random),
-                // The rest of a resumed run is shorter than the whole run, so any point may be planned.
+                // A resumed run has fewer points than a whole run. If it does not reach the planned point, there is no
+                // kill.
                 _ => self.at(random.u32(..self.count()), &mut random),
             };
             kills.push(next);

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, fmt};
 pub enum Harm {
     /// A written fact is missing.
     Lost,
-    /// An effect that may happen only once has happened twice, or may have.
+    /// An effect that may happen only once has happened twice, or may have happened twice.
     Repeated,
     /// The model was told something false about a call.
     Untrue,
@@ -38,7 +38,7 @@ pub struct CrashFinding {
     pub harm: Harm,
     /// A description of the finding.
     pub what: String,
-    /// The places where the processes of this conversation were killed, in order. Empty if none was killed.
+    /// The places where the processes of this conversation were killed, in order. Empty if no process was killed.
     pub kills: Vec<String>,
     /// The names of the conversation's facts at its end.
     pub facts: Vec<String>,
@@ -89,7 +89,7 @@ pub struct CrashReport {
     pub busy: u32,
     /// How often a process opened the conversation again because another process had continued it.
     pub conflicts: u32,
-    /// How often a process failed and the next one continued.
+    /// How often a process failed and the next process continued the conversation.
     pub failures: u32,
     /// The seed of the plan.
     pub seed: u64,

@@ -27,7 +27,7 @@ use harness_core::{
 /// The environment variable with the order for a child process, as JSON.
 pub(super) const ORDER: &str = "HARNESS_CRASHTEST";
 
-/// The line that a child prints when it starts, so that the parent can kill it a given time later.
+/// The line that a child prints when it starts, so that the parent can kill the child a given time later.
 pub(super) const BEGINS: &str = "harness-crashtest-begins";
 
 /// How often one process opens a conversation again after other processes have continued it.
@@ -151,7 +151,7 @@ pub(super) fn live(test: &Crashtest, order: ProcessOrder) -> ! {
     life.note(&LogEntry::Life { number: life.order.life });
     println!("\n{BEGINS}");
     let ended = thread::scope(|scope| {
-        // In a thread of its own, because blocking would stop a runtime in which the test may run.
+        // The work has its own thread. The test may itself run in a runtime, and this work would block that runtime.
         let runs = scope.spawn(|| {
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(2)
@@ -296,7 +296,7 @@ async fn opened(
     }
 }
 
-/// The number of messages of the user in these facts, and whether the last one is answered.
+/// The number of messages of the user in these facts, and whether the last message is answered.
 fn current_state(facts: &[Envelope]) -> Result<(usize, bool), Error> {
     let mut machine = Machine::new();
     let mut said = 0;

@@ -127,8 +127,8 @@ pub fn copied_line(arguments: &Arguments) -> Option<CopiedLine> {
     })
 }
 
-/// Whether a call or a text of these messages contains a placeholder line for arguments. This is the case, for example,
-/// if a conversation begins with messages in which another conversation had cleared arguments.
+/// Whether a call or a text of these messages contains a placeholder line for arguments. For example, a conversation
+/// can begin with messages from another conversation, which has already cleared their arguments.
 #[doc(hidden)]
 pub fn has_line(messages: &Messages) -> bool {
     messages.iter().flat_map(Message::blocks).any(|block| match block {
@@ -151,7 +151,8 @@ fn line_in(value: &Value) -> Option<Option<String>> {
 
 /// Finds a placeholder line in a text. The outer `Option` is `None` if there is no such line. The inner `Option` is
 /// `None` if the name in the line is incomplete. Three phrases identify a line: a number and *bytes stood here* in
-/// brackets; *bytes stood here* before *were left out*; and *left out to save room* before the name of arguments.
+/// brackets; *bytes stood here* before *were left out*; and *left out to save room* before the name of the stored
+/// arguments.
 fn line_in_text(text: &str) -> Option<Option<String>> {
     let words = folded(text);
     if !words.contains("stood") && !words.contains("left out") {

@@ -11,8 +11,8 @@ use crate::{
 };
 
 /// Pairs of percentages. The first number is the size of the newest part of the conversation, in percent of the window.
-/// This part is not summarized. The second number says how much of the room for the user's own messages is used. Later
-/// pairs are tried if earlier pairs free too little.
+/// This part is not summarized. The second number is the percentage of the room for the user's own messages that is
+/// used. Later pairs are tried if earlier pairs free too little.
 #[doc(hidden)]
 pub const TAILS: [(u8, u8); 3] = [(25, 100), (10, 50), (0, 0)];
 
@@ -28,8 +28,8 @@ pub struct SummaryCut {
     calls: Vec<String>,
 }
 
-/// For a call that was still running when the model got its result: the text that later reports the end of the call to
-/// the model, and the names under which the full result is stored.
+/// About a call that was still running when the model got a first result: the later text that tells the model how the
+/// call ended, and the names under which the full result is stored.
 pub(crate) type LateText<'a> = (&'a str, Option<&'a str>);
 
 /// How to describe the calls that were denied or whose outcome is unknown.
@@ -38,8 +38,8 @@ pub(crate) type LateText<'a> = (&'a str, Option<&'a str>);
 pub struct OpenCalls<'a> {
     /// Whether the model has the tool that reads stored results.
     pub reads: bool,
-    /// For the id of a call that was still running when the model got its result: returns the text that later reports
-    /// the end of the call, and the names under which the full result is stored.
+    /// Takes the id of a call that was still running when the model got a first result. Returns the later text that
+    /// tells the model how the call ended, and the names under which the full result is stored.
     pub late_end: &'a dyn Fn(&str) -> Option<LateText<'a>>,
 }
 
@@ -110,8 +110,8 @@ fn user_words(
     kept
 }
 
-/// The maximum size in bytes of the arguments, and of the result, shown for a call that was denied or whose outcome is
-/// unknown.
+/// For a call that was denied or whose outcome is unknown, at most this many bytes of the arguments and of the result
+/// are shown to the model.
 const ARGUMENTS: usize = 2_000;
 
 /// The calls that were denied or whose outcome is unknown. Equal calls are listed once.
@@ -220,7 +220,8 @@ pub fn of_answer(answer: &str) -> String {
     if let Some(inside) = inside.filter(|it| fault(it).is_none() && !has_fences(it)) {
         return inside.to_owned();
     }
-    // A text with all headings is taken as it is, because it may quote JSON such as an earlier summary.
+    // A text with all headings is not searched for JSON, because any JSON in it may be a quotation, such as an earlier
+    // summary.
     if fault(text).is_none() {
         return text.to_owned();
     }
@@ -358,13 +359,14 @@ fn entry(pin: &str) -> String {
     format!("- {}", lines.collect::<Vec<_>>().join("\n  "))
 }
 
-/// Text of the user with each line marked as a quotation, so that no line looks like a line of the program.
+/// Text of the user with each line marked as a quotation, so that the model does not take a line for text from the
+/// program.
 fn quoted(text: &str) -> String {
     lines_of(text).map(|line| format!("> {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// The model's summary in a form in which only the known headings begin a section, so that the model cannot imitate
-/// text of the program.
+/// The model's summary in a form in which only the known headings begin a section, so that no part of the summary looks
+/// like text from the program.
 fn in_form(summary: &str) -> String {
     let lines = lines_of(summary).map(|line| match line {
         "" => String::new(),

@@ -66,8 +66,8 @@ const SUM: &str = "exceed context limit: ";
 /// The phrase before the sum of request and answer, in some messages of vLLM. For these messages, vLLM stops counting
 /// at the first token beyond the limit.
 const AT_LEAST: [&str; 1] = ["for a total of at least "];
-/// The phrase of an older vLLM before the largest request that would fit. This version also stops counting at the
-/// limit.
+/// An older version of vLLM writes this phrase before the size of the largest request that fits. This version also
+/// stops counting at the limit.
 const AT_MOST: [&str; 1] = ["a maximum input length of "];
 /// Phrases of vLLM for a request that was refused before its tokens were counted.
 const UNCOUNTED: [&str; 3] =

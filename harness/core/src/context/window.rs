@@ -9,8 +9,8 @@ use crate::{
 /// summarized: see the [module](crate::context).
 ///
 /// The size of the window is the size that the program sets here, or else the size in the [table of
-/// models](crate::models). A smaller size that a vendor states when it refuses a request has precedence. If the size is
-/// unknown, nothing is cleared or summarized until a vendor refuses a request.
+/// models](crate::models). If a vendor refuses a request and states a smaller size, the smaller size applies. If the
+/// size is unknown, nothing is cleared or summarized until a vendor refuses a request.
 ///
 /// ```
 /// use harness::{Agent, context::Window, testing::{ScriptedProvider, reply}};
@@ -101,11 +101,11 @@ impl Window {
         self
     }
 
-    /// Uses the vendor's own summaries where they exist: the block of a compaction on demand on Anthropic's Messages,
-    /// and the items of `/responses/compact` on OpenAI's Responses. Only the model that made such a summary gets it,
-    /// with the reasoning of the newest turns. All other models get a text summary. The model also writes a text
-    /// summary if the vendor's summary fails, or if the vendor offers no summaries, as on Chat Completions.
-    /// `Event::ContextCompacted` reports which kind was made.
+    /// Uses the vendor's own summaries where the vendor offers summaries. On Anthropic's Messages, the summary is the
+    /// block of a compaction on demand. On OpenAI's Responses, it is the items of `/responses/compact`. Only the model
+    /// that made a summary gets it, together with the reasoning of the newest turns. All other models get a text
+    /// summary. The model also writes a text summary if the vendor's summary fails, or if the vendor offers no
+    /// summaries (Chat Completions). `Event::ContextCompacted` reports which kind was made.
     ///
     /// ```
     /// use harness::context::Window;
@@ -216,7 +216,7 @@ pub struct ContextUse {
     /// are still sent are included.
     pub summed_up: usize,
     /// The number of [searches](crate::tool::ToolSearch) that found tools. Each such search changes the tools at the
-    /// beginning of later requests. That causes a cache miss at the vendor, unless the vendor takes found tools
-    /// separately.
+    /// beginning of later requests. That causes a cache miss at the vendor, unless the vendor accepts found tools at a
+    /// later position.
     pub tool_searches: usize,
 }

@@ -103,8 +103,8 @@ const BEYOND: [&str; 17] = [
     "overflow",
 ];
 
-/// Words of messages about a rate limit or a file. Such messages also contain two sizes, so any of these words rules
-/// out a full context window.
+/// Words of messages about a rate limit or a file. Such messages also contain two sizes, so a message with one of these
+/// words does not count as a full context window.
 const OTHERS: [&str; 16] = [
     "minute", "min", "hour", "day", "tpm", "rpm", "rate", "quota", "image", "images", "picture",
     "pictures", "audio", "pdf", "bytes", "pages",

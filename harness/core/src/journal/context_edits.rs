@@ -1,5 +1,5 @@
-//! Types that the facts about the context contain: they describe which parts of a conversation later requests omit or
-//! shorten.
+//! Types that describe which parts of a conversation later requests omit or shorten. The facts about the context
+//! contain these types.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,12 +25,13 @@ pub struct ClearedResult {
 }
 
 impl ClearedResult {
-    /// Replaces the result of the call with this id by `text`.
+    /// Later requests contain `text` in place of a call's result. `call` is the id of the call.
     pub fn new(call: impl Into<String>, text: impl Into<String>) -> Self {
         Self { call: call.into(), text: text.into(), files: None, message: None }
     }
 
-    /// Leaves out these files, numbered from 0, of the result of the call with this id. All other files are sent.
+    /// Later requests omit files of a call's result. `call` is the id of the call, and `files` are the numbers of the
+    /// omitted files, from 0. All other files are sent. `text` takes the place of the first omitted file.
     pub fn files(
         call: impl Into<String>,
         files: impl IntoIterator<Item = u64>,
@@ -39,8 +40,9 @@ impl ClearedResult {
         Self { files: Some(files.into_iter().collect()), ..Self::new(call, text) }
     }
 
-    /// Leaves out these files, numbered from 0, of the user's message at this index of the transcript. All other files
-    /// of the message are sent.
+    /// Later requests omit files of a user's message. `message` is the index of the message in the transcript, and
+    /// `files` are the numbers of the omitted files, from 0. All other files of the message are sent. `text` takes the
+    /// place of the first omitted file.
     pub fn files_of_user(
         message: u64,
         files: impl IntoIterator<Item = u64>,
@@ -50,7 +52,7 @@ impl ClearedResult {
     }
 }
 
-/// The arguments of a call that later requests replace by shorter ones.
+/// Shorter arguments for one call. Later requests contain these arguments in place of the call's original arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ClearedArguments {
@@ -63,8 +65,8 @@ pub struct ClearedArguments {
 }
 
 impl ClearedArguments {
-    /// Replaces the arguments of one call. `message` is the index of its message in the transcript, `call` the number
-    /// of the call in that message, from 0.
+    /// Replaces the arguments of one call. `message` is the index, in the transcript, of the message with the call.
+    /// `call` is the number of the call in that message, from 0.
     pub fn new(message: u64, call: u64, arguments: impl Into<String>) -> Self {
         Self { message, call, arguments: arguments.into() }
     }
@@ -76,7 +78,7 @@ impl ClearedArguments {
 pub struct VendorSummary {
     /// The name of the provider that made the summary.
     pub provider: String,
-    /// The name of the model that made the summary, as it was requested.
+    /// The requested name of the model that made the summary.
     pub model: String,
     /// A message with the vendor's block, unaltered. It is sent as the first message.
     pub message: Message,

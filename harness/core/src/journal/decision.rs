@@ -62,7 +62,7 @@ pub enum Decider {
     },
     /// The tool's own [`Review`](crate::tool::Review).
     Review,
-    /// The policy that protects private data from being sent to others: see
+    /// The policy for calls that may send private data out of the program: see
     /// [`DataFlowPolicy`](crate::policy::DataFlowPolicy).
     #[serde(rename = "egress")]
     DataFlow,
@@ -116,8 +116,8 @@ pub struct Always {
 }
 
 impl Always {
-    /// Allows further calls of a tool within `scope`. A call is covered if it needs approval for no reasons other than
-    /// `reasons` and agrees with `binding`, the call as the person saw it.
+    /// Allows further calls of a tool within `scope`. The permission covers a call if `reasons` contains all reasons
+    /// why the call needs an approval, and if the call agrees with `binding`, the call as the person saw it.
     pub fn new(
         scope: Scope,
         tool: impl Into<String>,

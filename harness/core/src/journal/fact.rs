@@ -21,7 +21,8 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "fact", rename_all = "snake_case")]
 pub enum Fact {
-    /// The conversation continues a transcript from elsewhere. Only the first fact of a conversation can be `Given`.
+    /// The conversation continues a transcript that the program passed in. Only the first fact of a conversation can be
+    /// `Given`.
     Given {
         /// The earlier messages.
         transcript: Transcript,
@@ -159,7 +160,7 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         spent: Option<Box<CallSpent>>,
     },
-    /// A grant that a person gave by *always* was revoked.
+    /// A grant that a person gave with the answer *always* was revoked.
     GrantRevoked {
         /// The id of the call for which the person gave the grant.
         call: String,
@@ -174,7 +175,7 @@ pub enum Fact {
         /// The id of the call.
         call: String,
         /// The id of the model's message that contains the call. It distinguishes the calling conversation from a later
-        /// conversation that got the same name after the first was deleted.
+        /// conversation that got the same name after the calling conversation was deleted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
@@ -196,8 +197,8 @@ pub enum Fact {
     /// sources.
     SourcesRead {
         /// The id of a call. The next fact records the result of this call, and the result comes from these sources.
-        /// `None` if the content is not a result: it is the task that a caller gave its agent (in the previous fact),
-        /// or an objection to an answer (in the next fact).
+        /// `None` if the content is not a result. The content is then either the task that a caller gave its agent (the
+        /// previous fact records the task), or an objection to an answer (the next fact records the objection).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<String>,
         /// The sources.
@@ -226,9 +227,9 @@ pub enum Fact {
         /// The names of the tools.
         tools: Vec<String>,
     },
-    /// In all later requests, one line replaces each of these results, or some files in results and in messages of the
-    /// user. Shorter arguments replace the arguments of these calls. Reasoning from before this fact is no longer sent.
-    /// The transcript keeps everything.
+    /// In all later requests, one line replaces each of these results. If only files of a result or of a user's message
+    /// are left out, the line replaces only these files. Shorter arguments replace the arguments of these calls.
+    /// Reasoning from before this fact is no longer sent. The transcript keeps everything.
     ContextCleared {
         /// The cleared results.
         results: Vec<ClearedResult>,
@@ -257,8 +258,9 @@ pub enum Fact {
         kept: Vec<u64>,
         /// The summary, in the form in which it is sent.
         summary: Message,
-        /// The vendor's own summary. Requests to the model that made this summary contain it in place of the kept
-        /// messages and the text summary. They also contain the reasoning that follows the summary.
+        /// The vendor's own summary. Requests to the model that made this summary contain the vendor's summary in place
+        /// of the kept messages and the text summary. These requests also contain the reasoning that follows the
+        /// summary.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vendor: Option<Box<VendorSummary>>,
         /// The request for the summary.
@@ -285,8 +287,8 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "is_false")]
         vendor: bool,
     },
-    /// The vendor refused a request that begins with its own summary. All later requests contain the text summary for
-    /// every model, and reasoning from before this fact is no longer sent.
+    /// The vendor refused a request that begins with a summary of this vendor. All later requests contain the text
+    /// summary for every model, and reasoning from before this fact is no longer sent.
     VendorSummaryRefused {
         /// The reason of the refusal, as text for a person.
         cause: String,
@@ -315,8 +317,8 @@ pub enum Fact {
         text: String,
     },
     /// All later requests contain these instructions and tools, if the model refuses or drops its earlier reasoning
-    /// when they change. This fact is written before the first request to such a model, and whenever instructions or
-    /// tools have changed.
+    /// after a change of its instructions or tools. The library writes this fact before the first request to such a
+    /// model, and after each change of the instructions or the tools.
     PrefixSet {
         /// The instructions and the tools, or only the new ones if they are `appended`. `None` if nothing has changed:
         /// then this fact only records that the vendor refused reasoning.
@@ -326,8 +328,8 @@ pub enum Fact {
         /// front. If `false`, they replace the earlier ones.
         #[serde(default, skip_serializing_if = "is_false")]
         appended: bool,
-        /// The number of messages whose reasoning is no longer sent from now on, because that reasoning is bound to the
-        /// earlier instructions and tools. The transcript keeps the reasoning.
+        /// The number of messages whose reasoning is no longer sent from now on, because that reasoning is valid only
+        /// with the earlier instructions and tools. The transcript keeps the reasoning.
         #[serde(default)]
         left_out: u64,
         /// What changed, as text for a person. Empty if the earlier state is unknown.
@@ -459,7 +461,7 @@ pub struct RecordedLimits {
     /// The number of turns in which the model repeats the same call, whatever the results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeated_calls: Option<u32>,
-    /// The number of calls of one answer that run.
+    /// How many calls of the same answer may run.
     pub calls_per_turn: Option<u32>,
     /// The tools that may return the same result any number of times.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
@@ -519,7 +521,7 @@ pub enum LimitKind {
     OutputTokens,
     /// The cost of the run.
     Cost,
-    /// An unknown cost, where the limits refuse unknown costs.
+    /// The cost is unknown, and the limits refuse unknown costs.
     UnknownCost,
     /// The duration of the run.
     Time,

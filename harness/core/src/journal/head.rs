@@ -55,10 +55,10 @@ impl Head {
         }
     }
 
-    /// Whether facts may be appended after this head if the journal has stored the head `there`. The heads must be
-    /// equal: same conversation, no further facts. If this is the head of a missing conversation, the conversation must
-    /// still be missing, because a conversation that was created since then, even without facts, belongs to another
-    /// writer.
+    /// Whether facts may be appended after this head. `there` is the head that the journal has stored. The heads must
+    /// be equal: same conversation, no further facts. If this is the head of a missing conversation, the conversation
+    /// must still be missing. A conversation that was created since then belongs to another writer, even if it has no
+    /// facts.
     pub fn is_end_of(&self, there: &Self) -> bool {
         self == there
     }

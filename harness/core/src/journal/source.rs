@@ -18,7 +18,7 @@ pub struct Source {
     pub tool: String,
     /// The side effects that the tool declared. All side effects if the declaration is unknown.
     pub effects: SideEffects,
-    /// The sources of what the agents inside the tool have read.
+    /// The sources of the content that the agents inside the tool have read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inside: Vec<Self>,
 }
@@ -29,7 +29,7 @@ impl Source {
         Self { tool: tool.into(), effects, inside: Vec::new() }
     }
 
-    /// Sets the sources of what the agents inside the tool have read.
+    /// Sets the sources of the content that the agents inside the tool have read.
     #[must_use]
     #[doc(hidden)]
     pub fn around(mut self, inside: &Sources) -> Self {

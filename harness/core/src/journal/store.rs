@@ -93,8 +93,8 @@ pub trait Journal: Send + Sync {
     /// cannot be deleted. In both cases nothing is deleted.
     fn delete<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, bool>;
 
-    /// Creates the conversation `to` with the facts of `from` up to the head `at`, which must be the current head of
-    /// `from` or an earlier one ([`StoredFacts::head_at`]). Returns the head of `to`. The default implementation copies
+    /// Creates the conversation `to` with the facts of `from` up to the head `at`, which must be the current head or an
+    /// earlier head ([`StoredFacts::head_at`]) of `from`. Returns the head of `to`. The default implementation copies
     /// the facts.
     ///
     /// # Errors
@@ -116,16 +116,16 @@ pub trait Journal: Send + Sync {
 
     /// Whether this journal stores large results through the three methods below. Without such a journal, large results
     /// are truncated. A journal that returns `true` deletes the large results of a conversation with the conversation,
-    /// including those that no fact names. A fork gets the large results of its original. If the original or the fork
-    /// is deleted, the remaining conversation keeps them.
+    /// including large results that no fact names. A fork gets the large results of its original. If the original or
+    /// the fork is deleted, the remaining conversation keeps them.
     fn can_keep_spills(&self) -> bool {
         false
     }
 
-    /// Stores a chunk of a large result of exactly this incarnation of the conversation. An existing chunk with the
-    /// same number is replaced. Chunks have at most 256 KiB and are written in order, from number 0. A chunk need not
-    /// be durable when this call returns, but must be durable when the next [`append`](Self::append) to the
-    /// conversation returns.
+    /// Stores a chunk of a large result. The result belongs to exactly this incarnation of the conversation. An
+    /// existing chunk with the same number is replaced. Chunks have at most 256 KiB and are written in order, from
+    /// number 0. A chunk need not be durable when this call returns, but must be durable when the next
+    /// [`append`](Self::append) to the conversation returns.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Conflict`] if this incarnation of the conversation no longer exists, with

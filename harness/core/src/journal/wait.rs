@@ -118,8 +118,8 @@ pub struct CallSpent {
     /// Why the cost of some answer is unknown. `None` if all costs are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown_cost: Option<String>,
-    /// The part of this spending that belongs to agents whose conversations are children of the caller's conversation
-    /// in the journal. The facts of those conversations record this part as well.
+    /// The part of this spending that the facts of other conversations record, too: the spending of agents whose
+    /// conversations are in the journal, as children of the caller's conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept: Option<Box<CallSpent>>,
 }

@@ -37,7 +37,7 @@ impl Arguments {
     /// # Errors
     /// [`ErrorKind::Protocol`] if the text is not a JSON object, if an object has two members of one name, if the
     /// nesting is deeper than 100 levels (many JSON readers refuse more), or if the text has more than 100,000 values
-    /// (lists, objects, and what is in them). The error gives the position and does not repeat the text.
+    /// (lists, objects, and their elements). The error gives the position and does not repeat the text.
     pub fn decode(text: &str) -> Result<Self, Error> {
         if text.trim().is_empty() {
             return Ok(Self::default());
@@ -89,7 +89,8 @@ impl ToolCall {
     }
 }
 
-/// Arguments that stand for an undecodable text. The member's name is empty, which no tool's argument can have.
+/// Puts a text that cannot be decoded into arguments with one member. The name of the member is empty, and no argument
+/// of a tool has an empty name.
 fn raw(text: &str) -> Arguments {
     Arguments([(String::new(), Value::from(text))].into_iter().collect())
 }
@@ -192,8 +193,7 @@ fn write_canonical(value: &Value, to: &mut Vec<u8>) {
     }
 }
 
-/// The integer value of a float without a fraction, because JSON Schema treats 3.0 as an integer and models write such
-/// floats.
+/// The integer value of a float without a fraction. JSON Schema treats 3.0 as an integer, and models write such floats.
 #[expect(clippy::cast_possible_truncation, reason = "the number is whole and within the range")]
 fn whole(number: &Number) -> Option<i64> {
     let float = number.as_f64().filter(|_| number.is_f64())?;

@@ -36,13 +36,14 @@ pub struct Citation {
     /// The name of the source: the title of a page or a document, or the name of a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// The id of the source, if it is a file stored by the vendor.
+    /// The id of the source, if the source is a file that the vendor stores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// A quotation from the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quote: Option<String>,
-    /// The cited part of the model's text, in characters as the vendor counts them. `None` means the whole block.
+    /// The part of the model's text to which this citation belongs, in characters as the vendor counts them. `None`
+    /// means the whole block.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "range")]
     pub in_answer: Option<Range<u64>>,
     /// The cited part of the source. The unit (characters, pages or blocks) depends on the [`kind`](Self::kind).

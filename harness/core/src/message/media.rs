@@ -169,8 +169,8 @@ impl Media {
         Self(Arc::new(MediaInner { source, name: self.0.name.clone(), uri: self.0.uri.clone() }))
     }
 
-    /// This file as text, if its media type is a text type but its content is kept as base64. A file that another
-    /// program has saved may be like this. `None` for any other file.
+    /// This file as text, if its media type is a text type but its content is kept as base64. Another program may have
+    /// saved a text file in this form. `None` for any other file.
     pub fn data_as_text(&self) -> Option<Self> {
         let data = self.base64().filter(|_| self.mime().is_some_and(is_text))?;
         let text = String::from_utf8(decoded(data).ok()?).ok()?;
@@ -372,7 +372,7 @@ pub fn is_base64(data: &str) -> bool {
 }
 
 impl From<Media> for super::Block {
-    /// A picture, audio or a document, by the media type. Without a media type it is a document.
+    /// Makes a picture, audio or a document, as the media type says. A file without a media type becomes a document.
     fn from(media: Media) -> Self {
         match media.kind() {
             MediaKind::Image => Self::Image(media),
@@ -383,7 +383,7 @@ impl From<Media> for super::Block {
 }
 
 impl From<Media> for super::ToolContent {
-    /// A picture, audio or a document, by the media type. Without a media type it is a document.
+    /// Makes a picture, audio or a document, as the media type says. A file without a media type becomes a document.
     fn from(media: Media) -> Self {
         match media.kind() {
             MediaKind::Image => Self::Image(media),

@@ -134,8 +134,8 @@ impl Message {
         self.0.by_program
     }
 
-    /// The same blocks in a message with a new id and the current time, because one value may be
-    /// sent to several conversations.
+    /// The same blocks in a message with a new id and the current time. The program may send one `Message` value to
+    /// several conversations, and each of them needs a message with an id of its own.
     #[doc(hidden)]
     pub fn renewed(&self) -> Self {
         Self::new(self.role(), self.blocks().iter().cloned())
@@ -171,7 +171,7 @@ impl Message {
         self.0.role
     }
 
-    /// The time at which the message was created, in milliseconds.
+    /// The time at which the message was created, to the millisecond.
     pub fn at(&self) -> SystemTime {
         // Only an edited file can contain a time outside the clock's range.
         SystemTime::UNIX_EPOCH
@@ -189,8 +189,8 @@ impl Message {
 
     /// Whether the model or a filter refused to continue after this part of the answer ([`StopReason::Refused`]). The
     /// message stays in the transcript, but later requests omit it, because vendors refuse a conversation that
-    /// continues from it. An exception: Chat Completions and Responses accept a refusal that the model wrote itself, so
-    /// these wires send it.
+    /// continues after such a message. There is one exception: Chat Completions and Responses accept a refusal that the
+    /// model wrote itself, so these wires send the message.
     ///
     /// [`StopReason::Refused`]: crate::provider::StopReason::Refused
     pub fn is_refused(&self) -> bool {

@@ -10,7 +10,7 @@ use std::{
 
 use super::Message;
 
-/// The number of messages or nodes in one node of the tree.
+/// The maximum number of children of one node of the tree. The children of a leaf are messages.
 const WIDTH: usize = 1 << BITS;
 const BITS: usize = 5;
 
@@ -31,7 +31,7 @@ const BITS: usize = 5;
 /// ```
 #[derive(Clone, Default)]
 pub struct Messages {
-    /// A tree whose leaves contain the messages. A node is filled before the next one begins.
+    /// A tree whose leaves contain the messages. A node is filled before the next node begins.
     root: Arc<MessageNode>,
     /// The number of levels above the leaves.
     height: usize,

@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::{Link, Media, MediaKind, strict::is_too_deep};
 use crate::error::{Error, ErrorKind};
 
-/// The outcome of a call. The model reads a different text for each outcome, so that it knows whether the call ran.
+/// The outcome of a call. The model reads a different text for each outcome, so that the model knows whether the call
+/// ran.
 ///
 /// The transcript of a `Reply` or a `Stopped` contains the results. This example finds the calls whose effects a person
 /// should check:
@@ -53,8 +54,9 @@ pub enum CallOutcome {
     /// The call was stopped while it ran, or its progress is unknown. The call may have partly run.
     InDoubt,
     /// The library asked the call to stop, but the call had not ended when the run continued. The result in the
-    /// transcript keeps this outcome. After the call has ended, the next message or results inform the model, and the
-    /// program gets `Event::ToolEnded`. `Chat::still_running` lists the calls that are still running.
+    /// transcript keeps this outcome. After the call has ended, the model gets a text about the end with the next
+    /// message or results, and the program gets `Event::ToolEnded`. `Chat::still_running` lists the calls that are
+    /// still running.
     StillRunning,
 }
 

@@ -1,5 +1,5 @@
-//! Reads JSON with the limits of the strictest readers. All JSON readers accept a text that passes here, and read the
-//! same value.
+//! Reads JSON with the limits of the strictest readers. If this reader accepts a text, all JSON readers accept the text
+//! and read the same value.
 
 use std::{collections::HashSet, fmt, marker::PhantomData};
 
@@ -9,11 +9,11 @@ use serde::{
 };
 use serde_json::{Map, Number, Value};
 
-/// The maximum nesting depth. The lowest common limit of JSON readers is 128, and these values are sent nested inside
-/// other values.
+/// The maximum nesting depth. Many JSON readers have a limit of 128. The maximum here is lower, because requests
+/// contain these values inside other values.
 const DEPTH: usize = 100;
 
-/// The maximum number of values: lists, objects, and what is in them. A value can take as little as two bytes of text,
+/// The maximum number of values: lists, objects, and their elements. A value can take as little as two bytes of text,
 /// but needs a hundred bytes of memory or more.
 pub const MAX_VALUES: usize = 100_000;
 
@@ -41,8 +41,8 @@ pub(crate) fn is_deeper(value: &Value, levels: usize) -> bool {
     }
 }
 
-/// Counts the values in a JSON text (lists, objects, and what is in them) without parsing it. For a text that is not
-/// JSON, the number has no meaning.
+/// Counts the values in a JSON text (lists, objects, and their elements) without parsing the text. For a text that is
+/// not JSON, the number has no meaning.
 pub fn count_values(json: &[u8]) -> usize {
     let (mut values, mut in_text) = (0_usize, false);
     let mut rest = json.iter();

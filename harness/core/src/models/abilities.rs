@@ -1,7 +1,8 @@
-//! Abilities of models that the price list does not contain. Maintained by hand.
+//! What models can do, such as thinking or reading pictures. The price list does not say this, so this file is
+//! maintained by hand.
 //!
-//! Sources, as of November 2026: the vendors' documentation and SDKs, and recorded responses of their servers (which
-//! refuse some effort levels with status 400). The answer lengths and the support of pictures and documents are from
+//! Sources, as of November 2026: the vendors' documentation and SDKs, and recorded responses of the vendors' servers,
+//! such as a refused effort level (status 400). The answer lengths and the support of pictures and documents are from
 //! the model table of LiteLLM 1.109.1. For a model that is missing here, the library sends only what every server
 //! accepts.
 

@@ -45,11 +45,12 @@ struct CachedLookup {
     found: Model,
 }
 
-/// The number of results that each thread keeps. A program uses few models, and each answer needs the entry of its
-/// model several times.
+/// The number of look-up results that each thread keeps. A program uses few models, and the library looks up the model
+/// of each answer several times.
 const CACHED_LOOKUPS: usize = 16;
 
-/// The longest name in bytes whose result is kept. Servers choose the names of models.
+/// The result for a model name is kept only if the name has at most this many bytes. A server can send a name of any
+/// length.
 const LONGEST_CACHED_NAME: usize = 200;
 
 thread_local! {
@@ -79,7 +80,8 @@ pub(super) fn listed(provider: &str, model: &str) -> Model {
 /// Searches the table for a model at a provider.
 fn look_up(provider: &str, model: &str) -> Model {
     let model = model.trim().to_ascii_lowercase();
-    // At a provider that is itself in the price list, every name belongs to that host, even a name with a slash.
+    // If the provider is itself a host in the price list, every model name belongs to this host, even a name with a
+    // slash.
     let own = host(provider).map(|host| (host, model.as_str()));
     let told = split_host(&model);
     let on_bedrock = match (own, told) {
@@ -104,8 +106,8 @@ fn look_up(provider: &str, model: &str) -> Model {
             Some(row) => (Some(row.price), (row.window > 0).then_some(row.window)),
             None => (None, None),
         };
-        // All names of one of Anthropic's rows mean the same model, so the abilities of the first known name apply. The
-        // names in other vendors' rows share only the price.
+        // In a row of Anthropic, all names mean the same model, so the abilities of the first known name apply. In a
+        // row of another vendor, the names share only the price.
         let others = row.filter(|row| row.host == ModelHost::Anthropic).map(|row| row.names);
         let mut names = std::iter::once(name).chain(others.into_iter().flatten().copied());
         let able = names.find_map(abilities::of).unwrap_or_default();
@@ -123,7 +125,7 @@ fn look_up(provider: &str, model: &str) -> Model {
     }
 }
 
-/// The maker of a model that needs a special request format, whichever server runs the model.
+/// A maker whose models need a special request format on every server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelMaker {
     /// Google.

@@ -1,5 +1,5 @@
-//! Data about models: token prices, context window, maximum answer, thinking, and accepted files.
-//! All parts of the library use this one table, so that they agree.
+//! Data about models: token prices, context window, maximum answer, thinking, and accepted files. All parts of the
+//! library use this one table, so that all parts use the same values.
 //!
 //! Prices and windows are generated from the list [`SOURCE`], as of [`DATE`]. Data that the list
 //! lacks is maintained by hand. Entries of the program have precedence over the table:

@@ -37,9 +37,9 @@ pub struct Model {
     pub request_bytes: Option<u64>,
     /// The maximum number of tools in a request.
     pub request_tools: Option<u32>,
-    /// Whether the model accepts PDF documents. If unknown, none are sent.
+    /// Whether the model accepts PDF documents. If unknown, no documents are sent.
     pub documents: Option<bool>,
-    /// Whether the model accepts audio. If unknown, none is sent.
+    /// Whether the model accepts audio. If unknown, no audio is sent.
     pub audio: Option<bool>,
     /// Whether the vendor can enforce the schemas of tools (strict mode).
     pub strict_tools: Option<bool>,
@@ -48,17 +48,17 @@ pub struct Model {
     /// The request option that sets the lifetime of the prompt cache, if the model has such an option. Cache marks do
     /// not count as an option.
     pub cache_life: Option<CacheLife>,
-    /// Whether the vendor accepts tools that were [found by a search](crate::tool::ToolSearch) at the position of the
-    /// search in the conversation. Everything before that position then stays in the vendor's cache.
+    /// Whether the vendor accepts [found tools](crate::tool::ToolSearch) at the position of the search that found them.
+    /// The vendor's cache then stays valid for everything before this position.
     pub deferred_tools: Option<bool>,
     /// Whether thinking has no visible text unless a request asks for the text.
     pub omits_thinking: Option<bool>,
     /// Whether the vendor binds reasoning to the instructions, the tools and all earlier messages: see
     /// [`ReasoningBinding`](crate::provider::ReasoningBinding).
     pub binds_reasoning: Option<bool>,
-    /// Whether the server accepts changed instructions and tools after the messages so far. If unknown, they are sent there
-    /// only if the model binds its reasoning and the provider's name is `anthropic` or `openai`: a gateway may refuse such
-    /// changes or drop them.
+    /// Whether the server accepts changed instructions and tools after the messages so far, instead of before all
+    /// messages. If unknown, the library sends them there only to models that bind their reasoning, at the providers
+    /// `anthropic` and `openai`. A gateway may refuse or drop such changes.
     pub appends_changes: Option<bool>,
     /// Whether a request of Anthropic's protocol may force a call. If not,
     /// [`ToolChoice::Required`](crate::provider::ToolChoice::Required) and
@@ -163,7 +163,7 @@ pub enum Thinking {
     Always,
 }
 
-/// The table of models: the program's own entries and the library's table.
+/// What the library knows about models: entries that the program adds, and the library's own table.
 ///
 /// The program's entries are looked up by the requested model name and by the name in the response. An entry applies to
 /// the model of that name and to its dated versions: `my-model` applies to `my-model-20260131`. An entry whose name

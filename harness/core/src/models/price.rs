@@ -28,8 +28,8 @@ pub struct Price {
     pub long: Option<LongPrompt>,
 }
 
-/// The prices of one million tokens of each kind for long prompts. For a request with a long prompt, they apply to all
-/// tokens of the request and its answer, not only to the tokens above the limit.
+/// The prices of one million tokens of each kind for long prompts. For a request with a long prompt, these prices apply
+/// to all tokens of the request and its answer, not only to the tokens above the limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LongPrompt {
     /// These prices apply to prompts with more tokens than this, cached tokens included.

@@ -31,8 +31,8 @@ pub struct ApprovalRequest {
     /// The conversation of the call: its name in its journal, or the id of its first message if the conversation has no
     /// name.
     pub conversation: String,
-    /// The person who is asked, if the run has an approver of its own (`Run::approver`). An *always* then holds for
-    /// this person alone.
+    /// The person who is asked, if the run has an approver of its own (`Run::approver`). If this person answers
+    /// *always*, the answer holds for this person alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub person: Option<String>,
     /// The id of the call.
@@ -65,11 +65,11 @@ pub struct ApprovalRequest {
     pub folder: Option<PathBuf>,
     /// What the tool shows in addition to the arguments, such as a diff.
     pub preview: Option<Preview>,
-    /// The scopes for which the person can answer *always*. The first one is exactly this call; the tool may offer
-    /// wider ones.
+    /// The scopes for which the person can answer *always*. The first scope covers exactly this call. The tool may
+    /// offer wider scopes.
     pub scopes: Vec<Scope>,
-    /// What has changed since a person allowed this call, or gave an *always* for it: one line for each difference.
-    /// Show the lines, because these differences are the reason for the new question.
+    /// Empty, unless a person has already allowed this call, by *yes* or by *always*. Then there is one line for each
+    /// change since that answer. Show the lines, because the changes are the reason for this new request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
     /// The names of the tools that run the agents above this call, the outermost tool first: see `Agent::as_tool`.
@@ -92,8 +92,8 @@ pub struct ApprovalRequestId {
 }
 
 impl ApprovalRequest {
-    /// Creates an approval request about this call. If the arguments cannot be decoded, the request shows none. The
-    /// library refuses such a call without asking a person.
+    /// Creates an approval request about this call. If the arguments cannot be decoded, the request shows no arguments.
+    /// The library refuses such a call without asking a person.
     pub fn new(call: &ToolCall, effects: SideEffects) -> Self {
         let arguments = call.decoded().unwrap_or_default();
         let shown = format!("exactly this call of {}", call.name());

@@ -14,8 +14,8 @@ use crate::{
     },
 };
 
-/// The side effects of reading a web address. A web search of the vendor and a file given by its URL count with these
-/// side effects.
+/// The side effects of reading a web address. The library uses them for a web search by the vendor, and for a file that
+/// the user gives by its URL.
 const LOOKS_UP: SideEffects = SideEffects::of(&[Read, Network]);
 /// The longest name of a source, in bytes. No tool has a longer name.
 const LONGEST_NAME: usize = 64;
@@ -43,7 +43,8 @@ const LONGEST_NAME: usize = 64;
 /// A file may contain untrusted text, too: add `.untrusted("read_file")` if your files may.
 ///
 /// Everything that the model reads counts, also from a call that failed, was stopped or ended late. It still counts in
-/// later runs of the conversation, in forks, and after the conversation was opened again or summarized:
+/// later runs of the conversation, in forks, and after the conversation was opened again or summarized. In this table,
+/// *both* means private data and untrusted text:
 ///
 /// | what the model reads | counts |
 /// |---|---|
@@ -58,12 +59,12 @@ const LONGEST_NAME: usize = 64;
 /// | a transcript that the program passes in | both, for each of its calls |
 /// | text of the user and of the program, and the reason of a denial | no |
 ///
-/// A name decides for every tool of this name, also in agents that the conversation's calls run. The name of an agent,
-/// or of a tool that runs agents, decides about everything that these agents have read. For example, with
-/// `.trusted("research")` an answer of the agent `research` counts as no untrusted text for its caller. Inside the
-/// agent, the text still counts. What a caller had read before the call also counts for the agent that the call runs,
-/// since the task may repeat it. If a function runs the agent, two more things count for the agent: the side effects
-/// that the function declares, and what earlier agents of the same call have read.
+/// A setting for a name applies to every tool of this name, also in agents that the conversation's calls run. A setting
+/// for the name of an agent, or of a tool that runs agents, applies to everything that these agents have read. For
+/// example, with `.trusted("research")` an answer of the agent `research` counts as no untrusted text for its caller.
+/// Inside the agent, the text still counts. What a caller had read before the call also counts for the agent that the
+/// call runs, since the task may repeat it. If a function runs the agent, two more things count for the agent: the side
+/// effects that the function declares, and what earlier agents of the same call have read.
 ///
 /// ```
 /// use harness::policy::{DataFlowPolicy, Permissions};
@@ -163,7 +164,7 @@ pub struct TaintTracker {
     sources: Sources,
     /// The calls of the last answer, by id.
     calls: HashMap<String, TrackedCall>,
-    /// Whether a fact has already named what the check of the last answer has read.
+    /// Whether a fact has already named the sources that the check of the last answer has read.
     has_checked: bool,
 }
 
@@ -187,7 +188,7 @@ impl TaintTracker {
         match fact {
             Fact::Given { transcript } => {
                 transcript.messages().iter().fold(false, |is_new, message| {
-                    // The transcript does not record what these tools declared.
+                    // The transcript does not record which side effects the called tools declared.
                     let calls = message.calls().fold(is_new, |is_new, call| {
                         self.add(call.name(), SideEffects::ALL) | is_new
                     });
@@ -211,8 +212,8 @@ impl TaintTracker {
                     // The call does not run. Its result only says what is wrong with the call, or why the call was
                     // denied.
                     Decision::Allow { by: Decider::Call, .. } | Decision::Deny { .. } => None,
-                    // A later `SourcesRead` fact names what an agent has read. Until then, the call counts as having
-                    // read everything.
+                    // A later `SourcesRead` fact names what an agent has read. Without this fact, the result counts as
+                    // private data and as untrusted text.
                     Decision::Allow { repeat: Repeat::Continues, .. } => Some(SideEffects::ALL),
                     Decision::Allow { side_effects, .. } => Some(*side_effects),
                 };
@@ -233,7 +234,7 @@ impl TaintTracker {
                 self.sources.add_all(sources)
             }
             // The result of a stopped call contains the output of the call so far. The result of a failed call contains
-            // the error. Both count.
+            // the error. Both results count.
             Fact::CallFinished { result, .. } | Fact::CallSettled { result, .. } => {
                 self.add_result(result)
             }
@@ -247,7 +248,7 @@ impl TaintTracker {
             }
             // The rejection only describes faults in the model's own answer.
             Fact::AnswerRejected { by: AnswerCheck::Schema, .. }
-            // The tool gets this answer, and the tool's result counts.
+            // The model does not read this answer. The tool reads it, and the tool's result counts.
             | Fact::CallAnswered { .. }
             | Fact::CallStarted { .. }
             | Fact::UnkeptAgentStarted { .. }
@@ -255,7 +256,7 @@ impl TaintTracker {
             | Fact::CallUndecided { .. }
             | Fact::CallCleared { .. }
             | Fact::GrantRevoked { .. }
-            // These contain only texts of the program.
+            // These facts contain only texts of the program.
             | Fact::Resumed { .. }
             | Fact::AnswerWanted { .. }
             | Fact::AnswerAccepted {}
@@ -324,8 +325,8 @@ fn of_file(media: &Media) -> SideEffects {
     if media.url().is_some() { LOOKS_UP } else { Read.into() }
 }
 
-/// The name of the vendor's tool that produced this block, and the side effects by which the block counts. `None` if
-/// the tool reads nothing.
+/// The name of the vendor's tool that produced this block, and the side effects that decide how the block counts.
+/// `None` if the tool reads nothing.
 fn hosted(data: &VendorData) -> Option<(Cow<'static, str>, SideEffects)> {
     #[derive(Default, Deserialize)]
     #[serde(default)]

@@ -27,14 +27,14 @@ const COOL_DOWN: Duration = Duration::from_secs(60);
 /// A provider that sends each request to the first of several providers. If that provider is down, the request goes to
 /// the next provider.
 ///
-/// A provider counts as down if it fails in a way that another provider would not share: it cannot be reached, does not
-/// respond, is overloaded, refuses the key, has no quota left, or does not have the model. After a bad request, no
-/// other provider is tried, since it would refuse the request too. There is one exception: if a provider cannot take a
-/// file in the message, the next provider is tried. Once the program has received a part of the answer, no other
+/// A provider counts as down after a failure that another provider may not have: the provider cannot be reached, does
+/// not respond, is overloaded, refuses the key, has no quota left, or does not have the model. After a bad request, no
+/// other provider is tried, since every provider would refuse the request. There is one exception: if a provider cannot
+/// take a file in the message, the next provider is tried. Once the program has received a part of the answer, no other
 /// provider is tried.
 ///
-/// A provider makes all the attempts that its own policy allows before it counts as down. The bounds of
-/// [`RetryPolicy::run`] hold for all providers together. [`with_retry`](Self::with_retry) sets one policy for all of
+/// A provider makes all the attempts that its own policy allows before it counts as down. The limits in
+/// [`RetryPolicy::run`] apply to all providers together. [`with_retry`](Self::with_retry) sets one policy for all of
 /// them, such as one attempt each. If a [`RetryProvider`](super::RetryProvider) wraps this provider, each provider
 /// makes one attempt, and each retry goes through the providers again.
 ///
@@ -59,7 +59,7 @@ pub struct FallbackProvider {
     first: FallbackMember,
     others: Vec<FallbackMember>,
     cool_down: Duration,
-    /// The secrets of all members.
+    /// The secrets of all member providers.
     secrets: Secrets,
     /// The retry policy that replaces the members' own policies.
     retry: Option<RetryLoop>,
@@ -116,7 +116,8 @@ impl FallbackProvider {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// All members, each with its index: first the members that are up, in order, then the members that are down.
+    /// All member providers, each with its index: first the members that are up, in order, then the members that are
+    /// down.
     fn order(&self) -> Vec<(usize, &FallbackMember)> {
         let now = Instant::now();
         let (down, mut order): (Vec<_>, Vec<_>) =
@@ -252,7 +253,8 @@ fn another_may_answer(error: &Error) -> bool {
     }
 }
 
-/// Parts of error codes that mark a bad request. Needed because an error inside a stream has a code but no status.
+/// An error code that contains one of these texts means a bad request. The codes are needed for errors inside a stream,
+/// which have no status.
 const BAD_REQUEST: [&str; 5] =
     ["invalid_request", "invalid_prompt", "too_large", "context_length", "policy"];
 

@@ -46,8 +46,8 @@ impl RateLimiter {
     }
 
     /// Records that the server refused a request that started at `started`. `asked` is the time for which the server
-    /// wants no requests, or zero if it stated no time. The gap does not grow again for requests that started before it
-    /// last grew.
+    /// wants no requests, or zero if it stated no time. For a request that started before the gap last grew, the gap
+    /// does not grow again.
     pub(super) fn refused(&mut self, started: Instant, now: Instant, asked: Duration) {
         let known = self.slowed.is_some_and(|slowed| started < slowed);
         if !known {

@@ -16,7 +16,7 @@ use crate::{
     unwind::caught,
 };
 
-/// How many bytes an error shows of a name that no tool can have.
+/// An error about an invalid tool name shows at most this many bytes of the name.
 const SHOWN_NAME: usize = 100;
 
 /// The verdict of a rule about a call.
@@ -52,8 +52,8 @@ pub struct ProposedCall<'a> {
     pub arguments: &'a Arguments,
     /// The tool's review of the call, if the tool has one.
     pub review: Option<&'a Review>,
-    /// What the conversation has read so far, judged by the [`DataFlowPolicy`] of these permissions. Without a policy,
-    /// the declared side effects of the tools decide.
+    /// Whether the conversation has read private data or untrusted text, judged by the [`DataFlowPolicy`] of these
+    /// permissions. Without a policy, the tools' declared side effects decide how results count.
     pub taint: Taint,
     /// Whether the call runs an agent. If so, `effects` are the side effects of the calls inside the agent, and each of
     /// these calls is decided separately.
@@ -104,7 +104,7 @@ pub enum PolicyDecision {
         /// Who allows the call.
         by: Decider,
     },
-    /// A person decides, unless an earlier *always* of that person covers the call.
+    /// A person decides, unless this person has earlier answered *always* for a scope that covers the call.
     Ask {
         /// The reasons for the approval request: at least one.
         reasons: Vec<Reason>,
@@ -118,13 +118,13 @@ pub enum PolicyDecision {
     },
 }
 
-/// A rule: a function that decides by the call. `None` means no verdict.
+/// A rule: a function that gets the call and returns a verdict. `None` means no verdict.
 type PermissionRule = dyn Fn(&ProposedCall<'_>) -> Option<RuleDecision> + Send + Sync;
 
 /// Decides which calls may run, which need a person's approval, and which may not run.
 ///
-/// [`decide`](Self::decide) is the only place of this decision. The strictest verdict wins: deny, then ask, then allow.
-/// This also holds for several verdicts on one name: a tool that is denied stays denied if it is allowed afterwards.
+/// Only [`decide`](Self::decide) makes this decision. The strictest verdict wins: deny, then ask, then allow. This also
+/// holds for several verdicts on one name: a later [`allow`](Self::allow) does not cancel a [`deny`](Self::deny).
 ///
 /// | step | source | verdict | then the call |
 /// |---|---|---|---|
@@ -134,9 +134,10 @@ type PermissionRule = dyn Fn(&ProposedCall<'_>) -> Option<RuleDecision> + Send +
 /// | 4 | the declared side effects: `mutate`, `network` without `read`, or `network` with `write` | ask | needs an approval |
 /// | 5 | the declared side effects: anything else | allow | runs |
 ///
-/// The approval comes from the first of these that exists: [`allow_all`](Self::allow_all); an earlier *always* of the
-/// same conversation, if its scope covers the call and its person saw all the reasons of this request; the approver. If
-/// none of them exists, the call does not run. None of them overrules a denial.
+/// If a call needs an approval, [`allow_all`](Self::allow_all) approves it. Without `allow_all`, an earlier answer
+/// *always* in the same conversation approves it, on two conditions: the scope of that answer covers the call, and the
+/// same person saw all the reasons of this request. Otherwise the approver is asked. Without an approver, the call does
+/// not run. No approval overrules a denial.
 ///
 /// A run can have permissions of its own (`Run::permissions`). The verdicts of the agent's and the run's permissions go
 /// through the same steps together, and the strictest verdict wins. So a run can deny or ask about more calls than the
@@ -256,8 +257,9 @@ impl Permissions {
         }
     }
 
-    /// Adds a rule: a function that decides by the call. A rule that returns `None` has no verdict. The strictest of
-    /// several rules wins. The rule's name is written into the facts and shown in the approval request.
+    /// Adds a rule: a function that gets the call and returns a verdict, or `None` for no verdict. If several rules
+    /// return a verdict, the strictest verdict wins. The rule's name is written into the facts and shown in the
+    /// approval request.
     #[must_use]
     pub fn rule(
         mut self,
@@ -283,8 +285,9 @@ impl Permissions {
         self
     }
 
-    /// Checks the names. Fails if no tool can have a name. Also fails if no tool has the name, but another tool's name
-    /// is nearly the same: a misspelt denial would let that tool run.
+    /// Checks each name in these permissions. Fails if the name is not a valid tool name. Also fails if no tool has the
+    /// name, but another tool's name is nearly the same: if the program misspells the name in a denial, the tool could
+    /// run.
     #[doc(hidden)]
     pub fn check_names(&self, tools: &ToolRegistry) -> Result<(), Error> {
         let fault = |name: &String| {
@@ -312,8 +315,8 @@ impl Permissions {
         self.stops_on_denial
     }
 
-    /// How these sources count by the data flow policy. Without a policy, the declared side effects of the tools
-    /// decide.
+    /// Whether these sources contain private data or untrusted text, judged by the data flow policy. Without a policy,
+    /// the tools' declared side effects decide.
     #[doc(hidden)]
     pub fn taint(&self, sources: &Sources) -> Taint {
         match &self.data_flow {

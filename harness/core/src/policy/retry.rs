@@ -1,5 +1,5 @@
 //! Decides whether a failed attempt is retried, and after which wait. The decision uses no clock and no random source:
-//! the caller passes both values, and `retry_provider` carries out the decision.
+//! the caller passes the times and a random number. `retry_provider` carries out the decision.
 
 use std::{fmt, time::Duration};
 
@@ -59,7 +59,7 @@ pub struct RetryPolicy {
     ///
     /// This bound does not cut an attempt short: the time of an attempt counts once the attempt has failed.
     pub time: Duration,
-    /// How much all calls of a run together may lose to failures.
+    /// How many attempts and how much time all calls of a run together may lose to failures.
     pub run: RetryBudget,
     /// The HTTP statuses that are retried.
     pub statuses: RetryStatuses,
@@ -80,7 +80,7 @@ pub struct RetryPolicy {
     pub reconnect: bool,
 }
 
-/// How much all calls of a run together may lose to failures.
+/// How many attempts and how much time all calls of a run together may lose to failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryBudget {
     /// The maximum number of failed attempts. Default 100.
@@ -133,7 +133,7 @@ pub enum GiveUp {
         /// Whether the bound applies to the call or to the run.
         scope: RetryScope,
     },
-    /// The next wait is longer than the time left for failures.
+    /// The next wait is longer than the time that failures may still take.
     NoTimeLeft {
         /// The next wait.
         wait: Duration,
@@ -234,7 +234,7 @@ pub(super) fn refusal(error: &Error) -> Option<Duration> {
 }
 
 impl GiveUp {
-    /// The error of a call that ends for this reason. `failed` is the error of the call's attempts.
+    /// Makes the error of a call that ends for this reason. `failed` is the error of the failed attempts.
     pub(super) fn into_error(self, failed: Error) -> Error {
         match self {
             // With one allowed attempt there are no retries, so no retry budget is exhausted.

@@ -13,11 +13,11 @@ impl RetryPolicy {
     /// Calls an async function of the program until it succeeds or the policy gives up. `attempt` gets the number of
     /// the attempt, starting at 1, and returns the future of that attempt.
     ///
-    /// The decisions are the same as for a provider ([`decide`](Self::decide)): which errors are retried, how long the
-    /// waits are, that a server's [`retry_after`](Error::retry_after) is respected, and when to give up. One call of
-    /// `run` counts both as one call and as one run. `after_output` and `reconnect` do not apply. Dropping the future
-    /// ends the attempt or the wait at once. If the function has an error type of its own, wrap it: describe the
-    /// failure with [`Error::new`] and set the original error as the cause.
+    /// [`decide`](Self::decide) makes the same decisions as for a provider: which errors are retried, how long the
+    /// waits are, and when to give up. A wait is never shorter than the [`retry_after`](Error::retry_after) of the
+    /// error. One call of `run` counts both as one call and as one run. `after_output` and `reconnect` do not apply.
+    /// Dropping the future ends the attempt or the wait at once. If the function has an error type of its own, wrap it:
+    /// describe the failure with [`Error::new`] and set the original error as the cause.
     ///
     /// ```
     /// use harness::{Error, ErrorKind, policy::RetryPolicy};

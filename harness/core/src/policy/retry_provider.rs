@@ -1,4 +1,4 @@
-//! A provider that retries another provider's failed requests as its policy decides, and emits an event for each wait.
+//! A provider that wraps another provider, retries failed requests by a retry policy, and emits an event for each wait.
 
 use std::{
     fmt,

@@ -24,7 +24,8 @@ pub struct RetryStatuses {
 }
 
 impl RetryStatuses {
-    /// No status. Failures without a status, such as a refused connection, are still retried.
+    /// A set without any status: no HTTP status is retried. Failures without a status, such as a refused connection,
+    /// are still retried.
     pub fn none() -> Self {
         Self { bits: [0; 16] }
     }

@@ -67,7 +67,8 @@ impl<P> ThrottleState<P> {
     /// new start time.
     async fn enter(&self, request: &Request<'_>) -> ThrottlePermit<'_> {
         let came = Instant::now();
-        // The semaphore is never closed. Without it there would be no limit to apply.
+        // `acquire` fails only for a closed semaphore, and this semaphore is never closed. After a failure, the request
+        // would start without a slot.
         let permit = self.places.acquire().await.ok();
         loop {
             let start = self.pace().next_start(Instant::now());

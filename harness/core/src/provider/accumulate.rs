@@ -42,8 +42,9 @@ pub async fn accumulate(
 /// An answer that is still arriving.
 ///
 /// A call that the server sends twice counts once. Two calls are the same if they have the same id and equal decoded
-/// arguments; without ids, if they are at the same block with equal decoded arguments. A call with the same id and
-/// other arguments is another call, and gets a new id. Equal calls with different ids are different calls.
+/// arguments. Two calls without ids are the same if they are at the same block and have equal decoded arguments. A call
+/// with the same id and other arguments is another call, and gets a new id. Equal calls with different ids are
+/// different calls.
 ///
 /// An empty object of arguments is ignored if the call has other arguments: some servers begin or end a call with `{}`.
 ///
@@ -98,7 +99,7 @@ impl CallKey {
     }
 }
 
-/// The complete calls at the beginning of the answer that [`Accumulator::count_up_to`] has already checked.
+/// [`Accumulator::count_up_to`] has already checked these calls: complete calls at the beginning of the answer.
 #[derive(Clone, Copy, Debug, Default)]
 struct CheckedCalls {
     /// The checked calls are all calls among the first `parts` parts.
@@ -245,8 +246,8 @@ impl Accumulator {
             StreamEvent::ToolCallStart { block, id, name } => self.begin(*block, id, name),
             StreamEvent::ToolCallDelta { block, json } => {
                 let call = self.changing(*block)?;
-                // After a complete object, valid JSON has no further object. So if a server sends two objects, one is
-                // empty, and the empty one is ignored.
+                // Arguments are one JSON object. If a server sends an empty object before or after the object with the
+                // arguments, the empty object is ignored.
                 let begins = json.trim_start().starts_with('{');
                 let replaces = begins && call.progress.is_empty_object();
                 if replaces {
@@ -422,8 +423,8 @@ impl Accumulator {
 
     /// Returns the part of a cut-off answer that can be kept: text, with a mark that it was cut off; complete calls;
     /// and signed thinking, if something follows it. Results of tools that the vendor itself executed are omitted,
-    /// since they may be incomplete. A vendor refuses thinking if a later part of the same answer is missing. So only
-    /// the thinking before the first omitted part is kept, and later parts are kept without vendor data.
+    /// since they may be incomplete. Vendors refuse thinking next to an omitted part. So the thinking directly before
+    /// an omitted part and all later thinking are dropped, and later parts are kept without vendor data.
     pub fn into_partial(mut self) -> Option<Message> {
         self.drop_repeats();
         let mut blocks: Vec<Block> = Vec::new();
@@ -494,7 +495,7 @@ impl Accumulator {
         };
         let alike =
             self.alike.get(&CallKey::of(*block, &call.given)).map_or(&[][..], Vec::as_slice);
-        // An answer's later calls with the same id have usually not ended yet.
+        // Only calls up to this call are compared: later calls with the same id have usually not ended yet.
         let up_to = alike.partition_point(|place| *place <= at);
         let first = up_to.saturating_sub(COMPARED);
         let alike = alike.get(first..up_to).unwrap_or_default().to_vec();

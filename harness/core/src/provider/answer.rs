@@ -38,7 +38,8 @@ pub enum RequestPurpose {
     Conversation,
     /// The request asks only for the answer.
     Answer,
-    /// The request asks only for the answer. An earlier request for it got no answer that matches the schema.
+    /// The request asks only for the answer. An earlier request asked for the same answer, but the model's answer did
+    /// not match the schema.
     AnswerAgain,
 }
 
@@ -70,8 +71,9 @@ impl OutputSchema {
         Self { tool, message, about, is_only_by_tool: false, way }
     }
 
-    /// Requests the answer through [the tool](OutputMode::Tool), even if the vendor has another way: that way would change
-    /// what precedes the messages, and earlier reasoning is [bound](super::ReasoningBinding) to that.
+    /// Requests the answer through [the tool](OutputMode::Tool), even if the vendor has a format for typed answers.
+    /// Such a format would change the part of the request before the messages, and earlier reasoning is
+    /// [bound](super::ReasoningBinding) to this part.
     #[must_use]
     pub fn only_by_tool(mut self) -> Self {
         self.is_only_by_tool = true;

@@ -1,4 +1,5 @@
-//! What a model's reasoning is bound to, and instructions and tools that are added during a conversation.
+//! Two types: what a model's reasoning is bound to, and the instructions and tools that are added during a
+//! conversation.
 
 use harness_schema::ToolSchema;
 
@@ -15,15 +16,15 @@ pub struct ReasoningBinding {
     pub is_bound: bool,
     /// Whether the provider can send [changed instructions and tools](super::PrefixAddition) after the messages so far.
     pub appends: bool,
-    /// Whether the provider sends tools that a search has found at the position of the search. Everything before that
+    /// Whether the provider puts found tools at the position of the search that found them. Everything before that
     /// position then stays unchanged.
     pub defers_tools: bool,
     /// Describes what else a request has before its messages, apart from instructions and tools: whether the vendor
-    /// enforces the tools' schemas, and the vendor's format of a typed answer. If two requests have equal texts here, they
-    /// do not differ in this respect. Empty for most requests.
+    /// enforces the tools' schemas, and the vendor's format of a typed answer. Two requests with equal texts here have
+    /// the same enforcement and the same format. Empty for most requests.
     pub form: String,
-    /// The tool that takes a typed answer, if the provider requests the answer in that way. It counts as a tool of the
-    /// request.
+    /// The tool whose arguments are the typed answer, if the provider requests the answer through a tool. This tool
+    /// counts as a tool of the request.
     pub answer_tool: Option<ToolSchema>,
 }
 

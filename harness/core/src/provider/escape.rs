@@ -56,7 +56,7 @@ const fn forms() -> [[u8; 8]; 256] {
 pub(super) enum EscapeMode {
     /// Unchanged.
     AsIs,
-    /// By the steps of the text.
+    /// Written by the steps of the text.
     Steps,
     /// Byte by byte, because the text would have too many steps.
     Bytes,

@@ -59,7 +59,7 @@ pub enum StreamEvent {
     ToolCallStart {
         /// The index of the block.
         block: u32,
-        /// The id from the vendor. The id may be that of an earlier call, or empty if the vendor sends none. The
+        /// The id from the vendor. An earlier call may have the same id. The id is empty if the vendor sends no id. The
         /// [`Accumulator`](super::Accumulator) detects repeated calls, and creates the id that results refer to.
         id: String,
         /// The complete name; empty if the vendor never sent one.
@@ -100,8 +100,8 @@ pub enum StreamEvent {
     /// An attempt failed, and the next attempt follows after a wait. If a part of the answer was emitted, a
     /// [`StreamEvent::Discarded`] event has already withdrawn it.
     ///
-    /// The wait begins when the event is emitted. If a wrapping provider polls for the next event only after the wait
-    /// is over, the next attempt starts then.
+    /// The wait begins when the event is emitted. If the reader of the stream polls for the next event only after the
+    /// wait is over, the next attempt starts at that poll.
     Retrying {
         /// The number of the next attempt in this call of the provider. The first attempt has the number 1.
         attempt: u32,

@@ -19,7 +19,7 @@ pub struct ToolSearches<'a> {
     all: &'a [FoundTools],
     /// Results in messages before this index of the transcript are not sent.
     from: usize,
-    /// The name of the search tool, if the model is offered it.
+    /// The name of the search tool, if the request offers this tool to the model.
     search: Option<&'a str>,
     /// The names of the tools that the search tool can find.
     searched: Option<&'a HashSet<String>>,
@@ -46,7 +46,7 @@ impl<'a> ToolSearches<'a> {
         self.searched.is_some_and(|names| names.contains(tool))
     }
 
-    /// The name of the search tool, if the model is offered it.
+    /// The name of the search tool, if the request offers this tool to the model.
     pub fn search(self) -> Option<&'a str> {
         self.search
     }

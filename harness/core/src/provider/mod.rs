@@ -86,8 +86,9 @@ pub trait Provider: Send + Sync {
     /// error is the last item of the stream.
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a>;
 
-    /// The provider that this one wraps, if it wraps one. The methods below then return what that one
-    /// returns. A provider that wraps several others writes these methods itself. The default is none.
+    /// The wrapped provider, if this provider wraps exactly one other provider. By default, the methods below then
+    /// return the values of the wrapped provider. A provider that wraps several providers implements these methods
+    /// itself. Default: `None`.
     fn inner(&self) -> Option<&dyn Provider> {
         None
     }

@@ -195,13 +195,13 @@ impl BodyDraft {
         &mut self.part.ready
     }
 
-    /// The number of bytes written so far, without those of long texts.
+    /// The number of bytes written so far, without the bytes of long texts.
     #[expect(clippy::len_without_is_empty, reason = "it never is")]
     pub fn len(&self) -> usize {
         self.part.ready.len()
     }
 
-    /// The last byte written so far, without those of long texts.
+    /// The last byte written so far that does not belong to a long text.
     pub fn last(&self) -> Option<u8> {
         self.part.ready.last().copied()
     }
@@ -301,7 +301,7 @@ impl BodyDraft {
         };
         part.sent = mark.sent;
         for text in &mut rest.texts {
-            // Both indexes were recorded after the mark, so they are not smaller.
+            // Both indexes were recorded after the mark, so the subtractions cannot overflow.
             text.before -= u32::try_from(mark.ready).unwrap_or_default();
             text.steps -= u32::try_from(mark.steps).unwrap_or_default();
         }

@@ -14,13 +14,14 @@ use crate::{
     message::{Message, Messages, Transcript},
 };
 
-/// One request to a provider: one call. The request borrows large data, so creating one copies nothing.
+/// One request to a provider, which is one call of the provider. The request borrows large data, so creating a request
+/// copies nothing.
 ///
 /// A request can only be created from a transcript in which every call has a result.
 ///
-/// The request contains the failure counter of its call. A clone is the same call, also if it is sent again: failed
-/// The request contains the failure counter of its call. A clone belongs to the same call, even if it is sent again:
-/// failed attempts of one clone count for the other. For each further message to the model, create a new request.
+/// The request contains the failure counter of its call. A clone belongs to the same call, even if both are sent:
+/// failed attempts of the request count for the clone, and the other way round. For each further message to the model,
+/// create a new request.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     system: Option<&'a str>,
@@ -44,13 +45,13 @@ pub struct Request<'a> {
     retries: RequestRetries,
 }
 
-/// How many tokens the answer may have, beside the setting.
+/// Limits on the tokens of the answer, in addition to the setting `max_tokens`.
 #[derive(Clone, Copy, Debug, Default)]
 struct TokenBounds {
     /// The answer may have at least this many tokens, even if `max_tokens` is lower.
     least: Option<u32>,
-    /// How many tokens are left in the model's window, and whether the default of a wire is also limited to this
-    /// number. A `max_tokens` that the settings contain is always limited to it.
+    /// The number of tokens that are left in the model's window. A `max_tokens` in the settings is always limited to
+    /// this number. The `bool` is whether the default of a wire is limited, too.
     room: Option<(u32, bool)>,
     /// A reduced limit of tokens, after a refusal or for a summary. This limit also applies to the default of a wire.
     lowered: Option<u32>,
@@ -64,12 +65,12 @@ struct RequestView<'a> {
     open_turn: usize,
     /// The messages that one model gets in place of `messages`.
     vendors: Option<VendorsView<'a>>,
-    /// The first message of the whole conversation. The outer `Option` is `Some` only if `messages` are those of
+    /// The first message of the whole conversation. The outer `Option` is `Some` only if `messages` come from
     /// `vendors`.
     began: Option<Option<&'a Message>>,
 }
 
-/// What failures have cost, and who tries again.
+/// What failures have cost so far, and whether the caller or the provider retries.
 #[derive(Clone, Debug, Default)]
 struct RequestRetries {
     ledger: Option<RetryAccounting>,

@@ -122,8 +122,8 @@ impl Usage {
     }
 }
 
-/// A count after a later report. A known count of an answer never becomes zero, because some servers end with zeros in
-/// place of counts that they sent before.
+/// A count after a later report. A known count of an answer never becomes zero, because the last report of some servers
+/// has zeros in place of earlier counts.
 pub fn update_count(known: Option<u64>, later: Option<u64>) -> Option<u64> {
     later.filter(|later| *later > 0 || known.is_none()).or(known)
 }

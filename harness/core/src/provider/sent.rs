@@ -15,8 +15,8 @@ const MOST: usize = 32 * 1024 * 1024;
 /// next request encodes only the new messages.
 ///
 /// For each message, the store keeps the encoded JSON without the texts of 128 bytes and more. For these texts, the
-/// store keeps only the positions of the escaped characters, in at most an eighth of the texts' size. The texts are
-/// read from the messages while a request is sent. A value that a tool returned
+/// store keeps only the positions of the escaped characters, which need at most an eighth of the texts' size. The texts
+/// are read from the messages while a request is sent. A value that a tool returned
 /// ([`ToolContent::Json`](crate::message::ToolContent::Json)) is kept as encoded text. If a conversation would need
 /// more than 32 MiB, the store keeps nothing of it.
 ///

@@ -116,19 +116,20 @@ pub struct Settings {
     pub effort: Option<Effort>,
     /// Whether requests contain the thinking of earlier turns. Default `true`. The thinking of the current turn, since
     /// the user's last message, is always sent: vendors refuse the results of calls without the thinking before these
-    /// calls. If a user message directly follows such results, as after a stopped run, it begins no new turn. There are
-    /// two exceptions. If thinking is off for a model of Anthropic, no thinking is sent, because the vendor would
-    /// refuse it. A server that needs all thinking (`ThoughtReplay::Field`) always gets all of it.
+    /// calls. A user message directly after results, as after a stopped run, begins no new turn. There are two
+    /// exceptions. If thinking is off for a model of Anthropic, no thinking is sent, because the vendor would refuse
+    /// it. A server that needs all thinking (`ThoughtReplay::Field`) always gets all of it.
     ///
     /// `false` makes requests shorter. But then the vendor's prompt cache misses, starting at the first message whose
     /// thinking is omitted.
     pub earlier_thinking: Option<bool>,
     /// Whether the thinking of Claude's models comes with a text: the vendor's summary of the thinking. Default `true`.
-    /// Models from Opus 4.7 on send this text only on request. From Opus 5.5 on, what the model writes between calls is
-    /// thinking, too, so without the text a reader sees nothing for minutes.
+    /// Models from Opus 4.7 on send this text only on request. From Opus 5.5 on, the text that the model writes between
+    /// calls counts as thinking, too. So if this setting is `false`, a reader may see nothing for minutes.
     pub thinking_text: Option<bool>,
-    /// Whether the model may, must or must not call a tool. If it must, and the model
-    /// [refuses to be forced](crate::models::Model::forced_tools), the builder of the provider or the request fails.
+    /// Whether the model may, must or must not call a tool. Some models [cannot be
+    /// forced](crate::models::Model::forced_tools) to call a tool: for such a model, the builder of the provider or the
+    /// request fails.
     pub tool_choice: Option<ToolChoice>,
     /// Whether the model may make several calls in one answer.
     pub parallel_calls: Option<bool>,
@@ -140,9 +141,9 @@ pub struct Settings {
     pub prompt_cache: Option<PromptCache>,
     /// Groups requests that begin alike: OpenAI routes requests with the same key to the same machines, whose cache
     /// contains earlier requests. Default: the id of the conversation's first message, so that a conversation and its
-    /// forks share a key, also after a restart. If a server is not known to accept a key, a key is sent only if it is
-    /// set here. At most 64 characters; a longer key is hashed. If a key is set here, OpenAI's models from `gpt-5.6` on
-    /// also get a cache mark at the end of the system prompt, for conversations that begin alike.
+    /// forks share a key, also after a restart. A server that is not known to accept a key gets a key only if the
+    /// program sets one here. At most 64 characters; a longer key is hashed. If a key is set here, OpenAI's models from
+    /// `gpt-5.6` on also get a cache mark at the end of the system prompt, for conversations that begin alike.
     pub cache_key: Option<String>,
     /// A name for the end user, for the vendor's abuse checks. Choose a name that does not identify the person.
     pub user: Option<String>,

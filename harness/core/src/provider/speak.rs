@@ -1,5 +1,5 @@
 //! Creates a stream of events from an async block that sends them. Providers that wrap other providers use this. The
-//! block can also pass on the events of another stream. The block is not polled meanwhile.
+//! block can also pass on the events of another stream. While these events are passed on, the block is not polled.
 
 use std::{
     fmt,
@@ -50,11 +50,11 @@ struct SenderState<'a> {
     passed: Option<ForwardedStream<'a>>,
 }
 
-/// A stream whose events were passed on, until the block had to handle an item.
+/// A stream that the block gets back, because the block has to handle the next item or the end of the stream.
 pub struct ForwardedStream<'a> {
     /// The rest of the stream.
     pub stream: EventStream<'a>,
-    /// The item that the block has to handle. It was not yielded. `None` if the stream has ended.
+    /// The item that the block has to handle. The reader has not got this item. `None` if the stream has ended.
     pub item: Option<EventItem>,
     /// Whether the last event that was yielded completed the answer.
     pub complete: bool,

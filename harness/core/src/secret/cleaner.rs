@@ -17,8 +17,8 @@ pub struct SecretFilter {
     cut: Vec<u8>,
     /// The text that is not returned yet.
     pub held: String,
-    /// The number of bytes at the start of `held` whose replacement was already returned. They are kept to find secrets
-    /// that overlap with them.
+    /// The number of bytes at the start of `held` whose replacement was already returned. These bytes are kept to find
+    /// secrets that overlap with them.
     hidden: usize,
 }
 

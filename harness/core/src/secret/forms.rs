@@ -14,10 +14,10 @@ const NUMBERED: [(&str, bool, bool); 6] = [
     ("+<>&'`\"", true, true),
 ];
 
-/// The encoding rules of common URL writers: the characters that stay unencoded besides letters and
-/// digits, and whether a space becomes `+`. In order: RFC 3986's unreserved characters, the same
-/// with slashes, form encoding, `encodeURIComponent`, `encodeURI`; then by WHATWG's URL standard in
-/// a query, in a query of a special scheme, in a path and in a password.
+/// The encoding rules of common URL writers: the characters that stay unencoded besides letters and digits, and whether
+/// a space becomes `+`. In order: RFC 3986's unreserved characters, the same with slashes, form encoding,
+/// `encodeURIComponent`, `encodeURI`; then the encodings of WHATWG's URL standard for a query, a query of a special
+/// scheme, a path and a password.
 const PLAIN: [(&str, bool); 11] = [
     ("-_.~", false),
     ("-_.~/", false),

@@ -171,11 +171,10 @@ pub fn without(text: &str, ranges: &[Range<usize>]) -> String {
     left
 }
 
-/// Whether a value is distinctive enough to search for in unrelated texts. A value with fewer than
-/// eight bytes is not. Nor is a value with fewer than sixteen bytes that has only lower-case
-/// letters and the punctuation `-`, `_` and `.`: programs use words such as `ollama`, `lm-studio`
-/// or `not-needed` as keys for servers without authentication, and `postgres` is a common user
-/// name.
+/// Whether a value is distinctive enough to search for in unrelated texts. A value with fewer than eight bytes is not
+/// distinctive. A value with fewer than sixteen bytes is not distinctive either if it has only lower-case letters, `-`,
+/// `_` and `.`: programs use words such as `ollama`, `lm-studio` or `not-needed` as keys for servers without
+/// authentication, and `postgres` is a common user name.
 pub fn is_telling(value: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'_' | b'.');
     value.len() >= 16 || (value.len() >= 8 && !value.bytes().all(is_plain))

@@ -12,7 +12,7 @@ use super::CUT;
 #[doc(hidden)]
 pub use self::work::work;
 
-/// The number of bytes of a word that count as a match directly before the mark of a cut text.
+/// The minimum length of a secret's beginning, in bytes, that counts as a match directly before the mark of a cut text.
 const BEGINNING: usize = 6;
 
 /// Searches for many words. The time is proportional to the total length of the words plus the length of the text.

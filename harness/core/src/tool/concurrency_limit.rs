@@ -38,7 +38,8 @@ impl ConcurrencyLimit {
         Arc::clone(&self.free).try_acquire_owned().ok().map(ConcurrencyPermit::of)
     }
 
-    /// Waits for a permit, first come, first served. Dropping the future leaves the queue.
+    /// Waits for a permit. Calls get permits in the order in which they began to wait. Dropping the future removes the
+    /// call from the queue.
     pub async fn acquire(&self) -> Option<ConcurrencyPermit> {
         // The semaphore is never closed.
         Arc::clone(&self.free).acquire_owned().await.ok().map(ConcurrencyPermit::of)
@@ -62,8 +63,8 @@ impl ConcurrencyPermit {
 pub(super) struct WeakPermit(Weak<OwnedSemaphorePermit>);
 
 impl WeakPermit {
-    /// Creates a weak reference to this permit. The reference is empty if `permit` is `None`: a call that runs inside
-    /// of another call may use that call's permit, and needs none of its own.
+    /// Creates a weak reference to this permit. The reference is empty if `permit` is `None`. A call that runs inside
+    /// of another call may use the permit of the outer call, and needs no permit of its own.
     pub(super) fn of(permit: Option<&ConcurrencyPermit>) -> Self {
         Self(permit.map(|permit| Arc::downgrade(&permit.0)).unwrap_or_default())
     }

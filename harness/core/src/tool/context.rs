@@ -88,7 +88,7 @@ pub struct ToolContext {
     inside_limits: Vec<ConcurrencyLimit>,
     /// The number of this attempt of the call, starting at 1.
     attempt: u32,
-    /// The time for which agents of the call have waited for a person.
+    /// How long the agents inside of this call have waited for a person.
     human_wait: HumanWait,
     /// Where large results of the conversation are kept; `None` if they are cut.
     spills: Option<LargeResults>,
@@ -213,9 +213,9 @@ impl ToolContext {
         self
     }
 
-    /// All tools of the agent in this run, in their order, including the tool that runs. Empty in a context from
-    /// [`new`](Self::new). A tool can list the tools but not call them: such a call would bypass the permissions, and
-    /// the facts of the run would not contain it.
+    /// All tools of the agent in this run, in the order in which they were added. The tool that runs is included. Empty
+    /// in a context from [`new`](Self::new). A tool can list the tools but not call them: such a call would bypass the
+    /// permissions, and the facts of the run would not contain it.
     ///
     /// ```
     /// use harness::{
@@ -265,7 +265,7 @@ impl ToolContext {
         self.attempt
     }
 
-    /// The time for which agents of the call have waited for a person. This time does not count toward any time limit
+    /// How long the agents inside of this call have waited for a person. This time does not count toward any time limit
     /// of the call.
     #[doc(hidden)]
     pub fn human_wait(&self) -> &HumanWait {
@@ -334,7 +334,7 @@ impl ToolContext {
         self.with_reviewed(review.map(Reviewed::seen).map(Arc::new))
     }
 
-    /// Sets the review that the call had when it was decided.
+    /// Sets the review on which the decision about the call was based.
     #[must_use]
     #[doc(hidden)]
     pub fn with_reviewed(mut self, reviewed: Option<Arc<Reviewed>>) -> Self {
@@ -342,7 +342,7 @@ impl ToolContext {
         self
     }
 
-    /// Sets the arguments that a person has seen and allowed. The tool runs with exactly these.
+    /// Sets the arguments that a person has seen and allowed. The tool runs with exactly these arguments.
     #[must_use]
     #[doc(hidden)]
     pub fn with_bound(mut self, arguments: Option<Arguments>) -> Self {
@@ -450,18 +450,18 @@ impl ToolContext {
         self.identity.as_deref()
     }
 
-    /// Whether the call had a review when it was decided.
+    /// Whether the decision about the call was based on a review.
     pub(super) fn is_reviewed(&self) -> bool {
         self.reviewed.is_some()
     }
 
-    /// Compares a review that the tool makes now, for example of a file that it has just opened, with the review on
-    /// which the call was decided. If the call was decided without a review (for example if the program calls the tool
-    /// itself), nothing is compared.
+    /// Compares a new review by the tool, for example of a file that the tool has just opened, with the review on which
+    /// the decision about the call was based. If the decision was made without a review (for example if the program
+    /// itself calls the tool), nothing is compared.
     ///
     /// # Errors
-    /// Fails if the call must not run: the new review refuses the call, asks for a reason that the earlier review did
-    /// not have, names another folder, or has another preview than the one that a person saw.
+    /// Fails if the call must not run: the new review refuses the call, requires a decision for a reason that the
+    /// earlier review did not give, names another folder, or shows another preview than the person saw.
     pub fn recheck(&self, now: &Review) -> Result<(), ToolError> {
         let then = self.reviewed.as_ref();
         let differs = then.and_then(|then| then.differs(&now.without_secrets(self.secrets())));
@@ -471,8 +471,8 @@ impl ToolContext {
         }
     }
 
-    /// Sets a function that returns the tool's output so far. It is called only if the call is stopped: the model then
-    /// reads the returned text. A call that completes returns its result as usual.
+    /// Sets a function that returns the tool's output so far. The library calls the function only if it stops the call.
+    /// The model then reads the returned text. A call that completes returns its result as usual.
     pub fn on_stop(&self, output_so_far: impl Fn() -> String + Send + Sync + 'static) {
         let telling = PartialOutput(Some(Arc::new(output_so_far)));
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
@@ -553,7 +553,7 @@ impl fmt::Debug for ToolContext {
     }
 }
 
-/// A function that returns the tool's output so far. Dropping it runs code of the tool, which may panic.
+/// A function that returns the tool's output so far. Dropping the function runs code of the tool, which may panic.
 #[derive(Clone, Default)]
 struct PartialOutput(Option<Arc<OutputSoFar>>);
 
@@ -572,7 +572,7 @@ type ProgressWatcher = dyn Fn(&str) + Send + Sync;
 /// The maximum length of a progress report, in bytes.
 const LONGEST_REPORT: usize = 4 * 1024;
 
-/// The number of progress reports that are kept of a call.
+/// The maximum number of progress reports that are kept per call.
 const KEPT_REPORTS: usize = 1_000;
 
 /// Takes a tool's progress reports.
@@ -584,8 +584,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Reports the tool's progress, as text for a person. Reports may be frequent: a watcher receives at most ten
-    /// reports of each call per second, and always the last one.
+    /// Reports the tool's progress, as text for a person. The tool may report often: a watcher receives at most ten
+    /// reports per second from one call, and always the last report.
     pub fn report(&self, message: impl Into<String>) {
         let message = message.into();
         // Secrets are removed before the cut, because half a secret would not be found.

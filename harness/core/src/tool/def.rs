@@ -127,7 +127,7 @@ impl ToolDef {
         Some((self.schema)().concurrency.get_or_init(|| ConcurrencyLimit::new(most)))
     }
 
-    /// Declares the function that reviews each call before it is decided.
+    /// Declares the function that reviews each call before the decision whether the call may run.
     #[must_use]
     pub const fn review(mut self, review: fn(&SharedReceiver, &Arguments) -> Review) -> Self {
         self.review = Some(review);
@@ -151,8 +151,8 @@ impl ToolDef {
         &self.made().schema
     }
 
-    /// The schema of the returned value; `None` if its type has none. Created at the first call of this method, and
-    /// then cached.
+    /// The schema of the returned value; `None` if the type of the value has no schema. Created at the first call of
+    /// this method, and then cached.
     pub fn output_schema(&'static self) -> Option<&'static Value> {
         let make = || self.returns.and_then(|schema| schema());
         (self.schema)().output.get_or_init(make).as_ref()
@@ -198,8 +198,8 @@ impl ToolDef {
         }
     }
 
-    /// A fault of the declaration that can be found only at run time, from the types. Searched for at the first call of
-    /// this method, and then cached.
+    /// A fault of the declaration that the compiler cannot find. The first call of this method searches for the fault.
+    /// Later calls return the cached answer.
     pub(super) fn problem(&'static self) -> Option<&'static str> {
         (self.schema)().problem.get_or_init(|| self.find_problem()).as_deref()
     }
@@ -259,9 +259,9 @@ impl ToolDef {
         })
     }
 
-    /// Checks the arguments against the schema. If they fit, returns the arguments; optional members that are `null`
-    /// are removed if the schema does not accept `null`. Otherwise, returns all faults, one per line, including the
-    /// faults that only the parameter types can find.
+    /// Checks the arguments against the schema. If they fit, returns the arguments, without the optional members that
+    /// are `null` although the schema does not accept `null`. Otherwise, returns all faults, one per line. These
+    /// include the faults that are found only when the arguments are decoded into the parameter types.
     pub(super) fn read(
         &'static self,
         mut arguments: Map<String, Value>,

@@ -1,4 +1,4 @@
-//! A hash of a tool's definition. It shows whether the tool has changed since a call was decided.
+//! A hash of a tool's definition. If the hash has changed since the decision about a call, the tool has changed.
 
 use serde_json::{Map, Value, json};
 
@@ -8,8 +8,8 @@ use crate::{
     message::{Arguments, ToolCall},
 };
 
-/// Schema keywords that only describe. If such a keyword changes, for example because of a new doc comment, the
-/// definition stays the same.
+/// Schema keywords whose values are only descriptions. If such a keyword changes, for example because of a new doc
+/// comment, the definition stays the same.
 const DESCRIBING: [&str; 5] = ["title", "description", "examples", "$comment", "deprecated"];
 
 /// Keywords whose value is an object of schemas: each member of the object is a schema. The keys of the object are
@@ -18,8 +18,8 @@ const NAMING: [&str; 5] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
 impl Tool {
-    /// Sets a hash of the description of a tool that is described outside of the program, for example by a server. An
-    /// approval is then valid only as long as the description stays the same.
+    /// For a tool whose description comes from outside of the program, for example from a server: sets a hash of this
+    /// description. An approval is then valid only as long as the description stays the same.
     pub fn with_definition(mut self, definition: &str) -> Self {
         self.definition = Some(definition.into());
         self

@@ -58,7 +58,7 @@ pub struct StillRunning {
     pub call: String,
     /// The name of the tool.
     pub tool: String,
-    /// The side effects that the tool declares. A tool that only reads changes nothing any more, but its thread still
+    /// The side effects that the tool declares. A tool that only reads cannot change anything, but its thread still
     /// keeps the program from ending.
     pub effects: SideEffects,
     /// The start time of the function.
@@ -100,9 +100,9 @@ impl LateEnd {
 /// program ends.
 ///
 /// A synchronous tool cannot be stopped from outside: it should check
-/// [`ToolContext::cancellation`](super::ToolContext::cancellation) and return early. A tokio runtime that is dropped,
-/// as at the end of `main`, waits for all these functions, even for functions that only read. [`StillRunning::effects`]
-/// shows which functions only read.
+/// [`ToolContext::cancellation`](super::ToolContext::cancellation) and return early. When a tokio runtime is dropped,
+/// for example at the end of `main`, it waits for all these functions, even for functions that only read.
+/// [`StillRunning::effects`] shows which functions only read.
 pub fn still_running() -> Vec<StillRunning> {
     left()
         .iter()
@@ -336,7 +336,7 @@ pub fn mark_reported(number: u64) {
 }
 
 /// Makes room for the newest late end. Results that were already recorded are dropped first. If that is not enough, the
-/// newest result is cut. The oldest ends beyond `KEPT_ENDS` are dropped.
+/// newest result is cut. If there are more than `KEPT_ENDS` late ends, the oldest are dropped.
 fn make_room(newest: u64) {
     let mut list = left();
     let sizes = list.iter().filter_map(|thread| match &*thread.state() {

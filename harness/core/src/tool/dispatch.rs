@@ -193,8 +193,8 @@ impl ToolRegistry {
         }
     }
 
-    /// The result of a call whose arguments did not fit before the decision, so that nobody decided about the call.
-    /// Even if the arguments fit now, because the tool has changed since then, the tool does not run.
+    /// The result of a call about which nobody decided, because its arguments did not fit at that time. The tool does
+    /// not run, even if the arguments fit now because the tool has changed.
     async fn checked_only(
         &self,
         tool: &Tool,
@@ -400,7 +400,8 @@ enum AttemptOutcome {
     TimedOut(Duration, Option<String>),
 }
 
-/// If the call was decided on a review, lets the tool review the call again and compares the two reviews.
+/// If the decision about the call was based on a review, lets the tool review the call again and compares the two
+/// reviews.
 async fn recheck(
     tool: &Tool,
     context: &ToolContext,

@@ -126,8 +126,8 @@ impl ToolError {
         self
     }
 
-    /// Returns this failure, marked as transient or in doubt if the first [`ToolError`] in the chain of `err` and its
-    /// sources has this mark.
+    /// Copies the marks *transient* and *in doubt* to this failure. The marks come from the first [`ToolError`] among
+    /// `err` and its sources.
     pub(super) fn like(mut self, err: &(dyn std::error::Error + 'static)) -> Self {
         let mut below = Some(err);
         // The number of steps is limited, because an error may return itself as its source.
@@ -160,8 +160,8 @@ impl ToolError {
     }
 
     /// The text for the model. For wrong arguments, the text lists only the first faults, cuts long faults in the
-    /// middle, and contains no secrets. Any other text is returned unchanged, because it is cleaned together with the
-    /// result.
+    /// middle, and contains no secrets. Any other text is returned unchanged, because secrets are removed later, from
+    /// the whole result.
     pub(super) fn text_for_model(&self, secrets: &Secrets) -> String {
         let lines = match self {
             Self::BadArguments(lines) => lines,

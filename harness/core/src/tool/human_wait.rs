@@ -11,7 +11,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// The time for which agents of one call have waited for a person. All clones belong to the same call.
+/// How long the agents inside of one call have waited for a person. All clones belong to the same call.
 #[derive(Clone, Debug, Default)]
 #[doc(hidden)]
 pub struct HumanWait(Arc<HumanWaitState>);
@@ -37,7 +37,7 @@ impl HumanWait {
         self.0.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts one more agent of the call as waiting, until the returned guard is dropped.
+    /// Counts one more agent inside of the call as waiting, until the returned guard is dropped.
     pub fn begin(&self) -> HumanWaitGuard {
         let mut times = self.times();
         times.asking = times.asking.saturating_add(1);
@@ -69,7 +69,7 @@ impl HumanWait {
     }
 }
 
-/// While this guard exists, one agent of the call counts as waiting for a person.
+/// While this guard exists, one agent inside of the call counts as waiting for a person.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct HumanWaitGuard(HumanWait);

@@ -69,8 +69,8 @@ impl ToolLimits {
     /// except for the text of documents.
     ///
     /// The default is 64 KiB, and less for a model with a small window: at most a quarter of the window, counting four
-    /// bytes per token. If large results are kept whole, at most a sixteenth, because nothing is lost then. The default
-    /// is never less than 1 KiB.
+    /// bytes per token. If large results are kept whole, the default is at most a sixteenth of the window, because the
+    /// model can read the rest later. The default is never less than 1 KiB.
     #[must_use]
     pub fn output(mut self, bytes: usize) -> Self {
         self.output = Some(bytes);
@@ -93,8 +93,8 @@ impl ToolLimits {
     }
 
     /// Sets the maximum size of the value for the program ([`ToolOutput::with_value`](super::ToolOutput::with_value))
-    /// in one result, in bytes of JSON; 1 MiB unless set. The conversation stores each value, so a larger one is
-    /// omitted, and reading it returns an error that says why. The call still succeeds.
+    /// in one result, in bytes of JSON; 1 MiB unless set. The conversation stores each value, so a larger value is
+    /// omitted, and reading the value returns an error that says why. The call still succeeds.
     #[must_use]
     pub fn value(mut self, bytes: usize) -> Self {
         self.value = bytes;
@@ -102,8 +102,8 @@ impl ToolLimits {
     }
 }
 
-/// The maximum nesting depth of arguments. Parsed JSON is never nested more deeply, but arguments that a program passes
-/// can be. Copying and checking such arguments would need an unlimited stack.
+/// The maximum nesting depth of arguments. The JSON parser rejects deeper nesting, but a program can pass deeper
+/// arguments. Copying and checking such arguments would need an unlimited stack.
 const DEEPEST: usize = 128;
 
 /// Checks that arguments are not nested too deeply.

@@ -31,7 +31,7 @@ pub enum ReconcileFault {
     Panicked,
     /// The tool took too long.
     TimedOut,
-    /// The arguments of the call do not fit the current tool, so its function was not called.
+    /// The arguments of the call do not fit the current tool, so the tool's reconcile function was not called.
     Arguments,
 }
 

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// A list of tools, such as `tools![..]`, or the `tools()` of a toolset. Do not implement this trait: every iterator of
-/// [`Tool`]s already has it.
+/// [`Tool`]s already implements it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a list of tools",
     label = "not a list of tools",
@@ -127,7 +127,7 @@ impl ToolRegistry {
     #[doc(hidden)]
     pub fn find(&self, arguments: Map<String, Value>) -> Vec<String> {
         let Some(index) = &self.searched else { return Vec::new() };
-        // The search tool receives the arguments in this form.
+        // Decode the arguments as for a call of the search tool.
         let arguments = self.get(TOOL_SEARCH).and_then(|search| search.as_read(arguments));
         arguments.map(|arguments| index.find(&arguments)).unwrap_or_default()
     }
@@ -173,7 +173,7 @@ impl ToolRegistry {
             ));
         }
         // `read_result` is always offered, so that the model can read the rest of cut results. The search tool is
-        // replaced by one for the offered tools.
+        // replaced by a search tool for the offered tools.
         let searches = |tool: &&Tool| self.searched.is_some() && tool.name() == TOOL_SEARCH;
         let offered = |tool: &&Tool| {
             self.is_built_in(tool.name()) || names.iter().any(|name| name == tool.name())
@@ -269,8 +269,8 @@ impl ToolRegistry {
         }
     }
 
-    /// Checks that each value that a tool takes as [`State<T>`](super::State) is given to the agent, or announced for
-    /// each run.
+    /// Checks the values that the tools take as [`State<T>`](super::State). Each value must be given to the agent, or
+    /// the program must have announced that each run brings its own value.
     ///
     /// # Errors
     /// Fails with all missing values.

@@ -1,5 +1,5 @@
-//! Reviews: what a tool reports about a call before the call is decided, such as why a person should decide, and a
-//! preview.
+//! Reviews: what a tool reports about a call before the decision whether the call may run, such as why a person should
+//! decide, and a preview.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -7,18 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::{message::Arguments, secret::Secrets};
 
-/// What a tool reports about one call before the call is decided.
+/// What a tool reports about one call before the decision whether the call may run.
 ///
 /// Give a tool a review if its declared side effects do not say enough about a call. For example, a write may replace a
 /// file that other programs run, or a request may go to an address that the model chose. With a review, the permissions
 /// ask a person, who sees the reason and the preview.
 ///
-/// The library calls the review twice, on a thread where it may block: before the call is decided, and again right
-/// before the call runs. The call does not run if the second review refuses it, asks for a reason that the first review
-/// did not have, names another folder, or has another preview than the one that a person saw. So a review must not
-/// change anything, and must return the same as long as nothing has changed. If the tool opens a file or a connection,
-/// it should review the open file or connection once more: see [`ToolContext::recheck`](super::ToolContext::recheck). A
-/// call of a tool with a review never starts before the model's answer is complete.
+/// The library calls the review twice, on a thread where it may block: before the decision about the call, and again
+/// right before the call runs. The call does not run if the second review refuses it, requires a decision for a reason
+/// that the first review did not give, names another folder, or shows another preview than the person saw. So a review
+/// must not change anything, and must return the same review as long as nothing has changed. If the tool opens a file
+/// or a connection, it should review the open file or connection once more: see
+/// [`ToolContext::recheck`](super::ToolContext::recheck). A call of a tool with a review never starts before the
+/// model's answer is complete.
 ///
 /// ```
 /// use harness::{message::Arguments, tool, tool::{Review, Scope}};
@@ -114,7 +115,8 @@ impl Review {
     }
 }
 
-/// The review on which a call was decided. Right before the call runs, this review is compared with a new one.
+/// The review on which the decision about a call was based. Right before the call runs, the library compares this
+/// review with a new review.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Reviewed {
@@ -137,8 +139,8 @@ impl Reviewed {
         Self { review, seen: false }
     }
 
-    /// Compares this review, on which the call was decided, with the new review `now`. Returns the reason why the call
-    /// must not run; `None` if it may run.
+    /// Compares this review, on which the decision about the call was based, with the new review `now`. Returns the
+    /// reason why the call must not run; `None` if it may run.
     pub(super) fn differs(&self, now: &Review) -> Option<String> {
         if let Some(reason) = &now.refuses {
             return Some(reason.clone());

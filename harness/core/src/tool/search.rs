@@ -17,8 +17,8 @@ use crate::{
 #[doc(hidden)]
 pub const TOOL_SEARCH: &str = "tool_search";
 
-/// If no more than this number of tools would have to be searched for, all tools are sent from the first request on,
-/// however small the window is: a search would cost more tokens than it saves.
+/// If a search could find no more than this number of tools, the model gets all tools from the first request on, even
+/// if its window is small. A search would cost more tokens than it saves.
 #[doc(hidden)]
 pub const FEW_TOOLS: usize = 10;
 
@@ -68,8 +68,8 @@ impl ToolSearch {
     /// Creates the default setting. The model has to search for tools if two conditions hold: all tools together need
     /// more than ten percent of the model's window, and the search would offer more than ten tools. The program's own
     /// tools are still sent from the first request on, unless they alone need more than 2.5 percent of the window. A
-    /// search is also needed for tools beyond the [maximum of a request](crate::models::Model::request_tools), whatever
-    /// their size.
+    /// search is also needed if the agent has more tools than [one request may
+    /// contain](crate::models::Model::request_tools), whatever their size.
     pub fn new() -> Self {
         Self { share: Some(10), always: Vec::new() }
     }
@@ -130,7 +130,7 @@ pub(crate) struct ToolIndex {
     names: HashSet<String>,
     /// The number of tools in which each word occurs.
     spread: HashMap<String, f64>,
-    /// The mean length of a tool: the weighted number of its words.
+    /// The mean length of the tools. The length of a tool is the weighted number of its words.
     length: f64,
 }
 

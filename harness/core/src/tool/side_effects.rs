@@ -89,7 +89,7 @@ impl SideEffects {
         self.0 & !Self::of(effects).0 == 0
     }
 
-    /// Whether the set contains all of these.
+    /// Whether the set contains all side effects of `others`.
     pub const fn has_all(self, others: Self) -> bool {
         others.0 & !self.0 == 0
     }

@@ -12,7 +12,8 @@ use std::{
 /// A value that the program shares with its tools. A tool takes it as a parameter.
 ///
 /// Give the value to the agent with `AgentBuilder::state`, or to one run with `Run::state`. Building an agent fails if
-/// a tool takes a value that is neither given nor announced for each run.
+/// a tool takes a value that the agent does not have, unless `AgentBuilder::state_per_run` announces that each run
+/// brings the value.
 ///
 /// ```
 /// use harness::{Agent, State, testing::{ScriptedProvider, reply}, tool, tools};

@@ -86,7 +86,7 @@ pub struct Tool {
 #[derive(Clone)]
 struct InnerAgent {
     agent: Arc<dyn Any + Send + Sync>,
-    /// The names of the agent's tools, and of the tools of all agents that these tools run.
+    /// The names of the agent's tools. If these tools run further agents, also the names of the tools of those agents.
     tools: Arc<[String]>,
 }
 
@@ -104,7 +104,7 @@ pub(super) struct HandmadeTool {
     run: Arc<RunFn>,
     /// Whether an argument has a default.
     pub(super) has_defaults: bool,
-    /// Created at the first use.
+    /// Checks the arguments against the schema. The checker is created at its first use.
     checker: OnceLock<Result<SchemaChecker, UnusableSchema>>,
 }
 
@@ -310,8 +310,8 @@ impl Tool {
         }
     }
 
-    /// Sets the title for people, for example in an approval request: one line of up to 100 characters, none of them
-    /// invisible. It replaces a title that `#[tool(title = "..")]` declares. No model reads the title.
+    /// Sets the title for people, for example in an approval request: one line of up to 100 characters, without
+    /// invisible characters. It replaces a title that `#[tool(title = "..")]` declares. No model reads the title.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<Cow<'static, str>>) -> Self {
         self.title = Some(title.into());
@@ -326,8 +326,8 @@ impl Tool {
     }
 
     /// Declares that the tool reads a value of this type with [`ToolContext::state`]. Building an agent with the tool
-    /// then fails unless the value is given to the agent, or announced for each run. A [`State<T>`](super::State)
-    /// parameter of a function with `#[tool]` declares this automatically.
+    /// then fails unless the program gives the value to the agent, or announces that each run brings the value. A
+    /// [`State<T>`](super::State) parameter of a function with `#[tool]` declares this automatically.
     ///
     /// ```
     /// use harness::{Agent, SideEffects, Tool, testing::{ScriptedProvider, reply}};
@@ -380,8 +380,8 @@ impl Tool {
         self.agent.is_some()
     }
 
-    /// Sets a function that reviews each call before it is decided: see [`Review`]. It replaces a review that
-    /// `#[tool(review = ..)]` declares.
+    /// Sets a function that reviews each call before the decision whether the call may run: see [`Review`]. It replaces
+    /// a review that `#[tool(review = ..)]` declares.
     #[must_use]
     pub fn with_review(
         mut self,
@@ -544,9 +544,9 @@ impl Tool {
     }
 
     /// The JSON Schema of the tool's output, if it is known. A function with `#[tool]` has one if its return type has
-    /// `#[derive(schemars::JsonSchema)]`; any tool has one if it was [set](Self::with_output_schema). The library sends
-    /// the schema if a protocol has a field for it. The protocols of model vendors have no such field. The output is
-    /// not checked against the schema.
+    /// `#[derive(schemars::JsonSchema)]`; any tool has one if the program has [set one](Self::with_output_schema). The
+    /// library sends the schema if a protocol has a field for it. The protocols of model vendors have no such field.
+    /// The output is not checked against the schema.
     ///
     /// ```
     /// use harness::{tool, tools};
@@ -654,7 +654,7 @@ impl Tool {
         })
     }
 
-    /// How to give a tool of this kind another name. Part of an error text.
+    /// The end of an error text: it says how the program can give the tool another name.
     pub(super) fn how_to_name(&self) -> &'static str {
         match &self.body {
             ToolBody::Declared { .. } => "with `#[tool(name = \"...\")]`",

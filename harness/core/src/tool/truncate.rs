@@ -15,7 +15,7 @@ use crate::{
     secret::Secrets,
 };
 
-/// The maximum number of separate parts in a result. If a result has more, their texts are joined into one.
+/// The maximum number of separate parts in a result. If a result has more parts, their texts are joined into one part.
 const PARTS: usize = 1000;
 
 /// The minimum length to which a part is cut, in bytes. If the shares of the parts would be smaller, the parts are
@@ -89,7 +89,8 @@ impl ToolRegistry {
         is_within(content, limit)
     }
 
-    /// The value for the program without known secrets, if it can be stored within the limit.
+    /// Removes known secrets from the value that a tool returns for the program. Says why the value is left out if it
+    /// cannot be stored, for example because it is over the limit.
     fn keepable(&self, value: Value) -> ProgramValue {
         if is_too_deep(&value) {
             return ProgramValue::LeftOut("it is nested too deep".to_owned());
@@ -183,7 +184,8 @@ impl ToolRegistry {
         self.readable_part(text, 1)
     }
 
-    /// Like [`readable_text`](Self::readable_text), for one of `of` texts that share the limit.
+    /// Like [`readable_text`](Self::readable_text), for a text that shares the limit with other texts. `of` is the
+    /// number of these texts, including `text`.
     #[doc(hidden)]
     pub fn readable_part(&self, text: &str, of: usize) -> String {
         let (text, limit) = (self.secrets().hide(text), self.limits().output_bytes() / of.max(1));
@@ -449,7 +451,8 @@ pub(super) fn fair_share(sizes: &[usize], limit: usize) -> usize {
     limit
 }
 
-/// The beginning and the end of a text, with a note between them. The note does not count toward `keep`, in bytes.
+/// The beginning and the end of a text, with a note between them. `keep` is the number of bytes that are kept; the note
+/// does not count.
 #[doc(hidden)]
 pub fn cut(text: &str, keep: usize, whole: &str) -> String {
     let half = (keep / 2).min(text.len() / 2);

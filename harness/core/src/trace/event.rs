@@ -146,8 +146,8 @@ pub enum Happened {
         /// Who decided.
         #[serde(default)]
         by: Decider,
-        /// How long the call waited for the decision, in milliseconds. The times come from the clocks of the processes
-        /// that wrote the two facts. `None` if the call did not wait.
+        /// How long the call waited for the decision, in milliseconds. The beginning and the end of the wait come from
+        /// the clocks of the processes that recorded them. `None` if the call did not wait.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waited_ms: Option<u64>,
         /// Whether another process wrote the fact of this event, and this process read the fact later.
@@ -234,7 +234,7 @@ pub enum Happened {
         /// The name of the tool.
         tool: String,
     },
-    /// A grant that a person gave by *always* was revoked.
+    /// A grant that a person gave with the answer *always* was revoked.
     GrantRevoked {
         /// The id of the call for which the person gave the grant.
         call: String,
@@ -261,7 +261,7 @@ pub enum Happened {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         runs_again: Vec<String>,
     },
-    /// The conversation was created as a fork of another one.
+    /// The conversation was created as a fork of another conversation.
     Forked {
         /// The name of the other conversation.
         from: String,
@@ -363,7 +363,7 @@ pub enum Happened {
         /// The tokens of the failed request.
         usage: Usage,
     },
-    /// The vendor refused a request that begins with its own summary.
+    /// The vendor refused a request that begins with a summary of this vendor.
     VendorSummaryRefused {
         /// The reason for the refusal.
         cause: String,

@@ -146,7 +146,7 @@ impl Tracer {
         self.keep(reopened);
     }
 
-    /// Traces that the conversation was created as a fork of another one.
+    /// Traces that the conversation was created as a fork of another conversation.
     pub fn forked(&mut self, from: &str, facts: u64) {
         if self.is_read() {
             let from = self.secrets.name(from);

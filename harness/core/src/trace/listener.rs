@@ -1,4 +1,5 @@
-//! The traits of what listens to traces: spans and metrics of a monitoring system are made by it.
+//! Traits for code that receives the events of traces. Such code creates, for example, spans and metrics for a
+//! monitoring system.
 
 use std::{
     fmt,
@@ -14,8 +15,8 @@ use crate::{
     unwind::caught,
 };
 
-/// Listens to what happens in runs, for example to make spans and metrics of it. Set it with
-/// [`Trace::listener`]; all runs with that trace share it.
+/// Receives the events of all runs, for example to create spans and metrics. Set a listener with [`Trace::listener`].
+/// All runs with that trace share the listener.
 ///
 /// ```
 /// use std::sync::{Arc, atomic::{AtomicUsize, Ordering}};
@@ -55,75 +56,74 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait TraceListener: Send + Sync {
-    /// Begins to listen to a run, or to the events before it: opening the conversation, and answers
-    /// between two runs. `trace` is the trace of the run.
+    /// Returns a listener for one run. The listener receives the events of the run and the events before the run, such
+    /// as opening the conversation and answers between two runs. `trace` is the trace of the run.
     fn listen(&self, trace: &Trace) -> Box<dyn RunListener>;
 }
 
-/// Listens to one run. Its methods are called in the order of the events, by the task that drives the
-/// run, so they must not block. If one panics, this listener gets no more of the run, and the run
-/// continues.
+/// Receives the events of one run. The task that executes the run calls the methods in the order of the events, so a
+/// method must not block. If a method panics, this listener receives no further events, and the run continues.
 pub trait RunListener: Send + Sync {
-    /// Takes an event, in which secrets are hidden already.
+    /// Receives an event. Secrets are already hidden in the event.
     fn happened(&mut self, what: &Happened);
 
-    /// Whether it needs the events at present. If not, and the trace is [off](Trace::off), they need not
-    /// be prepared.
+    /// Whether this listener needs events at the moment. If this method returns false and the trace is
+    /// [off](Trace::off), the library does not prepare events.
     fn is_listening(&self) -> bool {
         true
     }
 
-    /// An operation of the journal begins: `append` or `hold`. The event of its end is
-    /// [`Appended`](Happened::Appended) or [`Hold`](Happened::Hold).
+    /// Called when a journal operation begins. `operation` is `append` or `hold`. At the end of the operation, the
+    /// listener receives the event [`Appended`](Happened::Appended) or [`Hold`](Happened::Hold).
     fn operation_began(&mut self, operation: &'static str, journal: &str, conversation: &str) {
         let _ = (operation, journal, conversation);
     }
 
-    /// A piece of the answer arrived. It is called for each, before the event is handled.
+    /// Called for each piece of the model's answer, before the library handles the piece.
     fn chunk(&mut self) {}
 
-    /// The scope in which the answer of the turn that has begun is received.
+    /// Returns the scope in which the library receives the answer of the current turn.
     fn answer_scope(&mut self) -> Option<Box<dyn TraceScope>> {
         None
     }
 
-    /// The scope in which this call runs. It is asked for behind the event
-    /// [`CallStarted`](Happened::CallStarted), which has the same id.
+    /// Returns the scope in which this call runs. The library calls this method after the event
+    /// [`CallStarted`](Happened::CallStarted) with the same call id.
     fn call_scope(&mut self, call: &str) -> Option<Box<dyn TraceScope>> {
         let _ = call;
         None
     }
 }
 
-/// A span in which code runs, so that spans of that code are below it.
+/// A span for the time in which certain code runs. Spans that this code creates become children of the span.
 pub trait TraceScope: Send + Sync {
-    /// The thread begins to run the code. [`leave`](Self::leave) follows on the same thread, before the
-    /// code waits.
+    /// Called when a thread begins to run the code. The same thread calls [`leave`](Self::leave) before the code waits.
     fn enter(&self);
 
-    /// The thread stops to run the code.
+    /// Called when the thread stops running the code.
     fn leave(&self);
 
-    /// The call of this scope has ended. Without this the scope is dropped when the run stops the call.
+    /// Called when the call of this scope has ended. If the run stops the call, the scope is dropped without this
+    /// method.
     fn ended(&mut self, end: EndedCall<'_>) {
         let _ = end;
     }
 }
 
-/// How a call ended, for the scope in which it ran.
+/// How a call ended. The scope in which the call ran receives this value.
 pub struct EndedCall<'a> {
     result: Option<&'a ToolResult>,
     words: Option<(Redactor, String)>,
 }
 
 impl EndedCall<'_> {
-    /// The outcome. `None` if the tool has asked a question, so that the call waits for the answer.
+    /// The outcome of the call. `None` if the tool has asked a question and the call waits for the answer.
     pub fn outcome(&self) -> Option<CallOutcome> {
         self.result.map(ToolResult::outcome)
     }
 
-    /// The text of the result, without secrets. `None` unless
-    /// [`content_in_spans`](Trace::content_in_spans) is set, or if the call waits.
+    /// The text of the result, without secrets. `None` if [`content_in_spans`](Trace::content_in_spans) is not set, or
+    /// if the call waits.
     pub fn text(&mut self) -> Option<String> {
         let (secrets, tool) = self.words.as_mut()?;
         Some(secrets.hide(&self.result?.to_text(), Some(tool)))
@@ -136,12 +136,13 @@ impl fmt::Debug for EndedCall<'_> {
     }
 }
 
-/// The place of a scope, where a listener may have given one.
+/// The scope that a listener has returned, if any.
 #[doc(hidden)]
 #[derive(Default)]
 pub struct SpanScope {
     pub(super) scope: Option<Box<dyn TraceScope>>,
-    /// Hides secrets in the text of a call's result, if the scope may have it, and the call's tool.
+    /// The filter that hides secrets in the text of a call's result, and the name of the call's tool. `None` if the
+    /// scope must not get the text.
     pub(super) words: Option<(Redactor, String)>,
 }
 
@@ -152,14 +153,14 @@ impl fmt::Debug for SpanScope {
 }
 
 impl SpanScope {
-    /// Runs the function. The loop calls this for each piece of an answer.
+    /// Runs the function inside of the scope. The agent's loop calls this method for each piece of an answer.
     #[inline]
     pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         let _within = self.scope.as_deref().and_then(EnteredScope::of);
         work()
     }
 
-    /// Runs a call to its end, and then ends its scope.
+    /// Runs a call to its end inside of the scope, and then passes the end of the call to the scope.
     pub async fn call<F: Future<Output = DispatchOutcome>>(self, run: F) -> DispatchOutcome {
         let Self { scope: Some(scope), words } = self else { return run.await };
         let mut running = ScopedCall { scope, run: Some(Box::pin(run)) };
@@ -173,7 +174,7 @@ impl SpanScope {
     }
 }
 
-/// Leaves the scope when it is dropped.
+/// A scope that a thread has entered. Dropping this value leaves the scope.
 struct EnteredScope<'a>(&'a dyn TraceScope);
 
 impl<'a> EnteredScope<'a> {
@@ -188,7 +189,7 @@ impl Drop for EnteredScope<'_> {
     }
 }
 
-/// A call that runs and is dropped within its scope.
+/// A call whose future is polled and dropped inside of the scope.
 struct ScopedCall<F> {
     scope: Box<dyn TraceScope>,
     run: Option<Pin<Box<F>>>,

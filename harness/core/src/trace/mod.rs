@@ -63,17 +63,17 @@
 //! # OpenTelemetry
 //!
 //! With the feature `otel`, a run also creates `tracing` spans that follow OpenTelemetry's conventions for generative
-//! AI: `invoke_agent`, inside it `chat {model}` for each turn and `execute_tool {tool}` for each call, and inside those
-//! the tools' own spans. Names outside of the conventions (retry, fallback, approval, interrupt, early start, limits,
-//! waits) begin with `harness.`. Holds and appends of a journal are spans that follow the conventions for database
-//! clients. Events between runs go to the program's current span. Histograms of duration, time to the first chunk, time
-//! per chunk, tokens, journal operations and waits of calls go to the global meter provider. Only `chat` spans have
-//! token counts, so that a sum over all spans counts each token once. Texts of the user, the model, tools, servers and
-//! persons are left out unless `Trace::content_in_spans` is set.
+//! AI: `invoke_agent`, inside it `chat {model}` for each turn and `execute_tool {tool}` for each call, and inside
+//! `execute_tool` the tool's own spans. Names outside of the conventions (retry, fallback, approval, interrupt, early
+//! start, limits, waits) begin with `harness.`. Holds and appends of a journal are spans that follow the conventions
+//! for database clients. Events between runs go to the program's current span. Histograms of duration, time to the
+//! first chunk, time per chunk, tokens, journal operations and waits of calls go to the global meter provider. Only
+//! `chat` spans have token counts, so that a sum over all spans counts each token once. Texts of the user, the model,
+//! tools, servers and persons are left out unless `Trace::content_in_spans` is set.
 //!
 //! The spans are exported if the program installs a subscriber with the layer of `tracing-opentelemetry`. The metrics
-//! are exported if the program sets the meter provider before the first run. Each works without the other. Without
-//! both, no clock is read and no data is prepared.
+//! are exported if the program sets the meter provider before the first run. Spans work without metrics, and metrics
+//! without spans. If the program sets up neither, no clock is read and no data is prepared.
 
 mod event;
 mod hidden_values;

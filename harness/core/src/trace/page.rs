@@ -53,7 +53,7 @@ struct TimelineBar {
     hint: String,
     from: u64,
     to: u64,
-    /// The time of the first event of the model's answer, for a turn.
+    /// For a turn: the time of the first event of the model's answer.
     sign: Option<u64>,
 }
 

@@ -360,7 +360,7 @@ fn line<'a>(
     }
 }
 
-/// Who answered, and after which wait; empty for values that are not known.
+/// Says who answered and how long the call waited. Unknown values are left out.
 fn answered(who: Option<&str>, waited_ms: Option<u64>) -> String {
     let who = who.map(|who| format!(" by {}", short(who))).unwrap_or_default();
     let waited = waited_ms.map(|ms| format!(" after {}", time(ms.saturating_mul(1000))));

@@ -21,8 +21,9 @@ use crate::secret::{HIDDEN, SecretNames, Secrets, united, without};
 ///
 /// `[secret]` replaces three kinds of values:
 ///
-/// - the value of a field whose name is on the list (`api_key`, `X-Auth-Token` and `userPassword` end with a listed
-///   word) or that is marked for a tool, in JSON and in text such as `password=..` or `--token ..`;
+/// - the value of a field, in JSON and in text such as `password=..` or `--token ..`, if the name of the field is on
+///   the list (`api_key`, `X-Auth-Token` and `userPassword` end with a listed word) or if the field is marked for the
+///   tool;
 /// - text with the format of a secret: keys of well-known services, private keys, user and password of a URL,
 ///   `curl -u ..`;
 /// - later occurrences of a replaced value in the same run, for the first few thousand values.
@@ -79,7 +80,8 @@ impl Redactor {
         self.known.hide(name).into_owned()
     }
 
-    /// The text for the trace, without secrets. `tool` is the tool whose arguments or result the text is, if any.
+    /// The text for the trace, without secrets. If the text is the arguments or the result of a call, `tool` is the
+    /// name of the call's tool.
     pub(super) fn hide(&mut self, text: &str, tool: Option<&str>) -> String {
         let is_json = text.trim_start().starts_with(['{', '[']);
         let value = is_json.then(|| serde_json::from_str::<Value>(text));
@@ -104,8 +106,8 @@ impl Redactor {
         marked.is_some_and(|fields| fields.contains(name)) || self.rules.names.has(name)
     }
 
-    /// Hides secrets in a JSON value, by the names of its members and in its texts. With `again`, values that were
-    /// hidden earlier are hidden too. Returns whether anything was hidden.
+    /// Hides secrets in a JSON value: the values of members with a secret name, and secrets inside of texts. With
+    /// `again`, values that were hidden earlier are hidden too. Returns whether anything was hidden.
     fn hide_value(&mut self, value: &mut Value, tool: Option<&str>, again: bool) -> bool {
         let mut any = false;
         match value {

@@ -72,15 +72,15 @@ impl Trace {
         self
     }
 
-    /// Sends everything that happens to this listener, also if the trace is [off](Self::off). Without
-    /// one, and with the feature `otel`, runs make OpenTelemetry's spans and metrics.
+    /// Sends all events to this listener, even if the trace is [off](Self::off). If no listener is set and the feature
+    /// `otel` is enabled, runs create OpenTelemetry's spans and metrics.
     #[must_use]
     pub fn listener(mut self, listener: impl TraceListener + 'static) -> Self {
         self.listener = Some(Arc::new(listener));
         self
     }
 
-    /// This listener, unless the program has set one.
+    /// Sets this listener, unless the program has already set a listener.
     #[doc(hidden)]
     pub fn or_listener(mut self, listener: impl TraceListener + 'static) -> Self {
         self.listener.get_or_insert_with(|| Arc::new(listener));
@@ -92,15 +92,15 @@ impl Trace {
     /// kinds, ids and names.
     ///
     /// Ids and names from a model or a server are reported only if they are 1 to 128 printable ASCII characters without
-    /// spaces; others are replaced by `_OTHER`. A tool that does not exist is reported as `unknown_tool`. At most 100
-    /// different model names of responses are reported.
+    /// spaces; other ids and names are replaced by `_OTHER`. A tool that does not exist is reported as `unknown_tool`.
+    /// At most 100 different model names of responses are reported.
     #[must_use]
     pub fn content_in_spans(mut self, on: bool) -> Self {
         self.content = on;
         self
     }
 
-    /// Whether [`content_in_spans`](Self::content_in_spans) is set. A [`TraceListener`] asks for it.
+    /// Whether [`content_in_spans`](Self::content_in_spans) is set. A [`TraceListener`] can read this setting.
     pub fn has_content_in_spans(&self) -> bool {
         self.content
     }
@@ -157,7 +157,7 @@ impl Trace {
     }
 
     /// Waits, at most for `within`, until all lines so far are written. Returns whether all lines are written. This
-    /// call blocks the thread. With [`to_file`](Self::to_file) on a regular file, it returns immediately.
+    /// call blocks the thread. With [`to_file`](Self::to_file) on a regular file, this call returns immediately.
     ///
     /// ```
     /// use std::time::Duration;

@@ -49,13 +49,13 @@ pub struct Tracer {
     events: Arc<Vec<TraceEvent>>,
     /// Whether a run is in progress.
     runs: bool,
-    /// Whether `spans` is initialized, which happens at the first event of a run.
+    /// Whether `listener` is initialized, which happens at the first event of a run.
     awake: bool,
     turn: u32,
     context: ContextTokens,
     response: Option<String>,
     answer_way: Option<OutputMode>,
-    /// `None` if there is none, or if it has panicked.
+    /// The listener for this run. `None` if the program has set no listener, or if the listener has panicked.
     listener: Option<Box<dyn RunListener>>,
     /// The durations of calls whose results are not traced yet, by call id.
     ran: HashMap<String, Duration>,
@@ -161,13 +161,13 @@ impl Tracer {
         }
     }
 
-    /// A request is about to be sent to the model.
+    /// Traces that a request is about to be sent to the model.
     pub fn turn(&mut self, turn: u32) {
         self.turn = turn;
         self.write(Happened::TurnStarted { turn });
     }
 
-    /// The first event of the model's answer arrived.
+    /// Traces that the first event of the model's answer arrived.
     pub fn answer_began(&mut self) {
         self.write(Happened::AnswerBegan { turn: self.turn });
     }
@@ -178,7 +178,7 @@ impl Tracer {
         self.listener.as_deref().is_some_and(|listener| is_listening(listener).unwrap_or(false))
     }
 
-    /// A chunk of the answer arrived.
+    /// Informs the listener that a chunk of the answer arrived.
     #[inline]
     pub fn chunk(&mut self) {
         self.tell(|listener| listener.chunk());
@@ -195,13 +195,13 @@ impl Tracer {
         (self.context, self.response, self.answer_way) = (context, response, way);
     }
 
-    /// The scope in which the answer is received.
+    /// Returns the scope in which the agent's loop receives the answer.
     pub fn chat_scope(&mut self) -> SpanScope {
         let scope = self.tell(|listener| listener.answer_scope()).flatten();
         SpanScope { scope, words: None }
     }
 
-    /// A call waits for its start.
+    /// Traces that a call waits for its start.
     pub fn queued(&mut self, call: &ToolCall) {
         if self.is_read() {
             let TracedCall { call, tool, .. } = self.traced(call);
@@ -209,7 +209,7 @@ impl Tracer {
         }
     }
 
-    /// A call starts. Returns the span in which the call has to run.
+    /// Traces the start of a call. Returns the scope in which the call has to run.
     pub fn call(&mut self, call: &ToolCall, early: bool) -> SpanScope {
         let id = call.id();
         if self.is_read() {
@@ -225,7 +225,7 @@ impl Tracer {
         SpanScope { scope: Some(scope), words }
     }
 
-    /// A call that started early is missing in the complete answer.
+    /// Traces that a call that started early is missing in the complete answer.
     pub fn dropped(&mut self, call: &ToolCall) {
         self.write(Happened::CallDropped { call: self.secrets.name(call.id()) });
     }
@@ -244,32 +244,32 @@ impl Tracer {
         self.ran.insert(call.id().to_owned(), elapsed);
     }
 
-    /// A request is sent again after a wait.
+    /// Traces that a request is sent again after a wait.
     pub fn retry(&mut self, attempt: u32, of: u32, wait: Duration, cause: &str) {
         let (wait_us, cause) = (micros(wait), self.secrets.hide(cause, None));
         self.write(Happened::Retried { attempt, of, wait_us, cause });
     }
 
-    /// A fallback provider gets the request.
+    /// Traces that a fallback provider gets the request.
     pub fn fall_back(&mut self, from: &str, to: &str, cause: &str) {
         let (from, to) = (self.secrets.name(from), self.secrets.name(to));
         let cause = self.secrets.hide(cause, None);
         self.write(Happened::FellBack { from, to, cause });
     }
 
-    /// The server refused a member of the request.
+    /// Traces that the server refused a member of the request.
     pub fn parameter_dropped(&mut self, parameter: &str, cause: &str) {
         let (parameter, cause) = (self.secrets.name(parameter), self.secrets.hide(cause, None));
         self.write(Happened::ParameterDropped { parameter, cause });
     }
 
-    /// The answer broke off and is requested again.
+    /// Traces that the answer broke off and is requested again.
     pub fn discarded(&mut self, cause: &str) {
         let cause = self.secrets.hide(cause, None);
         self.write(Happened::Discarded { cause });
     }
 
-    /// A limit is nearly reached or cannot be enforced.
+    /// Traces that a limit is nearly reached, or that a limit cannot be enforced.
     pub fn warning(&mut self, warning: &LimitWarning) {
         let (LimitWarning::Near(reached) | LimitWarning::Unknown(reached)) = warning;
         let (limit, detail) = (reached.limit, self.secrets.hide(&reached.detail, None));
@@ -279,7 +279,7 @@ impl Tracer {
         });
     }
 
-    /// A fact was recorded. `waited` describes the wait of a call that this fact begins or ends.
+    /// Traces a fact. If the fact begins or ends the wait of a call, `waited` describes the wait.
     pub fn fact(&mut self, fact: &Fact, waited: Option<CallWaitTime>) {
         if !self.is_read() {
             return;
@@ -408,7 +408,7 @@ impl Tracer {
                 outcome: result.outcome(),
                 text: shortened(self.secrets.hide(&result.as_text(), Some(tool))),
             },
-            // `begin` writes `run_started` for these, with the provider and the number of messages before it.
+            // `begin` writes `run_started` for these facts, with the provider and the number of messages before it.
             Fact::Given { .. } | Fact::UserSaid { .. } | Fact::Resumed { .. } => return,
             // The event of each answer records how the schema was sent to the model.
             Fact::AnswerWanted { .. } => return,
@@ -480,8 +480,8 @@ impl Tracer {
         }
     }
 
-    /// Whether anything receives the events. If something does and there is no run id yet, this method creates an id
-    /// for the current or the next run.
+    /// Whether the trace is on, or a listener needs events. If so, and if there is no run id yet, this method creates
+    /// an id for the current or the next run.
     pub(super) fn is_read(&mut self) -> bool {
         if !self.awake {
             self.awake = true;
@@ -494,8 +494,8 @@ impl Tracer {
         is_read
     }
 
-    /// Passes an event to the listener. It is code of the program, or calls such code, and may panic; it
-    /// then gets no more of this run.
+    /// Calls a method of the listener. A listener may contain code of the program, so it may panic. After a panic, it
+    /// receives no further events of this run.
     #[inline]
     pub(super) fn tell<T>(&mut self, tell: impl FnOnce(&mut dyn RunListener) -> T) -> Option<T> {
         let listener = self.listener.as_deref_mut()?;
@@ -511,7 +511,7 @@ impl Tracer {
         self.keep(what);
     }
 
-    /// Writes an event without passing it to the receiver of the spans.
+    /// Adds an event to the trace without passing the event to the listener.
     pub(super) fn keep(&mut self, what: Happened) {
         if !self.trace.on {
             return;

@@ -59,7 +59,7 @@ impl AuthHttpClient {
         Ok(Self { client: client()?, near })
     }
 
-    /// Checks a URL from a server's response: requests to it must be allowed.
+    /// Checks a URL from a server's response. Fails if requests to this URL are not allowed.
     pub(super) fn address(&self, what: &str, named: &str) -> Result<Url, AuthError> {
         usable(self.near, named).map_err(|why| {
             (ErrorKind::Protocol, format!("the address of {what} cannot be used: {why}"))

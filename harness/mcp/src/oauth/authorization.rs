@@ -63,8 +63,9 @@ struct GrantState {
     renewed: bool,
     /// Whether the person has refused. The person is then not asked again.
     denied: bool,
-    /// The number of refusals by persons when this connection was created. As long as the connection has no grant,
-    /// later refusals count for it too. So connections that begin together ask the person only once.
+    /// The number of refusals by persons when this connection was created. As long as the connection has no grant, a
+    /// later refusal on another connection also counts for this connection. So connections that begin together ask the
+    /// person only once.
     noes: u64,
 }
 
@@ -169,8 +170,8 @@ impl Authorization {
         state.renewed = false;
     }
 
-    /// Ends all waits of this connection, now and later. Then waits for running token requests, because they may use up
-    /// the earlier grant.
+    /// Ends all waits of this connection, now and later. Then waits until running token requests have ended, because
+    /// such a request may use up the earlier grant.
     pub(in super::super) async fn close(&self) {
         self.closed.cancel();
         self.auth.kept.settled().await;
@@ -229,8 +230,8 @@ impl Authorization {
                 .is_none_or(|issuer| discovery::is_issuer(issuer, &grant.issuer))
     }
 
-    /// Whether a grant for this resource is for this server. Older grants count too: before the server published its
-    /// own metadata, their resource was the server's URL without the query.
+    /// Whether a grant for this resource is for this server. The resource may also be the server's URL without the
+    /// query, because grants have that resource if they are older than the server's own metadata.
     fn is_for_us(&self, resource: &str) -> bool {
         let mut bare = self.server.clone();
         bare.set_query(None);

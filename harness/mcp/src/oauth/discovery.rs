@@ -67,8 +67,8 @@ pub(super) async fn find(
     let DiscoverySettings { resource: named, issuer } = wanted;
     let (resource, scopes, servers) = match resource(web, server, challenge, named).await? {
         Some(found) => (found.resource, found.scopes_supported, found.authorization_servers),
-        // A server of 2025-03-26 is its own authorization server. The query of its URL may be secret, and does not
-        // belong to its name (RFC 8707, 2).
+        // A server of the protocol version 2025-03-26 is its own authorization server. The query of its URL may be
+        // secret, and does not belong to its name (RFC 8707, 2).
         None => {
             let resource = at(server, server.path()).to_string();
             let resource = named.map_or(resource, str::to_owned);

@@ -129,7 +129,8 @@ impl McpAuth {
         }
     }
 
-    /// Sets the name of the program that the person sees. Used where the program registers itself.
+    /// Sets the name under which the person sees the program. The library sends this name when it registers the
+    /// program.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
@@ -171,10 +172,10 @@ impl McpAuth {
         self
     }
 
-    /// Sets the scopes to request. Default: the scopes in the MCP server's refusal, or else all scopes that it lists.
-    /// Scopes that the server requires later are added, and the person is asked for them. [Without a
-    /// person](Self::without_person) only these scopes are requested, because nobody would see which scopes a server
-    /// adds.
+    /// Sets the scopes to request. Default: the scopes in the MCP server's refusal, or else all scopes that the server
+    /// lists. If the server later requires more scopes, they are added, and the person is asked to grant them. [Without
+    /// a person](Self::without_person), only the scopes that are set here are requested, because nobody would see which
+    /// scopes a server adds.
     pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.scopes = Some(scopes.into_iter().map(Into::into).collect());
         self

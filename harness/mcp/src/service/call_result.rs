@@ -17,7 +17,7 @@ pub(super) fn failed(why: String) -> CallToolResponse {
     CallToolResult::error(vec![ContentBlock::text(why)]).into()
 }
 
-/// The result of a stopped call that has not ended, for a client that may come back.
+/// The result of a call that was stopped and has not ended. A client that comes back later gets this result.
 pub(super) fn stopped(tool: &Tool) -> CallToolResponse {
     let why = "The client has cancelled the call, or was away for too long, so the call was told to stop.";
     let truth = match tool.side_effects().is_read_only() {

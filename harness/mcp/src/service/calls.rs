@@ -165,9 +165,9 @@ impl<H> ServiceState<H> {
         dispatched
     }
 
-    /// Waits for the future. If the client cancels the call, this waits a moment longer, so that the tool can end by
-    /// itself. If the client is away for too long, the call is cancelled. Otherwise a client without a session, or a
-    /// client that does not come back, would keep its slot.
+    /// Waits for the future. If the client cancels the call, the function waits a moment longer, so that the tool can
+    /// end by itself. If the client is away for too long, the call is cancelled. Otherwise a client without a session,
+    /// or a client that does not come back, would keep its slot.
     async fn until_cancelled<F: Future>(
         &self,
         context: &RequestContext<RoleServer>,

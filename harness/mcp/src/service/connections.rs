@@ -57,7 +57,7 @@ impl ConnectionLimit {
     }
 
     /// Adds a connection. If there are too many, the connection that has waited longest for a complete request is
-    /// closed. If all connections have a request, this waits for a free slot.
+    /// closed. If all connections have a complete request, the function waits until a connection ends.
     pub(super) async fn enter(&self) -> Option<HttpConnection> {
         let place = match Arc::clone(&self.places).try_acquire_owned() {
             Ok(place) => place,

@@ -46,8 +46,8 @@ const REQUESTS: usize = 256;
 /// The maximum number of requests that only listen to the service's messages.
 const LISTENING: usize = 512;
 
-/// The maximum number of messages that are accepted above the limits for requests, because the messages may end
-/// requests: the end of a session, notifications, and responses of the client.
+/// The maximum number of messages that are accepted above the limits for requests. These messages end a session, or are
+/// notifications or responses of the client. They are accepted because they may end running requests.
 const ENDING: usize = 16;
 
 /// The maximum number of connections. A request without a free slot gets an error response.

@@ -67,7 +67,7 @@ impl InFlight {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The requests of a session whose answers are cached.
+    /// Tracks the requests of this session, and caches their answers.
     pub(super) fn of(session: SessionId, answers: AnswerCache) -> Self {
         Self { answers: Some((session, answers)), ..Self::default() }
     }

@@ -53,7 +53,7 @@ impl CallProgress {
         std::future::pending().await
     }
 
-    /// Sends the last report. If the client does not accept it in time, it is dropped.
+    /// Sends the last report. If the client does not accept the report in time, the report is dropped.
     pub(super) async fn finish(mut self) {
         let _ = timeout(LAST, self.send()).await;
     }

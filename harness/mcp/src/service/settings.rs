@@ -205,10 +205,10 @@ impl<H: ServerHandler> McpService<H> {
         self
     }
 
-    /// Sets the key that seals the state of a question. The client stores this state until its second call, with the
-    /// answer. The client can neither read nor change the state. Default: a random key for each start. Set the same
-    /// random bytes for several processes that serve the same clients, and for a process that has to continue its
-    /// questions after a restart.
+    /// Sets the key that seals the state of a question. The client stores this state, and sends it back with the answer
+    /// in its second call. The client can neither read nor change the state. Default: a random key for each start. Set
+    /// the same random bytes for several processes that serve the same clients, and for a process that has to continue
+    /// its questions after a restart.
     #[must_use]
     pub fn asking_key(mut self, key: [u8; 32]) -> Self {
         self.key = Some(key);

@@ -43,9 +43,9 @@ pub(super) struct ToolQuestion {
 #[derive(Debug)]
 pub(super) enum QuestionReply {
     Answer(Answered),
-    /// There will be no answer, for this reason.
+    /// There will be no answer. The text is the reason.
     No(String),
-    /// There is no answer yet, or the answer does not fit. The contained question says so.
+    /// There is no answer yet, or the answer does not fit. The value is the question to ask next.
     Again(ToolQuestion),
 }
 

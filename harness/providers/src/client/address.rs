@@ -100,7 +100,7 @@ pub(super) fn check(url: &str) -> Result<(), String> {
         Ok(read) if read.port() == Some(0) => {
             Err(format!("the base URL `{}` has the port 0, which no server can use", shown(url)))
         }
-        // In such a URL, the parser would read the beginning of the path as the host.
+        // In a URL without a host, the parser would read the beginning of the path as the host.
         Ok(_) if url.split_once("://").is_some_and(|(_, rest)| rest.starts_with(['/', '\\'])) => {
             Err("the base URL names no server: write it after `http://` or `https://`".to_owned())
         }

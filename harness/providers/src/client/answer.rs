@@ -33,7 +33,7 @@ const REST: (usize, Duration) = (64 * 1024, Duration::from_millis(100));
 /// How long the server may be silent after the stop reason before the answer ends. The program can set another time.
 pub(super) const SILENCE: Duration = Duration::from_secs(5);
 
-/// The maximum number of chunks without an event that are read in a row before other tasks run.
+/// The stream reads at most this many chunks without an event in a row. Then it lets other tasks run.
 const IN_A_ROW: u32 = 8;
 
 /// The chunks of a response body.
@@ -171,7 +171,8 @@ impl<D: Dialect> AnswerStream<D> {
             return Poll::Ready(Ok(()));
         }
         self.body = None;
-        // A broken connection is an error only if the decoder is neither complete nor failed.
+        // The error says that the connection broke, unless the answer is complete or the decoder has an error of its
+        // own.
         Poll::Ready(match (came, self.decoder.finish()) {
             (Some(Err(err)), Err(end)) if end.kind() == ErrorKind::CutOff => Err(broken(err)),
             (_, end) => end,
@@ -251,7 +252,7 @@ impl<D: Dialect> Stream for AnswerStream<D> {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
-        // After the first event was returned, `ahead` is empty too.
+        // The events in `ahead` are returned before `first`, so `ahead` is empty if `first` is empty.
         if this.first.is_some()
             && let Some(next) = this.ahead.pop().or_else(|| this.first.take())
         {
@@ -268,7 +269,7 @@ impl<D: Dialect> Stream for AnswerStream<D> {
                     }
                     return Poll::Ready(Some(Ok(event)));
                 }
-                // Events that were decoded before a failure are returned before its error.
+                // Events that were decoded before a failure are returned before the error.
                 Ok(None) if this.failed => return Poll::Ready(this.error.take().map(Err)),
                 Ok(None) if this.decoder.is_complete() => {
                     if this.poll_rest(context).is_pending() {

@@ -25,7 +25,8 @@ const BASE_URL: &str = "https://api.anthropic.com";
 /// accepts them for the models that support them.
 const VERSION: &str = "2023-06-01";
 
-/// The beta header value of a request that asks the vendor for a summary, or that begins with a summary by the vendor.
+/// The beta header value for a request that asks the vendor for a summary, or whose conversation begins with a summary
+/// by the vendor.
 ///
 /// Source: <https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand>.
 const SUMMARIES: &str = "compact-2026-09-04";
@@ -198,10 +199,11 @@ pub struct AnthropicBuilder {
 impl AnthropicBuilder {
     setters!();
 
-    /// Sets whether thinking without a signature is sent back. If so, each turn with calls contains thinking. The
-    /// thinking is empty if the model sent none. Default: only for DeepSeek and Moonshot (Kimi), whose servers refuse a
-    /// turn that has calls and no thinking. Set `true` for a gateway to a model of these vendors: otherwise the gateway
-    /// refuses the request with the results of the first calls. Anthropic refuses thinking that it has not signed.
+    /// Sets whether thinking without a signature is sent back. With `true`, each turn with calls contains thinking,
+    /// which is empty if the model sent none. Default: `true` only for DeepSeek and Moonshot (Kimi), whose servers
+    /// refuse a turn that has calls and no thinking. Set `true` for a gateway to a model of these two vendors:
+    /// otherwise the gateway refuses the request that contains the results of the first calls. Anthropic refuses
+    /// thinking that it has not signed.
     #[must_use]
     pub fn unsigned_thinking(mut self, sent: bool) -> Self {
         self.unsigned_thinking = Some(sent);

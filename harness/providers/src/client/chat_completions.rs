@@ -27,8 +27,8 @@ use harness_core::{
 /// SDKs: see [`RetryPolicy`](harness_core::policy::RetryPolicy), and [`with_retry`](Self::with_retry) for another
 /// policy.
 ///
-/// Known vendors are recognized by the base URL, and their differences are handled. For other
-/// servers, use the methods of the builder.
+/// The provider recognizes known vendors by the base URL, and adapts to their servers. For other servers, use the
+/// methods of the builder.
 ///
 /// ```no_run
 /// use harness::ChatCompletionsProvider;

@@ -1,6 +1,6 @@
-//! Reuses connections, and tells reused connections from new ones. A server may close an idle connection at the moment
-//! at which a request is sent over it. The failure then says nothing about the request or the server, and the request
-//! is sent again over a new connection.
+//! Reuses connections, and detects whether a failed request used a new or a reused connection. A server may close an
+//! idle connection at the moment at which a request is sent over it. The failure then says nothing about the request or
+//! the server, and the request is sent again over a new connection.
 
 use std::{
     cell::Cell,
@@ -25,7 +25,7 @@ use harness_core::http_client::builder;
 /// How long an idle connection is kept. Servers close idle connections after a minute or more.
 const KEPT: Duration = Duration::from_secs(50);
 
-/// The maximum number of shared clients: one for each value of the connect timeout.
+/// The maximum number of shared clients. Each value of the connect timeout needs its own client.
 const SETTINGS: usize = 8;
 
 tokio::task_local! {
@@ -69,7 +69,7 @@ pub(super) fn fresh(connect: Duration, tls: ClientConfig) -> reqwest::Result<Cli
 /// A request that failed before the headers of a response came.
 pub(super) struct UnansweredRequest {
     pub(super) error: reqwest::Error,
-    /// Whether the only known cause is that a reused connection broke before the response began.
+    /// Whether the only known cause of the error is that a reused connection broke before the response began.
     pub(super) on_kept: bool,
 }
 
@@ -88,8 +88,8 @@ pub(super) async fn send<T>(
     })
 }
 
-/// The connection that broke before the headers of the response, if `error` says so. (Truncated headers give the same
-/// error. In practice the headers are one packet.)
+/// The connection, if `error` means that the connection broke before the headers of the response arrived. (Truncated
+/// headers cause the same error. In practice the headers are one packet.)
 fn broken(error: &reqwest::Error) -> Option<NewConnection> {
     if error.is_connect() || error.is_timeout() {
         return None;
@@ -163,8 +163,8 @@ where
         let result = ready!(Pin::new(&mut self.0).poll(context));
         if let Ok(connection) = &result {
             let made = NewConnection::of(&connection.connected());
-            // If the request already uses another connection, the client completes this one outside of any request, and
-            // there is no cell to set.
+            // If the request already uses another connection, the client completes this connection outside of any
+            // request, and there is no cell to set.
             let _ = MADE.try_with(|cell| cell.set(Some(made)));
         }
         Poll::Ready(result)

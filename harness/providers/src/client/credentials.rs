@@ -51,8 +51,9 @@ static NAMES: LazyLock<SecretNames> = LazyLock::new(SecretNames::default);
 const PROXIES: [&str; 6] =
     ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
 
-/// The secret values in the settings of a provider: its key, the values of headers with secret names, user, password
-/// and query of its URL and of the proxies in the environment, and the members of `extra` with secret names.
+/// The secret values in the settings of a provider. They are the key, the values of headers and of members of `extra`
+/// with secret names, and the secret parts of URLs: the user, password and query of the provider's URL and of the URLs
+/// of proxies in the environment.
 pub(super) fn known(
     key: Option<&SecretString>,
     headers: &[(String, String)],

@@ -13,7 +13,7 @@ pub(super) fn of_answer(status: u16, headers: &HeaderMap, body: &[u8]) -> Error 
     with_headers(fault::of_body(status, body), headers)
 }
 
-/// Adds the request id and the time to wait from the headers of a response.
+/// Adds data from the headers of a response to its error: the request id, how long to wait, and whether to retry.
 pub(super) fn with_headers(mut err: Error, headers: &HeaderMap) -> Error {
     // The id of the header replaces the id in the body, because proxies log the header.
     if let Some(id) = ["request-id", "x-request-id", "x-amzn-requestid", "apim-request-id"]

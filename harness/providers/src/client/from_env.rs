@@ -6,9 +6,9 @@ use harness_core::{
     provider::{Effort, Provider, Settings},
 };
 
-/// Builds the provider that the variable `PROVIDER` names: `anthropic` (the default), `openai`, `chat_completions` or
-/// `local`. The first three are built by their own `from_env`, and `local` is [`OpenAIProvider::local`]. The variable
-/// `EFFORT` sets [how much the model thinks](Effort), such as `off` or `high`.
+/// Builds the provider that the variable `PROVIDER` names. `anthropic` (the default), `openai` and `chat_completions`
+/// call the `from_env` of that provider. `local` uses [`OpenAIProvider::local`]. The variable `EFFORT` sets [how much
+/// the model thinks](Effort), for example `off` or `high`.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), harness::Error> {

@@ -42,7 +42,7 @@ impl StopFlag {
     }
 }
 
-/// The state that holds the connection open, shared with the thread that stops the request.
+/// The state that keeps the connection open. The thread that stops the request also has access to this state.
 struct ConnectionSlot {
     /// The runtime in which the request was made. The client needs it to return the connection to its pool, also if the
     /// response is dropped on another thread.
@@ -61,8 +61,8 @@ enum RequestPhase {
 
 impl InFlightRequest {
     /// Creates a request that is sent when [`head`](Self::head) is polled. When `stop` is cancelled, the request is
-    /// dropped at once and reads wait forever, so the reader must watch the token itself. `stopped` is set when `stop`
-    /// is cancelled, and when the `InFlightRequest` is dropped.
+    /// dropped at once. Later reads never return, so the reader must watch the token itself. `stopped` is set when
+    /// `stop` is cancelled, and when the `InFlightRequest` is dropped.
     pub(super) fn new(
         sending: impl Future<Output = reqwest::Result<Response>> + Send + 'static,
         stop: Option<&CancellationToken>,
@@ -212,7 +212,7 @@ mod tests {
         }
     }
 
-    /// A request without a response, which calls `polled` each time it is polled.
+    /// A request that never gets a response. The request calls `polled` each time it is polled.
     fn asks(
         seen: &Arc<Seen>,
         stop: &CancellationToken,

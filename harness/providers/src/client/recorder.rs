@@ -261,8 +261,8 @@ impl ExchangeRecord {
 
 impl Drop for ExchangeRecord {
     fn drop(&mut self) {
-        // Writes the text only if no end was recorded before: the rest of the body was not read, or the run was
-        // stopped.
+        // This text is written only if no end was recorded before. That is so if the rest of the body was not read, or
+        // if the run was stopped.
         self.end("Nothing more was read.");
     }
 }

@@ -29,8 +29,8 @@ pub(super) struct ServerQuirks {
     turns: Option<Arc<AtomicBool>>,
     /// How to request an answer with a schema, for each learned kind of request.
     ways: Arc<Mutex<HashMap<LearnedRequest, OutputMode>>>,
-    /// The ids of messages whose thinking must not be sent. The server has refused the thinking of each of these
-    /// messages, or of a message before it.
+    /// The ids of messages. For each of them, the server has refused a request in which this message was the last one
+    /// with thinking. Requests leave out all thinking up to these messages.
     thinking: Arc<Mutex<HashSet<String>>>,
     /// The optional members that the server refuses.
     refused: Arc<AtomicU32>,
@@ -54,12 +54,12 @@ pub(super) struct RequestTraits {
 /// The maximum number of refusals that are remembered.
 const MOST: usize = 1_000;
 
-/// The requests for which a learned output mode holds.
+/// The requests to which a learned output mode applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct LearnedRequest {
     with_tools: bool,
     /// The purpose of the request: to ask for an answer alone, or to continue a conversation. An output mode that was
-    /// learned for one purpose does not hold for another purpose.
+    /// learned for one purpose is not used for another purpose.
     about: RequestPurpose,
     /// A hash of the schema, if the server refused only this schema; `None` if it refused all schemas.
     schema: Option<u64>,
@@ -98,8 +98,9 @@ impl ServerQuirks {
         found.max_by_key(|way| *way == OutputMode::Words)
     }
 
-    /// Leaves out the thinking that the server has refused. Such thinking was made by another model or account, or the
-    /// messages before it have changed. If it were sent again, the conversation could never continue.
+    /// Leaves out the thinking that the server has refused. The server refuses thinking of another model or account,
+    /// and thinking after messages that have changed. If requests still contained this thinking, the conversation could
+    /// never continue.
     pub(super) fn without_refused<'r, 'a>(&self, request: &'r Request<'a>) -> Cow<'r, Request<'a>> {
         let refused = self.thinking();
         if refused.is_empty() {
@@ -207,8 +208,9 @@ impl ServerQuirks {
         Some((ServerQuirk::Way(asked), true))
     }
 
-    /// Forgets lessons that did not help: the server refused the changed request again for the same reason. `before` is
-    /// the error from which the last lesson was learned. `err` is the later error, from which nothing new was learned.
+    /// Forgets lessons that did not help, because the server refused the changed request for the same reason. `before`
+    /// is the error from which the last lesson was learned. `err` is the later error, from which nothing new was
+    /// learned.
     pub(super) fn forget_vain(&self, lessons: &[ServerQuirk], before: &Error, err: &Error) {
         let refusal = MemberRefusal::of(err);
         let names_again = |members: &RefusedMembers| {

@@ -68,8 +68,9 @@ macro_rules! setters {
             self
         }
 
-        /// Sets the name of the provider. Replies, errors and records contain the name, and the table of models is
-        /// searched for it. Default: the name of the vendor at the base URL, if the vendor is known.
+        /// Sets the name of the provider. Replies, errors and records contain the name. The provider also uses the name
+        /// to find its models in the table of models. Default: the name of the vendor at the base URL, if the vendor is
+        /// known.
         #[must_use]
         pub fn name(mut self, name: impl Into<String>) -> Self {
             self.setup.name = Some(name.into());

@@ -15,8 +15,9 @@ pub(super) fn shared() -> Result<ClientConfig, Error> {
     Ok(config)
 }
 
-/// Detects whether the program has turned on reqwest's feature `http2`, which is not visible otherwise. With the
-/// feature, the builder has an inherent method of this name, and the inherent method is called instead of the trait's.
+/// Detects whether the program has turned on reqwest's feature `http2`. With the feature, reqwest's builder has its own
+/// method `http2_adaptive_window`, and Rust calls that method instead of the method of this trait. There is no other
+/// way to detect the feature.
 #[allow(dead_code, reason = "not called in a program that has turned on `http2`")]
 trait WithoutHttp2 {
     fn http2_adaptive_window(self, on: bool) -> Http1Only;

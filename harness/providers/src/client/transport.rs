@@ -49,8 +49,8 @@ const ERROR_BODY: usize = 256 * 1024;
 /// The maximum time to wait for the body of an error response. The status is known before the body.
 const ERROR_TIME: Duration = Duration::from_secs(10);
 
-/// After this number of bytes without content, such as empty lines, the reader stops waiting for bytes that show the
-/// format of a body.
+/// The reader waits for bytes that show the format of a body. After this number of bytes without content, such as empty
+/// lines, the reader stops waiting.
 const FIRST_BYTES: usize = 64 * 1024;
 
 /// The maximum number of times that one request is changed after a refusal. A server may refuse one member after the
@@ -62,7 +62,7 @@ const WHOLE_BODY: usize = 64 * 1024 * 1024;
 
 /// One request, ready to be sent.
 pub(super) struct HttpRequest {
-    /// The URL, if it is not the URL of the transport.
+    /// The URL of the request; `None` for the URL of the transport.
     pub(super) url: Option<String>,
     pub(super) headers: HeaderMap,
     pub(super) body: Encoded,
@@ -268,8 +268,8 @@ impl HttpTransport {
         })
     }
 
-    /// Sends the request once, and waits for the first event. A router accepts a request before the server behind the
-    /// router does, and reports the refusal of that server in the stream.
+    /// Sends the request once, and waits for the first event. A router may accept a request that the server behind the
+    /// router then refuses. The router reports this refusal in the stream, so the first event can be an error.
     async fn wait_for_start<'a, D: Dialect>(
         &self,
         request: Request<'a>,
@@ -398,9 +398,9 @@ impl HttpTransport {
         if own.is_empty() { self.secrets.clone() } else { self.secrets.clone().and(&own) }
     }
 
-    /// The text of a body with its secrets removed. Secrets are removed from the whole text before a part of it is
-    /// quoted, because half a key would not be recognized. The end of the body may be cut off, so the beginning of a
-    /// key at the end is replaced too.
+    /// The text of a body with its secrets removed. Secrets are removed before a part of the text is quoted, because
+    /// half a key would not be recognized. If the text ends with the beginning of a key, that beginning is replaced
+    /// too, because the end of the body may be cut off.
     fn hidden(&self, body: &[u8], settings: Option<&Settings>) -> String {
         let text = format!("{}{CUT}", String::from_utf8_lossy(body));
         let secrets = self.secrets_with(settings);

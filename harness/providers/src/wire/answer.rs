@@ -1,7 +1,7 @@
-//! Chooses how a request asks for an answer with a schema. There are three output modes. The vendor's own mode accepts
-//! only some schemas, and some vendors do not allow it together with tools. A tool whose arguments are the answer works
-//! nearly everywhere. The schema as text after the user's message works everywhere. The choice depends only on the
-//! table of models, the schema and the request.
+//! Chooses how a request asks for an answer with a schema. There are three output modes. First: the vendor's own mode.
+//! It accepts only some schemas, and some vendors do not allow it together with tools. Second: a tool whose arguments
+//! are the answer. This mode works nearly everywhere. Third: the schema as text after the user's message. This mode
+//! works everywhere. The choice depends only on the table of models, the schema and the request.
 
 use harness_schema::{StrictForm, ToolSchema};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use harness_core::{
     provider::{Effort, OutputMode, OutputSchema, Request, RequestPurpose, Settings, ToolChoice},
 };
 
-/// The name of the format, which the vendors' modes require.
+/// The name of the answer in requests. The vendors' own modes require a name.
 pub(super) const NAME: &str = "answer";
 
 /// What is known about a server's support for answers with a schema.
@@ -21,27 +21,28 @@ pub(super) struct ServerSupport {
     /// Whether the vendor's own mode can be used: always, without tools, or never.
     pub(super) mode: SchemaAnswers,
     pub(super) form: StrictForm,
-    /// Whether the mode also accepts schemas that it cannot enforce.
+    /// Whether the vendor's own mode also accepts schemas that it cannot enforce.
     pub(super) takes_any: bool,
     /// Whether the schema is also sent as text. A local server may ignore a mode that it does not support, and a server
     /// that constrains the answer does not show the schema to the model.
     pub(super) in_words: bool,
     /// How the schema of a forced answer is enforced.
     pub(super) forced: SchemaEnforcement,
-    /// The output mode that the request must use; `None` if any can be used.
+    /// The output mode that the request must use; `None` if the request can use any mode.
     pub(super) way: Option<OutputMode>,
 }
 
 /// How the schema of a [forced](OutputSchema::forced) answer is enforced.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum SchemaEnforcement {
-    /// In the same way as for an answer that is not forced, because the behaviour of the server is known.
+    /// The schema is enforced as for any other answer, because the behaviour of the server is known.
     AsOthers,
-    /// By `tool_choice`: the model has to call the tool. Servers that ignore an unknown mode support `tool_choice`.
+    /// `tool_choice` forces the model to call the tool whose arguments are the answer. Even servers that ignore unknown
+    /// output modes support `tool_choice`.
     ByCall,
-    /// By the vendor's mode, with all keywords of the schema. A server that turns the schema into a grammar uses the
-    /// length limits in the schema to end the answer. If the server refuses the keywords, the next output mode is
-    /// tried. If the model thinks without end, a second request forces it to call the tool.
+    /// The vendor's own mode enforces the schema with all its keywords. A server that turns the schema into a grammar
+    /// uses the length limits in the schema to end the answer. If the server refuses the keywords, the next output mode
+    /// is tried. If the model thinks without end, a second request forces it to call the tool.
     ByKeywords,
 }
 
@@ -158,7 +159,7 @@ pub(super) fn form(plan: Option<&OutputPlan<'_>>) -> String {
     format!(" answer {} {}", plan.answer.message(), plan.answer.in_words())
 }
 
-/// Whether the server's error refuses the output mode of the request.
+/// Whether the error means that the server refuses the output mode of the request.
 ///
 /// Anthropic: `output_config.format: ..`, `The compiled grammar is too large`. OpenAI: `Invalid
 /// schema for response_format 'x'`, `'response_format' of type 'json_schema' is not supported with

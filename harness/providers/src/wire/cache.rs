@@ -1,6 +1,6 @@
-//! Writes the members of a request that control the vendor's prompt cache. A cache mark is the end of a part that the
-//! vendor caches. OpenAI caches conversations without a mark, and needs a mark only to share a system prompt between
-//! conversations. Anthropic caches only up to the marks.
+//! Writes the members of a request that control the vendor's prompt cache. A cache mark ends a part of the request that
+//! the vendor caches. OpenAI caches conversations without a mark, and needs a mark only to share a system prompt
+//! between conversations. Anthropic caches only up to the marks.
 //!
 //! Sources: <https://platform.openai.com/docs/guides/prompt-caching> and
 //! <https://openrouter.ai/docs/guides/best-practices/prompt-caching>.
@@ -43,7 +43,8 @@ pub(super) fn write(
         }
         _ => {}
     }
-    // OpenRouter passes the member on to Anthropic, and Anthropic then marks the last message of each request.
+    // OpenRouter passes the member `cache_control` on to Anthropic. Anthropic then marks the last message of each
+    // request.
     if takes.provider() == "openrouter"
         && takes.model().starts_with("anthropic/")
         && let Some(mark) = anthropic(cache)
@@ -62,10 +63,10 @@ pub(super) fn anthropic(cache: PromptCache) -> Option<&'static str> {
     }
 }
 
-/// Whether the system prompt gets a cache mark. OpenAI's newer models look up the beginning of a request in the cache
-/// only up to a mark, and set their own mark only after the newest message. A program sets a cache key if its
-/// conversations begin in the same way. Otherwise the library gives each conversation its own key, and no system prompt
-/// is shared.
+/// Whether the system prompt gets a cache mark. Without it, OpenAI's newer models set a mark only after the newest
+/// message, and conversations cannot share a cached system prompt. The mark is useful only if the program sets a cache
+/// key for conversations that begin in the same way. Otherwise the library gives each conversation its own key, and no
+/// system prompt is shared.
 pub(super) fn marks_system(
     settings: &Settings,
     takes: &ModelCapabilities,

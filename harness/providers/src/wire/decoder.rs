@@ -33,11 +33,13 @@ pub(crate) trait Dialect: Unpin {
     fn read(&mut self, event: &str, data: &str, out: &mut EventSink) -> Result<bool, Error>;
 
     /// Reads a record of one of the most common kinds in one pass over its bytes, with the same effect as
-    /// [`read`](Self::read). Returns `None`, and changes nothing, if the record is not common, not usual or not valid.
+    /// [`read`](Self::read). For any other record, and for a record that is unusual or not valid, returns `None` and
+    /// changes nothing.
     fn read_common(&mut self, data: &[u8], out: &mut EventSink) -> Option<Result<bool, Error>>;
 
-    /// The data that identifies the block of the delta in this record, which was just [`read`](Self::read). Marks in
-    /// `places` where similar records may differ. `None` if they may also differ elsewhere.
+    /// The data that identifies the block of the delta in this record, which was just [`read`](Self::read). Adds to
+    /// `places` the places in which similar records may differ. Returns `None` if similar records may also differ
+    /// elsewhere.
     fn delta(&self, data: &str, places: &mut VaryingPlaces) -> Option<Self::Delta>;
 
     /// Reads a record that equals an earlier delta except for its text, with the same effect as [`read`](Self::read).
@@ -80,11 +82,12 @@ pub struct Decoder<D: Dialect> {
 #[derive(Debug)]
 struct KnownDelta<D> {
     shape: Option<(EventShape, D)>,
-    /// The number of deltas with this shape since it was learned, and of deltas with another shape (`missed`).
+    /// `served` is the number of deltas with this shape since the shape was learned. `missed` is the number of deltas
+    /// with another shape.
     served: u32,
     missed: u32,
-    /// The number of times in a row that learning a shape did not pay off. `pause` is the number of records to skip
-    /// before the next shape is learned: some servers never send two similar records.
+    /// `useless` is the number of times in a row that learning a shape did not pay off. `pause` is the number of
+    /// records to skip before the next shape is learned, because some servers never send two similar records.
     useless: u32,
     pause: u32,
 }
@@ -559,7 +562,7 @@ impl EventSink {
         self.events.push_back(StreamEvent::ToolCallEnd { block });
     }
 
-    /// Emits U+FFFD for half a surrogate pair whose other half did not arrive.
+    /// Emits U+FFFD in place of a surrogate whose second surrogate did not arrive.
     fn alone(&mut self, block: u32, of: TextOwner) {
         let text = char::REPLACEMENT_CHARACTER.to_string();
         self.events.push_back(match of {

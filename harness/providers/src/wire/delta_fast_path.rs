@@ -45,7 +45,7 @@ impl VaryingPlaces {
         Some(length)
     }
 
-    /// Marks the value at the beginning of `rest` as not read, and returns its length.
+    /// Marks the value at the beginning of `rest` as a value that is not read, and returns its length.
     pub(super) fn any(&mut self, rest: &str) -> Option<usize> {
         let length = scan::skip(rest)?;
         let value = rest.get(..length)?;
@@ -94,10 +94,10 @@ pub(super) struct MatchedEvent<'a> {
 }
 
 impl EventShape {
-    /// Makes a shape from an event's bytes in the stream, including line ends. The event must have one line of data,
-    /// described by `places`, and before it at most a line with the event's name. The relevant text is expected to
-    /// differ in every event. If all events so far were equal in a place, the place is treated as fixed, because one
-    /// long comparison is cheaper than several short ones. `before` is the previous shape.
+    /// Makes a shape from the bytes of an event, including its line ends. The event must have one line of data, which
+    /// `places` describes. Only a line with the event's name may precede it. The relevant text is expected to differ in
+    /// every event. If all events so far were equal in a place, the place is treated as fixed, because one long
+    /// comparison is cheaper than several short ones. `before` is the previous shape.
     pub(super) fn of(event: &[u8], places: &VaryingPlaces, before: Option<&Self>) -> Option<Self> {
         let last = event.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'))?;
         let start = last.checked_add(1)?.checked_sub(places.size)?;

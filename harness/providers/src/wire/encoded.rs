@@ -18,7 +18,7 @@ const PART: usize = 64 * 1024;
 /// body. A small piece is also still in the processor's nearest cache when it is sent.
 const PIECE: usize = 32 * 1024;
 
-/// The additional size of a buffer, because one step may write a few bytes more than it counts.
+/// The number of extra bytes in each buffer, because a step may write a few bytes more than the step reports.
 const MARGIN: usize = 128;
 
 /// The body of a request. Its long texts are stored only in the messages, and are copied while the body is sent.
@@ -141,7 +141,7 @@ pub(super) fn turn_start(messages: &Messages) -> usize {
 pub(super) enum PrefixStability {
     /// Always, whatever follows.
     Always,
-    /// While this number of messages at the beginning of the conversation stays the same.
+    /// As long as the first messages of the conversation do not change. The value is the number of these messages.
     AsLongAs(usize),
     /// Until the next message, which may change the bytes.
     UntilTheNext,
@@ -206,7 +206,7 @@ pub(super) fn conversation(
     if Some(count) == ends && end.is_none() {
         end = Some((count, parts.len()));
     }
-    // Messages that an earlier request has encoded were checked by that request.
+    // Earlier requests have already checked the messages that they encoded.
     let mut later = messages.iter().skip(count);
     let says =
         |message: &&Message| message.role() == Role::User && !request.is_beside_summary(message);
@@ -220,9 +220,9 @@ pub(super) fn conversation(
         _ => None,
     };
     let mut new = BodyDraft::of(new.unwrap_or_default());
-    // The number of messages, and of parts, whose bytes the next request can use; `None` if it can use all bytes.
+    // The number of messages, and the number of parts, that the next request can reuse; `None` if it can reuse all.
     let mut changes = None;
-    // The number of messages at the beginning of the conversation on which the reusable bytes depend.
+    // The reusable bytes depend on this number of messages at the beginning of the conversation.
     let mut needed = 0;
     for (at, message) in messages.iter().enumerate().skip(count) {
         if Some(at) == ends && end.is_none() {

@@ -25,11 +25,11 @@ struct ErrorBody {
     /// The member of the request that caused the error.
     param: Option<String>,
     request_id: Option<String>,
-    /// The time to wait, if the error has it in a member of its own.
+    /// The time to wait, if the error body has a separate member for it.
     wait: Option<Duration>,
 }
 
-/// The maximum length, in bytes, of an error that a router quotes from the server behind it.
+/// The maximum length, in bytes, of a quoted error. A router quotes the error of the server behind the router.
 const QUOTED: usize = 1024;
 
 fn is_of_a_constant(byte: u8) -> bool {

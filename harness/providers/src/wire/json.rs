@@ -166,7 +166,7 @@ pub(super) fn key(out: &mut BodyDraft, name: &str) {
     out.push(b':');
 }
 
-/// Writes a comma, unless nothing precedes in the current object or list.
+/// Writes a comma if the current object or list already has a member or an element.
 pub(super) fn comma(out: &mut BodyDraft) {
     if !matches!(out.last(), None | Some(b'{' | b'[' | b':' | b',')) {
         out.push(b',');
@@ -221,8 +221,8 @@ pub(super) fn data_url(out: &mut BodyDraft, mime: &str, data: &str) {
     texts(out, ["data:", mime, ";base64,", data], "");
 }
 
-/// Vendor data in a form that can be sent. Half a surrogate pair is replaced by U+FFFD. `None` for JSON that some
-/// parsers refuse or read differently: such JSON would make the whole body unreadable.
+/// Vendor data in a form that can be sent. Each lone surrogate is replaced by U+FFFD. `None` for JSON that some parsers
+/// refuse or read differently, because such JSON would make the whole body unreadable.
 pub(super) fn sendable(json: &str) -> Option<Cow<'_, str>> {
     let json = surrogates::readable(json);
     is_strict(&json).then_some(json)
@@ -238,8 +238,8 @@ pub(super) fn members(out: &mut BodyDraft, json: &str, without: &[&str]) {
     }
 }
 
-/// Arguments as an object that every parser accepts, with half surrogate pairs replaced by U+FFFD. Invalid arguments
-/// become an empty object: the result of the call tells the model what was wrong.
+/// Arguments as an object that every parser accepts. Each lone surrogate is replaced by U+FFFD. Invalid arguments
+/// become an empty object, because the result of the call tells the model what was wrong.
 pub(super) fn object(arguments: &str) -> Cow<'_, str> {
     let arguments = surrogates::readable(arguments.trim());
     match arguments.starts_with('{') && is_strict(&arguments) {

@@ -218,8 +218,8 @@ impl<'a> JsonWalk<'a> {
         }
     }
 
-    /// Skips a string or `null`. For a member that the parser reads as text, `skip` would accept too much: some numbers
-    /// cannot be parsed, such as `1e400`.
+    /// Skips a string or `null`. Use it for a member that the parser reads as text. `skip` would accept too much,
+    /// because it also accepts numbers that cannot be parsed, such as `1e400`.
     #[inline]
     pub(super) fn skip_text(&mut self) -> Option<()> {
         match self.next()? {
@@ -496,7 +496,7 @@ pub(super) fn unescaped(text: &str) -> Option<String> {
 }
 
 /// Decodes an escape with a code, such as `u00e9`, or with two surrogates, such as `ud83d\ude00`. Returns the character
-/// and the length of the escape; `None` for half a surrogate pair.
+/// and the length of the escape; `None` for a lone surrogate.
 fn unicode(escape: &str) -> Option<(char, usize)> {
     let unit = |at: Range<usize>| u16::from_str_radix(escape.get(at)?, 16).ok();
     let first = unit(1..5).filter(|_| escape.starts_with('u'))?;

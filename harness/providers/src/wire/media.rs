@@ -60,7 +60,7 @@ impl ModelCapabilities {
         self.known.schema_answers
     }
 
-    /// Whether the model may think. `false` only if it is known that it never does.
+    /// Whether the model may think; `false` only for a model that is known never to think.
     pub(super) fn thinks(&self) -> bool {
         self.known.thinking != Some(Thinking::Never)
     }
@@ -70,12 +70,13 @@ impl ModelCapabilities {
         self.known.over(base)
     }
 
-    /// Whether a request may force a call. If unknown, it may.
+    /// Whether a request may force a call; `true` if this is unknown.
     pub(super) fn may_force_tools(&self) -> bool {
         self.known.forced_tools != Some(false)
     }
 
-    /// The effort that is sent for this one: `Off` becomes the lowest level of a model that cannot stop thinking.
+    /// The effort to send if the program wants `effort`. For a model that cannot stop thinking, `Off` becomes the
+    /// model's lowest level.
     pub(super) fn effort(&self, effort: Effort) -> Effort {
         match self.known.efforts {
             Some(levels) if effort == Effort::Off && !levels.contains(&Effort::Off) => {
@@ -85,8 +86,8 @@ impl ModelCapabilities {
         }
     }
 
-    /// Whether changed instructions and tools can be sent after the messages so far. `is_own` says whether the name of the
-    /// provider is that of the vendor.
+    /// Whether a request can add changed instructions and tools after the existing messages. `is_own` says whether the
+    /// provider has the name of the model's vendor.
     pub(crate) fn appends_changes(&self, is_own: bool) -> bool {
         let Model { binds_reasoning, appends_changes, .. } = self.known;
         binds_reasoning == Some(true) && appends_changes.unwrap_or(is_own)
@@ -103,7 +104,7 @@ impl ModelCapabilities {
 pub(super) struct CarriedFiles {
     /// Audio, as WAV or MP3.
     pub(super) audio: bool,
-    /// Picture formats other than PNG, JPEG, GIF and WebP, which only some servers accept.
+    /// Other picture formats than PNG, JPEG, GIF and WebP. Only some servers accept these other formats.
     pub(super) other_pictures: bool,
     /// Pictures by the id of a file stored at the vendor.
     pub(super) picture_files: bool,
@@ -364,7 +365,7 @@ impl Recipient<'_> {
         Ok(())
     }
 
-    /// The error message: the place, the fault and what the user can do.
+    /// The error message. It says which file cannot be sent, why, and what the user can do.
     fn fault(&self, kind: MediaKind, media: &Media, why: &str) -> String {
         let told = media.summary_line(kind);
         let asked = self.takes.known;
@@ -390,7 +391,7 @@ impl Recipient<'_> {
         format!("nothing was sent: the message holds a {told}, and {why}; {way_out}{declare}")
     }
 
-    /// Whether a file in these results is sent as a file, and not as text.
+    /// Whether at least one file in the results of this message is sent as a file, and not as text.
     pub(super) fn is_sent_as_file(&self, message: &Message) -> bool {
         message.results().any(|result| self.shown(result.content()).next().is_some())
     }
@@ -419,7 +420,7 @@ impl Recipient<'_> {
         }
     }
 
-    /// The text of a result, in parts. Files that cannot be sent are replaced by lines.
+    /// The text of a result, in parts. A line of text replaces each file that cannot be sent.
     pub(super) fn text<'m>(&self, result: &'m ToolResult) -> Vec<Cow<'m, str>> {
         result.content().iter().filter_map(|part| self.words(part)).collect()
     }

@@ -1,5 +1,5 @@
-//! The members of a request that some servers refuse. This is the only table of them: the purpose of each member, the
-//! servers that are known to accept it, and the setting that controls it. If a server refuses a member by name, later
+//! The members of a request that some servers refuse. The table in this module says for each member what it is for,
+//! which servers are known to accept it, and which setting controls it. If a server refuses a member by name, later
 //! requests leave the member out. If the member is a setting of the program and cannot be left out, the error names the
 //! setting.
 

@@ -27,7 +27,7 @@ pub(super) fn object<'a>(
     }
 }
 
-/// Scans a list that has exactly one object, like [`object`].
+/// Scans a list that has exactly one element, which is an object. Scans this object like [`object`].
 pub(super) fn only<'a>(
     json: &'a str,
     each: impl FnMut(&'a str, &'a str) -> Option<usize>,

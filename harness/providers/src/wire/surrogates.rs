@@ -1,25 +1,25 @@
 //! Handles characters that a server has split between two deltas. A server that splits its texts as UTF-16 may send the
-//! first half of a character (a surrogate) at the end of one delta (`"ab\ud83d"`), and the second half at the beginning
-//! of the next (`"\ude42cd"`). JSON allows such halves, but a Rust string cannot contain them.
+//! first surrogate of a character at the end of one delta (`"ab\ud83d"`), and the second surrogate at the beginning of
+//! the next delta (`"\ude42cd"`). JSON allows such lone surrogates, but a Rust string cannot contain them.
 //!
-//! Before an event is read, each half is replaced by two characters that stand for it. Dialects treat them like other
-//! characters, and the event sink joins the halves again: see [`SurrogateHalves`].
+//! Before an event is read, each lone surrogate is replaced by two characters that represent it. Dialects treat these
+//! two characters like any other text, and the event sink joins the surrogates again: see [`SurrogateHalves`].
 
 use std::borrow::Cow;
 
 use memchr::memchr;
 
-/// The first of the two characters that stand for a half. It is a noncharacter, which Unicode reserves for internal use
-/// in programs.
+/// The first of the two characters that represent a lone surrogate. It is a noncharacter, which Unicode reserves for
+/// internal use in programs.
 const MARK: char = '\u{10FFFF}';
 
-/// The distance from a half's value to the private-use character that stands for it.
+/// The second character is a private-use character. Its code is the code of the surrogate plus this number.
 const ABOVE: u32 = 0x10_0000;
 
 const FIRST: std::ops::RangeInclusive<u16> = 0xd800..=0xdbff;
 const SECOND: std::ops::RangeInclusive<u16> = 0xdc00..=0xdfff;
 
-/// The half whose escape, such as `\ud83d`, is at the beginning of `text`; `None` if `text` begins differently.
+/// The surrogate whose escape, such as `\ud83d`, is at the beginning of `text`; `None` if `text` begins differently.
 fn escaped_half(text: &[u8]) -> Option<u16> {
     let digits = text.strip_prefix(br"\u")?.get(..4)?;
     let digits = digits.iter().all(u8::is_ascii_hexdigit).then_some(digits)?;
@@ -27,7 +27,8 @@ fn escaped_half(text: &[u8]) -> Option<u16> {
     (FIRST.contains(&unit) || SECOND.contains(&unit)).then_some(unit)
 }
 
-/// Calls `write` to replace each escaped half that is not part of a complete pair. `None` if the JSON has no such half.
+/// Calls `write` to replace each lone surrogate, which is an escaped surrogate outside of a pair. `None` if the JSON
+/// has no lone surrogate.
 fn replaced(json: &str, write: impl Fn(u16, &mut String)) -> Option<String> {
     let bytes = json.as_bytes();
     let (mut out, mut done, mut at) = (String::new(), 0, 0);
@@ -56,7 +57,8 @@ fn replaced(json: &str, write: impl Fn(u16, &mut String)) -> Option<String> {
     })
 }
 
-/// Replaces each half in the JSON of an event by the two characters that stand for it. `None` if the JSON has no half.
+/// Replaces each lone surrogate in the JSON of an event by the two characters that represent it. `None` if the JSON has
+/// no lone surrogate.
 pub(super) fn marked(json: &str) -> Option<String> {
     replaced(json, |half, out| {
         out.push(MARK);
@@ -65,13 +67,14 @@ pub(super) fn marked(json: &str) -> Option<String> {
     })
 }
 
-/// Replaces each half in the JSON by U+FFFD, so that every parser accepts the JSON.
+/// Replaces each lone surrogate in the JSON by U+FFFD, so that every parser accepts the JSON.
 pub(super) fn readable(json: &str) -> Cow<'_, str> {
     let without = replaced(json, |_, out| out.push(char::REPLACEMENT_CHARACTER));
     without.map_or(Cow::Borrowed(json), Cow::Owned)
 }
 
-/// Decodes UTF-8. Halves that are encoded like UTF-8 characters become JSON escapes. Other invalid bytes are replaced.
+/// Decodes UTF-8. Surrogates that are encoded like UTF-8 characters become JSON escapes. Other invalid bytes are
+/// replaced.
 pub(super) fn text_of(bytes: &[u8]) -> String {
     let (mut out, mut rest) = (Vec::with_capacity(bytes.len()), bytes);
     while let Some(at) = memchr(0xed, rest) {
@@ -94,7 +97,7 @@ pub(super) fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A character of a text, or a half that two characters represent.
+/// A character of a text, or a lone surrogate that two characters represent.
 enum MarkedPiece {
     Char(char),
     Half(u16),
@@ -118,8 +121,9 @@ fn pieces(text: &str) -> impl Iterator<Item = MarkedPiece> + '_ {
     })
 }
 
-/// Joins the halves in `text`. `held` is a first half from the end of the previous piece. Also returns a first half at
-/// the end of `text`, to be held for the next piece. A half without its other half becomes U+FFFD.
+/// Joins the surrogates in `text`. `held` is a first surrogate from the end of the previous piece. If `text` ends with
+/// a first surrogate, the function returns it, to be held for the next piece. Any other surrogate without its partner
+/// becomes U+FFFD.
 fn join(mut held: Option<u16>, text: &str) -> (String, Option<u16>) {
     let mut out = String::with_capacity(text.len());
     for piece in pieces(text) {
@@ -131,7 +135,7 @@ fn join(mut held: Option<u16>, text: &str) -> (String, Option<u16>) {
             out.extend(units.map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)));
             continue;
         }
-        // The next character is no second half, so the held half stays alone.
+        // The next character is no second surrogate, so the held surrogate has no partner.
         out.extend(first.map(|_| char::REPLACEMENT_CHARACTER));
         match piece {
             MarkedPiece::Char(char) => out.push(char),
@@ -154,7 +158,7 @@ fn has_marks(text: &str) -> bool {
     false
 }
 
-/// Joins the halves in a complete text.
+/// Joins the surrogates in a complete text.
 pub(super) fn joined(text: &str) -> Cow<'_, str> {
     if !has_marks(text) {
         return Cow::Borrowed(text);
@@ -164,7 +168,7 @@ pub(super) fn joined(text: &str) -> Cow<'_, str> {
     Cow::Owned(whole)
 }
 
-/// Removes a first half at the end of the text, because its second half may follow.
+/// Removes a first surrogate at the end of the text, because its second surrogate may follow later.
 pub(super) fn without_last(text: &str) -> &str {
     let mut chars = text.chars();
     let half = chars.next_back().map(u32::from).and_then(|char| char.checked_sub(ABOVE));
@@ -175,7 +179,7 @@ pub(super) fn without_last(text: &str) -> &str {
     }
 }
 
-/// Turns the marked halves in the JSON back into escapes.
+/// Turns the marked surrogates in the JSON back into escapes.
 pub(super) fn escaped(json: &str) -> Cow<'_, str> {
     if !has_marks(json) {
         return Cow::Borrowed(json);
@@ -198,16 +202,17 @@ pub(super) enum TextOwner {
     Arguments,
 }
 
-/// The held first halves of an answer, which wait for their second halves.
+/// The first surrogates of an answer that are held until their second surrogates arrive.
 #[derive(Debug, Default)]
 pub(super) struct SurrogateHalves {
-    /// Whether the answer contains a half. Until then, texts are not searched for marks.
+    /// Whether the answer contains a lone surrogate. If not, texts are not searched for marks.
     pub(super) seen: bool,
     held: Vec<(u32, TextOwner, u16)>,
 }
 
 impl SurrogateHalves {
-    /// Joins the halves in the next piece of a text. A first half at its end is held for the next piece.
+    /// Joins the surrogates in the next piece of a text. A first surrogate at the end of the piece is held for the next
+    /// piece.
     pub(super) fn join(&mut self, block: u32, of: TextOwner, text: &str) -> String {
         let held = self.take(block, of);
         let (whole, held) = join(held, text);
@@ -217,13 +222,13 @@ impl SurrogateHalves {
         whole
     }
 
-    /// Removes the held half of this text, because the text has ended.
+    /// Removes and returns the surrogate that is held for this text.
     pub(super) fn take(&mut self, block: u32, of: TextOwner) -> Option<u16> {
         let at = self.held.iter().position(|held| (held.0, held.1) == (block, of))?;
         Some(self.held.swap_remove(at).2)
     }
 
-    /// Removes any held half, and returns the block and part to which it belongs.
+    /// Removes any held surrogate, and returns the block and the part to which it belongs.
     pub(super) fn next(&mut self) -> Option<(u32, TextOwner)> {
         (!self.held.is_empty()).then(|| self.held.remove(0)).map(|(block, of, _)| (block, of))
     }

@@ -1,5 +1,5 @@
-//! Reads values from a vendor's JSON without failing on a wrong type. Against the specification, servers send `null`,
-//! numbers as text and text as numbers.
+//! Reads values from a vendor's JSON without failing on a wrong type. Some servers violate the specification and send
+//! `null`, numbers as text, or text as numbers.
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
@@ -133,8 +133,8 @@ impl<'a> RawJson<'a> {
         self.0
     }
 
-    /// Reads the JSON of the next value; `None` if it contains half a surrogate pair, which `surrogates` must handle
-    /// first.
+    /// Reads the JSON of the next value; `None` if it contains a lone surrogate, which the module `surrogates` must
+    /// replace first.
     pub(super) fn walk(walk: &mut JsonWalk<'a>) -> Option<Self> {
         let json = std::str::from_utf8(walk.value()?).ok()?;
         surrogates::marked(json).is_none().then_some(Self(json))
@@ -180,8 +180,8 @@ impl<'a> ObjectMembers<'a> {
         walked().or_else(parsed).unwrap_or_default()
     }
 
-    /// Reads the next value as an object, and returns its JSON and its members; `None` if it contains half a surrogate
-    /// pair, which `surrogates` must handle first.
+    /// Reads the next value as an object, and returns its JSON and its members; `None` if the JSON contains a lone
+    /// surrogate, which the module `surrogates` must replace first.
     pub(super) fn walk(walk: &mut JsonWalk<'a>) -> Option<(&'a [u8], Self)> {
         walk.next();
         let start = walk.place();

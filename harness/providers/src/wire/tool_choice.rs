@@ -55,8 +55,8 @@ fn of_extra(settings: &Settings) -> Vec<&str> {
     names
 }
 
-/// Collects the values of all members `name` inside a value. Skips the tools of a server that the vendor itself calls
-/// (`server_label`).
+/// Collects the values of all members `name` inside a value. Skips an object with the member `server_label`, because
+/// its tools belong to a server that the vendor itself calls.
 fn collect<'v>(value: &'v Value, names: &mut Vec<&'v str>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| collect(item, names)),
@@ -120,7 +120,7 @@ pub(super) fn check(request: &Request<'_>, settings: &Settings) -> Result<(), Er
     }
 }
 
-/// Fails if the model has to call a tool and its vendor refuses such requests.
+/// Fails if the settings force the model to call a tool, and the model's vendor refuses forced calls.
 ///
 /// # Errors
 /// [`ErrorKind::Configuration`].
@@ -134,7 +134,7 @@ pub(super) fn check_force(
         Some(ToolChoice::Tool(name)) => format!("Tool({name:?})"),
         None | Some(ToolChoice::Auto | ToolChoice::Forbidden) => return Ok(()),
     };
-    // The program writes the member itself.
+    // A program that writes `tool_choice` itself, in `extra`, is responsible for its value.
     if takes.may_force_tools() || settings.extra.contains_key("tool_choice") {
         return Ok(());
     }

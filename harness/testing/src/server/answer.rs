@@ -1,5 +1,5 @@
-//! An answer of the loopback server: its content, how the content is sent, and the failures in it. `connection` sends
-//! it.
+//! An answer of the loopback server: its content, how the content is sent, and the failures in it. The module
+//! `connection` sends the answer.
 
 use std::{fmt, time::Duration};
 
@@ -47,7 +47,7 @@ pub struct Answer {
     pub(super) framing: BodyFraming,
     pub(super) piece: Option<(usize, Duration)>,
     pub(super) closes: bool,
-    /// Sorted by position. At the same position, in the order in which they were added.
+    /// Sorted by position. Marks at the same position have the order in which they were added.
     pub(super) marks: Vec<(Point, AnswerMark)>,
 }
 

@@ -71,7 +71,7 @@ pub(super) async fn serve(
         let answer = shared.answer(request);
         let keep = keep && answer.framing != BodyFraming::UntilClosed;
         let spoken = tokio::select! {
-            // Read first: bytes that arrive during the answer belong to the next request.
+            // The connection is read first. Bytes that arrive during the answer belong to the next request.
             biased;
             () = client_gone(&mut read, &mut came) => Err(AnswerStop::Gone),
             spoken = speak(&mut write, &answer, keep, &stop) => spoken,

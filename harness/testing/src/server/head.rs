@@ -6,8 +6,8 @@ use super::{
     received::ReceivedRequest,
 };
 
-/// The limits for the head and the body of a request, in bytes. No request of the library is that
-/// large; vendors refuse 32 MB.
+/// The limits for the head and the body of a request, in bytes. No request of the library is that large; vendors refuse
+/// requests of 32 MB.
 const LARGEST_HEAD: usize = 64 * 1024;
 const LARGEST_BODY: usize = 64 * 1024 * 1024;
 

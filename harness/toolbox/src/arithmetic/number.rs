@@ -166,7 +166,7 @@ fn rounded(
             format!("the result of `{}` is larger than any decimal (1.8e308)", operator.symbol()),
         ));
     }
-    // Adding 0 turns a negative zero into a positive one.
+    // Adding 0 turns a negative zero into a positive zero.
     Ok(Number::Float(float + 0.0))
 }
 

@@ -144,7 +144,7 @@ impl<'t> ExpressionParser<'t> {
         Ok(Expr::Apply { operator, left: Box::new(left), right, column })
     }
 
-    /// Parses a nested rule, and limits the nesting depth. Every recursion of the parser goes through here.
+    /// Parses a nested rule, and limits the nesting depth. Every recursion of the parser goes through this method.
     fn deeper(
         &mut self,
         rule: impl FnOnce(&mut Self) -> Result<Expr, CalcError>,

@@ -10,10 +10,10 @@ use harness_core::tool::{CancellationToken, ToolError};
 /// Limits concurrent searches: each may need 30 MB of memory and one processor.
 pub(super) static SEARCHES: Semaphore = Semaphore::const_new(8);
 
-/// Limits other concurrent work, which waits only for the disk.
+/// Limits the concurrent work of other kinds, which only waits for the disk.
 pub(super) static OTHERS: Semaphore = Semaphore::const_new(32);
 
-/// Tells blocking work to stop. The work checks this between its steps.
+/// A signal that blocking work has to stop. The work checks for this signal between its steps.
 #[derive(Clone, Debug)]
 pub(super) struct StopCheck(CancellationToken);
 

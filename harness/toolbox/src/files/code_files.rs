@@ -113,8 +113,8 @@ impl CodeFiles {
         self.rules.iter().map(|rule| (rule.glob.as_str(), rule.reason.as_str()))
     }
 
-    /// The reason why a file makes other programs run code; `None` if it does not. The path is relative to any root and
-    /// contains no links. `is_there` returns whether another path relative to this root exists.
+    /// The reason why a file makes other programs run code; `None` if the file does not. The path is relative to any
+    /// root and contains no links. `is_there` returns whether another path relative to this root exists.
     pub fn reason(&self, path: &Path, is_there: impl Fn(&Path) -> bool) -> Option<&str> {
         let parts: Vec<String> = folded(path);
         let name = PathBuf::from(parts.join("/"));
@@ -184,7 +184,7 @@ fn set_of(globs: impl Iterator<Item = Glob>) -> GlobSet {
     for glob in globs {
         set.add(glob);
     }
-    // The set cannot be compiled only if it is too large, which a program's list is not.
+    // Building the set fails only if the set is too large. The list of a program is never that large.
     set.build().unwrap_or_default()
 }
 

@@ -6,7 +6,7 @@
 //! `pyproject.toml`), `Makefile` and `justfile`. Building or testing a project runs its code, and an agent that may not
 //! write this code cannot work on the project.
 
-/// Globs below any folder, in lower case, with one reason for each group.
+/// Groups of globs, each with a reason. The globs are in lower case and match below any folder.
 pub(super) const LIST: &[(&[&str], &str)] = &[
     // Version control.
     (

@@ -10,7 +10,7 @@ use harness_core::tool::Preview;
 
 /// The maximum size of a compared file, in bytes. For a larger file, only size and hash are shown.
 pub(super) const MAX_FILE: u64 = 1024 * 1024;
-/// The maximum number of differing lines. Above it, comparing takes long, and nobody reads the result.
+/// The maximum number of differing lines. Comparing more lines takes long, and nobody reads the result.
 const MAX_LINES: usize = 4_000;
 /// The approximate maximum size of a preview, in bytes.
 const MAX_TEXT: usize = 64 * 1024;

@@ -3,7 +3,7 @@
 //! Such a file may be hostile, because a search may go through folders that other people have written. So each pattern
 //! is matched state by state. This needs no extra memory, and its time is proportional to the length of the pattern
 //! times the length of the path. The steps of a walk are limited, too. A compiled set of patterns would be faster for
-//! ordinary patterns, but needs gigabytes for hostile ones.
+//! ordinary patterns, but needs gigabytes for hostile patterns.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ pub(super) const MAX_FILE: usize = 128 * 1024;
 /// The maximum size of all ignore files of one walk together, in bytes.
 const MAX_FILES: usize = 4 * 1024 * 1024;
 /// The maximum number of matching steps in one walk. A thousand ordinary patterns and a hundred thousand paths need
-/// about this many.
+/// about this many steps.
 const MAX_STEPS: u64 = 100_000_000;
 /// The maximum number of skipped ignore files that a result names.
 const MAX_NAMED: usize = 5;
@@ -61,8 +61,8 @@ impl IgnoreFiles {
         self.folders.truncate(depth);
     }
 
-    /// Adds the ignore files of a folder. Later files override earlier ones. The caller has read at most `MAX_FILE` + 1
-    /// bytes of each file.
+    /// Adds the ignore files of a folder. Later files override earlier files. The caller has read at most `MAX_FILE` +
+    /// 1 bytes of each file.
     pub(super) fn enter(&mut self, folder: &Path, files: Vec<(PathBuf, Vec<u8>)>) {
         let mut rules = Vec::new();
         for (path, text) in files {

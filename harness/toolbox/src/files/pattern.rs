@@ -93,8 +93,9 @@ impl<'s> LinePattern<'s> {
         Ok(Self { regex, stop, part })
     }
 
-    /// Runs `search` on one part of the line after another, and returns its first result. Each part begins in the
-    /// middle of the previous part, so in a line of several parts, a hit longer than half a part may be missed.
+    /// Runs `search` on the parts of the line, one after the other, and returns the first result. Each part begins in
+    /// the middle of the previous part. So if a line has several parts, a search may miss a hit that is longer than
+    /// half a part.
     fn in_parts<T>(
         &self,
         line: &[u8],

@@ -17,8 +17,8 @@ const PIECE: usize = 64 * 1024;
 /// The maximum number of bytes that are read to count lines.
 const MAX_SCAN: u64 = 1024 * 1024 * 1024;
 
-/// Returns the lines that begin with line `first_line`. If these are not all lines of the file, a line before them says
-/// which lines follow and how many lines the file has.
+/// Returns lines of the file, from line `first_line` on. If some lines of the file are missing in the result, the
+/// result begins with a note: which lines follow, and how many lines the file has.
 pub(super) fn read(
     root: &RootFolder,
     given: &str,
@@ -50,7 +50,7 @@ pub(super) fn read(
 struct LineWindow {
     wanted: RangeInclusive<u64>,
     kept: Vec<u8>,
-    /// The length of the complete lines in `kept`, and (`last_whole`) the number of the last of them.
+    /// The length of all complete lines in `kept` (`whole`), and the number of the last complete line (`last_whole`).
     whole: usize,
     last_whole: u64,
     /// Whether `kept` is full. Nothing more is stored then.

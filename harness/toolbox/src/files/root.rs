@@ -132,7 +132,7 @@ pub(super) fn fault(given: &str, err: io::Error) -> ToolError {
     };
 
     let reason = match err.kind() {
-        // A refusal by the system has an error number. A refusal because the path leads outside has none.
+        // A refusal by the system has an error number. The error has no number if the path leads outside.
         PermissionDenied if err.raw_os_error().is_none() => return outside(given).with_source(err),
         PermissionDenied => "the system does not allow it; choose another path".to_owned(),
         NotFound => "there is no such file or folder; `list_files` shows what there is".to_owned(),

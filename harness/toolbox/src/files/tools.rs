@@ -19,7 +19,7 @@ use harness_core::{
 };
 
 /// The approximate maximum size of one result, in bytes. A run truncates only larger results, so it does not truncate
-/// these.
+/// results of the file tools.
 pub(super) const MAX_TEXT: usize = 48 * 1024;
 
 /// Tools for the files inside one folder: `read_file`, `write_file`, `list_files`, `search_files`.
@@ -46,12 +46,12 @@ pub(super) const MAX_TEXT: usize = 48 * 1024;
 ///
 /// The tools never block the async runtime on the disk. When a call is stopped, its work stops between two steps, and a
 /// search also stops in the middle of a long line. A file is written completely or not at all. Work that still runs
-/// when the program ends does not delay the end of the process. In one process, 8 searches and lists and 32 other calls
-/// run at the same time. Further calls wait.
+/// when the program ends does not delay the end of the process. In one process, at most 8 searches and lists and at
+/// most 32 other calls run at the same time. Further calls wait.
 ///
-/// A replaced file keeps its mode and, if the system allows it, its owner. Another hard link to it keeps the old text,
-/// and access lists are not copied. A program that is killed during a write may leave a file `.<16 digits>.tmp` beside
-/// the target.
+/// A replaced file keeps its mode and, if the system allows it, its owner. Another hard link to the old file keeps the
+/// old text, and access lists are not copied. A program that is killed during a write may leave a file
+/// `.<16 digits>.tmp` beside the target.
 #[derive(Debug)]
 pub struct Files {
     root: Arc<RootFolder>,

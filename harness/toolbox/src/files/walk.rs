@@ -133,7 +133,7 @@ impl<'w> FolderWalk<'w> {
     /// Reads the ignore files of a folder.
     fn enter(&mut self, folder: &Path) {
         let mut files = Vec::new();
-        // Later files override earlier ones, so `.ignore` overrides `.gitignore`.
+        // Later files override earlier files, so `.ignore` overrides `.gitignore`.
         for name in [".gitignore", ".ignore"] {
             let path = folder.join(name);
             let mut text = Vec::new();

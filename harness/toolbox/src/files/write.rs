@@ -55,7 +55,7 @@ impl FileWrite<'_> {
         }
     }
 
-    /// The current content of the path; `None` if the path is no regular file, which no write replaces.
+    /// The current content of the path; `None` if the path is no regular file. A write replaces only regular files.
     fn old_text(&self, path: &Path) -> Option<OldContent> {
         let dir = &self.root.dir;
         let Ok(found) = dir.symlink_metadata(path) else { return Some(OldContent::Nothing) };
@@ -300,7 +300,7 @@ impl<'d> TemporaryFile<'d> {
 impl Drop for TemporaryFile<'_> {
     fn drop(&mut self) {
         if !self.renamed {
-            // The error that is being returned is more useful than one from here.
+            // A failure is ignored here, because the error that is being returned is more useful.
             let _ = self.folder.remove_file(&self.name);
         }
     }

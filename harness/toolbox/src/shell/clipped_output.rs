@@ -20,7 +20,7 @@ impl ClippedOutput {
         let room = HEAD.saturating_sub(self.head.len()).min(bytes.len());
         let (head, rest) = bytes.split_at(room);
         self.head.extend_from_slice(head);
-        // Of a large chunk, at most the last `TAIL` bytes are kept.
+        // At most the last `TAIL` bytes of a large chunk are kept.
         let (skipped, rest) = rest.split_at(rest.len().saturating_sub(TAIL));
         let excess = (self.tail.len() + rest.len()).saturating_sub(TAIL);
         self.tail.drain(..excess);

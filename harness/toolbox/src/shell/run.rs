@@ -38,8 +38,8 @@ impl CommandOutput {
     }
 
     /// Both outputs as text. If more output may follow, `when` is not empty: it is appended to the name of each output,
-    /// and an incomplete last line is marked as cut. The mark causes the removal of the beginning of a secret at the
-    /// end of the line.
+    /// and an incomplete last line gets the mark `CUT`. If the line ends with the beginning of a secret, the code
+    /// that removes secrets recognizes this beginning by the mark.
     pub(super) fn to_text(&self, when: &str) -> String {
         let outputs = [("stdout", &self.stdout), ("stderr", &self.stderr)];
         let texts = outputs.map(|(name, heard)| match lock(heard).to_text() {

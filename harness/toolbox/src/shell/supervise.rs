@@ -1,5 +1,5 @@
-//! Two calls for the first lines of a program's `main`. One supervises the commands of the program. The other hides the
-//! environment and the memory of the program from its commands.
+//! Two functions that a program calls in the first lines of its `main`. `supervise` turns on the supervision of
+//! commands. `make_undumpable` hides the environment and the memory of the program from its commands.
 
 use harness_core::error::{Error, ErrorKind};
 
@@ -47,7 +47,7 @@ use harness_core::error::{Error, ErrorKind};
 /// | `env -i setsid`, as a daemon that has closed its outputs | ends | lives | ends | lives |
 /// | a daemon that rewrites its title | ends | lives | ends | lives |
 /// | a process that keeps replacing itself by a child | ends | lives if it leaves its group | ends | lives if it leaves its group |
-/// | a process that kills the supervisor (`kill -9 $PPID`), which leaves the call in doubt | as without | | at once, as by a stop without | |
+/// | a process that kills the supervisor (`kill -9 $PPID`), which leaves the call in doubt | as without the line | | at once, as by a stop without the line | |
 /// | a process that halts the supervisor (`kill -STOP $PPID`) | ends | | lives | |
 /// | a process of another user (`sudo`), if the program does not run as root | lives | lives | lives | lives |
 /// | a process that another program starts (`systemd-run`, `at`, `docker run -d`) | lives | lives | lives | lives |
@@ -63,7 +63,7 @@ use harness_core::error::{Error, ErrorKind};
 /// | the same after [`make_undumpable`], if the program does not run as root | refused | refused |
 /// | the same after [`make_undumpable`] as root | the program's environment | the same |
 /// | the terminal of the program, as `/dev/tty` | refused | open |
-/// | a file that the program was started with as number 3 or above (`3< key`) | open | open |
+/// | a file that the program inherited with the descriptor 3 or above (`3< key`) | open | open |
 ///
 /// Without this call, a stop searches for the process group, for processes with a mark in the environment
 /// (`HARNESS_COMMAND`), for processes that write to the outputs of the command, and for descendants of all these. A

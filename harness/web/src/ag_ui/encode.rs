@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use super::history::AgUiMessages;
 use crate::{
     answers::ShownWait, event_stream::EventStream, public_event::public_event, request::text,
 };
 use harness_agent::{AgentCall, Event, Numbered, Outcome};
-use harness_core::{journal::Wait, message::ToolCall, provider::Usage};
+use harness_core::{journal::Wait, message::ToolCall, models::Price, provider::Usage};
 
 /// The head of a response with this stream.
 pub const HEADERS: [(&str, &str); 3] = [
@@ -28,6 +29,9 @@ pub struct AgUiStream {
     run: String,
     stream: EventStream,
     without_reasoning: bool,
+    price: Option<Price>,
+    /// The messages that the client gets when the run begins.
+    snapshot: Option<AgUiMessages>,
     state: RunState,
 }
 
@@ -85,6 +89,8 @@ impl AgUiStream {
             run: run.into(),
             stream: EventStream::default(),
             without_reasoning: false,
+            price: None,
+            snapshot: None,
             state: RunState::default(),
         }
     }
@@ -96,13 +102,44 @@ impl AgUiStream {
         self
     }
 
+    /// Tells what the run has cost, as `cost` in the result of `RUN_FINISHED`: its tokens at this price.
+    #[must_use]
+    pub fn with_price(mut self, price: Price) -> Self {
+        self.price = Some(price);
+        self
+    }
+
+    /// Begins the stream with a `MESSAGES_SNAPSHOT` for a client that connects without a message, for example after a reload. It has the
+    /// messages of these runs, the [earlier](harness_agent::ChatWatcher::earlier) ones of a watcher, and what the user says in
+    /// this one. The rest of the run comes as in every stream, so calls that wait are interrupts at its end.
+    #[must_use]
+    pub fn with_history<'a>(mut self, earlier: impl IntoIterator<Item = &'a Numbered>) -> Self {
+        let settings = Self { snapshot: None, ..self.clone() };
+        let mut messages = AgUiMessages::default();
+        let mut stream = settings.clone();
+        for event in earlier {
+            if let Event::RunStarted { said } = event.event.as_event() {
+                stream = settings.clone();
+                messages.begin_run(said);
+            }
+            stream.read(event);
+            stream.stream.take_values().for_each(|value| messages.apply(&value));
+        }
+        self.snapshot = Some(messages);
+        self
+    }
+
     /// Encodes the next event. The text is empty if the client learns nothing of it.
     pub fn encode(&mut self, event: &Numbered) -> String {
+        self.read(event);
+        self.stream.take()
+    }
+
+    fn read(&mut self, event: &Numbered) {
         if !self.state.ended {
             self.stream.begin(event);
             self.event(event.event.as_event());
         }
-        self.stream.take()
     }
 
     /// Whether the run has ended.
@@ -115,14 +152,18 @@ impl AgUiStream {
             Event::RunStarted { said } => {
                 self.state.resumed = said.is_none();
                 let (thread, run) = (&self.thread, &self.run);
-                self.stream
-                    .chunk(&json!({"type": "RUN_STARTED", "threadId": thread, "runId": run}));
+                self.stream.chunk(json!({"type": "RUN_STARTED", "threadId": thread, "runId": run}));
+                if let Some(mut messages) = self.snapshot.take() {
+                    messages.begin_run(said);
+                    let messages = messages.into_messages();
+                    self.stream.chunk(json!({"type": "MESSAGES_SNAPSHOT", "messages": messages}));
+                }
             }
             Event::TurnStarted { turn } => {
                 self.end_step();
                 self.state.resumed = false;
                 let step = format!("turn {turn}");
-                self.stream.chunk(&json!({"type": "STEP_STARTED", "stepName": step}));
+                self.stream.chunk(json!({"type": "STEP_STARTED", "stepName": step}));
                 self.state.step = Some(step);
             }
             Event::Discarded { .. } => self.take_back(),
@@ -136,7 +177,7 @@ impl AgUiStream {
                     self.custom(event);
                 }
             }
-            Event::RunEnded { outcome, usage } => self.finish(outcome, usage),
+            Event::RunEnded { outcome, usage, reason } => self.finish(outcome, usage, reason),
             _ => {
                 if !self.call(&[], event) {
                     self.custom(event);
@@ -149,7 +190,7 @@ impl AgUiStream {
         self.close_message();
         self.forget_step();
         if let Some(step) = self.state.step.take() {
-            self.stream.chunk(&json!({"type": "STEP_FINISHED", "stepName": step}));
+            self.stream.chunk(json!({"type": "STEP_FINISHED", "stepName": step}));
         }
     }
 
@@ -167,7 +208,7 @@ impl AgUiStream {
         let calls = std::mem::take(&mut self.state.calls);
         self.forget_step();
         let value = json!({"messages": messages, "calls": calls});
-        self.stream.chunk(&json!({"type": "CUSTOM", "name": "discarded", "value": value}));
+        self.stream.chunk(json!({"type": "CUSTOM", "name": "discarded", "value": value}));
     }
 
     /// An id that no other message of the conversation has.
@@ -182,7 +223,7 @@ impl AgUiStream {
             self.close_message();
             let id = self.new_id();
             for (name, role) in start {
-                self.stream.chunk(&match role.is_empty() {
+                self.stream.chunk(match role.is_empty() {
                     true => json!({"type": name, "messageId": id}),
                     false => json!({"type": name, "messageId": id, "role": role}),
                 });
@@ -202,7 +243,7 @@ impl AgUiStream {
     fn close_message(&mut self) {
         if let Some((kind, id)) = self.state.open.take() {
             for name in kind.events().2 {
-                self.stream.chunk(&json!({"type": name, "messageId": id}));
+                self.stream.chunk(json!({"type": name, "messageId": id}));
             }
         }
     }
@@ -234,7 +275,7 @@ impl AgUiStream {
             Some(message) => message,
             None => self.new_id(),
         };
-        self.stream.chunk(&json!({
+        self.stream.chunk(json!({
             "type": "TOOL_CALL_START",
             "toolCallId": id,
             "toolCallName": call.name(),
@@ -242,8 +283,8 @@ impl AgUiStream {
         }));
         self.state.answer = Some(message);
         let arguments = if call.arguments().is_empty() { "{}" } else { call.arguments() };
-        self.stream.chunk(&json!({"type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": arguments}));
-        self.stream.chunk(&json!({"type": "TOOL_CALL_END", "toolCallId": id}));
+        self.stream.chunk(json!({"type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": arguments}));
+        self.stream.chunk(json!({"type": "TOOL_CALL_END", "toolCallId": id}));
     }
 
     fn show_wait(&mut self, id: &str, call: &ToolCall, wait: &Wait) {
@@ -280,7 +321,7 @@ impl AgUiStream {
         }
         self.close_message();
         let message = self.new_id();
-        self.stream.chunk(&json!({
+        self.stream.chunk(json!({
             "type": "TOOL_CALL_RESULT",
             "messageId": message,
             "toolCallId": id,
@@ -292,7 +333,7 @@ impl AgUiStream {
     fn custom(&mut self, event: Event<'_>) {
         if let Some(value) = public_event(event).filter(|_| !self.is_hidden(event)) {
             let name = text(&value, "type").unwrap_or_default();
-            self.stream.passing(&json!({"type": "CUSTOM", "name": name, "value": value}));
+            self.stream.passing(json!({"type": "CUSTOM", "name": name, "value": value}));
         }
     }
 
@@ -304,11 +345,12 @@ impl AgUiStream {
         }
     }
 
-    fn finish(&mut self, outcome: Outcome, usage: &Usage) {
+    fn finish(&mut self, outcome: Outcome, usage: &Usage, reason: Option<&str>) {
         self.end_step();
         self.state.ended = true;
         if outcome == Outcome::Failed {
-            self.stream.chunk(&json!({"type": "RUN_ERROR", "message": outcome.to_string()}));
+            let message = reason.map_or_else(|| outcome.to_string(), str::to_owned);
+            self.stream.chunk(json!({"type": "RUN_ERROR", "message": message}));
             return;
         }
         let interrupts = std::mem::take(&mut self.state.interrupts);
@@ -319,12 +361,20 @@ impl AgUiStream {
             Outcome::Cancelled => json!({"type": "cancelled"}),
             _ => json!({"type": "success"}),
         };
-        self.stream.chunk(&json!({
+        let mut result = json!({"outcome": outcome, "usage": usage});
+        let cost = self.price.and_then(|price| price.of(usage));
+        if let Some((result, cost)) = result.as_object_mut().zip(cost) {
+            result.insert("cost".into(), json!(cost));
+        }
+        if let Some((result, text)) = result.as_object_mut().zip(reason) {
+            result.insert("reason".into(), json!(text));
+        }
+        self.stream.chunk(json!({
             "type": "RUN_FINISHED",
             "threadId": self.thread,
             "runId": self.run,
             "outcome": ends,
-            "result": {"outcome": outcome, "usage": usage},
+            "result": result,
         }));
     }
 }

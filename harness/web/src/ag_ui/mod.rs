@@ -5,6 +5,12 @@
 //! [`answer_waiting`](crate::answer_waiting), and the run is resumed. Answer with [`HEADERS`] and the run, encoded by
 //! [`AgUiStream`].
 //!
+//! A client that has no message to send, for example after a reload, gets the conversation so far and the run by
+//! [`AgUiStream::with_history`].
+//!
+//! A client that aborts its run closes the connection, and the run goes on: let the page ask for
+//! [`Chats::stop`](harness_agent::Chats::stop). The run then ends with the outcome `cancelled`, for each client that reads it.
+//!
 //! A run that waits ends with the outcome `interrupt`. An interrupt with the reason `tool_call` asks for a decision, and is resolved
 //! with `{"approved": true}` or `{"approved": false, "reason": ".."}`; `cancelled` is a denial, too. One with the reason
 //! `input_required` is the question of a call's tool, and is resolved with the answer.
@@ -15,6 +21,7 @@
 
 mod decode;
 mod encode;
+mod history;
 
 pub use self::{
     decode::decode_request,

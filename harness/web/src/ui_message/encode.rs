@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
+use super::history::PageMessages;
 use crate::{
     answers::ShownWait,
     event_stream::EventStream,
@@ -14,6 +15,7 @@ use harness_agent::{AgentCall, Event, Numbered, Outcome};
 use harness_core::{
     journal::Wait,
     message::{CallOutcome, Citation, Media, Message, ToolCall, ToolResult},
+    models::Price,
     provider::Usage,
 };
 
@@ -35,6 +37,9 @@ pub struct UiMessageStream {
     stream: EventStream,
     without_reasoning: bool,
     version_6: bool,
+    price: Option<Price>,
+    /// The events of the answer that a resumed run continues.
+    beginning: Vec<Numbered>,
     state: MessageState,
 }
 
@@ -101,6 +106,58 @@ impl UiMessageStream {
         self
     }
 
+    /// Begins the stream of a resumed run with what the answer had before, out of the [earlier](harness_agent::ChatWatcher::earlier) runs of
+    /// the watcher. A page that is loaded again needs it: `useChat` lets the stream that goes on take the place of the
+    /// message, while it adds the response to an answer to the message. Other runs are as without it.
+    #[must_use]
+    pub fn with_beginning<'a>(mut self, earlier: impl IntoIterator<Item = &'a Numbered>) -> Self {
+        for event in earlier {
+            if matches!(event.event.as_event(), Event::RunStarted { said: Some(_) }) {
+                self.beginning.clear();
+            }
+            self.beginning.push(event.clone());
+        }
+        self
+    }
+
+    /// Tells what each run has cost, as `cost` in the metadata of its message: its tokens at this price. Agents in calls count as far
+    /// as the usage of the run does.
+    #[must_use]
+    pub fn with_price(mut self, price: Price) -> Self {
+        self.price = Some(price);
+        self
+    }
+
+    /// The messages (`UIMessage[]`) that a page has which has read these runs with the settings of this stream, for a page that
+    /// is loaded again. Give it the [earlier](harness_agent::ChatWatcher::earlier) runs of a watcher, and of a run that has ended the events
+    /// of the watcher. A run that goes on is better sent as a stream: of it, give the first event alone, which has the
+    /// message of the user.
+    ///
+    /// Answers of the model, calls and results are what the stream shows of them: a call that waits has the id for the
+    /// answer, and nothing is in it that [`public_event`] keeps back.
+    pub fn messages<'a>(self, events: impl IntoIterator<Item = &'a Numbered>) -> Vec<Value> {
+        let mut page = PageMessages::default();
+        let mut stream = self.clone();
+        for event in events {
+            if let Event::RunStarted { said } = event.event.as_event() {
+                stream = self.clone();
+                page.begin_run(said);
+            }
+            for chunk in stream.values(event) {
+                page.apply(chunk);
+            }
+        }
+        page.into_messages()
+    }
+
+    fn values(&mut self, event: &Numbered) -> impl Iterator<Item = Value> {
+        if !self.state.ended {
+            self.stream.begin(event);
+            self.event(event.event.as_event());
+        }
+        self.stream.take_values()
+    }
+
     /// Encodes the next event. The text is empty if the client learns nothing of it.
     pub fn encode(&mut self, event: &Numbered) -> String {
         if !self.state.ended {
@@ -117,7 +174,16 @@ impl UiMessageStream {
 
     fn event(&mut self, event: Event<'_>) {
         match event {
-            Event::RunStarted { said } => self.start(said),
+            Event::RunStarted { said: None } if !self.beginning.is_empty() => {
+                for event in std::mem::take(&mut self.beginning) {
+                    match event.event.as_event() {
+                        Event::RunStarted { said: None } => {}
+                        Event::RunEnded { .. } => self.end_step(),
+                        event => self.event(event),
+                    }
+                }
+            }
+            Event::RunStarted { said } => self.start(event, said),
             Event::TurnStarted { .. } => self.begin_step(),
             Event::Discarded { .. } => self.take_back(),
             Event::Text(words) => self.words(WordsKind::Text, words),
@@ -130,7 +196,7 @@ impl UiMessageStream {
                 self.state.calls.insert(call.to_owned(), CallProgress::Writing);
                 let start =
                     json!({"type": "tool-input-start", "toolCallId": call, "toolName": tool});
-                self.stream.chunk(&start);
+                self.stream.chunk(start);
             }
             Event::ToolCallDelta { call, json: piece } => {
                 if self.state.calls.get(call) == Some(&CallProgress::Writing) {
@@ -141,7 +207,7 @@ impl UiMessageStream {
             }
             Event::Steered { .. } => {
                 if let Some(data) = public_event(event) {
-                    self.stream.chunk(&json!({"type": "data-steered", "data": data}));
+                    self.stream.chunk(json!({"type": "data-steered", "data": data}));
                 }
             }
             Event::OfAgent { path, event: inner } => {
@@ -149,7 +215,7 @@ impl UiMessageStream {
                     self.data(event);
                 }
             }
-            Event::RunEnded { outcome, usage } => self.finish(outcome, usage),
+            Event::RunEnded { outcome, usage, reason } => self.finish(outcome, usage, reason),
             _ => {
                 if !self.call(&[], event) {
                     self.data(event);
@@ -158,25 +224,27 @@ impl UiMessageStream {
         }
     }
 
-    fn start(&mut self, said: Option<&Message>) {
+    fn start(&mut self, event: Event<'_>, said: Option<&Message>) {
         // A resumed run continues the message that the client has. The id is the same in every process.
-        self.stream.chunk(&match said {
+        self.stream.chunk(match said {
             Some(said) => json!({"type": "start", "messageId": format!("answer-{}", said.id())}),
             None => json!({"type": "start"}),
         });
+        // For the pages that have not sent it.
+        self.data(event);
     }
 
     fn begin_step(&mut self) {
         self.end_step();
         self.state.in_step = true;
         self.state.calls.clear();
-        self.stream.chunk(&json!({"type": "start-step"}));
+        self.stream.chunk(json!({"type": "start-step"}));
     }
 
     fn end_step(&mut self) {
         self.close_part();
         if std::mem::take(&mut self.state.in_step) {
-            self.stream.chunk(&json!({"type": "finish-step"}));
+            self.stream.chunk(json!({"type": "finish-step"}));
         }
     }
 
@@ -184,7 +252,7 @@ impl UiMessageStream {
     fn take_back(&mut self) {
         self.close_part();
         let calls = std::mem::take(&mut self.state.calls);
-        self.stream.chunk(&match self.version_6 {
+        self.stream.chunk(match self.version_6 {
             true => {
                 let mut calls: Vec<String> = calls.into_keys().collect();
                 calls.sort();
@@ -200,7 +268,7 @@ impl UiMessageStream {
             self.close_part();
             self.state.parts += 1;
             let id = format!("{name}-{}", self.state.parts);
-            self.stream.chunk(&json!({"type": format!("{name}-start"), "id": id}));
+            self.stream.chunk(json!({"type": format!("{name}-start"), "id": id}));
             self.state.open = Some((kind, id));
         }
         if let Some((_, id)) = &self.state.open {
@@ -213,7 +281,7 @@ impl UiMessageStream {
 
     fn close_part(&mut self) {
         if let Some((kind, id)) = self.state.open.take() {
-            self.stream.chunk(&json!({"type": format!("{}-end", kind.name()), "id": id}));
+            self.stream.chunk(json!({"type": format!("{}-end", kind.name()), "id": id}));
         }
     }
 
@@ -221,7 +289,7 @@ impl UiMessageStream {
         self.state.parts += 1;
         let id = format!("source-{}", self.state.parts);
         let title = citation.title.as_ref().or(citation.file.as_ref());
-        self.stream.chunk(&match (&citation.url, title) {
+        self.stream.chunk(match (&citation.url, title) {
             (Some(url), Some(title)) => {
                 json!({"type": "source-url", "sourceId": id, "url": url, "title": title})
             }
@@ -234,11 +302,9 @@ impl UiMessageStream {
     }
 
     fn file(&mut self, media: &Media) {
-        let mime = media.mime().unwrap_or("application/octet-stream");
-        let inline = media.base64().map(|data| format!("data:{mime};base64,{data}"));
-        if let Some(url) = inline.or_else(|| media.url().map(str::to_owned)) {
+        if let Some(part) = file_part(media) {
             self.close_part();
-            self.stream.chunk(&json!({"type": "file", "url": url, "mediaType": mime}));
+            self.stream.chunk(part);
         }
     }
 
@@ -260,11 +326,11 @@ impl UiMessageStream {
             Event::ToolWaits { call, wait } => self.show_wait(&id(call), call, wait),
             Event::ToolDenied { call, .. } => {
                 let denied = json!({"type": "tool-output-denied", "toolCallId": id(call)});
-                self.end_call(&id(call), call, &denied);
+                self.end_call(&id(call), call, denied);
             }
             Event::ToolResult { call, result, .. } => {
                 let id = id(call);
-                self.end_call(&id, call, &result_chunk(&id, result));
+                self.end_call(&id, call, result_chunk(&id, result));
             }
             Event::ToolDropped { call } => {
                 let id = id(call);
@@ -272,7 +338,7 @@ impl UiMessageStream {
                     let text = "The call was taken back.";
                     let dropped =
                         json!({"type": "tool-output-error", "toolCallId": id, "errorText": text});
-                    self.end_call(&id, call, &dropped);
+                    self.end_call(&id, call, dropped);
                 }
             }
             _ => return false,
@@ -285,7 +351,7 @@ impl UiMessageStream {
         let shown = self.state.calls.get(id).copied();
         if shown.is_none_or(|it| it == CallProgress::Writing) {
             self.state.calls.insert(id.to_owned(), CallProgress::Complete);
-            self.stream.chunk(&json!({
+            self.stream.chunk(json!({
                 "type": "tool-input-available",
                 "toolCallId": id,
                 "toolName": call.name(),
@@ -303,15 +369,15 @@ impl UiMessageStream {
             if let Some((request, reason)) = request.as_object_mut().zip(wait.question) {
                 request.insert("reason".into(), json!(reason));
             }
-            self.stream.chunk(&request);
+            self.stream.chunk(request);
         }
         let mut data = wait.json;
         data.insert("call".into(), json!(id));
         self.stream
-            .chunk(&json!({"type": "data-waiting", "id": format!("waiting-{id}"), "data": data}));
+            .chunk(json!({"type": "data-waiting", "id": format!("waiting-{id}"), "data": data}));
     }
 
-    fn end_call(&mut self, id: &str, call: &ToolCall, chunk: &Value) {
+    fn end_call(&mut self, id: &str, call: &ToolCall, chunk: Value) {
         self.show(id, call);
         let before = self.state.calls.insert(id.to_owned(), CallProgress::Ended);
         // A call that was denied has a result, too.
@@ -326,7 +392,7 @@ impl UiMessageStream {
         if let Some(data) = public {
             let kind = text(&data, "type").unwrap_or_default().replace('_', "-");
             self.stream
-                .passing(&json!({"type": format!("data-{kind}"), "data": data, "transient": true}));
+                .passing(json!({"type": format!("data-{kind}"), "data": data, "transient": true}));
         }
     }
 
@@ -338,10 +404,17 @@ impl UiMessageStream {
         }
     }
 
-    fn finish(&mut self, outcome: Outcome, usage: &Usage) {
+    fn finish(&mut self, outcome: Outcome, usage: &Usage, reason: Option<&str>) {
         self.end_step();
-        let metadata = json!({"outcome": outcome, "usage": usage});
-        let reason = match outcome {
+        let mut metadata = json!({"outcome": outcome, "usage": usage});
+        let cost = self.price.and_then(|price| price.of(usage));
+        if let Some((metadata, cost)) = metadata.as_object_mut().zip(cost) {
+            metadata.insert("cost".into(), json!(cost));
+        }
+        if let Some((metadata, text)) = metadata.as_object_mut().zip(reason) {
+            metadata.insert("reason".into(), json!(text));
+        }
+        let finish = match outcome {
             Outcome::Answered => "stop",
             Outcome::Truncated => "length",
             Outcome::Refused => "content-filter",
@@ -350,18 +423,27 @@ impl UiMessageStream {
             _ => "other",
         };
         self.stream
-            .chunk(&json!({"type": "finish", "finishReason": reason, "messageMetadata": metadata}));
+            .chunk(json!({"type": "finish", "finishReason": finish, "messageMetadata": metadata}));
         // The client reads nothing behind an error.
         match outcome {
-            Outcome::Cancelled => self.stream.chunk(&json!({"type": "abort"})),
+            Outcome::Cancelled => self.stream.chunk(json!({"type": "abort"})),
             Outcome::Failed => {
-                self.stream.chunk(&json!({"type": "error", "errorText": outcome.to_string()}));
+                let text = reason.map_or_else(|| outcome.to_string(), str::to_owned);
+                self.stream.chunk(json!({"type": "error", "errorText": text}));
             }
             _ => {}
         }
         self.stream.done();
         self.state.ended = true;
     }
+}
+
+/// A file, if the page can open it.
+pub(super) fn file_part(media: &Media) -> Option<Value> {
+    let mime = media.mime().unwrap_or("application/octet-stream");
+    let inline = media.base64().map(|data| format!("data:{mime};base64,{data}"));
+    let url = inline.or_else(|| media.url().map(str::to_owned))?;
+    Some(json!({"type": "file", "url": url, "mediaType": mime}))
 }
 
 fn result_chunk(id: &str, result: &ToolResult) -> Value {

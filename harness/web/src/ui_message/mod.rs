@@ -4,7 +4,8 @@
 //! | the client | the server |
 //! |---|---|
 //! | `POST {api}` | reads the body by [`decode_request`]. A [message](crate::ClientInput::Message) is sent; [answers](crate::ClientInput::Answers) are recorded by [`answer_waiting`](crate::answer_waiting), and the run is resumed. It answers with [`HEADERS`] and the run, encoded by [`UiMessageStream`] |
-//! | `GET {api}/{id}/stream`, after a reload | answers with the run that goes on, from its beginning, or with 204 if none does |
+//! | a `GET` of the program's own, for `useChat({messages})` | answers with the messages of the conversation: [`UiMessageStream::messages`] |
+//! | `GET {api}/{id}/stream`, after a reload | answers with the run that goes on, from its beginning, or with 204 if none does: [`UiMessageStream::with_beginning`] |
 //!
 //! A call that needs an approval is shown with `tool-approval-request`. `addToolApprovalResponse` of the page answers it, and
 //! `sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses` sends the answers. A call whose tool asks a
@@ -13,7 +14,9 @@
 //!
 //! What has no part of its own is a part `data-` with the name of the event, such as `data-retrying`, and has what
 //! [`public_event`](crate::public_event) leaves of it. Most are transient: the page gets them by `onData`. The calls of an agent
-//! in a call are calls of the message, with the ids of both; its words are in `data-of-agent`.
+//! in a call are calls of the message, with the ids of both; its words are in `data-of-agent`. `data-run-started` has what the user has
+//! said, for pages that have not sent it. The metadata of a message is `outcome`, `usage` and
+//! [`cost`](UiMessageStream::with_price).
 //!
 //! ```
 //! use futures_util::StreamExt as _;
@@ -47,6 +50,7 @@
 
 mod decode;
 mod encode;
+mod history;
 
 pub use self::{
     decode::decode_request,

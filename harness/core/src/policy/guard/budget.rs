@@ -37,8 +37,8 @@ pub struct BudgetUsage {
     pub known_cost: f64,
 }
 
-/// What is left of all limits that apply. A member is `None` without a limit. For tokens and cost, it is also `None` if
-/// the amount spent so far is unknown.
+/// What is left of all limits that apply. A field is `None` if there is no limit. A field for tokens or cost is also
+/// `None` if the amount spent so far is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BudgetRemaining {
     /// How many more requests this run may send to the model.
@@ -76,9 +76,9 @@ impl fmt::Display for BudgetRemaining {
 /// also create a budget, for all runs that it starts `within` this budget. A clone is the same budget.
 ///
 /// Budgets are nested: a run's budget is within its conversation's budget, and a conversation's budget is within its
-/// agent's budget. Every amount counts in all of them at once. A run that is `within` another budget counts there, too.
-/// If a call runs an agent, that agent's tokens, calls and cost count in all these budgets, however the agent's run
-/// ends. A tool reads what is left from the budget of its run, by a parameter `State<Budget>`.
+/// agent's budget. Every amount counts in all these budgets at once. If a run is `within` another budget, its amounts
+/// count in that budget, too. If a call runs an agent, that agent's tokens, calls and cost count in all these budgets,
+/// however the agent's run ends. A tool reads what is left from the budget of its run, by a parameter `State<Budget>`.
 ///
 /// If several agents run at the same time within one limit, each agent checks the limit before its requests and before
 /// its calls. No request starts once the limit is reached, but requests in progress are answered. So tokens and cost

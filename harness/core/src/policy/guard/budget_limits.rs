@@ -13,7 +13,7 @@ use crate::{
     models::Money,
 };
 
-/// If at least this share of a limit is used, in percent, the program gets a warning.
+/// The program gets a warning when this percentage of a limit is used.
 const NEAR: u64 = 80;
 
 /// The reason why the number of tokens is unknown.
@@ -47,7 +47,8 @@ impl BudgetChain {
         if own { node.scope } else { LimitScope::Outer }
     }
 
-    /// Adds the cost of a fact to all budgets. `were_aside` is how many of the fact's calls were reserved before.
+    /// Adds the cost of a fact to all budgets. `were_aside` is the number of the fact's calls that were already
+    /// reserved.
     pub(super) fn charge(&self, charge: &FactCharge, were_aside: u32) {
         for node in &self.nodes {
             let mut state = node.lock();
@@ -162,7 +163,7 @@ impl BudgetChain {
             };
             let money = limits.money().map(Money::from_f64);
             // A token limit that cannot be enforced causes a warning only if the program has set it. The default limit
-            // causes none.
+            // causes no warning.
             let untold = |said: bool, unknown: bool| (said && unknown).then_some(NO_TOKENS);
             let unpriced = sum.unknown.cost.as_deref().filter(|_| money.is_some());
             let amounts = [

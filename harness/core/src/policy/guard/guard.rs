@@ -133,8 +133,8 @@ impl RunGuard {
         }
     }
 
-    /// Charges the amount that a fact from a journal states for agents. Use this only for facts that are read again:
-    /// agents that run in this process charge each of their own facts.
+    /// If a fact states what agents have spent, charges this amount. Use this only for facts that are read from a
+    /// journal: agents that run in this process charge each of their own facts.
     pub fn charge_agents(&self, fact: &Fact) {
         if let Some((_, spent)) = spent_by_agents(fact) {
             self.chain.charge(&FactCharge::of_agents(spent), 0);
@@ -342,8 +342,8 @@ impl RunGuard {
         }
     }
 
-    /// The limit that forbids a resumed run to continue with its calls; `None` if it may continue. Each end of the
-    /// process during the run counts as a turn, so that a call that ends its process is not repeated for ever.
+    /// The limit that forbids a resumed run to continue with its calls; `None` if the run may continue. If the process
+    /// ends during the run, this counts as a turn. So a call that ends its process each time is not repeated forever.
     pub fn before_going_on(&self) -> Option<LimitReached> {
         let limit = self.rails.turns.filter(|limit| self.own.turns > *limit)?;
         let detail = format!(
@@ -353,8 +353,8 @@ impl RunGuard {
         reached(LimitKind::Turns, detail)
     }
 
-    /// The limit that forbids the next `calls` calls; if there is one, none of the calls may run. `None` if the calls
-    /// may run. They are then reserved, so that no other run uses up the limit.
+    /// Returns `None` if the next `calls` calls may run, and reserves these calls, so that no other run uses up the
+    /// limit. Returns a limit if the limit forbids the calls. Then no call may run.
     pub fn before_calls(&mut self, calls: usize) -> Option<LimitReached> {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         let more = calls.saturating_sub(self.aside);
@@ -365,15 +365,16 @@ impl RunGuard {
         self.chain.overspent()
     }
 
-    /// The limit that forbids these calls; `None` if they may run. Some of the calls may have started before. Calls
-    /// that another process decided have no reservation in this process yet, so this function reserves them.
+    /// The limit that forbids these calls; `None` if the calls may run. Some of the calls may already have started.
+    /// Calls that another process decided have no reservation in this process yet, so this function reserves them.
     pub fn before_running(&mut self, calls: &[ToolCall]) -> Option<LimitReached> {
         let new = calls.iter().filter(|call| !self.started.contains(call.id())).count();
         let are_aside = u32::try_from(new).is_ok_and(|new| new <= self.aside);
         if are_aside { None } else { self.before_calls(new) }
     }
 
-    /// How many of the `calls` calls of one answer may run. If some may not, the first calls run.
+    /// How many of the `calls` calls of one answer may run. If this number is smaller than `calls`, the first calls
+    /// run.
     pub fn of_one_answer(&self, calls: usize) -> usize {
         let most =
             self.rails.calls_per_turn.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
@@ -468,7 +469,7 @@ impl RunGuard {
         price
     }
 
-    /// Whether the program has not been warned about this limit yet. From now on, the limit counts as warned about.
+    /// Whether the program has not been warned about this limit yet. Also records that the program has now been warned.
     fn is_new(&mut self, node: Option<u64>, limit: LimitKind) -> bool {
         let is_new = !self.warned.contains(&(node, limit));
         if is_new {

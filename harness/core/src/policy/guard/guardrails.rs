@@ -10,7 +10,7 @@ use crate::journal::RecordedLimits;
 /// A run that reaches a limit ends as `Outcome::Limit`, never with an answer. Its conversation can continue: every
 /// message of the user resets all counts.
 ///
-/// | limit | unless set | checked |
+/// | limit | default | checked |
 /// |---|---|---|
 /// | turns, including answers that broke off | 20 | before each request to the model |
 /// | time | 1 h | always; running calls and requests are stopped |
@@ -89,8 +89,8 @@ impl Guardrails {
     /// model to make the call again in its next answer. This does not end the run.
     ///
     /// A call can start before the answer is complete, but only while at least this number of
-    /// [`tool_calls`](super::Limits::tool_calls) is left. So with a smaller number, calls can start early for longer.
-    /// With `None` here and a limit of tool calls, no call starts early.
+    /// [`tool_calls`](super::Limits::tool_calls) is left. So with a smaller number, calls can start early until fewer
+    /// tool calls are left. With `None` here and a limit of tool calls, no call starts early.
     #[must_use]
     pub fn calls_per_turn(mut self, calls: impl Into<Option<u32>>) -> Self {
         self.calls_per_turn = calls.into();
@@ -112,9 +112,9 @@ impl Guardrails {
         self
     }
 
-    /// Sets in how many turns the model may get the same result of the same call. Errors of one tool count as the same
-    /// result, if they are equal, even with different arguments. One turn before the limit, a note in the result warns
-    /// the model. A new successful result resets the count.
+    /// Sets in how many turns the model may get the same result of the same call. Equal errors of one tool count as the
+    /// same result, even if the arguments differ. One turn before the limit, a note in the result warns the model. A
+    /// new successful result resets the count.
     #[must_use]
     pub fn repetitions(mut self, turns: impl Into<Option<u32>>) -> Self {
         self.repetitions = turns.into();
@@ -198,7 +198,7 @@ impl Guardrails {
             repetitions: limits.repetitions,
             repeated_calls: limits.repeated_calls,
             polling: limits.polling.iter().cloned().collect(),
-            // These settings are not in the facts: the values of the process apply.
+            // The facts do not record these settings. The library reads them from the agent in this process.
             ..Self::default()
         }
     }

@@ -11,7 +11,7 @@ use crate::{
 /// Limits what may be spent: money, tokens and tool calls. The same setting limits one run, a conversation, or an agent
 /// with all its conversations:
 ///
-/// | set by | applies to | unless set |
+/// | set by | applies to | default |
 /// |---|---|---|
 /// | `Run::limits` | this run | as set by the agent for each run |
 /// | `AgentBuilder::run_limits` | each run of the agent | 100 calls, 5,000,000 tokens sent, 500,000 generated |

@@ -135,12 +135,12 @@ impl RepeatCounter {
         }
     }
 
-    /// The result that was repeated in most turns.
+    /// The result that the model got in the largest number of turns.
     pub(super) fn most(&self) -> Option<RepeatedResult> {
         most_of(&self.heard)
     }
 
-    /// The call that was made in most turns since the last new call.
+    /// The call that the model made in the largest number of turns since the last new call.
     pub(super) fn most_made(&self) -> Option<RepeatedResult> {
         most_of(&self.made)
     }
@@ -151,8 +151,8 @@ fn most_of(all: &HashMap<u64, ResultTurns>) -> Option<RepeatedResult> {
     Some(RepeatedResult { tool: most.tool.clone(), turns: most.turns })
 }
 
-/// Whether the model gets a warning after the same call in `turns` turns. It gets one at half of the limit, and one
-/// when a single turn is left.
+/// Whether the model gets a warning after the same call in `turns` turns. The model gets a warning at half of the
+/// limit, and another warning when a single turn is left.
 pub(super) fn is_warned(turns: u32, limit: u32) -> bool {
     turns > 1 && turns < limit && (turns == limit / 2 || turns == limit.saturating_sub(1))
 }

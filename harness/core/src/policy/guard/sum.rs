@@ -144,8 +144,8 @@ pub fn unknown_spent(why: &str) -> CallSpent {
     }
 }
 
-/// What the agents of open calls have spent: the amounts that facts state, and the amounts that ended processes spent
-/// without a fact about them.
+/// What the agents of open calls have spent: the amounts that facts state, and amounts that agents spent in an earlier
+/// process, which ended before it wrote a fact.
 #[derive(Debug, Default)]
 #[doc(hidden)]
 pub struct AgentSums {
@@ -191,8 +191,8 @@ impl AgentSums {
         self.unkept.contains(call)
     }
 
-    /// The amounts already counted, in this and all earlier processes, for the agents of a call whose conversations the
-    /// journal keeps. The caller subtracts these amounts when it reads the agents' conversations again.
+    /// The amounts that are already counted for those agents of a call whose conversations the journal keeps. The
+    /// caller reads these conversations again, and then subtracts these amounts.
     pub fn counted(&self, call: &str) -> CallSpent {
         let untold = self.untold.get(call).and_then(|untold| untold.kept.as_deref());
         let all = self.said.get(call).into_iter().chain(untold);
@@ -216,7 +216,7 @@ impl AgentSums {
     }
 }
 
-/// The sum of `whole` minus `part`; `None` if nothing is left.
+/// The sum of all amounts in `whole`, minus `part`. `None` if nothing is left.
 #[doc(hidden)]
 pub fn rest_of<'a>(
     whole: impl IntoIterator<Item = &'a CallSpent>,

@@ -1,5 +1,5 @@
 //! A call of a tool that `#[tool]` declares: decodes the arguments and collects all their faults. The function runs
-//! only if there are none.
+//! only if the arguments have no faults.
 
 use std::{
     any::Any,
@@ -47,7 +47,7 @@ impl DeclaredCall {
         Self { context, arguments, def, receiver, problems: Vec::new(), broken: None }
     }
 
-    /// Decodes and returns the value of a parameter. If it is faulty, records the fault and returns `None`.
+    /// Decodes and returns the value of a parameter. If the value is faulty, records the fault and returns `None`.
     pub fn take<T>(&mut self, param: &TypedParam<T>) -> Option<T> {
         let def = &param.def;
         let decode = match &param.origin {
@@ -234,13 +234,13 @@ impl SharedReceiver {
     }
 }
 
-/// The arguments that are sent to the thread that runs the tool. The type decides at compile time whether they can be
-/// sent.
+/// The arguments of a call. The tool may run on another thread, so the compiler finds out from the type whether the
+/// arguments can be sent to that thread.
 #[derive(Debug)]
 pub struct CarriedArguments<T>(pub T);
 
 impl<T: Send + 'static> CarriedArguments<T> {
-    /// The arguments can be sent.
+    /// Selected by the compiler if the arguments can be sent to another thread.
     pub fn __harness_way(&self) -> CanBeSent {
         CanBeSent
     }
@@ -250,7 +250,7 @@ impl<T: Send + 'static> CarriedArguments<T> {
 /// position where the user's code names it. This fallback prevents a second error for the code that sends the
 /// arguments.
 pub trait NotSent {
-    /// The arguments cannot be sent.
+    /// Selected by the compiler if the arguments cannot be sent to another thread.
     fn __harness_way(&self) -> CannotBeSent {
         CannotBeSent
     }

@@ -134,8 +134,8 @@ takes_list! {
 #[diagnostic::do_not_recommend]
 impl<Kind> TakesLiteral<Kind> for Value {}
 
-// The host supplies these parameters, so a default for one is an error that is reported elsewhere. Accepting every
-// literal prevents a second error.
+// The host supplies these parameters, so a default for such a parameter is an error. Other code reports it. Accepting
+// every literal here prevents a second error.
 #[diagnostic::do_not_recommend]
 impl<Kind> TakesLiteral<Kind> for ToolContext {}
 

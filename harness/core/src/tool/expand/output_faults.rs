@@ -1,6 +1,6 @@
 //! Finds the parts of a value whose JSON a model would misunderstand. A number that JSON does not have is written as
 //! `null` by `serde_json`, and would look like a missing value. An error in a `Result` would look like an ordinary
-//! value. For a map with keys that are not strings, the error of `serde_json` does not say which map.
+//! value. If a map has keys that are not strings, the error of `serde_json` does not say which map is faulty.
 
 use serde::{
     Serialize, Serializer,
@@ -97,8 +97,8 @@ fn number(number: f64) -> FaultSearchResult {
 }
 
 impl SerializeError {
-    /// Returns the same fault, seen from the outer value: `step`, the position of this value in the outer value, is
-    /// prepended to the pointer.
+    /// Returns the same fault with its position in the outer value. `step` is the position of this value in the outer
+    /// value, and is prepended to the pointer.
     fn below(self, step: &str) -> Self {
         let (pointer, fault) = match self.0.strip_prefix("at `") {
             Some(rest) => rest.split_once("`: ").unwrap_or(("", rest)),
@@ -113,8 +113,8 @@ impl FaultyPart {
         Self { pointer: String::new(), words }
     }
 
-    /// Returns the same fault, seen from the outer value: `step`, the position of this value in the outer value, is
-    /// prepended to the pointer.
+    /// Returns the same fault with its position in the outer value. `step` is the position of this value in the outer
+    /// value, and is prepended to the pointer.
     fn below(self, step: &str) -> Self {
         Self { pointer: pointer_below(step, &self.pointer), ..self }
     }

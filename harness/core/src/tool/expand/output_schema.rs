@@ -1,4 +1,4 @@
-//! Finds the schema of a function's return type, which may have none.
+//! Finds the schema of a function's return type. A return type may have no schema.
 
 use std::{fmt, marker::PhantomData};
 

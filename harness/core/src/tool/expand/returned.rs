@@ -116,8 +116,8 @@ impl IntoToolOutput<AsContent> for ToolOutput {
 
 /// A type that a function with `#[tool]` can return as its error.
 ///
-/// Do not implement this trait: every error type and every type with `Display` already has it. `Form` marks the kind of
-/// the error, and comes from [`ErrorTypeProbe`].
+/// Do not implement this trait: every error type and every type with `Display` already implements it. `Form` marks the
+/// kind of the error, and comes from [`ErrorTypeProbe`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the error of a tool",
     label = "this error cannot be shown to the model",
@@ -128,7 +128,7 @@ pub trait IntoToolError<Form> {
     fn into_error(self) -> ToolError;
 }
 
-/// Marks an error type whose causes are shown, too.
+/// Marks an error type. The text for the model contains the error and its causes.
 #[derive(Debug)]
 pub struct AsError;
 
@@ -257,7 +257,7 @@ impl<ErrorForm> FallibleForm<ErrorForm> {
     /// The result of a function that returns a `Result`.
     ///
     /// # Errors
-    /// Fails if the function returned an error, and as [`InfallibleForm::answer`] does.
+    /// Fails if the function returned an error. Also fails like [`InfallibleForm::answer`].
     pub fn answer<T: IntoAnswer<ErrorForm, Form>, Form>(
         self,
         returned: T,
@@ -269,7 +269,7 @@ impl<ErrorForm> FallibleForm<ErrorForm> {
     /// names only this type.
     ///
     /// # Errors
-    /// Fails if the function returned an error, and as [`InfallibleForm::answer`] does.
+    /// Fails if the function returned an error. Also fails like [`InfallibleForm::answer`].
     pub fn answer_result<T: IntoToolOutput<Form>, E: IntoToolError<ErrorForm>, Form>(
         self,
         returned: Result<T, E>,
@@ -291,7 +291,7 @@ impl<T> ReturnKind<T> {
 }
 
 impl<T, E> ReturnKind<Result<T, E>> {
-    /// The function can fail. Returns a probe for its error type.
+    /// Returns a probe for the error type. The compiler selects this method for a function that can fail.
     pub fn __harness_failing(&self) -> ErrorTypeProbe<E> {
         ErrorTypeProbe(PhantomData)
     }
@@ -318,8 +318,9 @@ impl NoErrorType {
     }
 }
 
-/// Finds out how an error type is passed on. The traits below have a method of the same name, behind different numbers
-/// of references. The compiler takes the applicable method behind the most references.
+/// Finds out the form of an error type, for example whether the error has causes or only a text. The traits below have
+/// a method of the same name, behind different numbers of references. The compiler takes the applicable method behind
+/// the most references.
 #[derive(Debug)]
 pub struct ErrorTypeProbe<E>(PhantomData<E>);
 

@@ -70,9 +70,9 @@ impl<T> SharedStateProbe<T> {
     pub const ASKED: Self = Self(PhantomData);
 }
 
-// The bounds exclude types that cannot be a parameter at all: these get a better error elsewhere.
+// The bounds exclude types that cannot be a parameter at all: other code reports a better error for such types.
 impl<T: SharesState + DeserializeOwned + JsonSchema + Send + Sync + 'static> SharedStateProbe<T> {
-    /// The type shares mutable state.
+    /// Selected by the compiler for a type that shares mutable state.
     pub fn __harness_is_shared(&self) -> Yes {
         Yes
     }
@@ -80,7 +80,7 @@ impl<T: SharesState + DeserializeOwned + JsonSchema + Send + Sync + 'static> Sha
 
 /// The fallback of [`SharedStateProbe`] for every other type.
 pub trait WithoutSharedState {
-    /// The type does not share mutable state.
+    /// Selected by the compiler for a type that does not share mutable state.
     fn __harness_is_shared(&self) -> No {
         No
     }

@@ -16,8 +16,8 @@ use crate::{
 const SEARCHED: usize = 256 * 1024;
 
 /// Returns the text of a file for a model, without known secrets. If the file has more than `limit` bytes, the text has
-/// only the beginning and the end of the file. If `spills` is set, the whole text of such a file is stored there, and
-/// the name of the stored text is returned. If the file cannot be read, the error says why.
+/// only the beginning and the end of the file. If `spills` is set, the whole text of such a file is stored in `spills`,
+/// and the name of the stored text is returned. If the file cannot be read, the error says why.
 pub(in crate::tool) async fn read_file(
     path: &Path,
     limit: usize,
@@ -58,7 +58,7 @@ async fn off_loop<T: Send + 'static>(
 const UNSIZED: u64 = 64 * 1024 * 1024;
 
 /// Opens a regular file. Only the bytes that the file has now are read, because a log may grow as fast as it is read.
-/// Also returns whether the size is known: some file systems, such as `/proc`, report none.
+/// Also returns whether the size is known: some file systems, such as `/proc`, report no size.
 fn open(path: PathBuf) -> io::Result<(Take<File>, bool)> {
     if !path.metadata()?.is_file() {
         return Err(io::Error::other("it is not a file"));
@@ -82,7 +82,7 @@ struct HeadAndTail<'a> {
     limit: usize,
     spills: Option<&'a LargeResults>,
     writer: Option<SpillWriter<'a>>,
-    /// The whole text while it is within the limit, and then its beginning.
+    /// The whole text, as long as it is within the limit. After that, only the beginning of the text.
     head: String,
     tail: String,
     size: usize,

@@ -18,7 +18,8 @@ use crate::error::{Error, ErrorKind};
 pub struct SpillFolder(PathBuf);
 
 impl SpillFolder {
-    /// The folder of the conversation with this first message, below the folder that the program names.
+    /// The folder of one conversation, inside of the folder that the program names. `first_message` is the id of the
+    /// conversation's first message.
     pub fn of(folder: &Path, first_message: &str) -> Self {
         let hash = Sha256::digest(first_message.as_bytes());
         let name = hash.iter().take(16).map(|byte| format!("{byte:02x}"));

@@ -198,8 +198,8 @@ pub(crate) fn name_of_arguments(message: usize, call: usize) -> String {
 /// The name by which the model reads the arguments follows it.
 pub(crate) const LEFT_OUT: &str = " bytes stood here, and were left out to save room: `read_result` reads these arguments whole as `";
 
-/// The first words of the result for a call that did not start, because the model copied the line for a left-out
-/// argument.
+/// The first words of the result of a call that the library did not start: the model had copied a line that replaces a
+/// left-out argument, and used the line as the argument.
 #[doc(hidden)]
 pub const COPIED: &str = "This call was not started: its argument ";
 
@@ -242,8 +242,8 @@ impl<S> WithArguments<S> {
     fn chunk(&self, (message, call): (usize, usize), chunk: u64) -> Option<Vec<u8>> {
         let is_given = message < self.given;
         let call = self.said.get(message)?.calls().nth(call)?;
-        // The program may have passed in messages of another conversation in the form in which they were sent. Some
-        // arguments in them are then already shortened.
+        // The program may have passed in messages that it took from a request of another conversation. Some arguments
+        // in these messages may already be shortened.
         if is_given && call.arguments().contains(LEFT_OUT) && is_shortened(call) {
             return None;
         }

@@ -171,7 +171,8 @@ pub(super) async fn search(
     room: usize,
 ) -> Result<Option<SpillExcerpt>, Error> {
     let finder = memmem::Finder::new(wanted);
-    // The end of the earlier chunks: a hit may begin in it, and it contains the text before the next hit.
+    // The end of the chunks that were read so far. The next hit may begin here, and the text before a hit is shown
+    // together with the hit.
     let mut held: Vec<u8> = Vec::new();
     let (mut offset, mut line, mut chunk) = (0_u64, 1_u64, 0_u64);
     let (mut text, mut shown, mut hits, mut is_full) = (String::new(), 0_u64, 0_u64, false);

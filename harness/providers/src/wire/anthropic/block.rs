@@ -182,7 +182,7 @@ impl OpenBlock {
         has_only_begun && !id.is_empty() && text_of(members.get("id")) == *id
     }
 
-    /// Whether these members begin a call without an id, and this call has no id either.
+    /// Whether this block is a call without an id, and these members also begin a call without an id.
     pub(super) fn is_again(&self, members: &ObjectMembers<'_>) -> bool {
         let OpenBlockKind::Call { id, .. } = &self.kind else { return false };
         let text = |name| text_of(members.get(name));
@@ -366,8 +366,8 @@ fn has_member(piece: &str) -> bool {
     piece.chars().any(|char| !char.is_whitespace() && !matches!(char, '{' | '}'))
 }
 
-/// Whether the arguments are a value other than an object. Such a value is kept unchanged, so that the model can be
-/// shown the fault.
+/// Whether the arguments are a value other than an object. Such arguments are kept unchanged, so that the model can be
+/// told what is wrong with them.
 fn is_scalar(json: &str) -> bool {
     !matches!(json, "" | "null") && !json.starts_with('{')
 }

@@ -93,9 +93,9 @@ impl Options {
     }
 }
 
-/// Sources: <https://docs.claude.com/en/docs/build-with-claude/pdf-support> (32 MB a request),
-/// <https://docs.claude.com/en/docs/build-with-claude/files>, and the vendor's error for larger
-/// pictures, `image exceeds 5 MB maximum: .. bytes > 5242880 bytes`, which counts base64.
+/// The files that this protocol can carry. Sources: <https://docs.claude.com/en/docs/build-with-claude/pdf-support> (32
+/// MB a request), <https://docs.claude.com/en/docs/build-with-claude/files>, and the vendor's error for larger
+/// pictures, `image exceeds 5 MB maximum: .. bytes > 5242880 bytes`. The limit in this error counts base64.
 const PLACES: CarriedFiles = CarriedFiles {
     audio: false,
     other_pictures: false,
@@ -182,7 +182,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     body.value("stream", &true);
     body.maybe("temperature", temperature.as_ref());
     body.maybe("top_p", top_p.as_ref());
-    // A request for a summary must not have settings of an answer.
+    // A request for a summary must not contain the settings of an answer, such as stop sequences.
     if !stop.is_empty() && !summarizes {
         body.value("stop_sequences", stop);
     }
@@ -192,8 +192,8 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let mut has_budget = of_extra
         .map_or(matches!(said.config, Some(ThinkingConfig::Enabled(_))), |it| it == "enabled");
     if has_budget && of_extra.is_none() && !open_turn_thinks(request, settings) {
-        // With a thinking budget, the open turn must begin with thinking. This turn does not, so thinking stays off
-        // until the next turn.
+        // With a thinking budget, the vendor requires that the open turn begins with thinking. The open turn of this
+        // request does not, so thinking stays off until the next turn.
         (said, has_budget) = (ThinkingSettings::default(), false);
     }
     // A program that writes `thinking` itself also decides whether the text of the thinking is sent.
@@ -616,7 +616,7 @@ fn is_block(json: &str) -> bool {
     json.contains(r#""type""#) && !text_of(ObjectMembers::of(json).get("type")).is_empty()
 }
 
-/// Writes text. White space alone is left out, because the vendor refuses it.
+/// Writes text. A text that contains only white space is left out, because the vendor refuses it.
 fn encode_text(out: &mut BodyDraft, text: &TextBlock) {
     if text.text().trim().is_empty() {
         return;

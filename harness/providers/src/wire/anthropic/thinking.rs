@@ -44,9 +44,10 @@ const LEAST: u32 = 1024;
 /// The number of tokens reserved for the text of an answer, if the answer's limit allows it.
 const TEXT: u32 = 1024;
 
-/// Translates the effort for this model: to a token budget, or to a level at which the model decides itself. A model
-/// that cannot stop thinking gets the lowest level, and a model that cannot think gets no setting. An unknown model is
-/// treated like a newer model. See the vendor's documentation of extended and adaptive thinking.
+/// Translates the effort for this model. The result is a token budget, or a level from which the model itself decides
+/// how long it thinks. A model that cannot stop thinking gets the lowest level, and a model that cannot think gets no
+/// setting. An unknown model is treated like a newer model. See the vendor's documentation of extended and adaptive
+/// thinking.
 ///
 /// # Errors
 /// The same as [`check`].

@@ -68,7 +68,7 @@ enum FragmentPlace {
 }
 
 impl AnswerCalls {
-    /// Starts without calls, for an answer of this server and model.
+    /// Creates an empty collection for an answer of this server and model.
     pub(super) fn of(origin: Origin) -> Self {
         Self { origin, ..Self::default() }
     }
@@ -109,8 +109,8 @@ impl AnswerCalls {
                 self.end(at, out)?;
                 let mut call = self.begin(delta.index.0, first, out)?;
                 if let Some(before) = self.calls.get(at) {
-                    // A fragment without an id or without a name gets the id of the complete call. Without a name, the
-                    // fragment continues that call.
+                    // If the fragment has no id or no name, the new call gets the id of the complete call. A fragment
+                    // without a name continues the complete call.
                     if id.is_empty() || name.is_empty() {
                         before.wire_id.clone_into(&mut call.wire_id);
                     }
@@ -290,7 +290,8 @@ impl AnswerCalls {
     fn place(&self, index: Option<u64>, id: &str, name: &str, arguments: &str) -> FragmentPlace {
         let is_structured = arguments.trim_start().starts_with(['{', '[']);
         let begins = is_structured || arguments.trim_start().starts_with('"');
-        // After the end of a list, an object or a string, a fragment that begins a value is a new value.
+        // If the arguments so far end with a complete list, object or string, a fragment that begins a value is a new
+        // value.
         let is_again = |call: &StreamedCall| {
             begins && call.is_whole() && call.arguments.trim_end().ends_with(['}', ']', '"'])
         };
@@ -316,8 +317,9 @@ impl AnswerCalls {
         }
         let same_index = index.and_then(|index| self.indices.get(&index).copied());
         match (id.is_empty(), same_index) {
-            // A new id at a known index: either another call, or a server that makes a new id for each fragment. A new
-            // name, an object or list, or complete arguments show that it is another call.
+            // The fragment has a new id and a known index. Either it belongs to another call, or the server makes a new
+            // id for each fragment. It belongs to another call if it has another name, if its arguments begin an object
+            // or a list, or if the arguments so far are complete.
             (false, Some(at)) => match self.calls.get(at) {
                 Some(call) if call.wire_id.is_empty() || name.is_empty() => or_new(at),
                 Some(call) => {

@@ -112,7 +112,8 @@ impl Dialect for ChatAnswer {
         if let Some(err) = failure(event, data, &chunk) {
             return Err(err);
         }
-        // The first chunk may contain only the filter's result for the prompt. Such a chunk does not start the answer.
+        // The first chunk may contain only the verdict of the content filter on the prompt. Such a chunk does not start
+        // the answer.
         let named = chunk.id.some().is_some() || chunk.model.some().is_some();
         if !self.started && (named || !chunk.choices.0.is_empty()) {
             self.started = true;
@@ -317,7 +318,7 @@ impl ChatAnswer {
             self.said = surrogates::without_last(&message.content.text).len();
             return Ok(());
         }
-        // Half a surrogate pair at the end is left out: the next message contains the whole character.
+        // A first surrogate at the end is left out, because the next message contains the whole character.
         let all = surrogates::without_last(&message.content.text);
         self.words(all.get(self.said..).unwrap_or_default(), out)
     }

@@ -70,9 +70,9 @@ pub struct Options {
     pub thinking_budget: bool,
 }
 
-/// Sources: <https://platform.openai.com/docs/api-reference/chat/create> (documents by their bytes
-/// or their id, audio by its bytes) and <https://platform.openai.com/docs/guides/pdf-files> (50 MB
-/// a file).
+/// The files that this protocol can carry. Sources: <https://platform.openai.com/docs/api-reference/chat/create>
+/// (documents by their bytes or their id, audio by its bytes) and <https://platform.openai.com/docs/guides/pdf-files>
+/// (50 MB a file).
 pub(super) const PLACES: CarriedFiles = CarriedFiles {
     audio: true,
     other_pictures: true,
@@ -255,7 +255,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     );
     let form = MessageEncoding { is, mark: None };
     conversation(body, "messages", leading.ready(), form, request, to, |out, before, message| {
-        // A server that requires the thinking field in each turn refuses a turn without it.
+        // A server that requires the thinking field in each turn refuses a turn without this field.
         let thinks = before.len() >= thinking_from || matches!(thought, ThoughtReplay::Field(_));
         let thought = if thinks { thought } else { &ThoughtReplay::Off };
         let message = &answer::sent_form(plan.as_ref(), before.len(), message);

@@ -104,8 +104,8 @@ impl AnswerThinking {
         out.reasoning(BLOCK, text)
     }
 
-    /// Adds a part of the content if the part is thinking. Mistral sends thinking in this form. Returns whether it was
-    /// thinking.
+    /// Adds a part of the content if the part is thinking. Mistral sends thinking in such parts. Returns whether the
+    /// part was thinking.
     pub(super) fn push_part(
         &mut self,
         part: &ObjectMembers<'_>,

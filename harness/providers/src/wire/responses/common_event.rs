@@ -98,7 +98,8 @@ impl<'a> ResponsesCommonEvent<'a> {
                 }
                 b"response" => {
                     match common.kind {
-                        // All of these events contain the same long response object, so only the first is read.
+                        // All of these events contain the same long response object, so only the object of the first
+                        // event is read.
                         b"response.created" | b"response.in_progress" | b"response.queued"
                             if started =>
                         {

@@ -71,7 +71,7 @@ struct ResponsesEvent<'a> {
     text: TolerantText<'a>,
     #[serde(borrow, default)]
     refusal: TolerantText<'a>,
-    /// The name of the tool, which the event at the end of a call's arguments repeats.
+    /// The name of the tool. The event at the end of a call's arguments repeats the name.
     #[serde(borrow, default)]
     name: TolerantText<'a>,
     #[serde(borrow, default)]
@@ -174,7 +174,8 @@ impl Dialect for ResponsesAnswer {
         match kind {
             "keepalive" | "ping" => return Ok(false),
             "response.created" | "response.in_progress" | "response.queued" => {
-                // All of these events contain the same long response object, so only the first is read.
+                // All of these events contain the same long response object, so only the object of the first event is
+                // read.
                 let response = parsed.response.filter(|_| !self.started);
                 if let Some(response) = response.and_then(read_response) {
                     self.start(&response, out);
@@ -391,8 +392,8 @@ impl ResponsesAnswer {
         }
     }
 
-    /// The position of an item by its output index, because some gateways give an item another id in each event.
-    /// Without an output index, the id is used.
+    /// Finds an item by its output index, and returns its position. Some gateways give an item another id in each
+    /// event, so the id is used only if there is no output index.
     fn position(&self, index: TolerantCount, id: &str) -> Option<usize> {
         match index.0 {
             // Nearly always the item is the last one.
@@ -526,8 +527,8 @@ impl ResponsesAnswer {
         Ok(())
     }
 
-    /// Adds what the events left out, from the output in the last event. Only some vendors send the whole output in the
-    /// last event, so normally an answer is not built from it.
+    /// Adds what the earlier events left out, from the output in the last event. Only some vendors send the whole
+    /// output in the last event, so an answer is normally built from the earlier events.
     fn catch_up(&mut self, output: &[RawJson<'_>], out: &mut EventSink) -> Result<(), Error> {
         let silent = self.items.is_empty();
         if !silent && !self.items.iter().any(OpenItem::is_open) {

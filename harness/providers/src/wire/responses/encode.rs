@@ -88,7 +88,7 @@ impl Options {
     }
 }
 
-/// Sources: <https://platform.openai.com/docs/guides/pdf-files> and
+/// The files that this protocol can carry. Sources: <https://platform.openai.com/docs/guides/pdf-files> and
 /// <https://platform.openai.com/docs/guides/images-vision> (50 MB a file).
 pub(super) const PLACES: CarriedFiles = CarriedFiles {
     audio: false,
@@ -244,8 +244,9 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     })
 }
 
-/// The messages and settings to which the reasoning in this request is bound. The format of an answer is one of them, and
-/// cannot be changed later: in the vendor's clients, the item `configuration_update` sets an effort alone.
+/// The messages and settings to which the reasoning in this request is bound. One of these settings is the format of an
+/// answer. No later item of a conversation can change it: in the vendor's clients, the item `configuration_update` sets
+/// only an effort.
 ///
 /// Source: <https://developers.openai.com/api/docs/guides/keep-prefix-unchanged>.
 pub(crate) fn binding(request: &Request<'_>, options: &Options) -> ReasoningBinding {
@@ -294,7 +295,8 @@ fn choice(choice: &ToolChoice) -> serde_json::Value {
     }
 }
 
-/// Writes a message as one or several items. Thinking stays directly before the item that followed it.
+/// Writes a message as one or several items. Thinking is written directly before the item that followed this thinking
+/// in the answer.
 pub(super) fn encode_message(
     out: &mut BodyDraft,
     before: &Messages,
@@ -461,8 +463,8 @@ fn is_refusal(kept: &str) -> bool {
     ObjectMembers::of(kept).get("refusal").is_some()
 }
 
-/// Writes a block. `thinking`: the thinking of this message is sent. Without it, the ids of items are left out, because
-/// from an id the vendor would notice that the thinking before the item is missing.
+/// Writes a block. `thinking` says whether the thinking of this message is sent. If not, the items get no ids: from an
+/// id, the vendor would notice that the thinking before the item is missing, and would refuse the request.
 fn encode_block(out: &mut BodyDraft, block: &Block, thinking: bool, loaded: &LoadedTools<'_>) {
     match block {
         Block::Text(text) => encode_text(out, text, thinking),
@@ -481,8 +483,8 @@ fn encode_block(out: &mut BodyDraft, block: &Block, thinking: bool, loaded: &Loa
                 return;
             }
             let kind = text_of(ObjectMembers::of(&json).get("type"));
-            // These items have blocks of their own. If they were sent unchanged, they would have neither an id nor a
-            // result.
+            // Items of these types are normally stored in blocks of other kinds. From vendor data, such an item would
+            // be sent without an id and without a result, so it is left out.
             let is_own = ["function_call", "custom_tool_call", "reasoning", "message"];
             let is_own = is_own.contains(&kind.trim_end_matches("_output"));
             if !kind.is_empty() && !is_own {
@@ -516,7 +518,8 @@ fn encode_user(out: &mut BodyDraft, message: &Message, to: Recipient<'_>) {
     raw(out, "]}");
 }
 
-/// Writes text of the model, with the vendor's phase, and with the vendor's id if `with_id`.
+/// Writes a text of the model. The item contains the phase in which the vendor sent the text, and the vendor's id if
+/// `with_id` is set.
 fn encode_text(out: &mut BodyDraft, text: &TextBlock, with_id: bool) {
     if text.text().trim().is_empty() {
         return;
@@ -550,8 +553,8 @@ fn encode_text(out: &mut BodyDraft, text: &TextBlock, with_id: bool) {
     out.push(b'}');
 }
 
-/// Writes thinking that is encrypted. Other thinking is left out: the vendor stores nothing, so its id would refer to
-/// nothing.
+/// Writes encrypted thinking. Other thinking is left out, because the vendor stores nothing and could not find such
+/// thinking by its id.
 fn encode_reasoning(out: &mut BodyDraft, reasoning: &ReasoningBlock) {
     let Some(json) = ours(reasoning.vendor()) else { return };
     let members = ObjectMembers::of(&json);

@@ -104,7 +104,7 @@ enum OpenItemKind {
     /// A tool search that the program runs.
     Search { started: bool, cut: bool },
     /// An item that only the vendor understands. `wants`: the type and id of a call that the program has to answer.
-    /// `answers`: the id of the call that this item answers, if the program has nothing to answer.
+    /// `answers`: the `call_id` of any other item. If the item is a result, this is the id of its call.
     Opaque { wants: Option<(String, String)>, answers: String },
 }
 
@@ -352,8 +352,8 @@ impl OpenItem {
                     out.citation(number, annotation)?;
                 }
                 annotations.retain(|annotation| sources::is_returnable(annotation));
-                // Annotations have offsets into one part, but all parts are sent back as one text, so they are kept
-                // only for a single part.
+                // Annotations have offsets into one part, but all parts are sent back as one text. So annotations are
+                // kept only if the item has a single part.
                 let annotations = format!("[{}]", annotations.join(","));
                 let annotations = Some(("annotations", annotations.as_str()))
                     .filter(|(_, list)| texts == 1 && *list != "[]");
@@ -458,7 +458,7 @@ impl OpenItem {
 /// The part of `whole` after `sent`; `None` if `whole` does not begin with `sent`. A server may repeat a short `whole`
 /// with each event, so a `whole` that is too short must be detected without reading all of `sent`.
 fn behind<'a>(whole: &'a str, sent: &str) -> Option<&'a str> {
-    // `sent` may contain marked halves of a character, which are four times as long as the character in `whole`.
+    // `sent` may contain marked surrogates of a character. They are four times as long as the character in `whole`.
     if whole.len() < sent.len() / 4 {
         return None;
     }
@@ -506,7 +506,7 @@ fn is_ours(members: &ObjectMembers<'_>) -> bool {
     text_of(members.get("execution")) == "client" && !text_of(members.get("call_id")).is_empty()
 }
 
-/// The generated picture in an item, and the JSON of the item without it.
+/// The generated picture in an item, and the JSON of the item without the picture.
 fn picture(members: &ObjectMembers<'_>) -> Option<(Media, String)> {
     if text_of(members.get("type")) != PICTURE {
         return None;

@@ -56,7 +56,8 @@ pub fn encode_summary(request: &Request<'_>, options: &Options) -> Result<Encode
     })
 }
 
-/// The JSON of the vendor's items to store, or the reason why the items cannot be used.
+/// Checks the items of the vendor's summary. Returns the JSON in which they are stored, or the reason why they cannot
+/// be used.
 pub(super) fn of_output(output: &[RawJson<'_>]) -> Result<String, String> {
     let mut summaries = 0_usize;
     for (at, item) in output.iter().enumerate() {

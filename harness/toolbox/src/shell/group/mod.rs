@@ -31,7 +31,7 @@ use tokio::{
 /// contains the marks of both commands.
 pub(super) const VARIABLE: &str = "HARNESS_COMMAND";
 
-/// How often a killed process is checked before the check gives up. The checks are a millisecond apart.
+/// How often to check whether a killed process is dead. The checks are a millisecond apart.
 const LOOKS: usize = 100;
 
 /// Whether this program can be started again as a supervisor, and can see the processes to supervise.
@@ -72,7 +72,7 @@ impl ProcessGroup {
         Ok((Self(GroupKind::Plain(plain)), pipes))
     }
 
-    /// Completes the start. Called when the command already runs.
+    /// Completes the start of the command, which already runs.
     ///
     /// # Errors
     /// Fails if no watchdog watches the command. The caller then has to end the command.
@@ -100,7 +100,7 @@ impl ProcessGroup {
         }
     }
 
-    /// Waits until the supervisor, if there is one, has ended the remaining processes.
+    /// Waits until the supervisor has ended the remaining processes. Without a supervisor, does not wait.
     pub(super) async fn close(&mut self) {
         match &mut self.0 {
             GroupKind::Plain(_) => {}

@@ -150,7 +150,7 @@ pub(super) fn children(parent: Pid) -> Option<Vec<Pid>> {
                 let ids = ids.split_ascii_whitespace().filter_map(|id| id.parse().ok());
                 children.extend(ids.filter_map(Pid::from_raw));
             }
-            // Either the thread has ended, or the system has no such file.
+            // The file of this thread cannot be read. If the thread still exists, the kernel cannot list children.
             Err(_) if thread.path().exists() => return None,
             Err(_) => {}
         }
@@ -221,18 +221,19 @@ mod tests {
     #[test]
     fn descendants_are_found_by_parents_and_by_sessions_of_their_own() {
         let mine = SystemProcess::look_at(rustix::process::getpid()).unwrap();
-        // Ids that no process has.
+        // No process has an id from this number on.
         let base = 1 << 28;
         let all = [
             mine,
             process(base + 5, base + 4, mine.session),
             process(base + 4, base + 1, mine.session),
             process(base + 1, mine.id(), mine.session),
-            // The first of these has started a session. Its child has lost its parent, and so has the child's child.
+            // The first process has started a session. The second process in this session has lost its parent. The
+            // third process is a child of the second process, and has started its own session.
             process(base + 2, base + 1, base + 2),
             process(base + 3, 1, base + 2),
             process(base + 6, base + 3, base + 6),
-            // Other processes: in the session of the program, in session 0, and in a session of their own.
+            // Other processes: in the session of the program, in session 0, and in its own session.
             process(base + 7, 1, mine.session),
             process(base + 8, 1, 0),
             process(base + 9, 1, base + 9),

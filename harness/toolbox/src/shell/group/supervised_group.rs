@@ -131,8 +131,8 @@ impl SupervisedGroup {
         }
     }
 
-    /// Lets the supervisor kill all remaining processes, and reaps it. If the supervisor cannot do so, the processes
-    /// are killed from here.
+    /// Lets the supervisor kill all remaining processes, and reaps it. If the supervisor cannot kill them, this process
+    /// kills them.
     pub(super) fn end(&mut self) -> Option<ExitStatus> {
         self.line = None;
         let mut looked = self.supervisor.try_wait();

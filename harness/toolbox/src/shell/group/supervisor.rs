@@ -102,7 +102,7 @@ async fn serve() -> io::Result<()> {
 fn start(order: CommandOrder) -> io::Result<Pid> {
     // A descendant that loses its parent becomes a child of this process.
     set_child_subreaper(Some(getpid()))?;
-    // The new session has no terminal: keys do not reach the command, and the command does not reach the terminal.
+    // The new session has no terminal. So the command gets no keys that a person presses, and cannot use the terminal.
     setsid()?;
     let CommandOrder { folder, command, variables } = order;
     let mut bash = Command::new("bash");
@@ -114,7 +114,8 @@ fn start(order: CommandOrder) -> io::Result<Pid> {
     Ok(Pid::from_child(&bash.process_group(0).spawn()?))
 }
 
-/// Reaps dead children. Returns the status of the command if it is one of them, and whether any child is left.
+/// Reaps dead children. Returns the status of the command, if the command is one of these children, and whether any
+/// child is left.
 fn reap(command: Pid) -> (Option<i32>, bool) {
     let mut status = None;
     loop {

@@ -59,7 +59,7 @@ impl ProcessTraces {
         found
     }
 
-    /// Whether the process has the mark. A process that has cleared or overwritten its environment lacks it.
+    /// Whether the process has the mark. A process that has cleared or overwritten its environment has no mark.
     fn has_mark(&self, pid: Pid) -> bool {
         // The environment of other users' processes cannot be read. Such processes do not belong to the command.
         std::fs::read(format!("/proc/{pid}/environ"))

@@ -1,0 +1,139 @@
+// A conversation, folded from the chunks of its runs. It knows no page.
+
+export class Conversation {
+  messages = [];
+  busy = false;
+  /** Whether a page with the trace exists. */
+  trace = false;
+  #open = new Map();
+
+  /** Takes a chunk. Returns whether all messages are others now. */
+  apply(chunk) {
+    const { type } = chunk;
+    if (type === "data-history") {
+      this.messages = chunk.data.messages;
+      this.trace = chunk.data.trace;
+      this.busy = false;
+      return true;
+    }
+    if (type === "start") return this.#start(chunk);
+    const message = this.messages.at(-1);
+    if (type === "data-run-started") {
+      const { said } = chunk.data;
+      if (said) this.messages.splice(-1, 0, { id: said.id, role: "user", parts: [{ type: "text", text: said.text }] });
+      return true;
+    }
+    if (message?.role !== "assistant") return false;
+    const call = message.parts.find((part) => part.toolCallId === chunk.toolCallId && part.toolCallId !== undefined);
+    message.note = undefined;
+    switch (type) {
+      case "start-step": message.parts.push({ type: "step-start" }); break;
+      case "reset-step": {
+        const step = message.parts.findLastIndex((part) => part.type === "step-start");
+        message.parts.length = step + 1;
+        this.#open.clear();
+        message.note = "The answer broke off and begins again.";
+        return true;
+      }
+      case "text-start": case "reasoning-start": {
+        const part = { type: type.slice(0, -6), text: "", state: "streaming" };
+        this.#open.set(chunk.id, part);
+        message.parts.push(part);
+        break;
+      }
+      case "text-delta": case "reasoning-delta": {
+        const part = this.#open.get(chunk.id);
+        if (part) part.text += chunk.delta;
+        break;
+      }
+      case "text-end": case "reasoning-end": {
+        const part = this.#open.get(chunk.id);
+        if (part) part.state = "done";
+        break;
+      }
+      case "tool-input-start": this.#call(message, call, chunk, { state: "input-streaming", written: "" }); break;
+      case "tool-input-delta": if (call) call.written = (call.written ?? "") + chunk.inputTextDelta; break;
+      case "tool-input-available": this.#call(message, call, chunk, { state: "input-available", input: chunk.input, began: Date.now() }); break;
+      case "tool-approval-request": this.#call(message, call, chunk, { state: "approval-requested", approval: { id: chunk.approvalId } }); break;
+      case "tool-output-available": this.#call(message, call, chunk, { state: "output-available", output: chunk.output }); break;
+      case "tool-output-error": this.#call(message, call, chunk, { state: "output-error", errorText: chunk.errorText }); break;
+      case "tool-output-denied": this.#call(message, call, chunk, { state: "output-denied" }); break;
+      case "source-url": case "source-document": case "file": message.parts.push(chunk); break;
+      case "finish":
+        message.metadata = chunk.messageMetadata;
+        this.busy = false;
+        break;
+      case "error": message.error = chunk.errorText; break;
+      default: if (type.startsWith("data-")) this.#data(message, chunk);
+    }
+    return false;
+  }
+
+  #start({ messageId }) {
+    this.busy = true;
+    this.#open.clear();
+    if (messageId === undefined && this.messages.at(-1)?.role === "assistant") {
+      const last = this.messages.at(-1);
+      last.metadata = last.error = undefined;
+      return false;
+    }
+    this.messages.push({ id: messageId ?? "answer", role: "assistant", parts: [] });
+    return true;
+  }
+
+  #call(message, call, { toolCallId, toolName }, members) {
+    if (!call) message.parts.push((call = { toolCallId, type: "tool-" + toolName }));
+    Object.assign(call, members);
+  }
+
+  #data(message, chunk) {
+    const { data } = chunk;
+    switch (chunk.type) {
+      case "data-retrying": message.note = `The model did not answer. Attempt ${data.attempt} of ${data.of} follows.`; return;
+      case "data-falling-back": message.note = "Another model is asked."; return;
+      case "data-compacting": message.note = "The conversation is summarized."; return;
+      case "data-tool-progress": {
+        const call = message.parts.find((part) => part.toolCallId === data.call);
+        if (call) call.progress = data.message;
+        return;
+      }
+      case "data-of-agent": {
+        const id = data.path.map((step) => step.call).join("/");
+        const call = message.parts.find((part) => part.toolCallId === id);
+        if (call && data.event.type === "text") call.below = (call.below ?? "") + data.event.text;
+        return;
+      }
+    }
+    if (chunk.transient) return;
+    const known = chunk.id !== undefined && message.parts.find((part) => part.type === chunk.type && part.id === chunk.id);
+    if (known) known.data = data;
+    else message.parts.push(chunk);
+  }
+}
+
+/** What a call waits for and a person can answer, or nothing. */
+export function waitOf(message, part) {
+  if (!["input-available", "approval-requested"].includes(part.state)) return undefined;
+  const waiting = message.parts.find((it) => it.type === "data-waiting" && it.data.call === part.toolCallId);
+  return waiting?.data;
+}
+
+/** The tokens and the cost of all messages. */
+export function sum(messages) {
+  const all = { input: 0, output: 0, cost: undefined };
+  for (const { metadata } of messages) {
+    all.input += metadata?.usage?.input ?? 0;
+    all.output += metadata?.usage?.output ?? 0;
+    if (metadata?.cost !== undefined) all.cost = (all.cost ?? 0) + metadata.cost;
+  }
+  return all;
+}
+
+/** How a run has ended, in words; nothing if the model answered. */
+export function endOf({ outcome } = {}) {
+  if (outcome?.limit) return `Stopped at the limit of ${outcome.limit.replaceAll("_", " ")}.`;
+  return {
+    cancelled: "Stopped.", failed: "The run has failed.", truncated: "The answer was cut off at its largest length.",
+    refused: "The model or a filter refused.", unfit: "The answer did not fit.", denied: "A call was denied, which ends the run.",
+  }[outcome];
+}

@@ -1,0 +1,185 @@
+//! What a page shows that is loaded again is what it had shown before.
+
+use crate::{
+    ag_ui, answers::remove, events, node, server::Server, ui_message, ui_message::every_kind,
+};
+use futures_util::{FutureExt as _, StreamExt as _};
+use harness::{
+    agent::Numbered,
+    models::Price,
+    testing::{Gate, ScriptedProvider, reply},
+    tools,
+    web::{
+        ClientAnswer, ClientDecision, ag_ui::AgUiStream, answer_waiting,
+        ui_message::UiMessageStream,
+    },
+};
+use serde_json::{Value, json};
+
+#[test]
+fn the_messages_are_those_that_the_client_of_ai_has_read() {
+    let all = events(&every_kind());
+    let stream = || UiMessageStream::new().for_version_6();
+    let [said, answer] = &stream().messages(&all)[..] else { panic!("two messages") };
+    assert_eq!((&said["role"], &said["parts"][0]["text"]), (&json!("user"), &json!("Go.")));
+    assert!(!answer.to_string().contains("hidden"), "{answer:#}");
+    let silent = stream().without_reasoning().messages(&all);
+    assert!(!silent[1].to_string().contains("Think"), "{silent:#?}");
+    let Some(read) = ui_message::read(&[ui_message::encoded(stream(), &all)]) else { return };
+    let mut answer = answer.clone();
+    // Version 6 does not know it.
+    if !read[0]["message"].to_string().contains("requestReason") {
+        for part in answer["parts"].as_array_mut().expect("parts") {
+            if let Some(approval) = part.get_mut("approval").and_then(Value::as_object_mut) {
+                approval.remove("requestReason").expect("a reason");
+            }
+        }
+    }
+    assert_eq!(answer, read[0]["message"], "{answer:#}");
+}
+
+#[test]
+fn what_was_taken_back_is_in_no_message() {
+    let all = events(&every_kind());
+    let messages = UiMessageStream::new().messages(&all);
+    let words = messages[1]["parts"].as_array().expect("parts");
+    assert!(!words.iter().any(|part| part["text"] == "void" || part["toolCallId"] == "c0"));
+}
+
+#[test]
+fn the_snapshot_has_what_the_client_of_ag_ui_has_read() {
+    let all = events(&every_kind());
+    let next: Vec<Numbered> = [
+        json!({"type": "run_started", "said": harness::Message::user("And?")}),
+        json!({"type": "turn_started", "turn": 1}),
+        json!({"type": "text", "text": "So."}),
+        json!({"type": "run_ended", "outcome": "answered", "usage": harness::Usage::default()}),
+    ]
+    .into_iter()
+    .enumerate()
+    .map(|(at, mut event)| {
+        (event["run"], event["number"]) = (json!("run_2"), json!(at + 1));
+        serde_json::from_value(event).expect("an event")
+    })
+    .collect();
+    let again = AgUiStream::new("c", "r2").with_history(&all);
+    let streams = [
+        ag_ui::encoded_events(AgUiStream::new("c", "r"), &all),
+        ag_ui::encoded_events(again, &next),
+    ];
+    assert!(!streams[1].contains("hidden"), "{}", streams[1]);
+    let Some(out) = ag_ui::read(&streams) else { return };
+    assert_eq!((&out[0]["error"], &out[1]["error"]), (&Value::Null, &Value::Null), "{out:#?}");
+    let first = out[0]["messages"].as_array().expect("messages");
+    let second = out[1]["messages"].as_array().expect("messages");
+    assert_eq!((&second[0]["role"], &second[0]["content"]), (&json!("user"), &json!("Go.")));
+    assert_eq!(second[1..=first.len()], first[..]);
+    let rest = second[first.len() + 1..].iter().map(|it| &it["content"]);
+    assert_eq!(rest.collect::<Vec<_>>(), ["And?", "So."]);
+}
+
+#[test]
+fn the_cost_is_in_the_metadata() {
+    let usage = json!({"input": 1000, "output": 100});
+    let all = events(&[
+        json!({"type": "run_started", "said": harness::Message::user("Go.")}),
+        json!({"type": "run_ended", "outcome": "answered", "usage": usage}),
+    ]);
+    let price = Price::new(1.0, 10.0);
+    let messages = UiMessageStream::new().with_price(price).messages(&all);
+    assert_eq!(messages[1]["metadata"]["cost"], 0.002, "{messages:#?}");
+    let stream = ag_ui::encoded_events(AgUiStream::new("c", "r").with_price(price), &all);
+    assert!(stream.contains(r#""cost":0.002"#), "{stream}");
+}
+
+/// The messages of a page that is loaded now, and the rest of the run that goes on.
+async fn load(server: &Server) -> (Vec<Value>, String) {
+    let mut watcher = server.chats.watch("c").await.expect("a watcher");
+    let mut events = watcher.earlier().await.expect("the earlier runs");
+    let busy = server.chats.is_busy("c");
+    let mut stream = UiMessageStream::new();
+    let mut text = String::new();
+    while let Some(Some(event)) = watcher.next().now_or_never() {
+        text += &stream.encode(&event);
+        if !busy {
+            events.push(event);
+        }
+    }
+    (UiMessageStream::new().messages(&events), text)
+}
+
+#[tokio::test]
+async fn a_resumed_run_is_told_once_to_a_page_that_is_loaded_while_it_goes_on() {
+    let gate = Gate::new();
+    let model = ScriptedProvider::new([
+        reply().text("I remove it.").call("remove", json!({"name": "a"})),
+        reply().text_in(["It "]).wait_for(&gate).text_in(["is gone."]),
+        reply().text("You are welcome."),
+    ]);
+    let server = Server::start(model, tools![remove]).await;
+    server.chats.send("c", "Remove a.").await.expect("a run").finish().await.expect_err("a wait");
+
+    let (messages, _) = load(&server).await;
+    let parts = messages[1]["parts"].as_array().expect("parts");
+    assert_eq!(messages.len(), 2, "{messages:#?}");
+    let call = parts.iter().find(|it| it["type"] == "tool-remove").expect("a call");
+    assert_eq!(call["state"], "approval-requested");
+    let id = call["approval"]["id"].as_str().expect("an id");
+    let approve = [ClientAnswer::new(id, ClientDecision::Approve)];
+    assert_eq!(answer_waiting(&server.inbox, "c", &approve, None).await.expect("a count"), 1);
+
+    let mut run = server.chats.resume("c").await.expect("a run");
+    while let Some(event) = run.next().await {
+        if matches!(event.event.as_event(), harness::agent::Event::Text("It ")) {
+            break;
+        }
+    }
+    let (messages, live) = load(&server).await;
+    assert_eq!(messages.len(), 2, "{messages:#?}");
+    assert!(!messages[1].to_string().contains("It "), "{messages:#?}");
+    assert!(messages[1].to_string().contains("I remove it."), "{messages:#?}");
+    assert!(!live.contains("I remove it.") && live.contains("\"It \""), "{live}");
+    // The client of `ai` reads on where its messages end.
+    let watched = server.watched.clone();
+    let opens = tokio::spawn(async move {
+        watched.notified().await;
+        gate.open();
+    });
+    let steps = json!([{"resume": true}]);
+    let command = json!({"act": "chat", "api": server.api(), "id": "c", "messages": messages, "steps": steps});
+    let out = tokio::task::spawn_blocking(move || node("client.mjs", &command)).await;
+    if let Some(out) = out.expect("node") {
+        assert_eq!(out["messages"].as_array().map(Vec::len), Some(2), "{out:#}");
+        let whole = out["messages"].to_string();
+        for once in ["I remove it.", "It is gone.", "\"state\":\"output-available\""] {
+            assert_eq!(whole.matches(once).count(), 1, "{once}: {out:#}");
+        }
+    }
+    server.watched.notify_one();
+    opens.await.expect("opened");
+    run.finish().await.expect("an answer");
+
+    let again = server.chats.send("c", "Thanks.").await.expect("a run");
+    again.finish().await.expect("an answer");
+    let (messages, _) = load(&server).await;
+    assert_eq!(messages.len(), 4, "{messages:#?}");
+    let call = messages[1]["parts"].as_array().expect("parts").iter();
+    let call = call.filter(|it| it["type"] == "tool-remove").collect::<Vec<_>>();
+    assert_eq!(call.len(), 1, "{messages:#?}");
+    assert_eq!(
+        (&call[0]["state"], &call[0]["output"]),
+        (&json!("output-available"), &json!("removed a"))
+    );
+    let whole = json!(messages).to_string();
+    for once in ["I remove it.", "It is gone.", "You are welcome.", "Thanks."] {
+        assert_eq!(whole.matches(once).count(), 1, "{once}: {messages:#?}");
+    }
+    // The client of `ai` takes the messages, and sends the next one.
+    let command =
+        json!({"act": "chat", "api": server.api(), "id": "c", "messages": messages, "steps": []});
+    let out =
+        tokio::task::spawn_blocking(move || node("client.mjs", &command)).await.expect("node");
+    if let Some(out) = out {
+        assert_eq!(out["messages"], json!(messages), "{out:#}");
+    }
+}
