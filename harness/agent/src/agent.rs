@@ -166,8 +166,7 @@ impl Agent {
         &self.0.trace
     }
 
-    /// The secret values to hide in texts. The provider knows some of them, and the program has added the
-    /// others.
+    /// The secret values to hide in texts. The provider has some of them, and the program can add more.
     pub(super) fn secrets(&self) -> &Secrets {
         &self.0.secrets
     }
@@ -221,8 +220,9 @@ impl Agent {
         &self.0.context
     }
 
-    /// A copy of this agent with another provider, and with each tool replaced. The checks of `build` are not
-    /// repeated, so each new tool must have the same declaration as the tool that it replaces.
+    /// A copy of this agent, in which `provider` has replaced the provider and `tool` has replaced each tool.
+    /// The checks of `build` are not repeated, so each new tool must have the same declaration as the tool that
+    /// it replaces.
     #[doc(hidden)]
     pub fn with_others_in_place(
         mut self,
@@ -342,7 +342,7 @@ impl AgentBuilder {
     }
 
     /// Sets the system prompt. All conversations of the agent send this same text: vendors cache it, and some
-    /// models accept their earlier reasoning only after the same text.
+    /// models reject their earlier reasoning if the text has changed.
     pub fn system(mut self, system: impl Into<String>) -> Self {
         self.system = Some(system.into());
         self
@@ -413,8 +413,8 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets the approver. It gets an approval request before a call runs that needs a person's approval.
-    /// Without an approver, such a call is denied.
+    /// Sets the approver. If a call needs a person's approval, the approver gets an approval request before the
+    /// call runs. Without an approver, the call is denied.
     pub fn approver(mut self, approver: impl Approver + 'static) -> Self {
         self.approver = Some(Arc::new(approver));
         self
@@ -461,8 +461,8 @@ impl AgentBuilder {
     }
 
     /// Sets whether calls of read-only tools may start while the model is still answering. The default is
-    /// `true`. If a tool takes arguments and its call still has none, the call always waits for the end of the
-    /// answer, because some servers send `{}` first and the arguments later.
+    /// `true`. A call without arguments of a tool that takes arguments always waits for the end of the answer:
+    /// some servers send `{}` first and the arguments later.
     pub fn early_start(mut self, on: bool) -> Self {
         self.starts_early = on;
         self
@@ -547,9 +547,9 @@ impl AgentBuilder {
     /// Sets whether results larger than [`ToolLimits::output`] are kept in full. The default is `true`. The
     /// conversation's [journal](harness_core::journal) keeps them if it
     /// [can](harness_core::journal::Journal::can_keep_spills), else the [folder](Self::spill_folder) does. If
-    /// neither can keep them, the part that is cut off is lost. The model gets the beginning and the end of such
-    /// a result, and the name of the full result. The model reads the rest with the tool `read_result`, which
-    /// each request then offers if the agent has other tools.
+    /// neither can keep them, the part that is cut off is lost. The model gets the beginning and the end of
+    /// such a result, and the name of the full result. The model reads the rest with the tool `read_result`.
+    /// Each request offers this tool if the agent has other tools.
     ///
     /// ```
     /// use harness::{Agent, journal::MemoryJournal, testing::{ScriptedProvider, reply}, tool, tools};
@@ -603,16 +603,17 @@ impl AgentBuilder {
     }
 
     /// Sets when the model has to search for tools. By default the model has to search if the tools need more
-    /// than a tenth of the model's window (of 128,000 tokens if the size is not known), or if there are more
-    /// tools than a request [may have](harness_core::models::Model::request_tools). The model then gets the
-    /// tool `tool_search`. From its next turn on, the model also gets the tools that the search has found. See
-    /// `guide/mcp.md`, "Many tools".
+    /// than a tenth of the model's window, or if there are more tools than a request [may
+    /// have](harness_core::models::Model::request_tools). If the size of the window is not known, the library
+    /// assumes 128,000 tokens. A model that has to search gets the tool `tool_search`. From its next turn on,
+    /// the model also gets the tools that the search has found. See `guide/mcp.md`, "Many tools".
     pub fn tool_search(mut self, search: ToolSearch) -> Self {
         self.tool_search = search;
         self
     }
 
-    /// Sets what happens in a conversation that began with other tool definitions: see [`PrefixPolicy`].
+    /// Sets what happens if the instructions or the tools have changed since a conversation began: see
+    /// [`PrefixPolicy`].
     pub fn prefix_policy(mut self, policy: PrefixPolicy) -> Self {
         self.prefix_policy = policy;
         self
@@ -684,7 +685,7 @@ impl AgentBuilder {
                 tools = tools.reading_results()?;
             }
         }
-        // Code of the program's own types makes the schemas. This code may panic.
+        // The schemas are made by code of the program's own types, which may panic.
         caught(|| tools.check()).unwrap_or_else(|panicked| {
             let text = format!("the schema of a tool's parameter {panicked}");
             Err(Error::new(ErrorKind::Configuration, text))
@@ -747,8 +748,8 @@ fn check_values(
     tools.check_state(context.values(), announced)
 }
 
-/// Marks the tools in `names` and returns all tools. The model gets a marked tool only after it has searched for
-/// it.
+/// Marks the tools in `names` and returns all tools. The model gets a marked tool only after a search of the
+/// model has found the tool.
 fn searching(tools: ToolRegistry, names: &HashSet<String>) -> Result<ToolRegistry, Error> {
     if names.is_empty() {
         return Ok(tools);
@@ -763,8 +764,8 @@ fn searching(tools: ToolRegistry, names: &HashSet<String>) -> Result<ToolRegistr
     tools.searching(names)
 }
 
-/// The secrets of the provider and those that the program has added. Fails if an added secret is too short or
-/// too common.
+/// The secrets of the provider, and the secrets that the program has added. Fails if an added secret is too
+/// short or too common.
 fn known(of_provider: &Secrets, own: &[String]) -> Result<Secrets, Error> {
     let mut own = own.iter().filter(|value| !value.trim().is_empty());
     own.try_fold(of_provider.clone(), |secrets, value| match is_findable(value) {

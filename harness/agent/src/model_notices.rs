@@ -64,7 +64,7 @@ pub(super) fn denial_notice(reason: &str) -> String {
     format!("This call was not allowed, so it did not run: {reason}")
 }
 
-/// The text for the model about a call that was stopped, went on, and has ended now.
+/// The text for the model about a call that has ended now, after the library had asked it to stop.
 pub(super) fn late_end(tool: &str, result: &ToolResult) -> String {
     let id = result.call_id();
     let how = match result.outcome() {
@@ -78,8 +78,8 @@ pub(super) fn late_end(tool: &str, result: &ToolResult) -> String {
 /// The beginning of each text about a call that has ended after it was stopped.
 pub(super) const NEWS: &str = "[From the program: the call `";
 
-/// The beginning of the text about this call, which has ended after it was stopped. The opening bracket is
-/// missing.
+/// The beginning of the text about this call, which has ended after it was stopped. The text lacks the opening
+/// bracket of [`NEWS`].
 pub(super) fn ended_call(tool: &str, call: &str) -> String {
     format!("From the program: the call `{call}` of `{tool}`, which was still running, has ended")
 }
@@ -104,7 +104,7 @@ pub(super) fn unrun_reason(then: AfterCalls) -> String {
     why.to_owned()
 }
 
-/// The largest number of faults of one answer that the model gets.
+/// How many faults of one answer the model gets at most.
 pub(super) const FAULTS_TOLD: usize = 20;
 
 /// The text for the model about an answer that was rejected.
@@ -140,7 +140,7 @@ pub(super) fn not_started_notice(why: &str) -> String {
     format!("This call was not started: {why}. Nothing of it has happened.")
 }
 
-/// The text for the model about a call that did not start, because its answer has too many calls.
+/// The text for the model about a call that did not start, because the model's answer has too many calls.
 pub(super) fn surplus_notice(most: usize) -> String {
     format!(
         "This call was not started: your answer asked for more than the {most} calls that run \
@@ -195,7 +195,7 @@ pub(super) fn copied_line_notice(argument: &str, name: Option<&str>) -> String {
     )
 }
 
-/// Why files were left out: a request may not have more files of this type.
+/// Why files were left out: a request cannot have more files of this type.
 pub(super) const TOO_MANY: &str = "a request takes no more of them";
 
 pub(super) const TOO_LARGE: &str = "the server takes none of this size or form";

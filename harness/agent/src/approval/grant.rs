@@ -10,9 +10,9 @@ use harness_core::{
     tool::Scope,
 };
 
-/// The permission that a person gives for the rest of a conversation by answering *always*. A grant answers only
-/// approval requests that the permissions leave to a person. It holds only for the reasons that the person saw.
-/// It does not hold any more if the tool's definition or the folder has changed since then.
+/// The permission that a person gives for the rest of a conversation by answering *always*. A grant answers
+/// only approval requests that the permissions leave to a person. It holds only for the reasons that the person
+/// saw. It does not hold any more if the tool's definition or the folder has changed since the person saw them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Grant {

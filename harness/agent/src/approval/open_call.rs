@@ -83,7 +83,7 @@ pub struct Settlement {
     /// A hash of the tool's name and the arguments.
     pub fingerprint: Fingerprint,
     pub(super) said: SettlementKind,
-    /// The person who gave the outcome. It is only recorded.
+    /// The name of the person who gave the outcome. The library only records this name.
     pub who: Option<String>,
 }
 
@@ -97,7 +97,8 @@ pub(super) enum SettlementKind {
 }
 
 impl Settlement {
-    /// Sets the name of the person who gave the outcome. The name is stored in the fact.
+    /// Sets the name of the person who gave the outcome. The name is stored in the fact that records the
+    /// outcome.
     #[must_use]
     pub fn by(mut self, who: impl Into<String>) -> Self {
         self.who = Some(who.into());

@@ -46,7 +46,7 @@ pub(crate) struct ApprovalPolicy<'a> {
     pub(crate) in_journal: bool,
 }
 
-/// The state of a conversation that decisions about its calls depend on. The rules are not part of it.
+/// The part of a conversation's state on which decisions about its calls depend. It does not include the rules.
 #[derive(Default)]
 pub(crate) struct ApprovalState {
     /// The grants that people have given for the rest of the conversation.
@@ -202,8 +202,8 @@ impl<'a> ApprovalPolicy<'a> {
     }
 
     /// Whether an allowed call may still run under its approval. Its tool must not declare more side effects
-    /// than before, and must not differ from what a person saw. If the call was allowed because its arguments
-    /// were not valid, they must still be invalid.
+    /// than before, and must not differ from what a person saw. A call with invalid arguments is allowed
+    /// because it runs nothing. The arguments of such a call must still be invalid.
     pub(crate) fn is_within(self, call: &ToolCall, approved: &ApprovedCall) -> bool {
         let Some(tool) = self.tools().get(call.name()) else { return true };
         if approved.runs_nothing {
@@ -230,8 +230,8 @@ impl<'a> ApprovalPolicy<'a> {
         })
     }
 
-    /// Whether the tool and the folder are those that the person saw, and the tool adds no defaults to the
-    /// arguments.
+    /// Whether the tool and the folder have not changed since the person saw them, and the tool adds no
+    /// defaults to the arguments.
     fn is_bound(self, tool: &Tool, approved: &ApprovedCall) -> bool {
         let Some(seen) = &approved.binding else { return true };
         let review = approved.reviewed.as_ref().map(|reviewed| &reviewed.review);
@@ -355,8 +355,8 @@ fn bound(decision: Decision, seen: CallBinding) -> Decision {
     }
 }
 
-/// The decision that an approval contains, bound to what the person saw. `None` if the approval is for another
-/// request or defers the decision.
+/// The decision that an approval contains, with a record of what the person saw. `None` if the approval is for
+/// another request or defers the decision.
 pub(super) fn decide(
     question: &ApprovalRequest,
     repeat: Repeat,

@@ -1,5 +1,5 @@
-//! Decisions, results and answers that come from outside of a run, and deadlines that have passed. All of them
-//! are handled here: each one is checked, cleaned and cut, and becomes one fact.
+//! Decisions, results and answers that come from outside of a run, and deadlines that have passed. This file
+//! checks each of them, cleans and shortens its text, and makes one fact from it.
 
 use super::{
     open_call::{Settlement, SettlementKind, is_over, question},
@@ -90,13 +90,14 @@ impl CallResolution {
     /// Checks that [`resolve`](Self::resolve) would succeed.
     ///
     /// # Errors
-    /// As [`resolve`](Self::resolve).
+    /// Fails as [`resolve`](Self::resolve) does.
     pub(crate) fn check(&self, machine: &Machine, tools: &ToolRegistry) -> Result<(), Error> {
         self.resolve(machine, tools).map(drop)
     }
 
-    /// As [`resolve`](Self::resolve), but refuses a call in doubt. It is for a process that has not opened the
-    /// conversation: the process that has opened it may just be finding out the outcome of the call.
+    /// Does the same as [`resolve`](Self::resolve), but refuses a call in doubt. A process that has not opened
+    /// the conversation uses this method: another process may have opened it and be finding out the outcome of
+    /// the call.
     pub(crate) fn resolve_waiting(
         &self,
         machine: &Machine,
@@ -119,8 +120,8 @@ impl ResolvedCall {
         matches!(self, Self::Result { .. })
     }
 
-    /// Turns this into a fact. If a result is too large, the full result is stored in `spilling`, if that can
-    /// keep it.
+    /// Turns this into a fact. If a result is too large, the full result is stored in `spilling`, if `spilling`
+    /// can keep it.
     pub(crate) async fn into_fact(
         self,
         machine: &Machine,

@@ -21,8 +21,8 @@ pub(crate) fn doubtful_calls(state: &ConversationState) -> Vec<String> {
     doubtful.map(|call| call.id().to_owned()).collect()
 }
 
-/// Whether the approval of a call still holds. The tool must have the same declaration. If the call was allowed
-/// `before` this run, the rules of this run must allow it too.
+/// Whether the approval of a call still holds. The tool must still have the declaration that was approved. If
+/// the call was allowed `before` this run, the rules of this run must allow it too.
 pub(crate) fn approval_holds(state: &ConversationState, call: &ToolCall, before: bool) -> bool {
     let Some(approved) = state.machine.approved(call.id()) else { return false };
     let policy = state.approval_policy(&state.agent);
@@ -38,15 +38,16 @@ pub(crate) fn is_run_by_program(state: &ConversationState, call: &ToolCall) -> b
     approved.is_some_and(|it| state.approval_policy(&state.agent).is_for_program(call, it))
 }
 
-/// Whether a call may run again if it may have run before. Both its tool and its approval must allow that.
+/// Whether a call that has possibly run already may run again. Both the tool and the approval of the call must
+/// allow a second run.
 pub(crate) fn may_repeat_call(state: &ConversationState, call: &ToolCall) -> bool {
     let in_journal = state.is_in_journal();
     let repeats = |tool: &Tool| repeat_of(tool, in_journal) != Repeat::Never && !tool.is_external();
     state.tools().get(call.name()).is_some_and(repeats) && approval_holds(state, call, false)
 }
 
-/// Finds calls that their tool declared repeatable in an earlier process, but not in this one. Records these
-/// calls as in doubt: their outcome has to be found out before the run goes on.
+/// Finds calls that were declared repeatable in an earlier process, but are not repeatable in this one. Records
+/// these calls as in doubt: their outcome has to be found out before the run goes on.
 pub(crate) fn doubt_answered(state: &mut ConversationState) -> Result<(), Error> {
     let doubtful = doubtful_calls(state);
     match doubtful.is_empty() {

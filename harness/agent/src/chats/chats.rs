@@ -142,7 +142,7 @@ impl Chats {
         };
         let journal = Arc::clone(&shared.journal);
         let watcher = |seen| ChatWatcher::new(subscription, journal, shared.closing.clone(), seen);
-        // How many runs of this process, and how many facts, come before the given run.
+        // The number of runs of this process before the given run, and the number of facts before it.
         let before = |run: &RunLog| (run.place().saturating_sub(1), run.facts().0);
         let (last, open) = {
             let state = slot.lock();
@@ -174,9 +174,9 @@ impl Chats {
         }
     }
 
-    /// Stops the current run of a conversation. If there is none, cancels the next run that waits. The run ends
-    /// as [`Outcome::Cancelled`](crate::Outcome::Cancelled), and the next waiting message is sent. Returns
-    /// whether a run was stopped or cancelled.
+    /// Stops the current run of a conversation. If the conversation has no current run, cancels the next run
+    /// that waits. The run ends as [`Outcome::Cancelled`](crate::Outcome::Cancelled), and the next waiting
+    /// message is sent. Returns whether a run was stopped or cancelled.
     pub fn stop(&self, conversation: impl AsRef<str>) -> bool {
         let Some(slot) = self.shared.lock().by_id.get(conversation.as_ref()).cloned() else {
             return false;
@@ -212,7 +212,7 @@ impl Chats {
         let _ = count.wait_for(|count| *count == 0).await;
     }
 
-    /// Adds a run to a conversation, and starts the conversation's task if there is none.
+    /// Adds a run to a conversation, and starts a task for the conversation if it has no task.
     pub(super) fn add(&self, id: &str, job: QueuedRun, busy: WhenBusy) -> Result<AddedRun, Error> {
         // A run that is refused is dropped after the locks are released: it holds values of the program, whose
         // `drop` may use the manager.

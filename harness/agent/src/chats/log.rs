@@ -20,7 +20,7 @@ pub(super) struct RunLog {
 #[derive(Default)]
 struct LogState {
     entries: Vec<LoggedEvent>,
-    /// How many events the run has had, including those that were joined or removed.
+    /// How many events the run has had, including the events that were joined or removed.
     event_count: u64,
     /// How many of the entries are progress events.
     reports: usize,
@@ -38,7 +38,8 @@ struct LoggedEvent {
     /// The number of the last joined event.
     last: u64,
     event: EventBuf,
-    /// For each joined event except the last: the position in bytes at which its text ends in the joined text.
+    /// For each joined event except the last: the number of bytes of the joined text up to the end of the text
+    /// of this event.
     ends: Vec<usize>,
 }
 

@@ -57,8 +57,8 @@ pub(super) async fn replay(
     Ok(ReplayedEvents { events: replay.events, unended: replay.run })
 }
 
-/// The number of the fact with which the last run begins: the last message of the user, or else 0. Yields to
-/// other tasks between parts of the facts.
+/// The number of the fact with which the last run begins. This is the fact of the last message of the user, or
+/// 0 if there is none. Yields to other tasks between parts of the facts.
 pub(super) async fn last_run(facts: &[Envelope]) -> usize {
     let begins = |envelope: &Envelope| matches!(envelope.fact(), Ok(Fact::UserSaid { .. }));
     let mut before = facts.len();

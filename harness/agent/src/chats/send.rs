@@ -34,11 +34,11 @@ pub enum WhenBusy {
     Refuse,
     /// The current run takes the message in before its next request to the model: see
     /// [`Steering`](crate::Steering). The [`ChatRun`] is then the current run, from its beginning. If the run
-    /// ends before it has taken the message in, or ends because a call waits for an approval, the message gets a
-    /// run of its own. That run comes next, before all waiting messages. This also happens after a
-    /// [stop](Chats::stop). The settings [`with`](ChatRunBuilder::with), [`describe`](ChatRunBuilder::describe)
-    /// and [`stop_unwatched`](ChatRunBuilder::stop_unwatched) of the message apply only if it gets a run of its
-    /// own.
+    /// ends before it has taken the message in, or ends because a call waits for an approval, the message gets
+    /// a run of its own. That run comes next, before all waiting messages. After a [stop](Chats::stop), the
+    /// message also gets a run of its own. The settings [`with`](ChatRunBuilder::with),
+    /// [`describe`](ChatRunBuilder::describe) and [`stop_unwatched`](ChatRunBuilder::stop_unwatched) of the
+    /// message apply only if it gets a run of its own.
     ///
     /// A new message ends the wait of a call for an approval: the call does not run any more. To have the call
     /// decided first, send the message after the decision. At most 32 messages of a conversation may wait or be

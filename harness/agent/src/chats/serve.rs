@@ -78,7 +78,7 @@ impl ChatTask {
                 break;
             }
         }
-        // The end of each run was written with the run. If that write failed, it is tried once more.
+        // Each run writes its own end. If that write has failed, it is tried once more here.
         let _ = timeout(LAST_WRITE, chat.save()).await;
         self.slot.lock().open = false;
     }
@@ -197,7 +197,8 @@ struct FactCountGuard<'a> {
 
 impl Drop for FactCountGuard<'_> {
     fn drop(&mut self) {
-        // Facts that are not written yet are lost if the conversation is closed now, so they do not count.
+        // If the conversation is closed now, facts that are not written yet are lost. So these facts do not
+        // count.
         let goes_on = self.ended && !self.chat.state.is_lost();
         self.log.set_facts(if goes_on { self.chat.facts() } else { self.chat.state.written() });
     }

@@ -44,7 +44,7 @@ pub(super) struct SteeringMessages {
 pub(super) struct ChatSlot {
     pub(super) id: Arc<str>,
     state: Mutex<ChatSlotState>,
-    /// Notified when there is something to do for the task of the conversation.
+    /// Wakes the task of the conversation when the task has something to do.
     pub(super) work: Notify,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct CurrentRun {
     watched: bool,
     log: Arc<RunLog>,
     pub(super) steered: SteeringMessages,
-    /// Gets the result of the run.
+    /// The channel for the result of the run.
     end: oneshot::Sender<RunResult>,
 }
 
@@ -95,9 +95,9 @@ pub(super) struct QueuedRun {
     pub(super) stop: CancellationToken,
     /// Whether the run stops when there are no watchers.
     pub(super) watched: bool,
-    /// Gets a message when the conversation is open.
+    /// The channel that reports to the sender of the message whether the conversation could be opened.
     pub(super) opened: Option<oneshot::Sender<Result<(), Error>>>,
-    /// Gets the result of the run. It moves to [`CurrentRun`] when the run begins.
+    /// The channel for the result of the run. It moves to [`CurrentRun`] when the run begins.
     pub(super) end: Option<oneshot::Sender<RunResult>>,
 }
 
@@ -172,7 +172,7 @@ impl ChatSlot {
         let Some(running) = &state.running else { return };
         let mut jobs = running.steered.jobs.iter();
         if let Some(job) = jobs.find(|job| job.has_message(message)) {
-            // Setting it twice is impossible: a run takes each message in once.
+            // `pending_log` cannot be set already: a run takes each message in once.
             let _ = job.pending_log.set(Arc::clone(&running.log));
         }
     }
@@ -308,8 +308,8 @@ impl CurrentRun {
 }
 
 impl QueuedRun {
-    /// Gives the message a run of its own: its sender gets the events of that run, and not of a run that the
-    /// message was meant to steer.
+    /// Gives the message a run of its own: the sender of the message gets the events of that run, even if the
+    /// message was meant to steer another run.
     pub(super) fn assign_own_run(&self) {
         let _ = self.pending_log.set(Arc::clone(&self.log));
     }

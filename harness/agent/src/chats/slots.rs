@@ -1,4 +1,4 @@
-//! The conversations of a manager, and the list of those without a run.
+//! The conversations of a manager, and the list of its conversations without a run.
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map::Entry},
@@ -35,8 +35,8 @@ impl ChatsInner {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records whether a conversation is open without a run. If there are too many such conversations, the task
-    /// whose conversation has had no run for the longest time has to close it.
+    /// Records whether a conversation is open without a run. If there are too many such conversations, the one
+    /// that has had no run for the longest time is closed by its task.
     pub(super) fn is_idle(&self, slot: &Arc<ChatSlot>, idle: bool) {
         let mut slots = self.lock();
         let mut state = slot.lock();
@@ -116,7 +116,7 @@ impl ChatSlots {
     }
 }
 
-/// The current tokio runtime. Fails if there is none, or if it has no timer.
+/// The current tokio runtime. Fails if there is no runtime, or if the runtime has no timer.
 pub(super) fn runtime() -> Result<Handle, Error> {
     let runtime = Handle::try_current().ok();
     let has_timer = || caught(|| drop(sleep(Duration::ZERO))).is_ok();

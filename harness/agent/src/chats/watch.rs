@@ -89,7 +89,7 @@ impl Stream for ChatRun {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Numbered>> {
         let this = self.get_mut();
-        // Each later event wakes this waker.
+        // From now on, each event wakes the task that polls this stream.
         this.subscription.slot.set_waker(this.subscription.name, context.waker());
         // Until it is known which run answers the message, there are no events.
         let Some(log) = this.pending_log.get() else { return Poll::Pending };
@@ -135,14 +135,15 @@ pub struct ChatWatcher {
     /// The last run that was shown, if its end is not in the facts: it goes on in another process, or was cut
     /// off there.
     unended: Option<UnendedRun>,
-    /// A future that reads the facts after the last shown run, and the run that comes after these facts.
+    /// The future that reads the facts after the last shown run. The log belongs to the run that comes after
+    /// these facts.
     reading: Option<(ReplayFuture, Arc<RunLog>)>,
     closing: CancellationToken,
     error: Option<Error>,
 }
 
 impl ChatWatcher {
-    /// A watcher that has passed this number of runs of this process, and this number of facts.
+    /// A watcher that has already seen this number of runs of this process, and this number of facts.
     pub(super) fn new(
         subscription: ChatSubscription,
         journal: Arc<dyn Journal>,
@@ -224,9 +225,10 @@ impl ChatWatcher {
     /// the id of the last event that it has received. The browser gets each later event once and in order. If
     /// text was joined, it gets only the part that it has not received.
     ///
-    /// This works for the last run of the conversation while this process keeps the events of that run: as long
-    /// as the conversation is open or watched. Any other id has no effect: the stream then begins with the
-    /// beginning of the last run. In that case, the new ids contain another run name.
+    /// This works for the last run of the conversation. It works as long as the conversation is open or watched
+    /// in this process, because the process then keeps the events of that run. Any other id has no effect: the
+    /// stream then begins with the beginning of the last run. In that case, the new ids contain another run
+    /// name.
     ///
     /// ```
     /// use futures_util::StreamExt as _;
@@ -255,7 +257,7 @@ impl ChatWatcher {
         let last = self.subscription.slot.lock().last.clone();
         if let Some(log) = last.filter(|log| log.name() == run && log.place() > self.seen) {
             let cursor = LogCursor::after(&log, number);
-            // The watcher has received the events before this one.
+            // The watcher has received all earlier events.
             (self.ready, self.unended) = (VecDeque::new(), None);
             self.run = Some((log, cursor));
         }
@@ -332,7 +334,7 @@ impl Stream for ChatWatcher {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Numbered>> {
         let this = self.get_mut();
-        // Each later event wakes this waker.
+        // From now on, each event wakes the task that polls this stream.
         this.subscription.slot.set_waker(this.subscription.name, context.waker());
         loop {
             if this.error.is_some() {

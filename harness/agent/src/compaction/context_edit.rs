@@ -14,8 +14,8 @@ use harness_core::{
     tool::READ_RESULT,
 };
 
-/// A conversation with fewer estimated tokens than this is checked only if the program has set the size of the
-/// window: it fits into the window of every model.
+/// A conversation with fewer estimated tokens than this fits into the window of every model. So it is checked
+/// only if the program has set the size of the window.
 const SMALL: u64 = 1_000;
 
 /// Results are cleared only if that saves at least one tenth of the window.

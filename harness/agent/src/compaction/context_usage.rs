@@ -66,7 +66,8 @@ pub(crate) fn estimated_tokens(state: &mut ConversationState) -> u64 {
     estimated
 }
 
-/// The size of the window in tokens. If it is not known, the window counts as full.
+/// The size of the window in tokens. If the size is not known, this is the size of the next request, as if the
+/// window were full.
 pub(crate) fn window_or(state: &ConversationState, used: ContextUsage) -> u64 {
     window_tokens(state).unwrap_or(used.tokens)
 }
@@ -79,8 +80,8 @@ pub(crate) fn window_to_sum_up(state: &ConversationState, used: ContextUsage) ->
 }
 
 /// How many tokens of the window are left beside a request of `used` tokens. The vendor has counted `measured`
-/// tokens of the request, and the others are estimated. The vendor may count more than estimated, so some room
-/// is kept free.
+/// tokens of the request, and the remaining tokens are estimated. The vendor may count more than estimated, so
+/// some room is kept free.
 pub(crate) fn left(window: u64, used: u64, measured: u64) -> u64 {
     let more = (used.saturating_sub(measured) / 2).min(used / 10);
     window.saturating_sub(used).saturating_sub(more).saturating_sub(window / 32)

@@ -1,5 +1,5 @@
-//! Leaves the oldest files out of requests if a server accepts no more of them. Files of tools are left out
-//! first, files of the user last.
+//! Leaves the oldest files out of requests if a server does not accept so many files. Files of tools are left
+//! out first, files of the user last.
 
 use super::{context_usage::context_usage, gauge::ContextUsage};
 use crate::{
@@ -35,8 +35,8 @@ impl FileTotals {
         limits.allow(self.images, self.bytes)
     }
 
-    /// Checks whether the totals exceed a limit on images or bytes to which this file contributes. If so,
-    /// subtracts the file from the totals and returns `true`.
+    /// If the totals exceed a limit on images or bytes, and this file counts toward that limit, subtracts the
+    /// file from the totals and returns `true`.
     pub(crate) fn leave_out_file(&mut self, file: &SentFile<'_>, limits: FileLimits) -> bool {
         let is_one = file.is_image() && limits.images.is_some_and(|most| self.images > most);
         let is_part = file.bytes() > 0 && limits.bytes.is_some_and(|most| self.bytes > most);
@@ -104,10 +104,10 @@ fn unread_from(state: &ConversationState) -> usize {
     answered.map_or(0, |at| at.saturating_add(1))
 }
 
-/// The fact that leaves out the oldest files, so that a request stays within these limits. If the model has read
-/// files that tools returned, these files are left out until the request uses only half of a limit. This avoids
-/// many such facts. Each such fact changes the beginning of requests, so that the next request cannot use the
-/// vendor's prompt cache.
+/// The fact that leaves out the oldest files, so that a request stays within these limits. Each such fact
+/// changes the beginning of requests, so the next request cannot use the vendor's prompt cache. To make such
+/// facts rare, files of tools that the model has already read are left out until the request uses only half of
+/// a limit.
 pub(crate) fn leave_out(
     state: &ConversationState,
     limits: FileLimits,
@@ -140,7 +140,7 @@ pub(crate) fn leave_out_picture(state: &ConversationState, used: ContextUsage) -
     without_files(state, vec![(files, vec![*largest])], TOO_LARGE, used)
 }
 
-/// The fact that leaves out these files, in addition to those that are left out already.
+/// The fact that leaves out these files, in addition to the files that are left out already.
 pub(crate) fn without_files(
     state: &ConversationState,
     gone: Vec<(&SentFiles<'_>, Vec<SentFile<'_>>)>,
@@ -156,7 +156,7 @@ pub(crate) fn without_files(
     (!results.is_empty()).then_some(Fact::ContextCleared { results, arguments, before, after })
 }
 
-/// The entry that leaves these files out of a result or message, in addition to those that are left out
+/// The entry that leaves these files out of a result or message, in addition to the files that are left out
 /// already.
 fn line_for_files(
     state: &ConversationState,

@@ -1,4 +1,4 @@
-//! The size of what is sent: the vendor's last count, and an estimate of what was added since.
+//! The size of the next request: the vendor's last count, and an estimate of what was added since.
 
 use crate::machine::{ContextView, MeasuredRequest};
 use harness_core::provider::{ContextMeter, ContextTokens};
@@ -13,7 +13,7 @@ const FRAME: u64 = 10;
 /// With fewer tokens than this, the error of an estimate cannot be measured.
 const FEW: u64 = 200;
 
-/// Estimates the size of what is sent, and corrects the estimate by the vendor's last count.
+/// Estimates the size of the next request, and corrects the estimate by the vendor's last count.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ContextGauge {
     meter: ContextMeter,
@@ -33,7 +33,8 @@ impl ContextGauge {
         self.meter.count(seen.messages(), seen.thinking_from)
     }
 
-    /// The estimate for a request that is sent now. It is kept, to be compared with the vendor's count later.
+    /// Estimates a request that is sent now, and keeps the estimate to compare it with the vendor's count
+    /// later.
     pub(crate) fn estimate_request(&mut self, seen: ContextView<'_>) -> ContextTokens {
         let tokens = self.count(seen);
         self.asked = (seen.messages().len(), tokens.total());
@@ -60,8 +61,8 @@ impl ContextGauge {
         }
         let then = self.asked.1;
         let scale = scale(known.tokens, then);
-        // In a small request, what the vendor adds is a large part of the count. That says nothing about later
-        // growth.
+        // In a small request, what the vendor adds is a large part of the count. So the ratio of such a request
+        // to its estimate does not apply to new messages.
         let growth = if then < MANY { (1, 1) } else { scale };
         let more = scaled(estimated.saturating_sub(then), growth);
         let frames = u64::try_from(sent.len().saturating_sub(known.messages)).unwrap_or(0);

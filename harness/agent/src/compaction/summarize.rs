@@ -37,8 +37,8 @@ const MOST_ROOM: u64 = 4_000;
 /// form. A request with the whole conversation would not fit, and no vendor caches so few tokens.
 const SMALL: u64 = 4_096;
 
-/// The error if two attempts at a summary have failed: in a run whose window is getting full, or in
-/// [`Chat::compact`].
+/// The error if two attempts at a summary have failed. `by_hand` says that the program has called
+/// [`Chat::compact`]. Otherwise the window of a run is getting full.
 fn failed_twice(fault: Option<&str>, by_hand: bool) -> Error {
     let fault = fault.map(|fault| format!(": {fault}")).unwrap_or_default();
     let text = match by_hand {
@@ -99,8 +99,8 @@ pub(crate) async fn compact_now(run: &mut RunDriver<'_>) -> Result<(), Error> {
     }
 }
 
-/// Checks that something was said since the last summary, if there was one. Otherwise a new summary would be
-/// about as long as the last one.
+/// Checks that enough messages were added since the last summary, if there was one. Otherwise a new summary
+/// would be about as long as the last one.
 fn is_worth_it(run: &RunDriver<'_>, cut: &SummaryCut, used: ContextUsage) -> Result<(), Error> {
     let has_earlier = run.state.machine.readable().summary().is_some();
     if !has_earlier || least_after(run.state, cut, used)? < most_after(used.tokens) {
@@ -259,7 +259,7 @@ async fn request_short_summary(
     // summary as too large, that request had about twice as many tokens.
     let meter = run.state.agent.meter();
     let room = (window / 2).saturating_sub(meter.tools().saturating_add(meter.system()));
-    // A word in another language can have four tokens. The conversation gets half of the window, and the answer
+    // In some languages a word can have four tokens. The conversation gets half of the window, and the answer
     // nearly the other half: an answer that is cut off is of no use.
     let words = words_of_summary(window).min(longest / 4);
     let answer = percent(window, ROOM).min(MOST_ROOM).max(words.saturating_mul(4));

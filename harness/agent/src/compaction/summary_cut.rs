@@ -24,7 +24,7 @@ pub(crate) const SUMMARY: u8 = 10;
 /// model can give longer answers.
 const LONGEST: u64 = 1_600;
 
-/// If the size of the window is known, the conversation in short form gets at least one eighth of it.
+/// If the size of the window is known, the conversation in short form gets at least one eighth of the window.
 const SHORT: u64 = 8;
 
 /// Whether the model has the tool that reads large results.

@@ -1,4 +1,4 @@
-//! The request for a summary, and the reading of its answer.
+//! Sends a request for a summary, and reads the answer.
 
 use std::future::poll_fn;
 
@@ -36,8 +36,8 @@ struct SummaryReader<'h, 'w> {
 }
 
 impl SummaryReader<'_, '_> {
-    /// Reads the stream to its end. If the request fails or the run is stopped before the end, returns that as
-    /// the error.
+    /// Reads the stream to its end. Returns an error if the request fails, or if the run is stopped before the
+    /// end.
     async fn read(
         &mut self,
         answering: &mut ProviderStream<'_>,
@@ -117,7 +117,8 @@ pub(crate) struct SummaryLength {
     pub(crate) words: u64,
     /// How many tokens the answer may have. This replaces the limit in the settings.
     pub(crate) tokens: u64,
-    /// The limit on the tokens of the answer that fits into the window, if the window's size is known.
+    /// The largest limit on the tokens of the answer with which the request fits into the window. `None` if the
+    /// size of the window is not known.
     pub(crate) room: Option<u64>,
 }
 
@@ -216,7 +217,8 @@ async fn read_summary(
         settings.tool_choice = Some(ToolChoice::Auto);
     }
     let program = stop_signals.program();
-    // The prefix of a request that begins with other bytes than earlier requests, such as one in short form.
+    // The encoded prefix for a request whose first bytes differ from those of earlier requests, such as a
+    // request with the conversation in short form.
     let alone = EncodedPrefix::new();
     // With `about`, structured output is used if the vendor has it.
     let form =

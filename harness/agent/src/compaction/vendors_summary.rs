@@ -52,7 +52,7 @@ fn block_of(message: &Message, stop: StopReason) -> Result<(Message, String), St
     Ok((Message::assistant([Block::Vendor(block.clone())]), text))
 }
 
-/// Where the conversation is cut for the vendor's own summary. `None` if no cut could free enough.
+/// Where the conversation is cut for the vendor's own summary. `None` if no cut could free enough tokens.
 fn vendor_cut(state: &ConversationState, window: u64, used: ContextUsage) -> Option<SummaryCut> {
     let (machine, seen) = (&state.machine, state.sent_view());
     let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
@@ -181,10 +181,10 @@ pub(crate) fn vendor_failed(
 }
 
 /// Handles an error of the vendor that may be about the vendor's own summary at the beginning of the request:
-/// the error code names the summary, or the request was refused as a bad one. The vendor may also refuse
-/// reasoning that comes after a summary with which it does not agree. Nothing else in the error shows this, and
-/// each later request would fail again. So from now on the summary is sent as text. Returns whether the model
-/// can be asked again.
+/// the error code names the summary, or the request was refused as a bad one. A vendor can also refuse a
+/// request because the reasoning after the summary does not match the summary. The error does not say so, and
+/// each later request would fail in the same way. So from now on the summary is sent as text. Returns whether
+/// the model can be asked again.
 pub(crate) fn drop_refused_summary(run: &mut RunDriver<'_>, error: &Error) -> Result<bool, Error> {
     let Some(view) = run.state.machine.vendors_view() else { return Ok(false) };
     let answers = run.state.agent.provider_and_model();

@@ -25,7 +25,7 @@ use harness_core::{
 /// A count of the vendor that is more than this many times the estimate is treated as a mistake.
 const WRONG: u64 = 8;
 
-/// Handles an error of the vendor that a request has too many files: leaves files out. Returns whether the
+/// Leaves files out, after the vendor has refused a request because it has too many files. Returns whether the
 /// model can be asked again. If leaving out more files would not help, the files that were left out since the
 /// last answer are sent again.
 pub(crate) fn leave_out_after(run: &mut RunDriver<'_>, error: &Error) -> Result<bool, Error> {
@@ -101,11 +101,11 @@ fn apply_clearing(run: &mut RunDriver<'_>, fact: &Fact) -> Result<(), Error> {
     Ok(())
 }
 
-/// Handles an error of the vendor that says that an answer might not fit into the window. If the error states
-/// the sizes, lowers `max_tokens`. Returns whether the request is sent again. `before` is the value that was
-/// already lowered for the refused request, if there is one. If this error states the exact size of the request,
-/// that value is lowered again only if it was not calculated from an exact size. Without an exact size, it is
-/// always lowered again.
+/// Lowers `max_tokens`, after the vendor has refused a request because its answer might not fit into the
+/// window. The error must state the sizes. Returns whether the request is sent again. `before` is the lowered
+/// limit of the refused request, if its limit was lowered already. If the error states the exact size of the
+/// request, a limit that was calculated from an exact size is not lowered again. If the error states only the
+/// least size of the request, the limit is always lowered again.
 pub(crate) fn lower_max_tokens_after(
     run: &mut RunDriver<'_>,
     error: &Error,
@@ -153,10 +153,10 @@ pub(crate) fn lower_max_tokens_after(
     true
 }
 
-/// Handles an error of the vendor that a request is too large. Returns whether the model can be asked again,
-/// usually because the context can still be made smaller. The context is made smaller once after each answer. It
-/// is made smaller again only if the size of the window is not known and each request is smaller than the one
-/// before.
+/// Handles an error by which the vendor refuses a request as too large. Returns whether the model can be asked
+/// again, usually because the context can still be made smaller. The context is made smaller once after each
+/// answer. It is made smaller again only if the size of the window is not known and each request is smaller
+/// than the one before.
 pub(crate) fn edit_context_after(run: &mut RunDriver<'_>, error: &Error) -> Result<bool, Error> {
     if drop_refused_summary(run, error)? {
         return Ok(true);
@@ -164,7 +164,7 @@ pub(crate) fn edit_context_after(run: &mut RunDriver<'_>, error: &Error) -> Resu
     let ConversationState { agent, machine, .. } = &*run.state;
     let (name, model) = agent.provider_and_model();
     let refused_before = machine.last_refused(name, model);
-    // The first error may be a different one, after which the request was tried again or sent to another
+    // The first error may be about something else. After it, the request was tried again or sent to another
     // provider.
     let is_last = error.last().is_context_full();
     if !(is_last || error.is_context_full()) || agent.window().is_off() {
@@ -219,8 +219,8 @@ fn record_overflow(
     run.state.record(&fact)
 }
 
-/// Answers a call with an error result if one of its arguments is a copy of the placeholder line of a cleared
-/// argument. Then the call does not run. Returns whether the call was answered in this way.
+/// If an argument of the call is a copy of the placeholder line of a cleared argument, gives the call an error
+/// result, so that it does not run. Returns whether the call got this result.
 pub(crate) fn refuse_copy(run: &mut RunDriver<'_>, call: &ToolCall) -> Result<bool, Error> {
     let Some(CopiedLine { argument, name }) = find_copied_line(run.state, call) else {
         return Ok(false);

@@ -27,11 +27,11 @@ impl Chat {
         waiting(&self.state.machine, self.state.conversation())
     }
 
-    /// The calls whose outcome is not known, in order: the process that ran them has ended, and they may not run
-    /// again. If your program can find out the outcome of such a call, it records the outcome by
-    /// [`settle`](Self::settle). If a tool can [`reconcile`](macro@harness_core::tool), [`resume`](Self::resume)
-    /// finds out the outcomes of its calls through it. If an outcome is still unknown then, the model is told
-    /// that the call is in doubt.
+    /// The calls whose outcome is not known, in order: the process that ran them has ended, and they must not
+    /// run again. If your program can find out the outcome of such a call, it records the outcome by
+    /// [`settle`](Self::settle). If a tool can [`reconcile`](macro@harness_core::tool),
+    /// [`resume`](Self::resume) lets the tool find out the outcomes of its calls. If an outcome is still
+    /// unknown after that, the model gets a notice that the call is in doubt.
     pub fn in_doubt(&self) -> Vec<OpenCall> {
         in_doubt(&self.state.machine, self.state.conversation())
     }
@@ -66,10 +66,11 @@ impl Chat {
     }
 
     /// Begins another conversation of the same journal with the first `facts` facts of this conversation.
-    /// Results are kept, and no call runs again. A call that was open at that fact becomes a call that has not
-    /// started, or a call in doubt if it had started. If this conversation has withdrawn an *always* after that
-    /// fact, the *always* is also withdrawn in the new conversation. The owner, title and tags of this
-    /// conversation are not copied: [describe](harness_core::journal::Journal::describe) the new conversation.
+    /// Results are kept, and no call runs again. A call that was open at the fork point becomes a call that has
+    /// not started, or a call in doubt if it had started. If this conversation has withdrawn an *always* after
+    /// the fork point, the *always* is also withdrawn in the new conversation. The owner, title and tags of
+    /// this conversation are not copied: [describe](harness_core::journal::Journal::describe) the new
+    /// conversation.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if this
@@ -95,20 +96,20 @@ impl Chat {
         self.state.describe(metadata).await
     }
 
-    /// How many facts the conversation has, including those that are not written yet. This is the number that
-    /// [`fork`](Self::fork) takes.
+    /// How many facts the conversation has, including the facts that are not written yet. This is the number
+    /// that [`fork`](Self::fork) takes.
     pub fn facts(&self) -> u64 {
         self.state.facts()
     }
 
-    /// Writes all facts into the journal that are not there yet. The end of a run is written before the run
-    /// returns. So this method is useful after the future of a run was dropped: otherwise its facts are written
-    /// with the next run. If the conversation was only opened, in the middle of a run, nothing is written yet.
+    /// Writes all facts that are not in the journal yet. The end of a run is written before the run returns. So
+    /// this method is useful after the future of a run was dropped: otherwise its facts are written with the
+    /// next run. If the conversation was only opened, in the middle of a run, nothing is written yet.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Journal`](harness_core::error::ErrorKind::Journal) if the facts cannot be written,
-    /// and with [`ErrorKind::Conflict`](harness_core::error::ErrorKind::Conflict) if another owner has continued
-    /// the conversation.
+    /// Fails with [`ErrorKind::Journal`](harness_core::error::ErrorKind::Journal) if the facts cannot be
+    /// written, and with [`ErrorKind::Conflict`](harness_core::error::ErrorKind::Conflict) if another owner has
+    /// continued the conversation.
     pub async fn save(&mut self) -> Result<(), Error> {
         self.state.save().await
     }

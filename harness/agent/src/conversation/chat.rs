@@ -1,4 +1,4 @@
-//! A conversation that continues, and how an agent begins or opens one.
+//! A conversation of any number of messages, and the methods by which an agent begins or opens a conversation.
 
 use std::{fmt, sync::Arc};
 
@@ -15,8 +15,8 @@ use harness_core::{
 
 /// A conversation that continues from one message to the next.
 ///
-/// After a run, the transcript can always be sent again and states the outcome of each call, even if the run
-/// failed, was cancelled, panicked, or its future was dropped.
+/// After a run, the transcript can always be sent to a model again and states the outcome of each call, even if
+/// the run failed, was cancelled, panicked, or its future was dropped.
 ///
 /// ```
 /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -47,8 +47,8 @@ impl Chat {
         Run::borrowed(&mut self.state, message.into())
     }
 
-    /// Continues a run that was stopped, or whose process has ended, after its last complete fact. Results of
-    /// tools are kept, and the model is asked again. If the conversation is in a
+    /// Continues a run that was stopped, or whose process has ended. The run continues after its last fact.
+    /// Results of tools are kept, and the model is asked again. If the conversation is in a
     /// [journal](harness_core::journal), some calls are finished first: calls that had not started, calls that
     /// may be repeated, and calls that were answered meanwhile. If the model's answer broke off in the middle,
     /// the model gets a notice and continues there. Await the returned value for the reply.
@@ -184,7 +184,7 @@ impl Chat {
         self.state.revoke(grant)
     }
 
-    /// The calls of this conversation that were told to stop, could not be stopped, and still run. When such a
+    /// The calls of this conversation that still run, although the library has asked them to stop. When such a
     /// call has ended, the next run reports it by [`Event::ToolEnded`](crate::Event::ToolEnded) and sends the
     /// model a notice.
     pub fn still_running(&self) -> Vec<StillRunning> {
@@ -241,7 +241,7 @@ impl Agent {
     /// a call starts that has side effects, before the model is asked, and before a run returns.
     ///
     /// If a run was going on when its process ended, [`Chat::resume`] continues that run. A new message of the
-    /// user ends it first. See [`journal`](harness_core::journal).
+    /// user first ends that run. See [`journal`](harness_core::journal).
     ///
     /// ```
     /// use harness::{Agent, journal::MemoryJournal, testing::{ScriptedProvider, reply}};

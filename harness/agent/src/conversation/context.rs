@@ -76,13 +76,13 @@ impl Chat {
     }
 
     /// Requests a summary of the oldest part of the conversation now. Its cost counts for the conversation. The
-    /// newest turns and the messages of the user are kept, up to a share of what is sent now. So in a short
-    /// conversation, the newest answer may be summarized too. Returns how much of the window is used afterwards.
-    /// If the future is dropped before the summary is complete, what is sent does not change. A complete summary
-    /// is used at once, and is written by the next run or by [`save`](Self::save).
+    /// newest turns and the messages of the user are kept, up to a share of the current request. So in a short
+    /// conversation, the newest answer may be summarized too. Returns how much of the window is used
+    /// afterwards. If the future is dropped before the summary is complete, the context does not change. A
+    /// complete summary is used at once, and is written by the next run or by [`save`](Self::save).
     ///
     /// # Errors
-    /// Fails, and leaves what is sent unchanged:
+    /// Fails, and does not change the context:
     /// - with [`ErrorKind::Transcript`] if there is nothing that a summary could replace, too little was added
     ///   since the last summary, or calls wait for results,
     /// - with [`ErrorKind::ContextFull`] if the model has failed twice to write a summary that is short enough,

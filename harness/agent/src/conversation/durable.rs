@@ -47,7 +47,7 @@ pub(crate) struct DurableState {
     untold: bool,
     /// Whether facts of the current write were found in the journal when the journal was read back.
     read_back: bool,
-    /// The lease that keeps others from opening the conversation. It ends when this value is dropped.
+    /// The lease that keeps other processes from opening the conversation. It ends when this value is dropped.
     _hold: Option<Lease>,
 }
 
@@ -110,14 +110,15 @@ impl DurableState {
         }
     }
 
-    /// Adds a fact to those that have to be written. `elapsed` is the time of the run so far in milliseconds.
+    /// Adds a fact to the facts that have to be written. `elapsed` is the time of the run so far in
+    /// milliseconds.
     pub(crate) fn add(&mut self, fact: &Fact, elapsed: u64) -> Result<(), Error> {
         match Envelope::of(fact, elapsed) {
             Ok(mut envelope) => {
                 envelope.life = self.life;
                 self.pending.push(envelope);
             }
-            // Later facts must not be written without this one, so nothing more is written.
+            // Later facts must not be written without this fact, so nothing more is written.
             Err(error) => {
                 self.lost = Some(error.to_string());
                 return Err(error);
@@ -146,17 +147,17 @@ impl DurableState {
         self.head.facts.saturating_add(self.pending.len() as u64)
     }
 
-    /// Reads the facts that others have written meanwhile.
+    /// Reads the facts that other writers have written meanwhile.
     pub(crate) async fn read_external_facts(&mut self) -> Result<Vec<Envelope>, Error> {
         let Some(journal) = self.journal.clone() else { return Ok(Vec::new()) };
         let Some(read) = self.read_on(&*journal).await? else { return Err(self.mark_lost()) };
         Ok(self.remove_written(&read))
     }
 
-    /// Reads the facts after those that are known here. Returns `None` if the known facts are not in the
-    /// journal any more.
+    /// Reads the facts that follow the facts that are known here. Returns `None` if the known facts are not in
+    /// the journal any more.
     async fn read_on(&self, journal: &dyn Journal) -> Result<Option<StoredFacts>, Error> {
-        // Reading begins with the last known fact, to check that it is still the same.
+        // Reading begins with the last known fact, to check that the journal still has this fact.
         let from = self.head.facts.saturating_sub(1);
         let mut read = guarded(|| journal.read(&self.id, from)).await?;
         if self.head.incarnation.is_some() && read.head_at(self.head.facts) != Some(self.head) {
@@ -167,7 +168,7 @@ impl DurableState {
         Ok(Some(read))
     }
 
-    /// Adds facts of others to the known ones, after they were applied.
+    /// Adds facts that other writers have written to the known facts. The caller has already applied them.
     pub(crate) fn add_known(&mut self, facts: &[Envelope]) {
         self.set_head(self.head.after(facts));
     }
@@ -236,7 +237,7 @@ impl DurableState {
         ))
     }
 
-    /// Removes the pending facts that are in the journal. Returns the facts that others have written.
+    /// Removes the pending facts that are in the journal. Returns the facts that other writers have written.
     fn remove_written(&mut self, there: &StoredFacts) -> Vec<Envelope> {
         let pairs = self.pending.iter().zip(&there.facts);
         let own = pairs.take_while(|(own, there)| own == there).count();
@@ -249,8 +250,8 @@ impl DurableState {
         there.facts.iter().skip(own).cloned().collect()
     }
 
-    /// Accepts facts of others only if they answer calls that waited. Any other fact means that another owner
-    /// has continued the conversation.
+    /// Accepts facts of other writers only if they answer calls that waited. Any other fact means that another
+    /// owner has continued the conversation.
     fn behind(&mut self, others: Vec<Envelope>) -> Result<WriteOutcome, Error> {
         for envelope in &others {
             let is_answer = envelope.fact().is_ok_and(|fact| is_answer(&fact));
@@ -332,11 +333,11 @@ impl DurableState {
         &self.pending
     }
 
-    /// Applies the pending facts after those in the journal, which made `machine`. A pending answer to a call
-    /// is dropped if the journal already has another answer to that call.
+    /// Applies the pending facts to `machine`, which has already applied the facts in the journal. A pending
+    /// answer to a call is dropped if the journal already has another answer to that call.
     ///
     /// # Errors
-    /// Fails if the pending facts cannot follow those in the journal. This includes the case that a later
+    /// Fails if the pending facts cannot follow the facts in the journal. This includes the case that a later
     /// pending fact depends on an answer that would be dropped. Then nothing is changed.
     pub(crate) fn apply_pending(&mut self, mut machine: Machine) -> Result<Machine, Error> {
         let facts = self.pending.iter().map(Envelope::fact).collect::<Result<Vec<_>, _>>()?;

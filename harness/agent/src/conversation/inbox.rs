@@ -31,14 +31,14 @@ pub struct Inbox {
     pub(crate) journal: Arc<dyn Journal>,
 }
 
-/// How many times the library tries to write an answer, if others write into the conversation first.
+/// How many times the library tries to write an answer, if other writers write into the conversation first.
 const ANSWERS: u32 = 16;
 
 impl Inbox {
-    /// The waiting calls of a conversation, in order, including those whose deadline has passed. Calls in doubt
-    /// are listed only by [`Chat::in_doubt`](crate::Chat::in_doubt). If an [agent in a call](Agent::as_tool) has
-    /// the conversation, the agent does not continue after its call has got a result or was stopped. Then the
-    /// list is empty.
+    /// The waiting calls of a conversation, in order. Calls whose deadline has passed are included. Calls in
+    /// doubt are listed only by [`Chat::in_doubt`](crate::Chat::in_doubt). If an [agent in a
+    /// call](Agent::as_tool) has the conversation, the agent does not continue after its call has got a result
+    /// or was stopped. Then the list is empty.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Journal`] if the conversation cannot be read, and with
@@ -56,9 +56,9 @@ impl Inbox {
         }
     }
 
-    /// The calls that wait for somebody, in a conversation and in the conversations of the agents that its
-    /// waiting calls run, at any depth. Each call comes with the name of its conversation. Pass that name to
-    /// [`decide`](Self::decide) or [`settle`](Self::settle).
+    /// The waiting calls of a conversation, and the waiting calls of the agents that these calls run, at any
+    /// depth. A call that waits for its agent is not listed itself. Each call comes with the name of its
+    /// conversation. Pass that name to [`decide`](Self::decide) or [`settle`](Self::settle).
     ///
     /// # Errors
     /// Fails as [`waiting`](Self::waiting) does.
@@ -87,11 +87,11 @@ impl Inbox {
         Ok(found)
     }
 
-    /// The state of a conversation, made from its facts: its messages, the usage of its last run, the calls that
-    /// wait, and whether a run is [going on](Machine::is_going). This method does not open the conversation and
-    /// changes nothing, so another process may have the conversation open. To find out whether it is open
-    /// elsewhere, use [`Agent::open`], which then fails with [`ErrorKind::Busy`]. A call that had started when
-    /// its process ended is in doubt only after the conversation is opened.
+    /// The state of a conversation, made from its facts: its messages, the usage of its last run, the calls
+    /// that wait, and whether a run is [going on](Machine::is_going). This method does not open the
+    /// conversation and changes nothing, so another process may have the conversation open. To find out whether
+    /// the conversation is open elsewhere, use [`Agent::open`], which then fails with [`ErrorKind::Busy`]. A
+    /// call that had started when its process ended is in doubt only after the conversation is opened.
     ///
     /// ```
     /// use harness::{
@@ -170,7 +170,7 @@ impl Inbox {
                 let known = Head { incarnation: read.flatten(), ..Head::default() };
                 return Err(conflict(conversation, known, head));
             }
-            // An earlier append was written although it has failed.
+            // The journal has an earlier append of this answer, although that append has returned an error.
             if let Some(at) = facts.iter().position(|fact| sent.contains(fact)) {
                 tracer.appended(AppendOutcome::ReadBack, None);
                 let (before, written) = facts.split_at(at);

@@ -1,4 +1,4 @@
-//! Writes the facts of a conversation, and applies the answers that others have written meanwhile.
+//! Writes the facts of a conversation, and applies the answers that other writers have written meanwhile.
 
 use super::{
     durable::{DurableState, WriteOutcome, guarded, is_answer},
@@ -27,7 +27,7 @@ impl ConversationState {
             if let Fact::CallSettled { spent, .. } | Fact::CallCleared { spent, .. } = &mut fact {
                 *spent = self.spending.agents.take_unstated(resolution.call(), None);
             }
-            // Other processes may not answer a call in doubt, so no answer has to be read first.
+            // Other processes are not allowed to answer a call in doubt, so no answer has to be read first.
             self.record(&fact)?;
             self.has_waited = true;
             return self.save().await;
@@ -41,8 +41,8 @@ impl ConversationState {
     }
 
     /// Writes an answer to a call and applies it only afterwards, since another process may have answered the
-    /// call first. So the answer is checked against the facts in the journal. If it cannot be written, or the
-    /// future is dropped, it is written with the next facts.
+    /// call first. So the answer is checked against the facts in the journal. If the answer cannot be written,
+    /// or the future is dropped, the answer is written with the next facts.
     async fn write_resolution(
         &mut self,
         fact: &Fact,
@@ -79,7 +79,8 @@ impl ConversationState {
                 self.append_ended(written.as_ref().copied());
                 return written.map(drop);
             };
-            // An append that failed may have written the answer, followed by facts of others.
+            // An append that failed may have written the answer, and other writers may have added facts after
+            // it.
             let is_written = durable.take_pending().is_empty();
             if !is_written {
                 taken_in.fact = None;
@@ -94,7 +95,7 @@ impl ConversationState {
         }
     }
 
-    /// Reads and applies the answers that others have written meanwhile.
+    /// Reads and applies the answers that other writers have written meanwhile.
     pub(crate) async fn take_external_answers(&mut self) -> Result<(), Error> {
         if self.machine.waiting().next().is_none() {
             return Ok(());
@@ -106,8 +107,8 @@ impl ConversationState {
         taken_in
     }
 
-    /// Applies facts by which others have answered waiting calls. In the journal, these facts come before the
-    /// pending ones.
+    /// Applies facts by which other writers have answered waiting calls. In the journal, these facts come
+    /// before the pending ones.
     pub(crate) async fn apply_external(&mut self, envelopes: Vec<Envelope>) -> Result<(), Error> {
         if envelopes.is_empty() {
             return Ok(());
@@ -130,7 +131,8 @@ impl ConversationState {
                 fold_facts(&read.facts).await.and_then(|machine| durable.apply_pending(machine));
             let Ok(machine) = machine else { return Err(durable.mark_lost()) };
             durable.add_known(&envelopes);
-            // Answers that were dropped in favour of those in the journal do not count as unwritten any more.
+            // Answers that were dropped, because the journal has other answers, do not count as unwritten any
+            // more.
             self.unwritten.retain(|it| durable.pending().contains(it));
             for (fact, envelope) in facts.iter().zip(&envelopes) {
                 self.fold_beside_machine(fact);
@@ -199,7 +201,8 @@ impl ConversationState {
             .any(|(_, wait)| matches!(wait.awaited, Awaited::Agent { cut_off: true, .. }))
     }
 
-    /// Passes the waiting calls to the program's hook. Before that, the caller has to write the waits.
+    /// Passes the waiting calls to the program's hook. The caller has to write the waits before it calls this
+    /// method.
     pub(crate) fn tell_waiting(&self) {
         let told = self.waiting_hook().zip(self.conversation());
         let Some((hook, conversation)) = told else { return };
@@ -220,7 +223,7 @@ impl ConversationState {
         self.durable.as_ref().map_or(0, DurableState::written)
     }
 
-    /// Writes all pending facts, then reads and applies the answers that others have written meanwhile.
+    /// Writes all pending facts, then reads and applies the answers that other writers have written meanwhile.
     pub(crate) async fn catch_up(&mut self) -> Result<(), Error> {
         self.write_down().await?;
         self.take_external_answers().await
@@ -299,7 +302,7 @@ impl ConversationState {
     }
 }
 
-/// Applies `fact` when it is dropped, unless `fact` was set to `None` in favour of another answer.
+/// Applies `fact` when this value is dropped. `fact` is set to `None` if another answer was used instead.
 struct TakenIn<'a> {
     state: &'a mut ConversationState,
     fact: Option<&'a Fact>,

@@ -65,7 +65,7 @@ impl ConversationState {
         self.tracer.fact(fact, waited);
     }
 
-    /// Traces the answers at the end of the facts with which the conversation was opened.
+    /// Traces the answers among the last facts of a conversation that was just opened.
     pub(crate) fn trace_answers(&mut self, facts: &[Envelope]) {
         let answers = facts
             .iter()

@@ -47,8 +47,8 @@ impl ConversationSpending {
         self.guard.resume();
     }
 
-    /// Handles a fact that begins a run or continues it with new limits. The run gets the limits in the fact. If
-    /// the fact has none, it gets the agent's limits.
+    /// Handles a fact that begins a run, or continues it with new limits. The run gets the limits in the fact.
+    /// If the fact has no limits, the run gets the agent's limits.
     pub(crate) fn read_run(&mut self, agent: &Agent, limits: Option<&RecordedLimits>) {
         let (rails, limits) = match limits {
             Some(limits) => {

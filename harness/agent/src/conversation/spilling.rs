@@ -22,7 +22,7 @@ pub(crate) struct LargeResultStore {
     /// The size of the window for which `limit` was calculated.
     window: Option<u64>,
     /// The number of messages with which the conversation began. If these messages come from another
-    /// conversation, it may have left out the arguments of some of their calls.
+    /// conversation, the arguments of some of their calls may be missing.
     given: usize,
 }
 

@@ -1,5 +1,5 @@
-//! The state of a conversation: the fold of its facts, its spending, its options and its trace. This file does
-//! no I/O: `journaling` writes the facts.
+//! The state of a conversation: what follows from its facts, its spending, its options and its trace. This file
+//! does no I/O: `journaling` writes the facts.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -60,7 +60,7 @@ pub(crate) struct ConversationState {
     pub(crate) options: Option<Box<RunOptions>>,
     /// The start time of each waiting call.
     pub(crate) wait_times: CallWaitTimes,
-    /// Facts about calls for which the watchers have not received an event yet.
+    /// Facts about calls. The watchers have not received an event for these facts yet.
     pub(crate) unannounced: Vec<Fact>,
 }
 
@@ -139,7 +139,7 @@ impl ConversationState {
     pub(crate) fn given(agent: Agent, mut transcript: Transcript) -> Self {
         transcript.settle();
         let mut state = Self::new(agent);
-        // This cannot fail: the transcript was settled above, and it is the first fact.
+        // This cannot fail: every call of the transcript has a result now, and this is the first fact.
         let _ = state.record(&Fact::Given { transcript });
         state
     }
@@ -171,7 +171,7 @@ impl ConversationState {
         self.machine.id()
     }
 
-    /// Applies a fact and adds it to those that have to be written. The driver decides when they are written.
+    /// Applies a fact, and adds it to the facts that have to be written. The driver decides when to write them.
     pub(crate) fn record(&mut self, fact: &Fact) -> Result<(), Error> {
         self.fold(fact)?;
         self.only_looked_at = false;
@@ -217,8 +217,7 @@ impl ConversationState {
         self.report_sources_to_caller();
     }
 
-    /// If this run is inside a tool call, passes the sources that the conversation has read to the run of the
-    /// caller.
+    /// If this run is inside a tool call, reports to the caller's run which sources the conversation has read.
     pub(crate) fn report_sources_to_caller(&self) {
         if let Some(caller) = self.options.as_ref().and_then(|options| options.caller.as_ref()) {
             caller.add_sources(self.approvals.taint.sources());
@@ -288,7 +287,7 @@ impl ConversationState {
         self.machine.sent_view_for(provider, model)
     }
 
-    /// Resets the estimate, because what is sent has changed.
+    /// Resets the estimate, because the messages that are sent have changed.
     pub(crate) fn reset_estimate(&mut self) {
         self.requests.gauge = ContextGauge::new(self.meter());
     }
@@ -326,8 +325,8 @@ impl ConversationState {
         self.agent.meter().with_tools(tokens_of(found))
     }
 
-    /// A conversation without messages has got a journal: changes its agent to a copy with the tools for this
-    /// journal.
+    /// Changes the agent to `agent`, a copy with the tools for the journal that the conversation has now. The
+    /// conversation must have no messages.
     pub(crate) fn continue_as(&mut self, agent: Agent) {
         self.agent = agent;
         self.requests.offered_tools = None;

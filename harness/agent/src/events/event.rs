@@ -156,13 +156,13 @@ pub enum Event<'a> {
         elapsed: Duration,
     },
     /// The result of a call that began while the model was still answering is thrown away, because the answer
-    /// started again or was cut off before the call was complete. Such a call only reads.
+    /// started again or was cut off before the call was complete. The call only reads, so nothing else is lost.
     ToolDropped {
         /// The call.
         call: &'a ToolCall,
     },
-    /// A call of an earlier turn or run, which was told to stop and could not be stopped, has now ended. The
-    /// model gets a notice with the next message or results.
+    /// A call of an earlier turn or run has now ended. The library had asked the call to stop, but could not
+    /// stop it. The model gets a notice with the next message or results.
     ToolEnded {
         /// The name of the tool.
         tool: &'a str,
@@ -213,10 +213,10 @@ pub enum Event<'a> {
         tools: &'a [String],
     },
     /// Parts of the conversation are no longer sent. If the window is getting full, these are old results of
-    /// read-only tools, and long arguments of old calls that succeeded. If a request may not have so many
-    /// files, these are old files.
+    /// read-only tools, and long arguments of old calls that succeeded. If a request cannot have so many files,
+    /// these are old files.
     ContextCleared {
-        /// How many results, and messages of the user with files, were cleared.
+        /// How many results were cleared, plus how many messages of the user have lost files.
         results: usize,
         /// How many calls had their arguments cleared.
         arguments: usize,
@@ -231,20 +231,21 @@ pub enum Event<'a> {
     Compacting,
     /// From now on, a summary is sent in place of the oldest part of the conversation.
     ContextCompacted {
-        /// How many messages at the beginning of the transcript the summary replaces, including those that an
-        /// earlier summary has replaced.
+        /// How many messages at the beginning of the transcript the summary replaces, including the messages
+        /// that an earlier summary has replaced.
         messages: usize,
         /// Whether this is [the vendor's own](harness_core::context::Window::vendor_summaries) summary. If not,
         /// the model has written the summary as text. The reason is that the program has switched off the
-        /// vendor's summaries, that the vendor has none, or that the request for one has failed.
+        /// vendor's summaries, that the vendor has no such summaries, or that the request for the vendor's
+        /// summary has failed.
         vendor: bool,
         /// The estimated number of tokens that the next request would have had before the change.
         before: u64,
         /// The estimated number of tokens of the next request after the change.
         after: u64,
     },
-    /// A summary could not be made or used. What is sent does not change. If this was the vendor's own summary,
-    /// a summary as text is requested next.
+    /// A summary could not be made or used. The context does not change. If the vendor's own summary has
+    /// failed, a summary as text is requested next.
     CompactionFailed {
         /// Why the summary failed.
         cause: &'a str,
@@ -255,9 +256,8 @@ pub enum Event<'a> {
         /// The text of the vendor's error.
         cause: &'a str,
     },
-    /// The instructions or the tools have changed since earlier answers, and the model accepts its earlier
-    /// reasoning only after the same instructions and tools. Or the vendor has refused earlier reasoning. The
-    /// conversation goes on.
+    /// The instructions or the tools have changed since earlier answers, and the model rejects reasoning from
+    /// before such a change. Or the vendor has refused earlier reasoning. The conversation goes on.
     PrefixChanged {
         /// What has changed, as text for a person. Empty if that is not known.
         change: &'a str,

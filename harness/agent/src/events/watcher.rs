@@ -20,7 +20,7 @@ pub(crate) struct RunWatcher<'a> {
     above: Option<(ProgressSender, AgentCall)>,
     /// The panic of the program's watcher, until it is reported.
     panicked: Option<Panicked>,
-    /// Whether the run pauses after some events, so that they are read before it continues.
+    /// Whether the run pauses after some events, so that the receiver can read them before the run continues.
     paced: bool,
 }
 
@@ -41,7 +41,7 @@ impl<'a> RunWatcher<'a> {
         all
     }
 
-    /// Lets the run pause after some events, so that they are read before it continues.
+    /// Lets the run pause after some events, so that the receiver can read them before the run continues.
     pub(crate) fn with_pauses(mut self) -> Self {
         self.paced = true;
         self

@@ -18,8 +18,8 @@ pub enum Action {
     /// Wait until the running calls have their results. [`Steps`](crate::Steps) runs the started calls to their
     /// ends. If another process had started them, `Steps` records that.
     AwaitResults,
-    /// Find out the outcomes of these calls, and record a result for each. They had started in a process that
-    /// ended before they did.
+    /// Find out the outcomes of these calls, and record a result for each. The process in which these calls
+    /// started ended before they did.
     FindOut(Vec<ToolCall>),
     /// Nothing in this run: calls wait for decisions or answers from outside of the run.
     AwaitAnswers,

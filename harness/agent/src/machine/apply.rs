@@ -289,7 +289,8 @@ impl Machine {
             StopReason::Paused => AfterCalls::Ask,
         };
         let called = if stop.lets_calls_run() { AfterCalls::Ask } else { ended };
-        // The message is marked with how it ended, because that decides which parts of it may be sent.
+        // The mark of the message shows how the message ended. That decides which parts of the message may be
+        // sent.
         let marked = match stop {
             StopReason::Paused => message.map(Message::paused),
             StopReason::Refused => message.map(Message::refused),
@@ -417,7 +418,7 @@ impl Machine {
                 let answered = Answered::new(token.clone(), answer.clone());
                 (Some(Arc::new(answered)), granted.clone())
             }
-            // The answer was given in the conversation of the call's agent, so this fact has none.
+            // The answer was given in the conversation of the call's agent, so this fact contains no answer.
             CallStatus::Waiting(Wait { awaited: Awaited::Agent { .. }, .. }, granted) => {
                 (None, ApprovedCall { waited: true, ..granted.clone() })
             }
@@ -430,7 +431,7 @@ impl Machine {
     /// Records that a call in doubt has had no effect, so it may run.
     fn apply_call_cleared(&mut self, call: &str) -> Result<(), Error> {
         let granted = match &self.call(call)?.status {
-            // This start has had no effect. Earlier starts may have had one, so they stay recorded.
+            // This start has had no effect. Earlier starts may have had an effect, so they stay recorded.
             CallStatus::Started(granted) => granted.clone(),
             CallStatus::Doubtful(granted) => granted.cleared(),
             // The call was to run again, and its tool has found out that it had no effect before.

@@ -52,7 +52,7 @@ pub(crate) enum CallStatus {
     Waiting(Wait, ApprovedCall),
     Allowed(ApprovedCall),
     Started(ApprovedCall),
-    /// The call had started in an earlier process, and may not run again. Its outcome is not known.
+    /// The call had started in an earlier process, and must not run again. Its outcome is not known.
     Doubtful(ApprovedCall),
     Finished(ToolResult),
 }
@@ -77,7 +77,7 @@ pub(crate) struct ApprovedCall {
     /// The earlier *always* that has allowed the call, if there is one: the id of the call for which it was
     /// given, and its scope.
     pub(crate) by_grant: Option<(String, Scope)>,
-    /// Whether that *always* was withdrawn after the call had started.
+    /// Whether the earlier *always* that has allowed the call was withdrawn after the call had started.
     pub(crate) revoked: bool,
     /// The question of the call's tool, and the answer to it.
     pub(crate) answered: Option<Arc<Answered>>,
@@ -103,8 +103,8 @@ impl ApprovedCall {
         Self { again: false, begun: false, waited: false, ..self.clone() }
     }
 
-    /// The status of a call that is to run. If the approval was withdrawn, the call is decided again, or is in
-    /// doubt if it may have run.
+    /// The status of a call that is to run. If the approval was withdrawn, a call that may have run is in
+    /// doubt, and any other call is decided again.
     pub(crate) fn may_run(self) -> CallStatus {
         match (self.revoked, self.has_run()) {
             (false, _) => CallStatus::Allowed(self),
@@ -192,8 +192,8 @@ impl ToolCallStates {
             CallStatus::Finished(_) => Some(None),
             CallStatus::Asked | CallStatus::Doubtful(_) | CallStatus::Waiting(..) => None,
         });
-        // Calls that have started are part of the batch. So a call waits if it may not run at the same time as
-        // they do.
+        // Calls that have started are part of the batch. So a call waits if it must not run at the same time as
+        // these calls.
         let batch = schedule::next_batch(open.flatten());
         if batch.is_empty() && !started {
             return Action::AwaitAnswers;
@@ -233,7 +233,7 @@ impl ToolCallStates {
         }
     }
 
-    /// Records that the process which ran the calls has ended. Calls that may not run again become calls in
+    /// Records that the process which ran the calls has ended. Calls that must not run again become calls in
     /// doubt. These are the calls in `doubtful`, and the calls whose approval does not allow a second run.
     pub(crate) fn reopen(&mut self, doubtful: &[String]) {
         let ids: Vec<String> = self.calls.iter().map(|call| call.call.id().to_owned()).collect();
@@ -252,10 +252,11 @@ impl ToolCallStates {
     }
 }
 
-/// The idempotency key of a call. It is the same for every attempt, even after the program was started again. It
-/// begins with the name of the conversation, if it has one, so the same call has another key in a fork. The id
-/// of the last message before the call that the model did not write follows. Then the id, the name and the
-/// arguments of the call follow, because two answers to the same message may use one id for two calls.
+/// The idempotency key of a call. It is the same for every attempt, even after the program was started again.
+/// It begins with the name of the conversation, if it has one, so the same call has another key in a fork. It
+/// then has the id of the last message before the call, not counting messages of the model. It ends with the
+/// id, the name and the arguments of the call, because two answers to the same message may use one id for two
+/// calls.
 pub(crate) fn idempotency_key(
     conversation: Option<&str>,
     transcript: &Transcript,

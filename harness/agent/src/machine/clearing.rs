@@ -1,4 +1,4 @@
-//! Applies a fact that clears results, arguments and files: they are left out of what is sent.
+//! Applies a fact that clears results, arguments and files: requests leave them out.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,7 +8,7 @@ use harness_core::{
     message::{Block, Media, MediaKind, Message, Role, ToolContent, ToolResult},
 };
 
-/// The files that are left out of what is sent.
+/// The files that requests leave out.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LeftOut {
     /// The numbers of the left-out files, and the line that is sent in their place. The key is the index of the

@@ -37,8 +37,8 @@ pub(crate) async fn fold_facts(facts: &[Envelope]) -> Result<Machine, Error> {
     Ok(machine)
 }
 
-/// The error of reading a fact that this version does not know or that cannot come at this position. `number` is
-/// its index.
+/// The error for a fact that this version does not know, or that cannot come at this position. `number` is the
+/// index of the fact.
 pub(crate) fn unreadable(number: usize, err: Error) -> Error {
     let what = format!("fact {number} of the conversation cannot be read");
     Error::new(ErrorKind::Journal, format!("{what}: {err}")).with_source(err)

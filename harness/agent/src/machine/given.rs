@@ -17,7 +17,7 @@ pub(super) struct InitialMessages {
     ends: HashMap<String, Vec<String>>,
     /// The reports about each call as one text, with the name under which the whole result is kept.
     told: HashMap<String, (String, Option<String>)>,
-    /// How many messages there were.
+    /// The number of messages with which the conversation began.
     messages: usize,
 }
 
@@ -81,7 +81,7 @@ impl InitialMessages {
         self.ends.get(call).is_some_and(|ends| ends.iter().any(|told| start(told) == start_of_it))
     }
 
-    /// How many messages there were.
+    /// The number of messages with which the conversation began.
     pub(super) fn messages(&self) -> usize {
         self.messages
     }

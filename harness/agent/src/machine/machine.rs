@@ -58,14 +58,14 @@ pub struct Machine {
     pub(super) wanted: Option<OutputRequirement>,
     /// The differences between the transcript and the messages that are sent.
     pub(super) window: ContextState,
-    /// The instructions and tools of requests, if the model accepts its earlier reasoning only after the same
-    /// instructions and tools.
+    /// The instructions and tools of requests, if the model rejects its earlier reasoning after they have
+    /// changed.
     pub(super) prefix: PrefixState,
     /// The id of the last call that was denied since the last answer of the model.
     pub(super) denied: Option<String>,
     /// The call of another conversation that has started the run.
     pub(super) called_by: Option<CallerName>,
-    /// The provider and the model of the last request for a summary, until the next fact.
+    /// The provider and the model of a request for a summary, as long as no later fact records its outcome.
     pub(super) compacting: Option<(String, String)>,
 }
 
@@ -99,7 +99,7 @@ impl Machine {
         }
     }
 
-    /// All messages so far. Between runs the transcript can always be sent.
+    /// All messages so far. Between runs the transcript can always be sent to a model.
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
     }
@@ -301,7 +301,7 @@ impl Machine {
         those.map(|call| call.call.id().to_owned()).collect()
     }
 
-    /// The calls whose outcome is not known, in order. They had started in an earlier process, and may not run
+    /// The calls whose outcome is not known, in order. They had started in an earlier process, and must not run
     /// again.
     pub fn in_doubt(&self) -> impl Iterator<Item = &ToolCall> {
         self.calls().filter_map(|CallState { call, status, .. }| match status {
@@ -310,7 +310,7 @@ impl Machine {
         })
     }
 
-    /// The calls that may have run in an earlier process. According to the facts, they may run again.
+    /// The calls that may have run already in an earlier process, and that the facts allow to run again.
     pub(crate) fn to_repeat(&self) -> impl Iterator<Item = &ToolCall> {
         self.calls().filter_map(|CallState { call, status, .. }| match status {
             CallStatus::Started(_) => Some(call),
@@ -383,9 +383,9 @@ impl Machine {
         }
     }
 
-    /// The facts that give a result to every call without one: the call did not start, it only read, or it may
-    /// have partly run. After these facts, the transcript can be sent. If it can be sent already, there are no
-    /// such facts.
+    /// The facts that give a result to every call without one. Each result says that the call did not start,
+    /// that it only read, or that it may have partly run. After these facts, the transcript can be sent to a
+    /// model. There are no such facts if every call has a result.
     pub fn settlement(&self) -> impl Iterator<Item = Fact> + '_ {
         let calling = match &self.phase {
             RunPhase::Calling(calling) => Some(calling),
@@ -427,7 +427,8 @@ impl Machine {
         self.compacting.as_ref().map(|(provider, model)| (provider.as_str(), model.as_str()))
     }
 
-    /// The prefix of requests, which comes before the messages. `None` unless the model binds its reasoning.
+    /// The prefix of requests, which comes before the messages. `None` unless the model's reasoning depends on
+    /// the prefix.
     pub(crate) fn prefix(&self) -> Option<&Arc<Prefix>> {
         self.prefix.first.as_ref()
     }
@@ -437,7 +438,7 @@ impl Machine {
         &self.prefix.added
     }
 
-    /// The current instructions and tools of a model that binds its reasoning.
+    /// The current instructions and tools, for a model whose reasoning depends on them.
     pub(crate) fn prefix_now(&self) -> (Option<&str>, Vec<&ToolSchema>) {
         (self.prefix.system(), self.prefix.tools())
     }

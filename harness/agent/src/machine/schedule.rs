@@ -3,7 +3,7 @@
 use harness_core::tool::SideEffects;
 
 /// The calls that may start now. Neighbouring calls that only read form a batch. Any other call is a batch of
-/// its own, and the calls after it wait for it.
+/// its own, and later calls wait until it has ended.
 ///
 /// `[read, read, write, read]` gives `[read, read]`, then `[write]`, then `[read]`.
 pub(crate) fn next_batch<C>(open: impl IntoIterator<Item = (C, SideEffects)>) -> Vec<C> {

@@ -26,8 +26,8 @@ use harness_core::{
 
 impl Machine {
     /// The messages as they are sent: the transcript, with the replacements that facts have recorded. Between
-    /// runs they can always be sent. If a model has made a [summary of its own](VendorSummary), it gets that
-    /// summary instead of the summary as text.
+    /// runs they can always be sent to a model. If a model has made a [summary of its own](VendorSummary), it
+    /// gets that summary instead of the summary as text.
     pub fn sent(&self) -> &Transcript {
         self.window.view.as_ref().map_or(&self.transcript, |view| &view.sent)
     }
@@ -82,8 +82,8 @@ impl Machine {
         !self.window.compactions.vendor_failed && !self.window.compactions.vendor_refused
     }
 
-    /// The index of the first sent message of the turn that was open when reasoning was last left out. 0 if no
-    /// reasoning was left out.
+    /// The index of the first sent message of a turn: the turn that was open when reasoning was last left out.
+    /// 0 if no reasoning was left out.
     pub(crate) fn open_turn(&self) -> usize {
         self.window.view.as_ref().map_or(0, |view| view.open_turn)
     }
@@ -103,8 +103,8 @@ impl Machine {
         &self.window.found
     }
 
-    /// The found tools for a request, together with the number of summarized messages: a tool does not count if
-    /// the result of its search is summarized.
+    /// The tools that the model has found, for a request. A tool does not count as found if the result of its
+    /// search is summarized.
     pub(crate) fn found_now(&self) -> ToolSearches<'_> {
         ToolSearches::new(&self.window.found, self.summed_up())
     }
@@ -180,13 +180,14 @@ impl Machine {
             .saturating_add(self.window.compactions.refusals.saturating_sub(REFUSALS))
     }
 
-    /// How many tokens of the conversation were in the last request for a summary that was refused as too
-    /// large. `None` if there was a summary since.
+    /// If the vendor has refused a request for a summary as too large: how many tokens of the conversation were
+    /// in the last such request. `None` after a new summary, after an answer of the model, and at the beginning
+    /// of a run.
     pub(crate) fn too_large(&self) -> Option<u64> {
         self.window.compactions.too_large
     }
 
-    /// Whether what is sent can be changed now: no call is open, and the vendor is not continuing an answer.
+    /// Whether the context can be edited now: no call is open, and the vendor is not continuing an answer.
     pub(crate) fn can_edit_context(&self) -> bool {
         let last = self.transcript.messages().last();
         matches!(self.phase, RunPhase::Asking | RunPhase::Ended(_))
@@ -370,7 +371,8 @@ impl Machine {
         Ok(())
     }
 
-    /// The messages for the model that has made a summary of its own, or else for every model.
+    /// The messages for the model that has made a summary of its own. If no model has made one, the messages
+    /// for every model.
     fn widest(&self) -> &Transcript {
         let vendor = self.window.view.as_deref().and_then(|view| view.vendor.as_deref());
         vendor.map_or(self.sent(), |vendor| &vendor.sent)
@@ -497,7 +499,8 @@ impl Machine {
             let all = self.transcript.messages();
             (vendor.thinks_at, vendor.open_at) = (all.len(), open_turn(all));
         }
-        // Clearing goes on after the last cleared result. Smaller results before that one are not cleared.
+        // Clearing goes on after the last cleared result. Smaller results before the last cleared result are
+        // not cleared.
         window.reads.retain(|(at, _)| last.is_none_or(|last| *at > last));
         window.long.retain(|place| !shorter.contains_key(place));
         window.has_shortened |= !shorter.is_empty();

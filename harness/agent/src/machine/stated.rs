@@ -1,6 +1,6 @@
-//! The size of the model's window as an error of the vendor has stated it.
+//! The size of the model's window, if an error of the vendor has stated it.
 
-/// The size of a window, as an error of the vendor has stated it.
+/// A size of a window that follows from an error of the vendor.
 #[derive(Clone, Debug)]
 pub(super) struct StatedWindow {
     pub(super) provider: String,
@@ -8,7 +8,7 @@ pub(super) struct StatedWindow {
     /// Whether this is the window of another provider, to which the agent of this model fell back.
     pub(super) fallback: bool,
     pub(super) tokens: u64,
-    /// Whether the error stated the window. If not, `tokens` is the size of the refused request.
+    /// Whether the error stated the size of the window. If not, `tokens` is the size of the refused request.
     pub(super) is_named: bool,
 }
 

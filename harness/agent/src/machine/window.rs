@@ -1,5 +1,5 @@
-//! The differences between the transcript and the messages that are sent. Facts change what is sent; the
-//! transcript keeps everything.
+//! The differences between the transcript and the messages that are sent. Facts change the messages that are
+//! sent; the transcript keeps everything.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -43,7 +43,7 @@ pub(super) struct ContextState {
     /// The results that also contain a report that an earlier call ended after it was stopped: the index of the
     /// message, and the number of the result in it.
     pub(super) news: Vec<(usize, usize)>,
-    /// For each call that ended after it was stopped, by its id: the report about this, and the names under
+    /// For each call that ended after it was stopped, by its id: the report about its end, and the names under
     /// which the whole result is kept.
     pub(super) ended: HashMap<String, (String, Option<String>)>,
     /// What is known of the messages with which the conversation began.
@@ -98,8 +98,8 @@ impl ContextState {
         self.found.iter().any(|found| found.call == call)
     }
 
-    /// Records the size of a request that the model has answered, with this number of messages. Stated windows
-    /// that are smaller than this request are wrong and are removed.
+    /// Records the size of a request that the model has answered. `messages` is the number of its messages.
+    /// Stated windows that are smaller than this request are wrong and are removed.
     pub(super) fn record_sent(
         &mut self,
         messages: usize,
@@ -156,8 +156,9 @@ pub(super) struct FailedCompactions {
     pub(super) failures: u32,
     /// How many requests for a summary were refused as too large.
     pub(super) refusals: u32,
-    /// How many tokens of the conversation were in the last request for a summary that was refused as too
-    /// large. `None` if there was a summary since.
+    /// If the vendor has refused a request for a summary as too large: how many tokens of the conversation were
+    /// in the last such request. `None` after a new summary, after an answer of the model, and at the beginning
+    /// of a run.
     pub(super) too_large: Option<u64>,
     /// Whether a request for the vendor's own summary has failed in this run since the last summary.
     pub(super) vendor_failed: bool,
@@ -205,10 +206,11 @@ pub(super) struct EditedContext {
     pub(super) sent: Transcript,
     /// The number of messages at the beginning of `sent` that are sent without reasoning.
     pub(super) thinking_from: usize,
-    /// The index of the first sent message of the turn that was open when the context was last edited: the
-    /// model had called tools and not completed its answer. If no turn was open, this equals `thinking_from`.
+    /// The index of the first sent message of the turn that was open when the context was last edited. A turn
+    /// is open if the model has called tools and not completed its answer. If no turn was open, this equals
+    /// `thinking_from`.
     pub(super) open_turn: usize,
-    /// What is sent to the model that has made a summary of its own.
+    /// The messages that are sent to the model that has made a summary of its own.
     pub(super) vendor: Option<Box<VendorView>>,
 }
 
@@ -299,13 +301,13 @@ impl EditedContext {
     }
 }
 
-/// What is sent to the model that has made a summary of its own.
+/// The messages that are sent to the model that has made a summary of its own.
 #[derive(Clone, Debug)]
 pub(super) struct VendorView {
     pub(super) summary: VendorSummary,
     /// How many messages of the transcript come before the text that is sent beside the summary.
     pub(super) words_at: usize,
-    /// The index of the first message of the transcript whose reasoning is sent.
+    /// The index of the first message of the transcript that is sent with its reasoning.
     pub(super) thinks_at: usize,
     /// The index in the transcript of the first message of the turn that was open when `thinks_at` was set. If
     /// no turn was open, this equals `thinks_at`.

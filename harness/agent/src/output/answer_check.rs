@@ -156,7 +156,7 @@ pub(crate) fn check_output_spec(state: &ConversationState) -> Result<(), Error> 
 /// Checks the model's answer. The answer is accepted, or the model gets the faults and answers again, or the
 /// run ends because no attempt is left.
 pub(crate) async fn check_answer(run: &mut RunDriver<'_>) -> Result<(), Error> {
-    // If the answer was not recorded, its calls may still have started early.
+    // Calls of an answer may have started early, even if the answer itself was not recorded.
     run.settle()?;
     let machine = &run.state.machine;
     let words = last_words(machine.transcript());
@@ -219,14 +219,14 @@ fn reject_answer(
     mut faults: Vec<String>,
 ) -> Result<(), Error> {
     if by == AnswerCheck::Schema {
-        // Code of the program reads the type, and its error text can have any length.
+        // The program's code reads the answer as the type, and the text of its error can have any length.
         let (tools, of) = (run.state.agent.tools(), faults.len().min(FAULTS_TOLD));
         faults.iter_mut().for_each(|fault| *fault = tools.readable_part(fault, of));
     }
     let machine = &run.state.machine;
     let message = (machine.tries_left(by) > 0).then(|| {
         let mut words = not_accepted(&faults);
-        // If the server has ignored the schema, the model has not received it. So it is added as text.
+        // If the server has ignored the schema, the model has not received it. So the schema is added as text.
         let is_told = matches!(run.request.answer_way, None | Some(OutputMode::Words));
         let schema = machine.wanted().and_then(|wanted| wanted.schema.as_ref());
         if let (true, false, Some(schema)) = (machine.faults().is_empty(), is_told, schema) {
@@ -293,7 +293,7 @@ fn verify_by_tools(run: &RunDriver<'_>, verifiers: &[Tool], answer: Value) -> Ve
     })
 }
 
-/// The members of an answer that a tool has parameters for.
+/// Those members of an answer for which the tool has a parameter.
 fn members_for_tool(tool: &Tool, members: &Map<String, Value>) -> Map<String, Value> {
     match tool.input_schema().get("properties") {
         Some(Value::Object(taken)) => {

@@ -11,7 +11,8 @@ use harness_core::{
 /// How many bytes of a value are quoted in a fault.
 const QUOTED: usize = 120;
 
-/// The search stops after it has read this many times the length of the text without finding a value.
+/// The search stops when it has read too much without finding a value. This is the limit, as a multiple of the
+/// length of the text.
 const WORK: usize = 64;
 
 /// The tags around reasoning in a text.
@@ -27,8 +28,8 @@ const THOUGHTS: [[&str; 2]; 4] = [
 const MARKS: [&str; 9] =
     ["<s>", "</s>", "<bos>", "<eos>", "<end_of_turn>", "[INST]", "[/INST]", "[BOS]", "[EOS]"];
 
-/// The only value of the answer that `fits`, or everything that is wrong. The first of `words` is the whole
-/// text. If the text has several parts, the second is the last part.
+/// Finds the only value in the answer that `fits` accepts, or returns everything that is wrong. The first of
+/// `words` is the whole text. If the text has several parts, the last of `words` is the last part.
 pub(crate) fn find_value(
     words: &[String],
     fits: impl Fn(Value) -> Result<Value, Vec<String>>,
@@ -60,8 +61,8 @@ struct ValueCandidates {
     fitting: Vec<(Value, String)>,
     /// The faults of the last value that does not fit.
     faults: Vec<String>,
-    /// The parse error of the whole text, or of the last object or list in the text that was cut off or is not
-    /// valid JSON.
+    /// The parse error of the whole text. If the search has met an object or a list that was cut off or is not
+    /// valid JSON, the parse error of the last one.
     wrong: Option<String>,
 }
 

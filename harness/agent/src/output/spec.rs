@@ -129,8 +129,8 @@ impl<T: Answer> AnswerReader<T> {
 }
 
 impl<T> AnswerReader<T> {
-    /// The value in the object that is requested if the type itself is not an object. A model may leave that
-    /// object out, so it is added if it is missing.
+    /// Puts a value into the requested object if the value is not in it already. The object is requested if the
+    /// type itself is not an object. A model may leave the object out.
     fn unwrap_value(&self, value: Value) -> Value {
         let is_inside =
             value.as_object().is_some_and(|map| map.len() == 1 && map.contains_key(WRAPPED));

@@ -54,9 +54,9 @@ impl<'a> OutputToolText<'a> {
         Self { tool, arguments: BTreeMap::new(), calls: false }
     }
 
-    /// The arguments with which the model has called the answer tool. If there are several complete calls, the
-    /// first one counts that `is_of_use` accepts, or else the first one. `None` without a call, `Some(None)` if
-    /// no call is complete.
+    /// The arguments with which the model has called the answer tool. If there are several complete calls, this
+    /// is the first one that `is_of_use` accepts. If it accepts no call, this is the first complete call.
+    /// `None` without a call, `Some(None)` if no call is complete.
     pub(crate) fn call(&self, is_of_use: impl Fn(&str) -> bool) -> Option<Option<&str>> {
         if self.arguments.is_empty() {
             return None;

@@ -209,9 +209,9 @@ impl Reply {
 }
 
 impl<'a, T: Answer> Answering<'a, T> {
-    /// Calls `show` with the complete parts of the answer as a JSON value, each time that more has arrived.
-    /// Within one attempt, a part that was shown does not change: see [`AnswerView`]. A new attempt starts with
-    /// an empty value.
+    /// Calls `show` with the complete parts of the answer as a JSON value, each time that more of it has
+    /// arrived. Within one attempt, a part that was shown does not change: see [`AnswerView`]. A new attempt
+    /// starts with an empty value.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -383,7 +383,7 @@ impl Run<'_> {
     /// not count for the conversation.
     ///
     /// # Errors
-    /// The run fails before its first request if one of the tools may not be repeated. If the process ends
+    /// The run fails before its first request if one of the tools must not be repeated. If the process ends
     /// before the verdict is recorded, the answer is checked again. So each tool has to declare `"none"` or
     /// `"read"`, or be `idempotent`. The run also fails if a tool is an agent, is answered by the program, or
     /// takes a [`State<T>`](harness_core::tool::State) that was not set.

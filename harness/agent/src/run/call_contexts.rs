@@ -69,7 +69,8 @@ impl CallContexts {
         self.site(call)?.unrecorded_spending()
     }
 
-    /// Takes the agent because of which the call stays open, if the call has ended with this result.
+    /// Takes an agent of the call that can continue later, if this result shows that the call has to stay open
+    /// for the agent.
     pub(crate) fn take_suspended(
         &self,
         result: &ToolResult,
@@ -143,8 +144,8 @@ impl CallContexts {
             .inside_limits(
                 self.caller.places().iter().chain(tool.and_then(Tool::concurrency_limit)),
             );
-        // Only such a tool gets the transcript. If every context shared it, adding the next message would copy
-        // it as a whole.
+        // Only a tool that takes the transcript gets it. If every context shared the transcript, adding the
+        // next message would copy it as a whole.
         let context = match tool.is_some_and(Tool::needs::<Transcript>) {
             true => context.with(transcript.clone()),
             false => context,
@@ -165,8 +166,8 @@ impl CallContexts {
         self.spilling.update_limit(state);
     }
 
-    /// The correct result of a call that was stopped. If its function could not be stopped, the result says that
-    /// it still runs. The output that the tool has produced so far is added.
+    /// The correct result of a call that was stopped. If the function of the call could not be stopped, the
+    /// result says that the call still runs. The output that the tool has produced so far is added.
     pub(crate) fn with_the_truth(
         &self,
         state: &ConversationState,
@@ -203,7 +204,7 @@ pub(crate) struct CallContextParts<'a> {
     pub(crate) transcript: &'a Transcript,
     pub(crate) granted: Option<&'a ApprovedCall>,
     pub(crate) rules: CallerRules,
-    /// The part of the spending of the call's agents that is already counted.
+    /// What is already counted of the spending of the call's agents.
     pub(crate) counted: CallSpent,
     /// Whether no fact in the journal records that the call has started.
     pub(crate) is_unwritten: bool,

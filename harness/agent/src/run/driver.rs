@@ -1,5 +1,6 @@
 //! The driver: does the actions that the machine decides and records what happened. However a run ends, even if
-//! it panics or its future is dropped, the conversation can be sent afterwards and its record is correct.
+//! it panics or its future is dropped, the conversation can be sent to a model afterwards, and its record is
+//! correct.
 
 use std::{collections::HashSet, mem, path::PathBuf, pin::pin, time::Duration};
 
@@ -255,9 +256,9 @@ impl<'a> RunDriver<'a> {
         self.watch.tell(Event::ToolDropped { call });
     }
 
-    /// Records the ends of calls that went on after they were told to stop. Their large results are stored like
-    /// the large results of other calls. If the run is stopped meanwhile, the next run records the remaining
-    /// ends.
+    /// Records the ends of calls that went on after the library had asked them to stop. Their large results are
+    /// stored like the large results of other calls. If the run is stopped meanwhile, the next run records the
+    /// remaining ends.
     pub(crate) async fn record_late_ends(&mut self) -> Result<(), Error> {
         let (ends, mut all) = (self.late_ends(), Ok(()));
         for LateEnd { number, identity, outcome, content, file } in ends {
@@ -371,8 +372,8 @@ impl<'a> RunDriver<'a> {
         result.said_as(outcome, content)
     }
 
-    /// Records a result for every call that has none. If it cannot record a result, it still records the
-    /// remaining ones, so that the conversation in memory is complete. Returns the first error.
+    /// Records a result for every call that has no result. If one result cannot be recorded, the remaining ones
+    /// are still recorded, so that the conversation in memory is complete. Returns the first error.
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
         self.emit_agent_events();
         let mut all = self.count_early();
@@ -456,7 +457,7 @@ impl RunDriver<'_> {
         is_kept && is_transient(error, self.state.is_lost())
     }
 
-    /// Reports facts about calls to the watchers, if the watchers have received no event for these facts yet.
+    /// Sends the watchers the events for facts about calls, if these facts were not reported yet.
     pub(crate) fn announce(&mut self) {
         for fact in mem::take(&mut self.state.unannounced) {
             let call = fact.call_id().and_then(|id| self.state.call(id));

@@ -51,7 +51,7 @@ impl EarlyCalls {
         self.calls.push(EarlyCall { call, decision: Some(decision), state });
     }
 
-    /// Drives the calls while this future is polled. It never completes.
+    /// Drives the calls while this future is polled. The future never completes.
     pub(crate) async fn drive(&mut self) {
         poll_fn(|context| {
             self.poll(context);

@@ -31,7 +31,7 @@ pub(crate) struct RunOptions {
     pub(crate) fault: Option<Error>,
     /// The call of another agent's run that has started this run.
     pub(crate) caller: Option<Arc<SubagentHost>>,
-    /// The concurrency limits that already count the call that has started this run.
+    /// A call may have started this run. These concurrency limits already count that call.
     pub(crate) places: Vec<ConcurrencyLimit>,
     /// Whether the call that has started this run can later continue the conversation of this run.
     pub(crate) is_kept: bool,

@@ -39,7 +39,8 @@ pub(crate) enum CallSignal {
 
 /// The request of a call for permission to run an agent.
 pub(crate) struct AgentRequest {
-    /// The id of the call if its agent's conversation is in no journal. Then this has to be recorded first.
+    /// The id of the call, if its agent's conversation is in no journal. A fact has to record this before the
+    /// agent begins.
     pub(crate) unkept: Option<String>,
     /// Sends the permission to the call.
     pub(crate) permission: oneshot::Sender<()>,
@@ -75,7 +76,7 @@ struct SharedReports(Mutex<PendingReports>);
 
 #[derive(Default)]
 struct PendingReports {
-    /// The latest progress report of each call that was not passed on yet.
+    /// The progress reports that were not passed on yet: the latest one of each call.
     waiting: HashMap<String, String>,
     /// When a progress report of each call was last passed on.
     reported_at: HashMap<String, Instant>,

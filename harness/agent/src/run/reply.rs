@@ -41,7 +41,7 @@ impl RunRecord {
     }
 
     fn results(&self) -> Results {
-        // The first message of the run may be preceded by results of calls that the run has finished.
+        // Results of calls that the run has finished may come before the first message of the run.
         let from = self.begun_at.saturating_sub(1);
         Results::of_messages(self.transcript.messages().range(from..))
     }

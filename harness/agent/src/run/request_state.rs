@@ -34,7 +34,7 @@ pub(crate) struct RequestState {
     pub(crate) files_before: Vec<ClearedResult>,
     /// The tools that the model gets, if it has found some by searching.
     pub(crate) offered_tools: Option<Arc<OfferedTools>>,
-    /// The prefix of requests, if the model accepts its earlier reasoning only after the same prefix.
+    /// The prefix of requests, if the model rejects its earlier reasoning after the prefix has changed.
     pub(crate) prefix: Option<Arc<SentPrefix>>,
     /// Whether the server has refused additions that were sent after messages.
     pub(crate) must_not_append: bool,

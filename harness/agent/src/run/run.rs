@@ -130,7 +130,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Calls `watch` with every event as it happens. It replaces an earlier function.
+    /// Calls `watch` with every event as it happens. `watch` replaces the function of an earlier call of this
+    /// method.
     pub fn on_event<'b>(self, watch: impl FnMut(Event<'_>) + Send + 'b) -> Run<'b>
     where
         'a: 'b,
@@ -163,14 +164,14 @@ impl<'a> Run<'a> {
         (self, stop)
     }
 
-    /// Lets the run pause after some events, so that they are read before it continues.
+    /// Lets the run pause after some events, so that the receiver can read them before the run continues.
     pub(crate) fn with_pauses(mut self) -> Self {
         self.watch = self.watch.with_pauses();
         self
     }
 
-    /// Sets how long each call of this run may take, including retries and waits. The limits of the tool and
-    /// the agent's [`ToolLimits`](harness_core::tool::ToolLimits) also apply.
+    /// Sets how long each tool call of this run may take, including retries and waits. The limits of the tool
+    /// and the agent's [`ToolLimits`](harness_core::tool::ToolLimits) also apply.
     pub fn tool_time(mut self, limit: Duration) -> Self {
         self.tool_time = Some(limit);
         self
@@ -216,11 +217,11 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// Adds permissions for this run to the permissions of the [agent](crate::AgentBuilder::permissions). A call
-    /// is denied if the run's or the agent's permissions deny it. It needs a person's approval if the run's or
-    /// the agent's permissions require that. If either of them allow a call, its side effects alone do not make
-    /// an approval necessary: see [`Permissions`]. So set the rules for all users on the agent, and the
-    /// additional rules for one user on the run.
+    /// Adds permissions for this run to the permissions of the [agent](crate::AgentBuilder::permissions). A
+    /// call is denied if the run's or the agent's permissions deny it. It needs a person's approval if the
+    /// run's or the agent's permissions require that. If either of them allows a call, the call's side effects
+    /// alone do not make an approval necessary: see [`Permissions`]. So set the rules for all users on the
+    /// agent, and the additional rules for one user on the run.
     ///
     /// The permissions are not written to a journal: set them again for a run that is
     /// [resumed](crate::Chat::resume). A call that was allowed before and has not started is then checked again
@@ -260,7 +261,7 @@ impl<'a> Run<'a> {
     }
 
     /// Sets the approver of this run, in place of the agent's [approver](crate::AgentBuilder::approver).
-    /// `person` is a name that distinguishes this person from others of the same conversation, in all
+    /// `person` is a name that distinguishes this person from other people in the same conversation, in all
     /// processes. An *always* holds only in runs with the same name. An *always* of the agent's own approver
     /// holds only in runs without an approver of their own.
     ///
@@ -474,8 +475,9 @@ impl<'a> Run<'a> {
     /// Makes the run also spend from a budget that the program has made. (The run of an agent in a tool call
     /// gets its caller's budget by [`in_call`](Self::in_call).) The spending of the run counts for this budget,
     /// too. The run stops when this budget is used up. It also stops when a budget that contains this one is
-    /// used up, but only if the two were connected before this call. So connect the budgets from the outermost
-    /// one inwards. For several budgets, call this method several times. See [`Budget`].
+    /// used up, but only if the program has connected these two budgets before it calls this method. So connect
+    /// the budgets from the outermost one inwards. For several budgets, call this method several times. See
+    /// [`Budget`].
     pub fn within(self, budget: &Budget) -> Self {
         self.budget.within(budget);
         self
@@ -529,7 +531,7 @@ async fn run_in_call(
     mut begins: PreparedRun<'_>,
     call: Box<ChildRun>,
 ) -> Result<Reply, Stopped> {
-    // If the call was told to stop, this run is stopped before it begins.
+    // If the library has asked the call to stop, this run is stopped before it begins.
     let effects = effects_of(offered(&state.state().agent, begins.options.as_deref()));
     let secrets = state.state().agent.secrets().clone();
     let refused = |error: harness_core::error::Error| {

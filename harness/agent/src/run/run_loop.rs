@@ -273,7 +273,7 @@ impl RunDriver<'_> {
                 RunStep::AwaitAnswers => return Outcome::Waiting,
                 RunStep::Check => check_answer(self).await,
                 RunStep::Settle => self.settle(),
-                // If the answer was not recorded, its calls may still have started early.
+                // Calls of an answer may have started early, even if the answer itself was not recorded.
                 RunStep::Finish(outcome) => match self.settle() {
                     Ok(()) => return outcome,
                     failed => failed,
@@ -349,8 +349,8 @@ impl RunDriver<'_> {
         Outcome::Failed
     }
 
-    /// Completes the conversation so that it can be sent. Errors of recording are ignored: the first error of
-    /// the run is already returned, or the run was dropped and no caller gets one.
+    /// Completes the conversation so that it can be sent to a model. Errors of recording are ignored: the first
+    /// error of the run is already returned, or the run was dropped and no caller gets one.
     fn close(&mut self) {
         // If the run has not begun, the conversation does not change.
         if !self.end.begun {
@@ -418,7 +418,7 @@ impl RunDriver<'_> {
     pub(crate) fn record_steering(&mut self) -> Result<(), Error> {
         while self.is_steered() {
             if let Action::Finish(_) = self.state.machine.next() {
-                // If the answer was not recorded, its calls may still have started early.
+                // Calls of an answer may have started early, even if the answer itself was not recorded.
                 self.settle()?;
             }
             let Some((message, steering)) = self.next_message() else { break };

@@ -24,9 +24,9 @@ use harness_core::{
 ///   message, and writes it with the next run or by [`Chat::save`](crate::Chat::save).
 /// - Each message is taken in once. If several runs have the same value at the same time, one of them takes it
 ///   in.
-/// - The turns after a message count like all others. If a limit of the run forbids another turn, the run ends
-///   by that limit, and the message is in the transcript. If the vendor has paused an answer, the answer is
-///   first sent back unchanged, and the message is taken in after the rest of the answer.
+/// - The turns after a message count like all other turns. If a limit of the run forbids another turn, the run
+///   ends by that limit, and the message is in the transcript. If the vendor has paused an answer, the answer
+///   is first sent back unchanged, and the message is taken in after the rest of the answer.
 ///
 /// ```
 /// use harness::{

@@ -18,7 +18,7 @@ use harness_core::{
 pub(crate) struct StopSignals {
     program: CancellationToken,
     limit: Duration,
-    /// When four fifths of the time limit are over. `None` after the warning was sent.
+    /// The time at which four fifths of the time limit are over. `None` after the warning was sent.
     near: Option<Instant>,
     ends: Option<Instant>,
     budget: Budget,

@@ -258,7 +258,7 @@ impl RunDriver<'_> {
         Ok(None)
     }
 
-    /// Records that an allowed call starts. If the call has side effects or may not run again, the fact is
+    /// Records that an allowed call starts. If the call has side effects or must not run again, the fact is
     /// written before the call starts.
     async fn may_begin(&mut self, call: &ToolCall) -> Result<StartDecision, Error> {
         if !self.may_start(call)? {
@@ -272,7 +272,7 @@ impl RunDriver<'_> {
         if let Ok(true) = written {
             return Ok(StartDecision::Now);
         }
-        // The call has not begun, although the fact says so.
+        // The fact says that the call has begun, but the call has not begun.
         if written.as_ref().is_err_and(|error| self.must_leave_calls_open(error)) {
             self.state.record(&Fact::CallCleared { call: call.id().to_owned(), spent: None })?;
             return written.map(|_| StartDecision::Stopped);
@@ -476,15 +476,16 @@ impl RunDriver<'_> {
         self.emit(Event::ToolProgress { call, message });
     }
 
-    /// The id of an equal call that was told to stop and still runs. It may be this call itself, started by a
-    /// run that this process has dropped.
+    /// The id of an equal call that still runs, although the library has asked it to stop. It may be the id of
+    /// this call itself, started by a run that this process has dropped.
     fn equal_still_running(&self, call: &ToolCall) -> Option<String> {
         let tool = self.state.agent.tools().get(call.name())?;
         let approved = self.state.machine.approved(call.id());
         equal_still_running(self.state.id(), || call_hash(tool, call, approved))
     }
 
-    /// Records the result of a call that does not begin because an equal one was told to stop and still runs.
+    /// Records the result of a call that does not begin, because an equal call still runs although the library
+    /// has asked it to stop.
     fn refuse_repeated(&mut self, call: &ToolCall, other: &str) -> Result<(), Error> {
         let granted = self.state.machine.approved(call.id());
         if other == call.id() && granted.is_some_and(|granted| !granted.again) {
@@ -552,7 +553,8 @@ impl RunDriver<'_> {
 }
 
 /// Whether a call may begin before the fact of its start is written: it only reads and may run again. A call
-/// that runs an agent may not, because the agent writes into a conversation that is named after the call.
+/// that runs an agent must not begin before that, because the agent writes into a conversation that is named
+/// after the call.
 fn may_be_lost(granted: &ApprovedCall) -> bool {
     granted.effects.is_read_only() && matches!(granted.repeat, Repeat::Read | Repeat::Idempotent)
 }
@@ -571,8 +573,8 @@ fn approval_of(question: &ApprovalRequest, repeat: Repeat, review: Option<Review
     Awaited::Approval { question, repeat, review: review.map(Box::new) }
 }
 
-/// The result of a tool that failed because it was told to stop. The text says first that the tool did not run
-/// to its end, followed by the tool's own text.
+/// The result of a tool that failed because the library had asked it to stop. The text first says that the tool
+/// did not run to its end. The tool's own text follows.
 fn stopped_result(result: ToolResult, effects: SideEffects) -> ToolResult {
     if result.outcome() != CallOutcome::Failed {
         return result;

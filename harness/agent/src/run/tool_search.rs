@@ -18,9 +18,10 @@ pub(crate) fn tokens_of<'a>(tools: impl Iterator<Item = &'a Tool>) -> u64 {
 }
 
 /// The names of the tools that the model has to search for. The set is empty if all tools fit into their share
-/// of the window and into one request. Otherwise it has the tools of servers. It also has the program's own
-/// tools if these need more than a quarter of the share, or are still too many for a request. A small number of
-/// tools is never deferred, unless the share is 0 or a request may not have so many.
+/// of the window and into one request. Otherwise it has the names of the tools of MCP servers. It also has the
+/// names of the program's own tools, if these tools need more than a quarter of the share or are still too many
+/// for a request. A small number of tools is never deferred, unless the share is 0 or a request cannot have so
+/// many tools.
 pub(crate) fn deferred_tools(
     tools: &ToolRegistry,
     policy: &ToolSearch,
@@ -46,7 +47,7 @@ pub(crate) fn deferred_tools(
     if names.len() <= FEW_TOOLS && share > 0 && all_fit { HashSet::new() } else { names }
 }
 
-/// The tools that the model gets, including those that it has found.
+/// The tools that the model gets, including the tools that it has found.
 #[derive(Debug)]
 pub(crate) struct OfferedTools {
     /// The key of this cached value: the number of searches, and the address of the tool registry.

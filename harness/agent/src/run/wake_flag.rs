@@ -1,5 +1,5 @@
-//! Shows whether one of several futures was woken. The futures are polled only in that case. To poll each of
-//! them for nothing would cost more than to read an event.
+//! Shows whether one of several futures was woken. The futures are polled only in that case. To poll all of
+//! them after each event would cost more than to read the event.
 
 use std::{
     sync::{

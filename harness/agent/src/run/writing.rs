@@ -20,7 +20,7 @@ pub(crate) async fn write_facts(run: &mut RunDriver<'_>) -> Result<bool, Error> 
     }
 }
 
-/// Writes all pending facts. Returns the cause if the run was stopped meanwhile, which is not recorded here.
+/// Writes all pending facts. Returns the cause if the run was stopped meanwhile. Does not record the stop.
 async fn write_unless_stopped(run: &mut RunDriver<'_>) -> Result<Option<InterruptCause>, Error> {
     if !run.state.is_behind() {
         return Ok(None);
@@ -57,7 +57,7 @@ async fn write_pending(run: &mut RunDriver<'_>) -> Result<Option<InterruptCause>
 }
 
 /// Gives a call the permission to run an agent. The start of the call is written first. If the agent's
-/// conversation is in no journal, a fact about that is written, too. Returns the cause if the run was stopped
+/// conversation is in no journal, another fact records this. Returns the cause if the run was stopped
 /// meanwhile.
 pub(crate) async fn let_run_agent(
     run: &mut RunDriver<'_>,

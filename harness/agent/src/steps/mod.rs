@@ -1,4 +1,4 @@
-//! The loop one action at a time, for drivers outside of the library.
+//! Runs the loop one action at a time, for drivers outside of the library.
 
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 pub(crate) mod steps;

@@ -1,5 +1,5 @@
-//! The loop one action at a time, for drivers outside of the library. Such a driver is, for example, an engine
-//! that stores the facts of each action and continues on another machine.
+//! Runs the loop one action at a time, for drivers outside of the library. Such a driver is, for example, an
+//! engine that stores the facts of each action and continues on another machine.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -271,8 +271,8 @@ impl Steps {
     ///   [sends](Self::say) a message or the run is [resumed](Self::resume),
     /// - [`AwaitAnswers`](Action::AwaitAnswers): nothing, until the [waiting](Self::waiting) calls are
     ///   answered,
-    /// - all others: an action for [`act`](Self::act). That method may do something else than announced here,
-    ///   for example end the run because a limit is reached.
+    /// - all other actions: call [`act`](Self::act). That method may do something else than announced here, for
+    ///   example end the run because a limit is reached.
     pub fn next(&self) -> Action {
         self.machine.next()
     }
@@ -364,9 +364,9 @@ impl Steps {
     /// # Errors
     /// In these cases the action does nothing. It fails with
     /// [`ErrorKind::Journal`](harness_core::error::ErrorKind::Journal) if the facts cannot be read in this
-    /// process. It fails with [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if a
-    /// value is missing that was [announced](crate::AgentBuilder::state_per_run), or if these steps request
-    /// another answer than the run did at its beginning. It fails with
+    /// process. It fails with [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if an
+    /// [announced](crate::AgentBuilder::state_per_run) value is missing, or if these steps request another
+    /// answer than the run did at its beginning. It fails with
     /// [`ErrorKind::Busy`](harness_core::error::ErrorKind::Busy) while calls run in another future of the same
     /// action. It fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) at
     /// [`AwaitUser`](Action::AwaitUser), where no run has begun.
@@ -411,8 +411,8 @@ impl Steps {
         }
     }
 
-    /// Stops the run before an action has begun, for example because the driver was told to stop. The next
-    /// action records the outcomes of the open calls.
+    /// Stops the run before an action has begun, for example because the driver has to stop. The next action
+    /// records the outcomes of the open calls.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if no run goes on.
@@ -421,10 +421,10 @@ impl Steps {
         self.record_change(Fact::Interrupted { message, usage, cause, asked })
     }
 
-    /// Stops the run during an action whose facts are lost, for example because the driver was told to stop. If
-    /// a request may have been sent to the model, it counts as a turn. After the next action, a call that may
-    /// have run is in doubt, or [`StoppedReading`](harness_core::message::CallOutcome::StoppedReading) if it
-    /// only reads.
+    /// Stops the run during an action whose facts are lost, for example because the driver has to stop. If a
+    /// request may have been sent to the model, it counts as a turn. The next action records an outcome for
+    /// each call that may have run: *in doubt*, or
+    /// [`StoppedReading`](harness_core::message::CallOutcome::StoppedReading) if the call only reads.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if no run goes on.
@@ -495,8 +495,8 @@ impl Steps {
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) while calls wait for
-    /// results, and while an answer is paused. Fails in the same way if no run goes on, unless the last run was
-    /// answered.
+    /// results, and while an answer is paused. Fails with the same kind if no run goes on, unless the last run
+    /// has ended with an answer.
     pub fn steer(&self, message: impl Into<Message>) -> Result<Vec<Envelope>, Error> {
         let message = message.into().renewed();
         message.check_sendable()?;
@@ -507,7 +507,7 @@ impl Steps {
     ///
     /// # Errors
     /// Fails with [`ErrorKind::NotWaiting`] if no call waits for this approval, if the deadline has passed, or
-    /// if the run was stopped, so that the call does not run any more.
+    /// if the run was stopped: the calls of a stopped run do not run any more.
     pub fn decided(&self, approval: Approval) -> Result<Vec<Envelope>, Error> {
         self.resolve_now(&CallResolution::Decide(approval))
     }
@@ -735,8 +735,8 @@ async fn do_action(run: &mut RunDriver<'_>, owns: bool) -> Result<(), Error> {
     }
 }
 
-/// Runs the calls if all of them only read. Otherwise only records that they start: the steps that apply these
-/// facts run the calls in the next action.
+/// Runs the calls if all of them only read. Otherwise only records that the calls start. After the driver has
+/// applied these facts, the next action runs the calls.
 async fn begin_calls(run: &mut RunDriver<'_>, calls: &[ToolCall]) -> Result<(), Error> {
     if all_read(&run.state.machine, calls) {
         return run.call(calls).await;

@@ -48,7 +48,7 @@ pub(crate) async fn agents_of_call(
 ) -> Result<Vec<String>, Error> {
     let mut names = Vec::new();
     for name in (0..).map(|number| name_of_agent(parent, call, number)) {
-        // Only the head is needed, and no fact has this number.
+        // Only the head is needed. No fact has this number, so no fact is read.
         if guarded(|| journal.read(&name, u64::MAX)).await?.head.incarnation.is_none() {
             break;
         }

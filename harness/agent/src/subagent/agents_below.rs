@@ -22,12 +22,12 @@ use harness_core::{
     tool::SideEffects,
 };
 
-/// Adds what the agents of open calls had spent in a process that is gone, as far as no fact of this
-/// conversation records it.
+/// Adds what the agents of open calls had spent in earlier processes, unless a fact of this conversation
+/// records it already.
 ///
 /// # Errors
-/// Fails if the journal cannot be read, because the spending of the agents is not known then. An agent
-/// whose facts cannot be read does not cause an error: it has an unknown cost.
+/// Fails if the journal cannot be read, because the spending of the agents is not known then. An agent whose
+/// facts cannot be read does not cause an error: it has an unknown cost.
 pub(crate) fn count_agents<'a>(
     state: &'a mut ConversationState,
     journal: &'a Arc<dyn Journal>,
@@ -160,8 +160,8 @@ fn child_status<'a>(
             return Ok(ChildStatus::CanContinue);
         }
         for below in machine.waiting().filter_map(agent_of) {
-            // If that agent's conversation was deleted, the agent that called it has to continue and report
-            // this.
+            // If the inner agent does not wait any more, for example because its conversation was deleted, the
+            // agent that has called it can continue.
             if !matches!(awaited_status(journal, conversation, &below).await?, ChildStatus::Waiting)
             {
                 return Ok(ChildStatus::CanContinue);
@@ -216,13 +216,13 @@ async fn read_machine(journal: &dyn Journal, conversation: &str) -> Result<Optio
     folded.map(Some).map_err(named)
 }
 
-/// The most levels of agents that are searched. This ends the search if facts that were changed by hand form a
-/// cycle.
+/// The most levels of agents that are searched. The limit ends the search if somebody has edited the facts so
+/// that they form a cycle.
 const DEEPEST: usize = 256;
 
 /// Checks that an answer in this conversation will be used. If an agent in a call has this conversation, the
-/// call must still be open. If the call itself is in an agent's conversation, the same is checked there, and so
-/// on.
+/// call must still be open. If that call is in the conversation of another agent, the function also checks the
+/// call that has started the other agent, and so on.
 ///
 /// # Errors
 /// Fails with [`ErrorKind::NotWaiting`] if the answer will not be used, and with the journal's error if the

@@ -157,7 +157,7 @@ impl Agent {
                 run(agent.clone(), task.to_owned(), context)
             },
         );
-        // There is no limit here, because the agent's own guardrails limit how long its run may take.
+        // This tool has no time limit, because the agent's own guardrails limit how long its run may take.
         let agent = Arc::new(self.clone());
         tool.with_time_limit(Duration::MAX).of_agent(agent, self.tools(), self.per_run())
     }

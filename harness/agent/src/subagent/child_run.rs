@@ -108,7 +108,7 @@ impl ChildRun {
         Some(if is_kept { site.kept_budget() } else { site.budget() })
     }
 
-    /// Waits until the agent may begin. Returns `false` if the call was told to stop.
+    /// Waits until the agent may begin. Returns `false` if the library has asked the call to stop.
     pub(crate) async fn may_begin(&self) -> bool {
         let Some(site) = &self.site else { return !self.stop.is_cancelled() };
         tokio::select! {
@@ -129,7 +129,7 @@ impl ChildRun {
     /// Counts an agent whose conversation the program has opened itself. The agent has these side effects.
     ///
     /// # Errors
-    /// Fails if the agent may not run.
+    /// Fails if the agent is not allowed to run.
     pub(crate) fn admit(&self, effects: SideEffects) -> Result<(), Error> {
         self.site.as_ref().map_or(Ok(()), |site| site.admit(effects))
     }
@@ -137,7 +137,7 @@ impl ChildRun {
     /// Begins the conversation, or opens it if it exists.
     ///
     /// # Errors
-    /// Fails if the agent may not run, or if its conversation cannot be opened.
+    /// Fails if the agent is not allowed to run, or if its conversation cannot be opened.
     pub(crate) async fn open_or_begin(
         &self,
         chat: &mut ConversationState,

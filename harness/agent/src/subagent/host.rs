@@ -74,7 +74,7 @@ pub(crate) struct ParentRun {
     pub(super) on_waiting: Option<Arc<OnWaiting>>,
     /// The call that has started this run. `None` if no call has started it.
     pub(super) above: Option<Arc<SubagentHost>>,
-    /// The concurrency limits that already count the call that has started this run.
+    /// A call may have started this run. These concurrency limits already count that call.
     pub(super) places: Vec<ConcurrencyLimit>,
     /// Whether the events of this run, or of a run that has started it at any depth, have a receiver.
     pub(super) is_watched: bool,
@@ -93,7 +93,7 @@ impl ParentRun {
         self.progress_sender.clone()
     }
 
-    /// The concurrency limits that already count the call that has started this run.
+    /// A call may have started this run. These concurrency limits already count that call.
     pub(crate) fn places(&self) -> &[ConcurrencyLimit] {
         &self.places
     }
@@ -128,11 +128,13 @@ pub(crate) struct SubagentHost {
     budget: OnceLock<Budget>,
     /// The part of `budget` for agents whose conversations are in a journal.
     kept_budget: OnceLock<Budget>,
-    /// How long the call's agents have waited for a person, or until the start of the call was written.
+    /// How long the call's agents have waited: for a person, or for the write of the fact that the call has
+    /// started.
     asking: HumanWait,
-    /// Whether the call has begun without a fact in the journal, perhaps while the model is still answering.
+    /// Whether the call has begun and no fact in the journal says so. It may have begun while the model is
+    /// still answering.
     is_unwritten: AtomicBool,
-    /// Whether it is written that the call runs agents whose conversations are in no journal.
+    /// Whether a fact in the journal says that the call runs agents whose conversations are in no journal.
     runs_unkept: AtomicBool,
     state: Mutex<SubagentState>,
 }
@@ -209,7 +211,8 @@ impl SubagentHost {
         &self.rules
     }
 
-    /// The sources that the call has read through its agents, without those that the caller had read before.
+    /// The sources that the call's agents have read, without the sources that the caller had read before the
+    /// call.
     pub(crate) fn source(&self) -> Option<Source> {
         let read = self.state().read.clone();
         let effects = if self.is_agent { SideEffects::NONE } else { self.effects };
@@ -226,7 +229,7 @@ impl SubagentHost {
         knew
     }
 
-    /// The sources whose text the call may contain now, including those that its agents have read so far.
+    /// The sources whose text the call may contain now, including the sources that its agents have read so far.
     pub(crate) fn known_sources(&self) -> Sources {
         let mut knows = self.known_before_call();
         knows.add_all(self.state().read.all());
@@ -290,9 +293,9 @@ impl SubagentHost {
         state.suspended.extend(child);
     }
 
-    /// Takes an agent because of which the call stays open, if the call has ended with this result. Prefers an
-    /// agent that waits to an agent that could not continue. `is_repeatable` says whether the call may run any
-    /// number of times.
+    /// Takes an agent of the call that can continue later, if this result shows that the call has to stay open
+    /// for the agent. Prefers an agent that waits to an agent that had an error. `is_repeatable` says whether
+    /// the call may run any number of times.
     pub(crate) fn take_suspended(
         &self,
         result: &ToolResult,
@@ -321,15 +324,15 @@ impl SubagentHost {
         Some((self.caller.traced.get()?, self.call.id()))
     }
 
-    /// Stops the clocks while a person is asked: those of this call and its run, and of all calls and runs that
-    /// lead to them. Dropping the returned guards starts the clocks again.
+    /// Stops the clocks of this call and its run, and of all calls and runs that lead to them, while a person
+    /// is asked. Dropping the returned guards starts the clocks again.
     pub(crate) fn pause(&self) -> Vec<(PauseGuard, HumanWaitGuard)> {
         let mut all = self.caller.above.as_ref().map(|above| above.pause()).unwrap_or_default();
         all.push((self.caller.progress_sender.pause(), self.asking.begin()));
         all
     }
 
-    /// Counts an agent with these side effects. Fails if the agent may not run.
+    /// Counts an agent with these side effects. Fails if the agent is not allowed to run.
     pub(crate) fn admit(&self, effects: SideEffects) -> Result<(), Error> {
         let refused = |why: String| Err(Error::new(ErrorKind::Configuration, why));
         if !self.effects.has_all(effects) {
@@ -364,9 +367,9 @@ impl SubagentHost {
     }
 
     /// Waits until the model's answer is complete and the start of the call is written. An agent costs money,
-    /// and its conversation is named after the call. If the agent's conversation is in no journal, a fact about
-    /// that is written, too, because the cost of this agent is lost if the process ends. Returns `false` if the
-    /// agent may not begin.
+    /// and its conversation is named after the call. If the agent's conversation is in no journal, another fact
+    /// records this, because the cost of this agent is lost if the process ends. Returns `false` if the agent
+    /// is not allowed to begin.
     pub(crate) async fn is_written(&self, is_kept: bool) -> bool {
         let is_unkept = !is_kept && self.caller.kept.is_some();
         let is_untold = is_unkept && !self.runs_unkept.load(Ordering::Acquire);
@@ -402,7 +405,7 @@ impl SubagentHost {
     }
 }
 
-/// The data of a run that decisions about the calls of its agents depend on.
+/// The data of a run on which decisions about the calls of its agents depend.
 pub(crate) struct CallerRules {
     /// The permissions that apply in the run, including the permissions of the runs that have started it.
     pub(crate) permissions: Vec<Arc<Permissions>>,

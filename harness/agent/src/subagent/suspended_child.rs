@@ -8,7 +8,7 @@ use harness_core::{
     message::{CallOutcome, ToolResult},
 };
 
-/// An agent of a call that can continue later.
+/// An agent that a call has run and that can continue later.
 pub(crate) struct SuspendedChild {
     pub(crate) conversation: String,
     /// Why the agent could not continue. `None` if the agent waits for something outside of its run.
@@ -45,9 +45,10 @@ impl SuspendedChild {
         Some(Self { error, ..Self::waiting(stopped, conversation) })
     }
 
-    /// The call that has run this agent has ended with this result. Returns whether the call begins again later.
-    /// A call that may run any number of times begins again whenever it has failed. Any other call begins again
-    /// only if its result contains the agent's error: otherwise the tool's function may have handled the error.
+    /// Returns whether the call that has run this agent begins again later, after the call has ended with this
+    /// result. A call that may run any number of times begins again whenever it has failed. Any other call
+    /// begins again only if its result contains the agent's error: otherwise the tool's function may have
+    /// handled the error.
     pub(super) fn explains(&self, result: &ToolResult, is_repeatable: bool) -> bool {
         let passes_on = || result.to_text().contains(&self.text);
         match result.outcome() {
