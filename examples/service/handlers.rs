@@ -99,6 +99,14 @@ fn file(name: &str) -> Response {
 }
 
 impl Service {
+    /// Begins the run of what a client says, also if the client is gone meanwhile: between an answer and the run that it
+    /// continues, nothing may end this.
+    async fn begin(&self, user: &User, request: ClientRequest) -> Result<ChatRun, Failed> {
+        let (service, user) = (self.clone(), user.clone());
+        let begun = tokio::spawn(async move { service.run(&user, request).await }).await;
+        begun.unwrap_or_else(|_| Err(wrong(StatusCode::INTERNAL_SERVER_ERROR, "it has failed")))
+    }
+
     /// Begins the run of what a client says. A request without words and answers continues a run that was stopped or has failed.
     async fn run(&self, user: &User, request: ClientRequest) -> Result<ChatRun, Failed> {
         let id = user.conversation(&request.conversation);
@@ -133,7 +141,14 @@ impl Service {
     /// Continues the runs that were going on when the process before this one ended, in the conversations that changed last.
     pub(crate) async fn continue_runs(self) -> Result<(), Error> {
         for info in self.journal.list(&ConversationQuery::new().limit(1000)).await?.conversations {
-            let stands = self.inbox.look(&info.id).await?;
+            let stands = match self.inbox.look(&info.id).await {
+                Ok(stands) => stands,
+                // The other conversations go on.
+                Err(error) => {
+                    eprintln!("`{}` cannot be read: {error}", info.id);
+                    continue;
+                }
+            };
             let waits = stands.waiting().next().is_some();
             if info.metadata.parent.is_none() && stands.is_going() && !waits {
                 let permit = Arc::clone(&self.runs).acquire_owned().await;
@@ -185,7 +200,7 @@ async fn list(service: State<Service>, user: Extension<User>, asked: Asked) -> A
 /// What `DefaultChatTransport` sends.
 async fn say(service: State<Service>, user: Extension<User>, body: Bytes) -> Answer {
     let request = ui_message::decode_request(&body).map_err(failed)?;
-    let run = service.run(&user, request).await?;
+    let run = service.begin(&user, request).await?;
     let mut encoder = service.ui(None);
     let encode = move |event: &Numbered| (encoder.encode(event), encoder.has_ended());
     Ok(events(ui_message::HEADERS, String::new(), run, encode))
@@ -250,7 +265,7 @@ async fn run_agent(service: State<Service>, user: Extension<User>, body: Bytes) 
     let request = ag_ui::decode_request(&body).map_err(failed)?;
     let run = request.run.clone().unwrap_or_default();
     let mut encoder = service.ag_ui(&request.conversation, &run);
-    let run = service.run(&user, request).await?;
+    let run = service.begin(&user, request).await?;
     let encode = move |event: &Numbered| (encoder.encode(event), encoder.has_ended());
     Ok(events(ag_ui::HEADERS, String::new(), run, encode))
 }

@@ -53,7 +53,11 @@ export class Conversation {
       }
       case "tool-input-start": this.#call(message, call, chunk, { state: "input-streaming", written: "" }); break;
       case "tool-input-delta": if (call) call.written = (call.written ?? "") + chunk.inputTextDelta; break;
-      case "tool-input-available": this.#call(message, call, chunk, { state: "input-available", input: chunk.input, began: Date.now() }); break;
+      case "tool-input-available":
+        // What the call waits for now, if it waits again, comes behind this chunk.
+        message.parts = message.parts.filter((part) => part.type !== "data-waiting" || part.data.call !== chunk.toolCallId);
+        this.#call(message, call, chunk, { state: "input-available", input: chunk.input, began: Date.now() });
+        break;
       case "tool-approval-request": this.#call(message, call, chunk, { state: "approval-requested", approval: { id: chunk.approvalId } }); break;
       case "tool-output-available": this.#call(message, call, chunk, { state: "output-available", output: chunk.output }); break;
       case "tool-output-error": this.#call(message, call, chunk, { state: "output-error", errorText: chunk.errorText }); break;

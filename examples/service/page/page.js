@@ -27,8 +27,16 @@ const PURE = {
   ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
   RETURN_DOM_FRAGMENT: true,
 };
+// Longer texts, and texts that the parser cannot read, such as thousands of nested quotes, are shown as they are.
+const LONGEST = 50_000;
 function markdown(text) {
-  const pure = DOMPurify.sanitize(marked.parse(text, { gfm: true }), PURE);
+  let pure;
+  try {
+    if (text.length > LONGEST) throw new RangeError("too long");
+    pure = DOMPurify.sanitize(marked.parse(text, { gfm: true }), PURE);
+  } catch {
+    return make("pre", {}, text);
+  }
   for (const link of pure.querySelectorAll("a")) {
     link.target = "_blank";
     link.rel = "noopener noreferrer nofollow";

@@ -371,7 +371,7 @@ fn over(log: &RunLog, end: &RunResult) {
             Ok(reply) => (Outcome::Answered, reply.usage()),
             Err(stopped) => (stopped.outcome(), stopped.usage()),
         };
-        let reason = end.as_ref().err().map(ToString::to_string);
+        let reason = end.as_ref().err().map(Stopped::reason_for_watchers);
         log.push(Event::RunEnded { outcome, usage: &usage, reason: reason.as_deref() });
     }
     log.close();

@@ -294,7 +294,7 @@ pub enum Event<'a> {
         /// [`Reply::spent`](crate::Reply::spent).
         usage: &'a Usage,
         /// Why the run has no answer: the text of the [`Stopped`](crate::Stopped) that the program gets, without
-        /// secrets. `None` if the model has answered, and for a run that is read back from a journal.
+        /// secrets. The text of a journal's error or of a panic is left out. `None` if the model has answered, and for a run that is read back from a journal.
         reason: Option<&'a str>,
     },
     /// An event of a later version of the library, which this version does not know. It occurs only where JSON

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{Outcome, Provenance, machine::AnswerProvenances};
 use harness_core::{
-    error::Error,
+    error::{Error, ErrorKind},
     journal::{LimitKind, LimitScope},
     message::{Message, Results, Role, Transcript},
     policy::{BudgetUsage, LimitReached},
@@ -200,6 +200,17 @@ impl Stopped {
     /// How the run ended. This is never [`Outcome::Answered`].
     pub fn outcome(&self) -> Outcome {
         self.0.outcome
+    }
+
+    /// The text of this value for watchers, who may be in a browser. It does not have the words of a journal or of a
+    /// panic, which name folders and files of the server.
+    pub(crate) fn reason_for_watchers(&self) -> String {
+        let is_internal =
+            |error: &Error| matches!(error.kind(), ErrorKind::Journal | ErrorKind::Panicked);
+        match self.error() {
+            Some(error) if is_internal(error) => self.outcome().to_string(),
+            _ => self.to_string(),
+        }
     }
 
     /// The error, if something failed.

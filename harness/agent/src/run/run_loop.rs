@@ -69,7 +69,7 @@ impl RunDriver<'_> {
         let (usage, _) = self.used();
         self.trace_end(outcome);
         let result = self.result(outcome);
-        let reason = result.as_ref().err().map(ToString::to_string);
+        let reason = result.as_ref().err().map(Stopped::reason_for_watchers);
         self.emit(Event::RunEnded { outcome, usage: &usage, reason: reason.as_deref() });
         result
     }
