@@ -98,6 +98,40 @@ async fn a_server_that_refuses_what_is_sent_behind_messages_gets_it_before_them(
     }
 }
 
+/// A server that has answered a request with additions accepts them, so a later refusal is about something else.
+#[tokio::test]
+async fn a_refusal_of_a_message_leaves_additions_as_they_are_that_the_server_has_accepted() {
+    for wire in WIRES {
+        let check = Arc::new(PrefixCheck::refusing());
+        let checks = Arc::clone(&check);
+        let server = LoopbackServer::answering(move |request| {
+            let body = request.json().to_string();
+            if body.contains("Bad?") && !body.contains("Good?") {
+                return anthropic::error(
+                    400,
+                    "invalid_request_error",
+                    "the picture is not readable",
+                );
+            }
+            checks.check(request).map_or_else(|refusal| refusal, |proof| done(wire, &proof))
+        })
+        .await
+        .unwrap();
+        let program = |system: &str| program(wire, &server.url(), true, system).build().unwrap();
+        let journal = MemoryJournal::new();
+        program("Be brief.").open(&journal, "c").await.unwrap().send("One?").await.unwrap();
+        let mut chat = program("Be kind.").open(&journal, "c").await.unwrap();
+        let told = changes(&mut chat, "Two?").await;
+        assert_eq!(told.iter().map(|it| &it["left_out"]).collect::<Vec<_>>(), [0], "{told:?}");
+        let before = server.requests().len();
+        let stopped = chat.send("Bad?").await.unwrap_err();
+        assert_eq!(stopped.error().unwrap().last().status(), Some(400));
+        assert_eq!(server.requests().len(), before + 1, "it is not asked again");
+        assert_eq!(changes(&mut chat, "Good?").await, Vec::<Value>::new());
+        assert_eq!((check.refusals(), check.kept()), (0, 2), "{wire}");
+    }
+}
+
 /// A server at an unknown address may be a gateway, although its provider has the vendor's name by default.
 #[tokio::test]
 async fn an_unknown_server_gets_nothing_behind_messages() {

@@ -103,12 +103,25 @@ impl PrefixState {
 /// Whether this is an answer of the model that is sent back.
 fn is_said(message: &Message) -> bool {
     let speaks = |block: &Block| match block {
+        // OpenAI gets a refusal back that its model has written. That refusal is vendor data.
+        Block::Text(text) if message.is_refused() => text.vendor().is_some(),
         Block::Text(text) => !text.text().trim().is_empty(),
-        block => !matches!(block, Block::Reasoning(_)),
+        block => !message.is_refused() && !matches!(block, Block::Reasoning(_)),
     };
-    message.role() == Role::Assistant
-        && !message.is_refused()
-        && message.blocks().iter().any(speaks)
+    message.role() == Role::Assistant && message.blocks().iter().any(speaks)
+}
+
+/// Whether this provider has answered after the last addition, and no message of the user has remained without an answer
+/// since then.
+pub(crate) fn has_accepted_additions(machine: &Machine, provider: &str) -> bool {
+    let Some(last) = machine.prefix.added.last() else { return false };
+    let messages = machine.transcript.messages();
+    let after: Vec<&Message> =
+        messages.iter().skip_while(|message| message.id() != last.after).skip(1).collect();
+    let Some(answer) = after.iter().rposition(|message| is_said(message)) else { return false };
+    let of = after.get(answer).and_then(|answer| machine.provenances().get(answer.id()));
+    let since = after.iter().skip(answer).filter(|message| message.role() == Role::User);
+    of.is_some_and(|of| of.provider == provider) && since.count() < 2
 }
 
 /// How many messages are sent with reasoning.

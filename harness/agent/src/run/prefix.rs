@@ -10,7 +10,9 @@ use super::{
     sent_prefix::{PrefixPolicy, SentPrefix, is_same_but_for_words},
 };
 use crate::{
-    Event, conversation::state::ConversationState, machine::prefix::messages_with_reasoning,
+    Event,
+    conversation::state::ConversationState,
+    machine::prefix::{has_accepted_additions, messages_with_reasoning},
     model_notices::new_instructions,
 };
 use harness_core::{
@@ -68,6 +70,13 @@ pub(crate) fn record_refused_reasoning(run: &mut RunDriver<'_>) -> Result<(), Er
 /// part of the prefix. Returns whether the model can be asked again.
 pub(crate) fn fold_prefix_after(run: &mut RunDriver<'_>, error: &Error) -> Result<bool, Error> {
     // Servers have no common words for this refusal. After it, there are no additions, so this happens only once.
+    // A vendor continues its own answer only if nothing has changed.
+    let is_paused = run.state.transcript().messages().last().is_some_and(Message::is_paused);
+    let provider = run.state.agent.provider().name();
+    if is_paused || has_accepted_additions(&run.state.machine, provider) && !names_additions(error)
+    {
+        return Ok(false);
+    }
     let last = error.last();
     let is_refusal = last.kind() == ErrorKind::Api
         && matches!(last.status(), Some(400 | 422))
@@ -83,6 +92,20 @@ pub(crate) fn fold_prefix_after(run: &mut RunDriver<'_>, error: &Error) -> Resul
     let appended = false;
     record_prefix(run, &Fact::PrefixSet { prefix, appended, left_out, change, refusal })?;
     Ok(true)
+}
+
+/// Whether this error is likely to be about additions, although the server has accepted them before.
+fn names_additions(error: &Error) -> bool {
+    const WORDS: [&str; 7] = [
+        "system",
+        "developer",
+        "tool_addition",
+        "additional_tools",
+        "anthropic-beta",
+        "Tool choice",
+        "expected variant",
+    ];
+    WORDS.iter().any(|word| error.message().contains(word))
 }
 
 fn record_prefix(run: &mut RunDriver<'_>, fact: &Fact) -> Result<(), Error> {
