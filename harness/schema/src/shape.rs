@@ -63,8 +63,8 @@ impl SchemaChecker {
 struct ValueShaper<'a> {
     checker: &'a SchemaChecker,
     of: OtherNotation,
-    /// The work spent so far to find the choices that apply. If this work exceeds the maximum, the
-    /// pass ends. The remaining parts are then not converted and do not fit.
+    /// The work spent so far to find the choices that apply. If this work exceeds the maximum, the pass ends: the
+    /// remaining parts are not converted, and count as not matching the schema.
     spent: CheckCost,
 }
 

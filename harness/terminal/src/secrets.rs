@@ -142,9 +142,9 @@ const WHOLE: [&str; 29] = [
     "пинкод",
 ];
 
-/// Words that name a secret only in two cases: if one of the listed words is near, or if the word is the end of a
-/// longer word that begins with a listed word. A postal code is no secret, a message can be pinned, and a person may
-/// have a boarding pass. Each word may also be in the plural.
+/// Words that name a secret only together with one of the qualifiers listed for them: the qualifier is near, or both
+/// form one longer word that begins with the qualifier. Alone, these words are harmless: a postal code, a pinned message,
+/// a boarding pass. Each word may also be in the plural.
 const BESIDE: [(&str, &[&str]); 3] = [
     (
         "code",

@@ -125,7 +125,7 @@ impl Chaos {
         self
     }
 
-    /// Sets the retry time of failures with status 429. The default is 1 s.
+    /// Sets how long a failure with status 429 asks the client to wait before it retries. The default is 1 s.
     #[must_use]
     pub fn hint(self, wait: Duration) -> Self {
         self.state().hint = wait;

@@ -42,7 +42,8 @@ pub(crate) struct ConversationState {
     pub(crate) spending: ConversationSpending,
     /// The connection to the journal, if the conversation has one.
     pub(crate) durable: Option<DurableState>,
-    /// Answers that only the machine has applied, since it is not known whether they are written.
+    /// Answers that the machine has applied but that may be missing from the journal, because it is not known whether
+    /// their write succeeded.
     pub(crate) unwritten: Vec<Envelope>,
     /// Whether the last run waited, and no fact since then says that the run goes on.
     pub(crate) has_waited: bool,

@@ -131,7 +131,7 @@ fn without_names(text: &str) -> String {
     left
 }
 
-/// The reports in a message that a call ended after it was stopped. `news` is the beginning of such a report.
+/// Finds the reports in this message. A report says that a stopped call has now ended, and begins with `news`.
 /// The library adds reports as the last part of a message of the user, or of the last result; the same text
 /// elsewhere is a quotation. A reported result may contain quotations, too, so there may be several reports.
 fn news_in(message: &Message, news: &str) -> Vec<String> {

@@ -111,7 +111,7 @@ impl ParentRun {
     }
 }
 
-/// One call of a run, as the host of the agents that the call runs.
+/// The host of the agents that one call starts. The host holds that call and the run that made the call.
 pub(crate) struct SubagentHost {
     pub(crate) caller: Arc<ParentRun>,
     pub(crate) call: ToolCall,

@@ -316,9 +316,9 @@ pub enum Fact {
         /// The text.
         text: String,
     },
-    /// All later requests contain these instructions and tools, if the model refuses or drops its earlier reasoning
-    /// after a change of its instructions or tools. The library writes this fact before the first request to such a
-    /// model, after each change of the instructions or the tools, and after a search that has found tools.
+    /// The instructions and tools that all later requests contain. There is such a fact only for models that refuse or
+    /// drop their earlier reasoning when their instructions or tools change. The library writes it before the first
+    /// request, after each change of the instructions or the tools, and after a search that has found tools.
     PrefixSet {
         /// The instructions and the tools, or only the new ones if they are `appended`. `None` if nothing has changed:
         /// then this fact only records that the vendor refused reasoning.

@@ -18,8 +18,8 @@ const NAMING: [&str; 5] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
 impl Tool {
-    /// For a tool whose description comes from outside of the program, for example from a server: sets a hash of this
-    /// description. An approval is then valid only as long as the description stays the same.
+    /// Sets a hash of the tool's description, which the caller has computed. An approval is then valid only as long as
+    /// the hash stays the same. Use this if the description comes from outside of the program, such as from a server.
     pub fn with_definition(mut self, definition: &str) -> Self {
         self.definition = Some(definition.into());
         self

@@ -37,7 +37,7 @@ pub type McpCredentialsFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Err
 #[derive(Clone)]
 pub struct McpCredentials(SecretString);
 
-/// Shows the type without the text.
+/// Shows only the name of the type, because the content is secret.
 impl fmt::Debug for McpCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("McpCredentials(..)")

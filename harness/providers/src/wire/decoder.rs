@@ -323,7 +323,8 @@ impl<D> KnownDelta<D> {
     }
 }
 
-/// The places in which other records of the same kind differ from this common record.
+/// The delta of a record, and the places in which other records of the same kind differ from this record. `None` if the
+/// record has no such delta.
 fn places<D: Dialect>(record: Record<'_>, dialect: &D) -> Option<(D::Delta, VaryingPlaces)> {
     let data = std::str::from_utf8(record.data).ok()?;
     let mut places = VaryingPlaces::of(data);

@@ -42,7 +42,7 @@ impl<'a> DeferredTools<'a> {
         found.map(String::as_str).filter(|tool| self.has(tool)).collect()
     }
 
-    /// A text that changes whenever the deferred tools change the bytes of a message.
+    /// A key for encoded messages: two keys differ if the deferred tools make the bytes of a message differ.
     pub(super) fn form(&self) -> String {
         if self.tools.is_empty() {
             String::new()
