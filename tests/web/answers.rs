@@ -3,12 +3,15 @@
 use crate::server::Server;
 use futures_util::StreamExt as _;
 use harness::{
-    ToolContext, ToolError,
+    Agent, Event, ToolContext, ToolError,
+    agent::Chats,
+    journal::MemoryJournal,
+    policy::ApprovalRequest,
     testing::{ScriptedProvider, reply},
     tool, tools,
     web::{
         ClientAnswer, ClientDecision, ClientInput, answer_waiting, public_event,
-        ui_message::decode_request,
+        ui_message::{UiMessageStream, decode_request},
     },
 };
 use serde_json::{Value, json};
@@ -166,4 +169,73 @@ async fn the_question_of_a_tool_is_answered_by_its_id() {
     let reply = server.chats.resume("c").await.expect("a run").finish().await.expect("an answer");
     let results: Vec<String> = reply.results().iter().map(|(_, it)| it.to_text()).collect();
     assert_eq!(results, [r#"booked "Monday""#]);
+}
+
+#[tokio::test]
+async fn a_question_of_an_agent_is_shown_again_after_a_restart() {
+    let calls = |name: &'static str, arguments: Value| {
+        ScriptedProvider::answering(move |request| match request.results().next() {
+            None => reply().call_with_id("c", name, arguments.clone()),
+            Some(result) => reply().text(result.to_text()),
+        })
+    };
+    let later = |question: ApprovalRequest| async move { question.later(None) };
+    let below = Agent::builder(calls("remove", json!({"name": "a"}))).tools(tools![remove]);
+    let below = below.build().expect("an agent").as_tool("ask", "Removes.");
+    let agent = Agent::builder(calls("ask", json!({"task": "Remove it."}))).tools([below]);
+    let agent = agent.approver(later).build().expect("an agent");
+    let journal = MemoryJournal::new();
+    let chats = Chats::new(&agent, &journal);
+    let run = chats.send("c", "Remove it.").await.expect("a run");
+    run.finish().await.expect_err("a call of the agent waits");
+    chats.close().await;
+
+    let chats = Chats::new(&agent, &journal);
+    let mut watcher = chats.watch("c").await.expect("a watcher");
+    let (mut stream, mut shown) = (UiMessageStream::new(), String::new());
+    while let Some(event) = watcher.next().await {
+        shown.push_str(&stream.encode(&event));
+        if matches!(event.event.as_event(), Event::RunEnded { .. }) {
+            break;
+        }
+    }
+    let inbox = agent.inbox(&journal);
+    let (_, open) = inbox.waiting_with_agents("c").await.expect("the calls").remove(0);
+    let id = open.question().expect("a question").nonce;
+    assert!(shown.contains(&id), "{shown}");
+    let answers = [ClientAnswer::new(id, ClientDecision::Approve)];
+    assert_eq!(answer_waiting(&inbox, "c", &answers, None).await.expect("a count"), 1);
+    let reply = chats.resume("c").await.expect("a run").finish().await.expect("an answer");
+    assert_eq!(reply.text(), "removed a");
+}
+
+/// Asks for a number of seats until there are some.
+#[tool(side_effects = "read")]
+fn seats(context: &ToolContext) -> Result<String, ToolError> {
+    match context.answered() {
+        Some(answered) if answered.answer != json!(0) => Ok(format!("{} seats", answered.answer)),
+        _ => Err(ToolError::asks("How many seats?", json!(null))),
+    }
+}
+
+#[tokio::test]
+async fn an_answer_counts_for_the_question_that_was_shown_and_not_for_an_equal_one_after_it() {
+    let model = ScriptedProvider::new([reply().call("seats", json!({})), reply().text("Done.")]);
+    let server = Server::start(model, tools![seats]).await;
+    let run = server.chats.send("c", "Book.").await.expect("a run");
+    run.finish().await.expect_err("it asks");
+    let first = server.inbox.waiting("c").await.expect("the calls").remove(0);
+    let id = first.wait.as_ref().and_then(|wait| wait.nonce.clone()).expect("a nonce");
+    let none = [ClientAnswer::new(&*id, ClientDecision::Answer(json!(0)))];
+    assert_eq!(answer_waiting(&server.inbox, "c", &none, None).await.expect("a count"), 1);
+    let run = server.chats.resume("c").await.expect("a run");
+    run.finish().await.expect_err("it asks again");
+    // The same request again, and one of a tab that shows the first question.
+    assert_eq!(answer_waiting(&server.inbox, "c", &none, None).await.expect("a count"), 0);
+    let refused = server.inbox.settle("c", first.answered(4)).await.expect_err("an old question");
+    assert!(refused.to_string().contains("has asked again"), "{refused}");
+    let second = server.inbox.waiting("c").await.expect("the calls").remove(0);
+    server.inbox.settle("c", second.answered(4)).await.expect("it waits");
+    let reply = server.chats.resume("c").await.expect("a run").finish().await.expect("an answer");
+    assert_eq!(reply.results().iter().next().expect("a result").1.to_text(), "4 seats");
 }

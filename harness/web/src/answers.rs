@@ -117,6 +117,8 @@ fn wait_id(call: &ToolCall, wait: &Wait) -> Option<String> {
     match &wait.awaited {
         // It is random, and another one each time that a person is asked.
         Awaited::Approval { question, .. } => question.get("nonce")?.as_str().map(str::to_owned),
+        Awaited::Answer { .. } if wait.nonce.is_some() => wait.nonce.as_deref().map(str::to_owned),
+        // A wait of an earlier version.
         Awaited::Answer { question, form, .. } => {
             let asked = json!([call.id(), call.fingerprint(), question, form]).to_string();
             let hash = Sha256::digest(asked);

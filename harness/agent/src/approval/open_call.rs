@@ -69,12 +69,13 @@ impl OpenCall {
 
     fn settlement(&self, said: SettlementKind) -> Settlement {
         let (call, fingerprint) = (self.call.id().to_owned(), self.call.fingerprint());
-        Settlement { call, fingerprint, said, who: None }
+        let nonce = self.wait.as_ref().and_then(|wait| wait.nonce.clone());
+        Settlement { call, fingerprint, nonce, said, who: None }
     }
 }
 
 /// The outcome of a call, made by a method of [`OpenCall`]. It applies only to a call with the same id and
-/// arguments.
+/// arguments that still waits for the same answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Settlement {
@@ -82,6 +83,9 @@ pub struct Settlement {
     pub call: String,
     /// A hash of the tool's name and the arguments.
     pub fingerprint: Fingerprint,
+    /// The [nonce](Wait::nonce) of the tool's question. An answer to an earlier question of the same call is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nonce: Option<Box<str>>,
     pub(super) said: SettlementKind,
     /// The name of the person who gave the outcome. The library only records this name.
     pub who: Option<String>,

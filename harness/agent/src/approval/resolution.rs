@@ -189,6 +189,13 @@ fn settle(
             ErrorKind::Transcript,
             "nothing has changed: the answer is nested too deep to be read back",
         )),
+        (SettlementKind::Answered { .. }, Some(Awaited::Answer { .. }))
+            if wait.is_some_and(|wait| wait.nonce != settlement.nonce) =>
+        {
+            Err(refused(format!(
+                "the answer was given to an earlier question: the call `{id}` has asked again"
+            )))
+        }
         (SettlementKind::Answered { answer }, Some(Awaited::Answer { .. })) => {
             check_goes_on(machine, id)?;
             let (call, answer) = (id.to_owned(), answer.clone());

@@ -11,14 +11,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     log::RunLog,
-    replay::{last_run, replay},
+    replay::{add_waiting_agents, last_run, replay},
     send::{ChatRunBuilder, WhenBusy},
     serve::ChatTask,
     slot::QueuedRun,
     slots::{ChatsInner, closed, runtime},
     watch::{ChatSubscription, ChatWatcher},
 };
-use crate::{Agent, conversation::durable::guarded, run::input::RunInput};
+use crate::{Agent, Inbox, conversation::durable::guarded, run::input::RunInput};
 use harness_core::{
     error::{Error, ErrorKind},
     journal::{Journal, check_id},
@@ -168,7 +168,9 @@ impl Chats {
                 Ok(watcher(before(&last)))
             }
             _ => {
-                let told = replay(&facts, from, None, false).await?;
+                let mut told = replay(&facts, from, None, false).await?;
+                let (agent, journal) = (shared.agent.clone(), Arc::clone(&shared.journal));
+                add_waiting_agents(&Inbox { agent, journal }, id, &mut told.events).await;
                 Ok(watcher((seen, count)).with(told, from as u64))
             }
         }

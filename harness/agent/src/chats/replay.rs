@@ -4,7 +4,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use crate::{
-    Action, Event, Machine, Numbered, Outcome,
+    Action, Event, Inbox, Machine, Numbered, Outcome,
     events::{announcements::announce_fact, numbered::run_name},
     machine::folding::{AT_ONCE, for_each_fact, unreadable},
     run::prefix::changed,
@@ -55,6 +55,30 @@ pub(super) async fn replay(
         replay.add_missing_end();
     }
     Ok(ReplayedEvents { events: replay.events, unended: replay.run })
+}
+
+/// Adds the calls for which the agents of waiting calls wait. They are in the facts of other conversations. As in a run,
+/// they come before the end of the run.
+pub(super) async fn add_waiting_agents(
+    inbox: &Inbox,
+    conversation: &str,
+    events: &mut Vec<Numbered>,
+) {
+    let is_waiting = |last: &mut Numbered| {
+        matches!(last.event.as_event(), Event::RunEnded { outcome: Outcome::Waiting, .. })
+    };
+    let Some(mut end) = events.pop_if(is_waiting) else { return };
+    // A conversation of an agent that cannot be read leaves the events as they are.
+    let all = inbox.waiting_with_paths(conversation).await.unwrap_or_default();
+    for below in all.iter().filter(|below| !below.path.is_empty()) {
+        let Some(wait) = &below.open.wait else { continue };
+        let wait = wait.without_token();
+        let event = Event::ToolWaits { call: &below.open.call, wait: &wait }.into_owned();
+        let event = Event::OfAgent { path: &below.path, event: &event }.into_owned();
+        events.push(Numbered::new(&end.run, end.number, event));
+        end.number = end.number.saturating_add(1);
+    }
+    events.push(end);
 }
 
 /// The number of the fact with which the last run begins. This is the fact of the last message of the user, or

@@ -8,7 +8,7 @@ use super::{
     spilling::LargeResultStore,
 };
 use crate::{
-    Agent, Machine, OpenCall, Settlement,
+    Agent, AgentCall, Machine, OpenCall, Settlement,
     approval::{CallResolution, waiting},
     machine::folding::fold_facts,
     subagent::{agent_names::agents_of_call, agents_below::check_parents},
@@ -29,6 +29,14 @@ use harness_core::{
 pub struct Inbox {
     pub(crate) agent: Agent,
     pub(crate) journal: Arc<dyn Journal>,
+}
+
+/// A call that waits in a conversation, or in the conversation of an agent below it.
+pub(crate) struct WaitingCallWithPath {
+    pub(crate) conversation: String,
+    /// The calls that lead to the agent. Empty for a call of the conversation itself.
+    pub(crate) path: Vec<AgentCall>,
+    pub(crate) open: OpenCall,
 }
 
 /// How many times the library tries to write an answer, if other writers write into the conversation first.
@@ -66,22 +74,35 @@ impl Inbox {
         &self,
         conversation: &str,
     ) -> Result<Vec<(String, OpenCall)>, Error> {
+        let all = self.waiting_with_paths(conversation).await?;
+        Ok(all.into_iter().map(|it| (it.conversation, it.open)).collect())
+    }
+
+    /// The same calls, each with the calls that lead to its agent.
+    pub(crate) async fn waiting_with_paths(
+        &self,
+        conversation: &str,
+    ) -> Result<Vec<WaitingCallWithPath>, Error> {
         let mut found = Vec::new();
-        let mut conversations = vec![conversation.to_owned()];
+        let mut conversations = vec![(conversation.to_owned(), Vec::new())];
         let mut seen = HashSet::new();
-        while let Some(conversation) = conversations.pop() {
+        while let Some((conversation, path)) = conversations.pop() {
             if !seen.insert(conversation.clone()) {
                 continue;
             }
             for open in self.waiting(&conversation).await? {
-                match open.wait.as_ref().map(|wait| &wait.awaited) {
-                    Some(Awaited::Agent { conversation: named, .. }) => {
-                        conversations.push(named.clone());
-                        let others = agents_of_call(&*self.journal, &conversation, open.call.id());
-                        conversations.extend(others.await?);
-                    }
-                    _ => found.push((conversation.clone(), open)),
-                }
+                let awaited = open.wait.as_ref().map(|wait| &wait.awaited);
+                let Some(Awaited::Agent { conversation: named, .. }) = awaited else {
+                    let (conversation, path) = (conversation.clone(), path.clone());
+                    found.push(WaitingCallWithPath { conversation, path, open });
+                    continue;
+                };
+                let mut path: Vec<AgentCall> = path.clone();
+                let (tool, call) = (open.call.name().into(), open.call.id().into());
+                path.push(AgentCall { tool, call });
+                let others = agents_of_call(&*self.journal, &conversation, open.call.id()).await?;
+                let all = others.into_iter().chain([named.clone()]);
+                conversations.extend(all.map(|name| (name, path.clone())));
             }
         }
         Ok(found)

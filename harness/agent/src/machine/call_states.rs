@@ -45,6 +45,7 @@ pub(crate) struct CallState {
 }
 
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "only the calls of one answer have a state")]
 pub(crate) enum CallStatus {
     Asked,
     /// The call waits. If it waits for an approval, the second value is empty; else it is the approval that the

@@ -354,7 +354,8 @@ impl RunDriver<'_> {
         awaited: Awaited,
         until: Option<u64>,
     ) -> Result<(), Error> {
-        let wait = Wait::new(awaited).until(until).having_spent(self.spent_by(call.id()));
+        let wait = Wait::new(awaited).until(until).with_new_nonce();
+        let wait = wait.having_spent(self.spent_by(call.id()));
         self.state.record(&Fact::CallWaits { call: call.id().to_owned(), wait })?;
         self.announce();
         Ok(())

@@ -19,12 +19,26 @@ pub struct Wait {
     /// The spending of the agents inside the call until the wait began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent: Option<Box<CallSpent>>,
+    /// A random text that distinguishes the question of a tool from every other question, also from an equal one that
+    /// the tool asks later. `None` for other waits: an approval request has a nonce of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nonce: Option<Box<str>>,
 }
 
 impl Wait {
     /// A wait without a deadline.
     pub fn new(awaited: Awaited) -> Self {
-        Self { awaited, until: None, spent: None }
+        Self { awaited, until: None, spent: None, nonce: None }
+    }
+
+    /// Sets a new nonce if a tool asks a question.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn with_new_nonce(mut self) -> Self {
+        if let Awaited::Answer { .. } = self.awaited {
+            self.nonce = Some(format!("{:032x}", fastrand::u128(..)).into());
+        }
+        self
     }
 
     /// Sets the spending of the agents inside the call until the wait began.
