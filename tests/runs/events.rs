@@ -150,7 +150,7 @@ fn the_json_of_events_stays_as_it_is() {
     let last = &lines[lines.len() - 4..];
     let expected = [
         r#"{"type":"run_ended","outcome":"answered","usage":{"input":3,"output":7}}"#,
-        r#"{"type":"run_ended","outcome":{"limit":"cost"},"usage":{"input":3,"output":7}}"#,
+        r#"{"type":"run_ended","outcome":{"limit":"cost"},"usage":{"input":3,"output":7},"reason":"no"}"#,
         r#"{"type":"run_ended","outcome":{"unsupported":"drill"},"usage":{"input":3,"output":7}}"#,
         r#"{"type":"run_ended","outcome":"unfit","usage":{"input":3,"output":7}}"#,
     ];
