@@ -24,6 +24,10 @@ docs:
 features:
     .ci/run features
 
+# What has a lock file of its own.
+outside:
+    .ci/run outside
+
 # Each package of programs alone.
 each-package:
     .ci/run each_package
