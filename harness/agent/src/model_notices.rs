@@ -164,7 +164,7 @@ pub(super) fn still_running_notice() -> String {
     format!("This call was told to stop. {RUNS_ON}")
 }
 
-/// The text for the model about a call in doubt whose tool could not find out the outcome.
+/// The text that tells the model that a call is in doubt: its tool could not find out the outcome.
 pub(super) fn unfound_notice(effects: SideEffects, why: &str) -> (CallOutcome, String) {
     let (outcome, text) = lost_notice(effects);
     (outcome, format!("{text} Its tool could not find out what became of it: {why}"))

@@ -101,7 +101,7 @@ impl ChildRun {
         self.site.as_ref()
     }
 
-    /// The budget from which the agent spends. It is a budget of the call.
+    /// The budget of the call, from which the agent spends.
     pub(crate) fn budget(&self) -> Option<&Budget> {
         let site = self.site.as_ref()?;
         let is_kept = self.names && site.caller.kept.is_some();
