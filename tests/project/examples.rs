@@ -7,6 +7,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+use harness_test_support::refusing::RefusingPort;
+
 use crate::tmux::built;
 
 const ALL: [&str; 11] = [
@@ -164,12 +166,10 @@ fn what_is_wrong_with_a_recorded_answer_or_trace_is_said() {
 /// An error of a connection says its cause once, and how often it came.
 #[test]
 fn an_error_says_its_cause_once() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = format!("http://{}", free.local_addr().expect("an address"));
-    drop(free);
+    let refusing = RefusingPort::bind();
     let Some(mut program) = example("quickstart") else { return };
     program.env("PROVIDER", "anthropic").env("ANTHROPIC_API_KEY", "none");
-    let output = program.env("ANTHROPIC_BASE_URL", address).output().expect("it runs");
+    let output = program.env("ANTHROPIC_BASE_URL", refusing.url()).output().expect("it runs");
     let err = String::from_utf8(output.stderr).expect("text");
     assert_eq!(output.status.code(), Some(1), "{err}");
     assert_eq!(err.matches("Connection refused").count(), 1, "{err}");

@@ -12,6 +12,7 @@ use harness::{
     provider::{ProviderResponse, Request, accumulate},
     testing::{Answer, ClosedBy, LoopbackServer, Point, anthropic},
 };
+use harness_test_support::refusing::RefusingPort;
 use serde_json::json;
 
 fn asked() -> Transcript {
@@ -21,6 +22,10 @@ fn asked() -> Transcript {
 }
 
 fn provider(server: &LoopbackServer) -> AnthropicProvider {
+    provider_at(&server.url())
+}
+
+fn provider_at(url: &str) -> AnthropicProvider {
     let clocks = Timeouts {
         connect: Duration::from_secs(5),
         first_event: Duration::from_millis(300),
@@ -29,7 +34,7 @@ fn provider(server: &LoopbackServer) -> AnthropicProvider {
     };
     AnthropicProvider::builder()
         .api_key("sk-secret-1")
-        .base_url(server.url())
+        .base_url(url)
         .model("claude-test")
         .timeouts(clocks)
         .build()
@@ -182,10 +187,8 @@ async fn pings_do_not_wind_the_clocks() {
 
 #[tokio::test]
 async fn a_closed_port_is_a_connect_error() {
-    let server = LoopbackServer::start([Answer::empty(200)]).await.unwrap();
-    let provider = provider(&server);
-    server.shutdown().await;
-    let err = ask(&provider).await.unwrap_err();
+    let refusing = RefusingPort::bind();
+    let err = ask(&provider_at(&refusing.url())).await.unwrap_err();
     assert_eq!(err.kind(), ErrorKind::Connect);
     assert!(err.is_retryable());
 }

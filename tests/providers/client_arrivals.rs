@@ -10,6 +10,7 @@ use harness::{
     provider::{Effort, Request, Settings, accumulate},
     testing::{Answer, LoopbackServer, anthropic, chat, responses},
 };
+use harness_test_support::refusing::RefusingPort;
 use serde_json::{Value, json};
 
 async fn ask(provider: &dyn Provider) -> Result<String, Error> {
@@ -138,9 +139,8 @@ async fn an_answer_under_a_wrong_label_is_read() {
 
 #[tokio::test]
 async fn errors_of_the_network_name_the_address_and_the_cause_after_every_try() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap().port();
-    drop(free);
+    let refusing = RefusingPort::bind();
+    let port = refusing.number();
     let url = format!("http://ann:pass@127.0.0.1:{port}?token=abcdefgh");
     for (path, provider) in providers(&url) {
         let err = ask(&*provider).await.unwrap_err();

@@ -15,6 +15,7 @@ use harness::{
     testing::{Answer, LoopbackServer, Point, anthropic, chat, responses},
     tool, tools,
 };
+use harness_test_support::refusing::RefusingPort;
 use serde_json::json;
 
 /// As the default, without long waits.
@@ -23,7 +24,11 @@ fn quick() -> RetryPolicy {
 }
 
 fn provider(server: &LoopbackServer) -> AnthropicProvider {
-    AnthropicProvider::builder().api_key("k").base_url(server.url()).build().unwrap()
+    provider_at(&server.url())
+}
+
+fn provider_at(url: &str) -> AnthropicProvider {
+    AnthropicProvider::builder().api_key("k").base_url(url).build().unwrap()
 }
 
 fn overloaded() -> Answer {
@@ -274,10 +279,8 @@ async fn a_throttle_sees_the_refusals_of_a_provider_that_tries_again_and_lends_i
 
 #[tokio::test]
 async fn a_connection_that_is_refused_is_a_failed_try() {
-    let server = LoopbackServer::start([Answer::empty(200)]).await.unwrap();
-    let provider = provider(&server).with_retry(quick());
-    server.shutdown().await;
-    let (result, tries) = run(provider).await;
+    let refusing = RefusingPort::bind();
+    let (result, tries) = run(provider_at(&refusing.url()).with_retry(quick())).await;
     assert_eq!(tries.len(), 2);
     let stopped = result.unwrap_err();
     let error = stopped.error().unwrap();

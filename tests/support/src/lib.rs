@@ -14,6 +14,7 @@ pub mod kept;
 pub mod measured;
 pub mod probe;
 pub mod process;
+pub mod refusing;
 pub mod summaries;
 pub mod transcripts;
 pub mod wire_providers;
