@@ -22,6 +22,13 @@ pub struct CallOfRun {
     pub call: String,
 }
 
+impl CallOfRun {
+    /// The call with this id in the run with this id.
+    pub fn new(run: impl Into<String>, call: impl Into<String>) -> Self {
+        Self { run: run.into(), call: call.into() }
+    }
+}
+
 /// One event and its time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceEvent {

@@ -105,6 +105,11 @@ impl Trace {
         self.content
     }
 
+    /// The same redaction for a trace that is made from facts: it is kept in memory, and nobody else gets it.
+    pub(super) fn kept_only(&self) -> Self {
+        Self { on: true, listener: None, lines: None, ..self.clone() }
+    }
+
     pub(super) fn listen(&self) -> Option<Box<dyn RunListener>> {
         self.listener.as_ref().map(|listener| listener.listen(self))
     }

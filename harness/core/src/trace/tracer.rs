@@ -95,6 +95,11 @@ impl Tracer {
         }
     }
 
+    /// A tracer for facts that were recorded earlier. It tells no listener and writes nowhere.
+    pub fn of_past(trace: &Trace) -> Self {
+        Self::new(&trace.kept_only())
+    }
+
     /// Sets the id of the run to which all following events belong. A driver that executes the actions of one run
     /// separately sets the same id for each action.
     pub fn within(&mut self, run: &str) {
@@ -137,10 +142,7 @@ impl Tracer {
             journaled: journaled.map(|name| self.secrets.name(name)),
             earlier,
             said,
-            caller: caller.map(|(run, call)| CallOfRun {
-                run: run.to_owned(),
-                call: self.secrets.name(call),
-            }),
+            caller: caller.map(|(run, call)| CallOfRun::new(run, self.secrets.name(call))),
         });
         self.tell_reopened();
     }
