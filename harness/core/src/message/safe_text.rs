@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 /// The text in a form that is safe on one line and between backticks. Line breaks, characters that
 /// change the writing direction and invisible characters become spaces, and backticks become
-/// apostrophes. Otherwise a file name, for example, could end its line and forge the next one.
+/// apostrophes. Otherwise a file name could end its line and forge the next line.
 pub fn in_line(text: &str) -> Cow<'_, str> {
     let breaks = |letter: char| letter == '`' || letter.is_control() || is_unseen(letter);
     if !text.contains(breaks) {

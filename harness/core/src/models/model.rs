@@ -57,13 +57,13 @@ pub struct Model {
     /// [`ReasoningBinding`](crate::provider::ReasoningBinding).
     pub binds_reasoning: Option<bool>,
     /// Whether the server accepts changed instructions and tools after the messages so far, instead of before all
-    /// messages. If unknown, the library sends them there only to models that bind their reasoning, on the vendor's own
-    /// hosts, and at providers that the program itself names `anthropic` or `openai`. A gateway may refuse or drop such
-    /// changes.
+    /// messages. If unknown, the library sends changes in this position only to models that bind their reasoning: on
+    /// the vendor's own hosts, and at providers that the program names `anthropic` or `openai`. A gateway may refuse
+    /// or drop such changes.
     pub appends_changes: Option<bool>,
-    /// Whether a request of Anthropic's protocol may force a call. If not,
-    /// [`ToolChoice::Required`](crate::provider::ToolChoice::Required) and
-    /// [`ToolChoice::Tool`](crate::provider::ToolChoice::Tool) make the builder of the provider, or the request, fail.
+    /// Whether a request of Anthropic's protocol may force a call. If not, the provider's builder or the request
+    /// fails if it contains [`ToolChoice::Required`](crate::provider::ToolChoice::Required) or
+    /// [`ToolChoice::Tool`](crate::provider::ToolChoice::Tool).
     pub forced_tools: Option<bool>,
 }
 
@@ -224,7 +224,6 @@ impl Models {
         own.or_else(|| self.listed(provider, model).price)
     }
 
-    /// The entry of the library's table.
     fn listed(&self, provider: &str, model: &str) -> Model {
         if self.listed { find::listed(provider, model) } else { Model::default() }
     }

@@ -80,7 +80,7 @@ impl<P: Provider> Provider for RetryProvider<P> {
 /// Makes the attempts of a call by a retry policy. Used by every provider that retries.
 #[derive(Clone, Debug)]
 pub struct RetryLoop {
-    /// Which failures are retried, and with which waits.
+    /// The policy: which failures are retried, and after which waits.
     pub policy: RetryPolicy,
     /// The seeded random source, if the waits have to be reproducible.
     seeded: Option<Arc<Mutex<fastrand::Rng>>>,

@@ -19,8 +19,8 @@ use crate::provider::{EventStream, Provider, Request, StreamEvent, stream_events
 /// asks for is over. After that, requests start with a gap between them. Each answer makes the gap shorter.
 ///
 /// All clones share one limit: give a clone to each agent. A call that waits for its retry does not count as in flight.
-/// This holds if the wrapped provider retries by itself, as the ready providers do. It also holds if a
-/// [`RetryProvider`](super::RetryProvider) wraps this provider, because each attempt waits for a free slot.
+/// The wrapped provider may retry by itself, as the ready providers do. A [`RetryProvider`](super::RetryProvider) may
+/// also wrap this provider: each attempt then waits for a free slot.
 ///
 /// ```
 /// use harness::{Agent, policy::ThrottledProvider, testing::ScriptedProvider};
@@ -45,7 +45,7 @@ struct ThrottleState<P> {
 }
 
 impl<P: Provider> ThrottledProvider<P> {
-    /// Creates a provider that sends requests to `provider`, with at most `at_once` of them in flight; 0 counts as 1.
+    /// Creates a provider that sends requests to `provider`. At most `at_once` requests are in flight; 0 counts as 1.
     pub fn new(provider: P, at_once: usize) -> Self {
         let at_once = at_once.clamp(1, Semaphore::MAX_PERMITS);
         let pace = Mutex::new(RateLimiter::new(Instant::now()));
@@ -82,7 +82,7 @@ impl<P> ThrottleState<P> {
     }
 }
 
-/// A request in flight: occupies a slot until it is dropped.
+/// A request in flight. Dropping this value frees its slot.
 struct ThrottlePermit<'a> {
     started: Instant,
     _permit: Option<SemaphorePermit<'a>>,

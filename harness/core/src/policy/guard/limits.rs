@@ -159,7 +159,7 @@ impl Limits {
         self
     }
 
-    /// These limits. Limits that are left open are taken from `base`.
+    /// A copy of these limits, in which `base` replaces the limits that are left open.
     #[must_use]
     pub fn over(&self, base: &Self) -> Self {
         let Self { tool_calls, input_tokens, output_tokens, cost, refuse_unknown_cost } = self;
@@ -214,7 +214,6 @@ impl Limits {
         self.cost.flatten()
     }
 
-    /// Whether models of unknown cost are refused.
     pub(super) fn can_refuse_unknown_cost(&self) -> bool {
         self.refuse_unknown_cost
     }

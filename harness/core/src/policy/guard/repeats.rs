@@ -157,12 +157,10 @@ pub(super) fn is_warned(turns: u32, limit: u32) -> bool {
     turns > 1 && turns < limit && (turns == limit / 2 || turns == limit.saturating_sub(1))
 }
 
-/// Adds the note that the result is a repetition.
 pub(super) fn with_note(result: &ToolResult) -> ToolResult {
     with(result, NOTE)
 }
 
-/// Adds the note that the call is a repetition.
 pub(super) fn with_call_note(result: &ToolResult) -> ToolResult {
     with(result, SAME_CALL)
 }
