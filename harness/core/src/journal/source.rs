@@ -13,8 +13,8 @@ const DEEPEST: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Source {
-    /// The name of the tool, or another name if the content comes from no tool of the program, such as `web_search` for
-    /// a search by the vendor. Empty if unknown.
+    /// The name of the tool, or a name for other content, such as `web_search` for a search by the vendor. Empty if
+    /// unknown.
     pub tool: String,
     /// The side effects that the tool declared. All side effects if the declaration is unknown.
     pub effects: SideEffects,

@@ -89,8 +89,8 @@ impl ToolCall {
     }
 }
 
-/// Puts a text that cannot be decoded into arguments with one member. The name of the member is empty, and no argument
-/// of a tool has an empty name.
+/// Wraps an undecodable text in arguments with one member. The member has an empty name, which no argument of a tool
+/// has.
 fn raw(text: &str) -> Arguments {
     Arguments([(String::new(), Value::from(text))].into_iter().collect())
 }

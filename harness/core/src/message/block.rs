@@ -117,7 +117,7 @@ impl ReasoningBlock {
         Self { text: text.into(), vendor }
     }
 
-    /// The visible text. It is often a summary, and may be empty.
+    /// The visible text, which is often a summary and may be empty.
     pub fn text(&self) -> &str {
         &self.text
     }

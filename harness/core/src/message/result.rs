@@ -248,7 +248,7 @@ impl ToolResult {
         &self.content
     }
 
-    /// The value for the program. `None` if the tool added none with
+    /// The value for the program. `None` if the tool added no value with
     /// [`ToolOutput::with_value`](crate::tool::ToolOutput::with_value).
     pub fn value(&self) -> Option<&Value> {
         match self.value.as_deref() {

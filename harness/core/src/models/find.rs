@@ -83,7 +83,7 @@ fn look_up(provider: &str, model: &str) -> Model {
     let own = host(provider).map(|host| (host, model.as_str()));
     let told = split_host(&model);
     let on_bedrock = match (own, told) {
-        // Bedrock has its own prices, even for models that are requested by their vendor's name.
+        // Bedrock has its own prices, even if a request uses the vendor's name of the model.
         (Some((ModelHost::Bedrock, _)), Some((ModelHost::Anthropic, name))) => {
             format!("anthropic.{name}")
         }

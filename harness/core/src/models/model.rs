@@ -51,7 +51,7 @@ pub struct Model {
     /// Whether the vendor accepts [found tools](crate::tool::ToolSearch) at the position of the search that found them.
     /// The vendor's cache then stays valid for everything before this position.
     pub deferred_tools: Option<bool>,
-    /// Whether thinking has no visible text unless a request asks for the text.
+    /// Whether the vendor omits the visible text of thinking, unless a request asks for the text.
     pub omits_thinking: Option<bool>,
     /// Whether the vendor binds reasoning to the instructions, the tools and all earlier messages: see
     /// [`ReasoningBinding`](crate::provider::ReasoningBinding).

@@ -16,13 +16,13 @@ use crate::provider::Usage;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Price {
-    /// Request tokens that were not cached.
+    /// The price of request tokens that were not cached.
     pub input: f64,
-    /// Request tokens that were read from the vendor's cache.
+    /// The price of request tokens that were read from the vendor's cache.
     pub cache_read: f64,
-    /// Request tokens that were written to the vendor's cache.
+    /// The price of request tokens that were written to the vendor's cache.
     pub cache_write: f64,
-    /// Answer tokens, including thinking.
+    /// The price of answer tokens, including thinking.
     pub output: f64,
     /// The prices for long prompts, if they differ.
     pub long: Option<LongPrompt>,
@@ -34,13 +34,13 @@ pub struct Price {
 pub struct LongPrompt {
     /// The limit in tokens: these prices apply to prompts with more tokens, cached tokens included.
     pub above: u64,
-    /// Request tokens that were not cached.
+    /// The price of request tokens that were not cached.
     pub input: f64,
-    /// Request tokens that were read from the vendor's cache.
+    /// The price of request tokens that were read from the vendor's cache.
     pub cache_read: f64,
-    /// Request tokens that were written to the vendor's cache.
+    /// The price of request tokens that were written to the vendor's cache.
     pub cache_write: f64,
-    /// Answer tokens, including thinking.
+    /// The price of answer tokens, including thinking.
     pub output: f64,
 }
 

@@ -31,7 +31,7 @@ const LONGEST_NAME: usize = 64;
 /// of these tools only look something up. With this policy, such a tool runs without an approval request only until the
 /// conversation has read both private data and untrusted text.
 ///
-/// The tool's declared side effects decide how its results count, unless the program has decided for the tool's name:
+/// Unless the program has a setting for the tool's name, the tool's declared side effects decide how its results count:
 ///
 /// | declared | private data | untrusted text |
 /// |---|---|---|
@@ -42,9 +42,9 @@ const LONGEST_NAME: usize = 64;
 ///
 /// A file may contain untrusted text, too: add `.untrusted("read_file")` if your files may.
 ///
-/// Everything that the model reads counts, also from a call that failed, was stopped or ended late. It still counts in
-/// later runs of the conversation, in forks, and after the conversation was opened again or summarized. In this table,
-/// *both* means private data and untrusted text:
+/// Everything that the model reads counts, also from a call that failed, was stopped or ended late. The same
+/// content still counts in later runs, in forks, and after the conversation was opened again or summarized. In this
+/// table, *both* means private data and untrusted text:
 ///
 /// | what the model reads | counts |
 /// |---|---|
@@ -62,9 +62,9 @@ const LONGEST_NAME: usize = 64;
 /// A setting for a name applies to every tool of this name, also in agents that the conversation's calls run. A setting
 /// for the name of an agent, or of a tool that runs agents, applies to everything that these agents have read. For
 /// example, with `.trusted("research")` an answer of the agent `research` counts as no untrusted text for its caller.
-/// Inside the agent, the text still counts. What a caller had read before the call also counts for the agent that the
-/// call runs, since the task may repeat it. If a function runs the agent, two more things count for the agent: the side
-/// effects that the function declares, and what earlier agents of the same call have read.
+/// Inside the agent, the text still counts. Content that a caller had read before the call also counts for the agent in
+/// the call, since the task may repeat this content. If a function runs the agent, two more things count for the agent:
+/// the side effects that the function declares, and the content that earlier agents of the same call have read.
 ///
 /// ```
 /// use harness::policy::{DataFlowPolicy, Permissions};
@@ -212,8 +212,8 @@ impl TaintTracker {
                     // The call does not run. Its result only explains the fault in the call or the reason of the
                     // denial.
                     Decision::Allow { by: Decider::Call, .. } | Decision::Deny { .. } => None,
-                    // A later `SourcesRead` fact names what an agent has read. Without this fact, the result counts as
-                    // private data and as untrusted text.
+                    // A later `SourcesRead` fact lists the sources that an agent has read. Without this fact, the
+                    // result counts as private data and as untrusted text.
                     Decision::Allow { repeat: Repeat::Continues, .. } => Some(SideEffects::ALL),
                     Decision::Allow { side_effects, .. } => Some(*side_effects),
                 };
@@ -239,7 +239,7 @@ impl TaintTracker {
                 self.add_result(result)
             }
             Fact::CallEnded { tool, .. } => {
-                // The call was counted when its first result reported that the call was still running.
+                // The result that reported the call as still running has already added this source.
                 let is_known = self.sources.all().iter().any(|source| source.tool == *tool);
                 !is_known && self.add(tool, SideEffects::ALL)
             }

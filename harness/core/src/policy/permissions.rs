@@ -40,7 +40,8 @@ impl RuleDecision {
     }
 }
 
-/// A call as rules see it. Rules get the decoded arguments, so another spelling of the same JSON does not evade a rule.
+/// A call in the form that rules get. The arguments are decoded, so another spelling of the same JSON does not evade
+/// a rule.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ProposedCall<'a> {
@@ -277,8 +278,8 @@ impl Permissions {
         self
     }
 
-    /// Ends the run at the first denied call, instead of letting the model try another way. This also applies to denied
-    /// calls inside agents that calls of the run start.
+    /// Ends the run at the first denied call, instead of letting the model try another way. A denied call in an agent
+    /// that the run starts also ends the run.
     #[must_use]
     pub fn stop_on_denial(mut self) -> Self {
         self.stops_on_denial = true;

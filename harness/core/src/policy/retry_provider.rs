@@ -15,7 +15,7 @@ use crate::{
     provider::{AttemptRecord, EventStream, Provider, Request, StreamEvent, stream_events},
 };
 
-/// A provider that wraps another one and retries its transient failures.
+/// A provider that wraps another provider and retries the transient failures of this provider.
 ///
 /// The ready providers retry by themselves. Use this provider for providers of your own, or to set one policy for all
 /// providers that it wraps: a wrapped provider then makes only one attempt, even if it has a retry policy of its own.

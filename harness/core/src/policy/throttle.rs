@@ -15,8 +15,8 @@ use super::{pace::RateLimiter, retry::refusal};
 use crate::provider::{EventStream, Provider, Request, StreamEvent, stream_events};
 
 /// A provider that limits how many requests are in flight at the same time, for all clones together. If the server
-/// refuses a request because of its rate or an overload (such as 429), no request starts until the time that the server
-/// asks for is over. After that, requests start with a gap between them. Each answer makes the gap shorter.
+/// refuses a request because of its rate or an overload (such as 429), no request starts for the time that the server
+/// asks for. Later requests start with a gap between them. Each answer makes the gap shorter.
 ///
 /// All clones share one limit: give a clone to each agent. A call that waits for its retry does not count as in flight.
 /// The wrapped provider may retry by itself, as the ready providers do. A [`RetryProvider`](super::RetryProvider) may

@@ -19,9 +19,9 @@ pub struct ReasoningBinding {
     /// Whether the provider puts found tools at the position of the search that found them. Everything before that
     /// position then stays unchanged.
     pub defers_tools: bool,
-    /// A text about the other content before the messages, apart from instructions and tools: whether the vendor
-    /// enforces the tools' schemas, and the vendor's format of a typed answer. Two requests with equal texts have
-    /// equal content here. Empty for most requests.
+    /// A text about other content before the messages, apart from instructions and tools: for example, whether the
+    /// vendor enforces the tools' schemas, or the vendor's format of a typed answer. Two requests with equal texts
+    /// have equal content here. Empty for most requests.
     pub form: String,
     /// The tool whose arguments are the typed answer, if the provider requests the answer through a tool. This tool
     /// counts as a tool of the request.
@@ -55,7 +55,7 @@ impl ReasoningBinding {
         self
     }
 
-    /// Sets the tool that takes a typed answer.
+    /// Sets the tool whose arguments are the typed answer.
     #[must_use]
     pub fn with_answer_tool(mut self, tool: Option<ToolSchema>) -> Self {
         self.answer_tool = tool;

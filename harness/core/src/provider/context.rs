@@ -15,13 +15,13 @@ use crate::message::{Block, Media, MediaKind, Message, Messages};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContextTokens {
-    /// The system prompt.
+    /// The tokens of the system prompt.
     pub system: u64,
-    /// The tool definitions.
+    /// The tokens of the tool definitions.
     pub tools: u64,
-    /// The messages, with calls and results.
+    /// The tokens of the messages, with calls and results.
     pub history: u64,
-    /// Earlier thinking that is sent again.
+    /// The tokens of earlier thinking that is sent again.
     pub reasoning: u64,
     /// Whether the parts are scaled to the vendor's count of the whole request.
     pub measured: bool,
@@ -162,8 +162,8 @@ fn tokens(text: &str) -> u64 {
         return u64::try_from(text.len()).unwrap_or(u64::MAX).div_ceil(4);
     }
     let is_three = |byte: &u8| u8::from(byte & 0xf0 == 0xe0);
-    // A chunk has at most 255 bytes, so a `u8` can hold its count. This takes less than a tenth of the time that a
-    // count in a wider integer takes.
+    // A chunk has at most 255 bytes, so a `u8` can hold its count. A wider integer would take more than ten times
+    // as long.
     let of_chunk = |chunk: &[u8]| usize::from(chunk.iter().map(is_three).sum::<u8>());
     let of_three: usize = text.as_bytes().chunks(usize::from(u8::MAX)).map(of_chunk).sum();
     let quarters = u64::try_from(text.len().saturating_add(of_three)).unwrap_or(u64::MAX);

@@ -125,8 +125,8 @@ pub enum StreamEvent {
         cause: String,
     },
     /// The server refused a member of the request by its name, and the program had not set this member. The provider
-    /// has sent the request again without the member, and omits the member from later requests. (A limit of tokens is
-    /// sent under its other name instead.)
+    /// has sent the request again without the member, and omits the member from later requests. If the member is a
+    /// limit of tokens, the provider uses its other name instead.
     ParameterDropped {
         /// The name of the member, such as `stream_options`.
         parameter: String,

@@ -88,8 +88,8 @@ impl fmt::Display for BudgetRemaining {
 pub struct Budget(Arc<BudgetNode>);
 
 impl Budget {
-    /// Creates a budget of the program's own, for the runs that are `within` it. For example, the budget can limit all
-    /// runs for one customer, whichever agents do the work.
+    /// Creates a budget for the runs that the program starts `within` this budget. For example, the budget can limit
+    /// all runs for one customer, whichever agents do the work.
     ///
     /// ```
     /// use harness::{Agent, Limits, Outcome, journal::LimitKind, policy::Budget, testing::{ScriptedProvider, reply}};

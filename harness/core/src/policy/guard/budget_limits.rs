@@ -132,7 +132,7 @@ impl BudgetChain {
             }
             let allowed = limits.money().map(Money::from_f64);
             if let Some(allowed) = allowed.filter(|allowed| sum.money >= *allowed) {
-                // Prices name no currency.
+                // A price has no currency, so the text assumes US dollars.
                 let detail = format!(
                     "{} of {allowed} was spent, in US dollars unless the prices are in another currency",
                     sum.money

@@ -161,7 +161,8 @@ impl RunGuard {
         self.chain.turns(self.own.turns);
     }
 
-    /// Called when this run continues the open calls of the run `before`, with limits of its own.
+    /// Called when this run continues the open calls of the run `before`. These calls are already
+    /// counted.
     pub fn resume_from(&mut self, before: &Self) {
         self.started.clone_from(&before.started);
     }
@@ -224,7 +225,7 @@ impl RunGuard {
         }
     }
 
-    /// Charges a request that was in progress when its process ended. Its cost is unknown.
+    /// Charges an unknown cost, for a request that was in progress when its process ended.
     pub fn request_was_lost(&mut self) {
         self.charge(&FactCharge::of_agents(&unknown_spent(REQUEST_LOST)));
     }

@@ -86,7 +86,7 @@ impl Guardrails {
     }
 
     /// Sets how many calls of one answer run: the first 32 unless set. Each further call gets a result that tells the
-    /// model to make the call again in its next answer. This does not end the run.
+    /// model to make the call again in its next answer. The run continues.
     ///
     /// A call can start before the answer is complete only while at least this number of
     /// [`tool_calls`](super::Limits::tool_calls) is left. With `None` here and a limit of tool calls, no call starts
@@ -150,8 +150,8 @@ impl Guardrails {
     }
 
     /// Sets how deeply agents may be nested, 8 unless set. The agents that a run's tools start have the depth 1, the
-    /// agents that these agents' tools start have the depth 2, and so on. If several of the nested agents set a depth,
-    /// the smallest one applies.
+    /// agents that these agents' tools start have the depth 2, and so on. If several nested agents set a depth, the
+    /// smallest depth applies.
     #[must_use]
     pub fn agent_depth(mut self, depth: impl Into<Option<u32>>) -> Self {
         self.agent_depth = depth.into();
