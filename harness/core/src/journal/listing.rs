@@ -119,7 +119,8 @@ impl ConversationQuery {
         self
     }
 
-    /// Continues after this page. After the last page, the listing starts over.
+    /// Continues after this page. After the last page ([`next`](ConversationPage::next) is `None`), the listing
+    /// starts over.
     #[must_use]
     pub fn after(mut self, page: &ConversationPage) -> Self {
         self.after.clone_from(&page.next);

@@ -218,7 +218,7 @@ impl Media {
         MediaKind::of(self.mime())
     }
 
-    /// The unchanged media type, such as `image/png`, if the file is in memory.
+    /// The media type exactly as it was set, such as `image/png`, if the file is in memory.
     pub fn mime(&self) -> Option<&str> {
         match &self.0.source {
             MediaSource::Data { mime, .. } | MediaSource::Text { mime, .. } => Some(mime),

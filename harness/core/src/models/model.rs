@@ -61,9 +61,10 @@ pub struct Model {
     /// the vendor's own hosts, and at providers that the program names `anthropic` or `openai`. A gateway may refuse
     /// or drop such changes.
     pub appends_changes: Option<bool>,
-    /// Whether a request of Anthropic's protocol may force a call. If not, the provider's builder or the request
-    /// fails if it contains [`ToolChoice::Required`](crate::provider::ToolChoice::Required) or
-    /// [`ToolChoice::Tool`](crate::provider::ToolChoice::Tool).
+    /// Whether a request of Anthropic's protocol may force a call. If not,
+    /// [`ToolChoice::Required`](crate::provider::ToolChoice::Required) and
+    /// [`ToolChoice::Tool`](crate::provider::ToolChoice::Tool) are errors of the provider's builder or of the
+    /// request.
     pub forced_tools: Option<bool>,
 }
 

@@ -316,7 +316,7 @@ pub trait Approver: Send + Sync {
 }
 
 /// The return type of a function that is an [`Approver`]: a future of an [`Approval`]. Do not implement this trait:
-/// all futures of an [`Approval`] already implement it.
+/// all futures of an `Approval` already implement it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a future of an `Approval`",
     label = "an approver that is a function returns a future of an `Approval`",

@@ -95,8 +95,8 @@ impl FallbackProvider {
         self
     }
 
-    /// Sets one retry policy that replaces the own policy of each provider. The next provider is tried only after
-    /// this policy gives up.
+    /// Sets one retry policy that replaces the policies of all providers. The next provider is tried only after this
+    /// policy gives up.
     ///
     /// ```
     /// use harness::{FallbackProvider, RetryPolicy, testing::ScriptedProvider};

@@ -112,9 +112,9 @@ pub enum PolicyDecision {
     },
     /// The call may not run.
     Deny {
-        /// The reason, which the model reads.
+        /// Who denies the call.
         by: Decider,
-        /// The reason. The model reads it.
+        /// The reason, which the model reads.
         reason: String,
     },
 }

@@ -164,8 +164,7 @@ impl RetryPolicy {
     }
 
     /// Decides about a failed attempt. `call` is the cost of this call's failures, and `run` is the cost of all
-    /// failures of the run. Both include this attempt. `chance` is a random number from 0 up to, but not including,
-    /// 1.
+    /// failures of the run. Both include this attempt. `chance` is a random number from 0 (included) to 1 (excluded).
     pub fn decide(
         &self,
         error: &Error,

@@ -305,7 +305,7 @@ impl Accumulator {
     }
 
     /// What the last event added to the call of this block. The event must belong to this block. `None` if the
-    /// event added nothing, or if the call may be a repeat of an earlier call.
+    /// event added nothing, or if the call may be a repeat: see [`written_call`](Self::written_call).
     pub fn call_piece(&self, block: u32) -> Option<CallPiece<'_>> {
         let ArgumentsChange { begins, from } = self.added?;
         let part = self.parts.get(self.place(block, PartKind::Call)?)?;

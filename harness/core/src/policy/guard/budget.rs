@@ -130,7 +130,7 @@ impl Budget {
         self.nodes().iter().try_for_each(|node| node.lock().limits.check())
     }
 
-    /// The own limits of this budget, without the limits of outer budgets.
+    /// The limits of this budget, without the limits of outer budgets.
     pub(super) fn limits(&self) -> Limits {
         self.0.lock().limits.clone()
     }

@@ -158,7 +158,7 @@ impl Limits {
         self
     }
 
-    /// A copy of these limits, in which `base` replaces the limits that are left open.
+    /// A copy of these limits, in which open limits are taken from `base`.
     #[must_use]
     pub fn over(&self, base: &Self) -> Self {
         let Self { tool_calls, input_tokens, output_tokens, cost, refuse_unknown_cost } = self;
