@@ -1,5 +1,5 @@
-//! The end of a conversation, as a reader last saw it. Before a journal appends facts, it compares this end with the
-//! end that it has stored. So no writer continues facts that it has not read.
+//! The end of a conversation, as a reader last saw it. A journal appends facts only if this end equals the stored
+//! end. So no writer continues facts that it has not read.
 
 use std::hash::{BuildHasher as _, RandomState};
 

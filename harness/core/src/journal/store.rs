@@ -273,8 +273,8 @@ pub fn unknown(conversation: &str) -> Error {
     )
 }
 
-/// The error of a [`hold`](Journal::hold) or [`delete`](Journal::delete) of a conversation that is
-/// held.
+/// The error of a [`hold`](Journal::hold) or a [`delete`](Journal::delete) if the conversation is
+/// already held.
 pub fn busy(conversation: &str) -> Error {
     Error::new(
         ErrorKind::Busy,

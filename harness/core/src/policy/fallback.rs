@@ -127,8 +127,8 @@ impl FallbackProvider {
         order
     }
 
-    /// Sends the request to a member. Retries by the common policy, if one is set; otherwise the member's own policy
-    /// applies.
+    /// Sends the request to a member. Retries by the common policy if it is set, and by the member's own policy
+    /// otherwise.
     fn ask<'a>(&'a self, member: &'a FallbackMember, request: Request<'a>) -> EventStream<'a> {
         match &self.retry {
             Some(retry) => retry.stream(request, |request| member.provider.stream(request)),

@@ -67,8 +67,7 @@ impl<P> ThrottleState<P> {
     /// new start time.
     async fn enter(&self, request: &Request<'_>) -> ThrottlePermit<'_> {
         let came = Instant::now();
-        // `acquire` fails only for a closed semaphore, and this semaphore is never closed. After a failure, the request
-        // would start without a slot.
+        // `acquire` cannot fail, because this semaphore is never closed.
         let permit = self.places.acquire().await.ok();
         loop {
             let start = self.pace().next_start(Instant::now());

@@ -407,8 +407,7 @@ impl Accumulator {
         let Self { parts, id, model, provider, .. } = self;
         let blocks = parts.into_iter().filter(|part| match (stop, &part.said) {
             (StopReason::Refused, said) => matches!(said, PartData::Text(_)),
-            // A call whose arguments never began is incomplete. Such a call does not have empty
-            // arguments.
+            // A call is incomplete if no text of its arguments has arrived.
             (StopReason::Truncated, PartData::Call(PartCall { arguments, ended, .. })) => {
                 *ended && !arguments.trim().is_empty() && is_whole(arguments)
             }

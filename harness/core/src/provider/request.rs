@@ -201,8 +201,8 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Adds the encoded messages of an earlier request. Without them, all messages are encoded
-    /// again.
+    /// Adds the encoded messages of an earlier request, so that this request does not encode the
+    /// messages again.
     #[must_use]
     pub fn with_sent(mut self, sent: Option<&'a EncodedPrefix>) -> Self {
         self.sent = sent;
@@ -259,8 +259,8 @@ impl<'a> Request<'a> {
     }
 
     /// The request for this model of this provider. If the model has made a summary of its own (see the fact
-    /// `context_compacted`), the returned request begins with that summary, followed by the summary's text and all
-    /// later messages. For any other model, the request is returned unchanged.
+    /// `context_compacted`), the returned request consists of the summary, the summary's text and all later
+    /// messages. For any other model, the request is returned unchanged.
     pub fn for_model(&self, provider: &str, model: &str) -> Cow<'_, Self> {
         match &self.view.vendors {
             Some(view) if (view.provider, view.model) == (provider, model) => {
@@ -309,8 +309,8 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Sets whether the provider may replace a reused connection that breaks, without an event. This overrides the
-    /// provider's own policy.
+    /// Sets whether the provider may replace a broken reused connection without an event. This setting overrides
+    /// the provider's own policy.
     #[must_use]
     pub(crate) fn with_reconnects(mut self, reconnects: bool) -> Self {
         self.retries.reconnects = Some(reconnects);
@@ -442,8 +442,8 @@ impl<'a> Request<'a> {
         self.retries.outside
     }
 
-    /// Whether the provider may replace a reused connection that breaks, without an event. `None`: the provider's own
-    /// policy decides.
+    /// Whether the provider may replace a broken reused connection without an event. `None` means that the provider's
+    /// own policy decides.
     pub fn reconnects(&self) -> Option<bool> {
         self.retries.reconnects
     }

@@ -167,7 +167,8 @@ impl RunGuard {
         self.started.clone_from(&before.started);
     }
 
-    /// Called when this run follows the run `before` of the same agent: takes over the last price look-up.
+    /// Called when this run follows the run `before` of the same agent. Takes over the last price look-up
+    /// of `before`.
     pub fn continue_after(&mut self, before: &mut Self) {
         self.known_before = before.known.take().or(before.known_before.take());
     }
@@ -265,7 +266,7 @@ impl RunGuard {
             }
             // A call that starts again (with its external answer, or after its process ended) is not counted twice.
             Fact::CallStarted { call }
-            // A call whose result the program supplies has no start of its own, so it counts when it begins to wait.
+            // A call whose result the program supplies never starts, so such a call counts when it begins to wait.
             | Fact::CallWaits { call, wait: Wait { awaited: Awaited::Result, .. } } => {
                 let is_new = self.started.insert(call.clone());
                 FactCharge { tool_calls: is_new.into(), ..FactCharge::default() }
@@ -397,8 +398,8 @@ impl RunGuard {
         may
     }
 
-    /// Charges a call that started early but is missing in the final answer. The call has run, although no fact records
-    /// it.
+    /// Charges a call that started early but is missing in the final answer. The call has run, but no fact records
+    /// the call.
     pub fn dropped(&mut self) {
         self.charge(&FactCharge { tool_calls: 1, ..FactCharge::default() });
     }
