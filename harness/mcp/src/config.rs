@@ -74,7 +74,7 @@ fn listed(text: &str, allowed: &[&str], what: &str) -> Result<Vec<McpServerBuild
     })
 }
 
-/// The value of a variable; `None` if it is not set. Fails if the name is not allowed.
+/// The value of a variable; `None` if the variable is not set. Fails if the name is not allowed.
 type VariableLookup<'a> = &'a dyn Fn(&str) -> Result<Option<String>, String>;
 
 fn read(text: &str, variables: VariableLookup<'_>) -> Result<Vec<McpServerBuilder>, String> {
@@ -112,7 +112,6 @@ struct ServerEntry<'a> {
 }
 
 impl ServerEntry<'_> {
-    /// Whether the server is to be used: the file has not turned it off.
     fn is_enabled(&self) -> Result<bool, String> {
         let says = |member: &str| match self.server.get(member) {
             None => Ok(None),
@@ -252,7 +251,7 @@ impl ServerEntry<'_> {
     }
 }
 
-/// Variables that editors replace, and that this library does not.
+/// Variables that editors replace, but this library does not.
 const EDITORS: [&str; 5] =
     ["workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator", "cwd"];
 

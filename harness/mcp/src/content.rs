@@ -238,7 +238,8 @@ fn picture_at(mime: &str, data: &str, uri: Option<&str>) -> ToolContent {
     file("a picture", mime, data, uri)
 }
 
-/// Reads a file in base64. Its media type decides what kind of part it becomes. Some servers break base64 into lines.
+/// Reads a file in base64. The media type determines the kind of the returned part. Some servers break base64 into
+/// lines.
 fn file(what: &str, mime: &str, data: &str, uri: Option<&str>) -> ToolContent {
     let data: String = match data.contains(|c: char| c.is_ascii_whitespace()) {
         true => data.chars().filter(|c| !c.is_ascii_whitespace()).collect(),

@@ -29,7 +29,7 @@ impl EffectsTrust {
     }
 }
 
-/// Reads from the hints the side effects of a tool, and whether its calls may be repeated. A missing or invalid hint
+/// Reads a tool's side effects from the hints, and whether calls of the tool may be repeated. A missing or invalid hint
 /// has the default of the specification: not read-only, destructive, open to the world, not idempotent
 /// (<https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations>).
 fn hinted(annotations: Option<&Value>) -> (SideEffects, bool) {

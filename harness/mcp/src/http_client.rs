@@ -119,12 +119,12 @@ impl SessionState {
         std::mem::take(&mut *self.listed.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Why there is no session although the first request was answered.
+    /// Takes the reason why there is no session although the server answered the first request.
     pub(super) fn take_refusal(&self) -> Option<String> {
         self.refusal.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Marks the session as ended. Nothing more is sent for it.
+    /// Marks the session as ended. No more messages are sent for the session.
     pub(super) fn stop(&self) {
         self.ended.cancel();
     }
@@ -167,8 +167,8 @@ impl SessionState {
         self.empty.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The wait before the next stream for this request, in addition to the SDK's wait. Without it, a server that ends
-    /// each stream at once would get a request each second for as long as the session or the call lasts.
+    /// The wait before the next stream for this request, in addition to the SDK's wait. Without this wait, a server
+    /// that ends each stream at once would get a request each second until the session or the call ends.
     fn rest(&self, request: Option<&RequestId>) -> Duration {
         let mut empty = self.empty();
         let now = Instant::now();
@@ -198,8 +198,7 @@ impl SessionState {
         self.last().retain(|last| last.request.id.as_ref() != Some(request));
     }
 
-    /// The request that is answered by the stream with this event; `None` if several streams have an event with this
-    /// id.
+    /// The request whose response stream contained this event; `None` if several streams have an event with this id.
     fn resumed(&self, event: &str) -> Option<RequestInfo> {
         let last = self.last();
         let mut found = last.iter().filter(|last| last.event == event);
@@ -421,7 +420,7 @@ impl McpHttpClient {
     }
 }
 
-/// The parts of a request with which its answer is compared.
+/// The parts of a request that are compared with its response.
 #[derive(Clone)]
 struct RequestInfo {
     /// `None` for a message that gets no answer.
@@ -620,7 +619,7 @@ fn is_newer(headers: &RequestHeaders) -> bool {
 }
 
 /// Sets a minimum wait before the SDK resumes this stream. In version 2026-07-28 of the protocol (`is_newer`), no
-/// stream can be resumed. So the ids are removed from the events, and without an id the SDK does not resume the stream.
+/// stream can be resumed. So the ids are removed from the events, because the SDK resumes only a stream with ids.
 fn rested(stream: BoxedSseResponse, is_newer: bool) -> BoxedSseResponse {
     let rested = stream.map(move |event| {
         event.map(|mut event| {

@@ -23,8 +23,8 @@ pub(super) fn of(value: &impl Serialize) -> usize {
     }
 }
 
-/// A formatter that writes additional bytes for each member, item and object: the number of bytes that it needs in
-/// memory.
+/// A formatter that writes additional bytes for each member, item and object, so that the output is as long as the
+/// value is large in memory.
 struct MemoryFormatter;
 
 impl Formatter for MemoryFormatter {

@@ -141,7 +141,7 @@ async fn read(
         .await
         .map(|answer| Json(answer, id));
     }
-    // The message gets no answer, whatever the status says.
+    // The message gets no answer, regardless of the status.
     if request.is_none() && (is_empty || !is_events && !is_json) {
         return Ok(Accepted);
     }
@@ -174,7 +174,8 @@ async fn read(
     }
 }
 
-/// The challenges of all `WWW-Authenticate` headers, one on each line. Their texts may contain any bytes.
+/// The challenges of all `WWW-Authenticate` headers, one on each line. The texts of the challenges may contain any
+/// bytes.
 ///
 /// Source: RFC 9110, sections 5.5 and 11.6.1.
 pub(super) fn challenge(headers: &HeaderMap) -> Option<String> {

@@ -33,8 +33,8 @@ const KEPT_LINE: usize = 500;
 const SHOWN_LINES: usize = 20;
 const SHOWN_BYTES: usize = 4 << 10;
 
-/// How long an error waits until a child's standard error is read to its end. Another task reads it, and may still be
-/// reading after the child has ended.
+/// The maximum wait for the rest of a child's standard error before an error is returned. Another task may still be
+/// reading this output after the child has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// How long a child may take to end, first after its input was closed and then after a signal.
@@ -193,7 +193,7 @@ impl StderrTail {
 }
 
 /// A running child, and all processes that it has started and that are still in its group. Dropping this value kills
-/// all of them.
+/// all these processes.
 pub(super) struct ServerProcess {
     /// Kills the group if the program dies. The watchdog ends before the id of the group can be reused.
     #[cfg(unix)]

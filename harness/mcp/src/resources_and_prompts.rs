@@ -119,8 +119,8 @@ impl McpServer {
         prompts(&self.connection).await
     }
 
-    /// Lets the server make the messages of a prompt. The server writes them freely: show them to the user before you
-    /// send them.
+    /// Lets the server make the messages of a prompt. The messages may contain any text, so show them to the user
+    /// before you send them.
     ///
     /// ```no_run
     /// # async fn example(server: harness::mcp::McpServer) -> Result<(), harness::Error> {

@@ -162,7 +162,7 @@ impl ServerConnection {
         }
     }
 
-    /// Makes sure that there is a valid token, if the server requires one.
+    /// Makes sure that there is a valid token, if the server requires a token.
     async fn authorized(&self) -> Result<(), Error> {
         let Some(authorization) = self.authorization() else { return Ok(()) };
         authorization.ready().await.map_err(|(kind, why)| {
@@ -274,8 +274,8 @@ impl ServerConnection {
         Ok(session)
     }
 
-    /// Lists the server's tools again if the server has announced a change, or if it does not announce changes and the
-    /// list is old.
+    /// Lists the server's tools again if the server has announced a change. If the server does not announce changes,
+    /// lists the tools again if the list is old.
     async fn refresh(&self, session: &ClientSession) -> Result<(), Error> {
         let stale = &*session.handler().stale;
         let was = stale.swap(false, Ordering::AcqRel);
@@ -560,7 +560,7 @@ pub(super) fn sources(err: &(dyn std::error::Error + 'static)) -> String {
     if let Some(StreamableHttpError::Client(err)) =
         err.downcast_ref::<StreamableHttpError<reqwest::Error>>()
     {
-        // The error's own text is only the URL. Its source says what has happened.
+        // The error's own text is only the URL. The source of the error contains the reason.
         let what = if err.is_connect() { UNREACHED } else { "the request has failed" };
         let through = err.url().map(through_proxy).unwrap_or_default();
         return match err.source() {

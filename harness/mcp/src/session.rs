@@ -1,4 +1,4 @@
-//! One session with a server: from its start until its process, its stream or its id is lost.
+//! One session with a server. A session ends when its process, its stream or its id is lost.
 
 use std::{
     collections::BTreeMap,
@@ -52,7 +52,7 @@ const FIRST: Duration = Duration::from_millis(500);
 /// The maximum age of a list of tools if the server does not report changes.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// A session. When it is dropped, its process and its tasks end.
+/// A session. Dropping a session ends its process and its tasks.
 pub(super) struct ClientSession {
     /// `None` after the session was closed.
     service: Mutex<Option<RunningService<RoleClient, ServerEventHandler>>>,
@@ -183,7 +183,8 @@ impl ClientSession {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores the current definitions of the tools. `fresh`: how long they are valid according to the server.
+    /// Stores the current definitions of the tools. `fresh` is how long the definitions are valid according to the
+    /// server.
     pub(super) fn define(&self, definitions: BTreeMap<String, String>, fresh: Option<Duration>) {
         let until = Some(Instant::now() + fresh.unwrap_or(FRESH).min(FRESH));
         *self.listed() = ToolDefinitions { definitions, until };
@@ -321,7 +322,8 @@ impl Drop for ClientSession {
     }
 }
 
-/// A running request. If it is dropped before the answer, the server is told that the caller no longer waits.
+/// A running request. If this value is dropped before the answer, the server is notified that the caller no longer
+/// waits.
 pub(super) struct RunningRequest<'s> {
     session: &'s ClientSession,
     request: Option<RequestId>,
@@ -365,8 +367,8 @@ async fn tell(peer: Peer<RoleClient>, mut calls: UnboundedReceiver<RequestId>) {
 }
 
 /// Subscribes to changes of the server's tools, signals when the server agrees, and passes on the reports until the
-/// subscription ends. If the caller no longer waits for the agreement, the caller has already listed the tools. The
-/// tools may have changed since, so they are marked as stale.
+/// subscription ends. If the server agrees late, the caller has already listed the tools. The tools may have changed
+/// since then, so the list is marked as stale.
 async fn hear(
     peer: Peer<RoleClient>,
     handler: &ServerEventHandler,

@@ -62,7 +62,7 @@ pub(super) struct StdoutFilter<R> {
     /// Whether the line is longer than [`MOST`]. Such a line is scanned but not stored.
     is_long: bool,
     scan: MessageScan,
-    /// The complete lines for the protocol's code. `given` is the number of bytes that this code has read.
+    /// The complete lines for the protocol's code. `given` is the number of bytes that the protocol's code has read.
     ready: Vec<u8>,
     given: usize,
     strange: StrayLines,
@@ -71,8 +71,8 @@ pub(super) struct StdoutFilter<R> {
     doubtful: Vec<DoubtfulAnswer>,
 }
 
-/// An answer that may not belong to the request `id`. It is held back until another answer comes or the wait has
-/// expired.
+/// An answer that may not belong to the request `id`. The filter holds the answer back until another answer comes or
+/// the wait has expired.
 struct DoubtfulAnswer {
     id: RequestId,
     /// The error that replaces the answer.
@@ -80,7 +80,7 @@ struct DoubtfulAnswer {
     wait: Pin<Box<Sleep>>,
 }
 
-/// The number of lines that are no messages, and the first of them.
+/// The number of lines that are no messages, and the first of these lines.
 #[derive(Clone, Default)]
 pub(super) struct StrayLines(Arc<Mutex<(usize, String)>>);
 
@@ -101,7 +101,7 @@ impl StrayLines {
         }
     }
 
-    /// The number of lines that are no messages, and the first of them; `None` if there are no such lines.
+    /// The number of lines that are no messages, and the first of these lines; `None` if there are no such lines.
     pub(super) fn known(&self) -> Option<(usize, String)> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (known.0 > 0).then(|| known.clone())
@@ -185,7 +185,7 @@ impl<R> StdoutFilter<R> {
                     self.doubtful.push(DoubtfulAnswer { id, error, wait });
                 }
             }
-            // The line is dropped, because the protocol's code would answer it, and the answer would block a server
+            // The line is dropped, because the protocol's code would respond to it. The response would block a server
             // that does not read while it writes.
             LineKind::Strange => self.strange.note(&line),
         }
@@ -208,7 +208,7 @@ pub(super) fn too_large(id: &RequestId) -> String {
 pub(super) enum LineKind {
     /// A message that the protocol's code can read.
     Message,
-    /// An unreadable answer or request. The value is the line that replaces it.
+    /// An unreadable answer or request. The value is the line that replaces the message.
     Unread(String),
     /// An answer without an id, which may be a late reply to a one-way message, or a line of a log that happens to have
     /// the id of a request. The values are the id of the assumed request, and the error that replaces the answer if no

@@ -43,7 +43,7 @@ pub(super) struct ToolListing {
     pub(super) tools: Vec<ListedTool>,
     /// The tools that are left out, each with the reason.
     pub(super) left_out: Vec<String>,
-    /// How long the list is valid, if the server says so.
+    /// How long the list is valid; `None` if the server does not specify this.
     pub(super) fresh: Option<Duration>,
     /// Whether the server declares resources, and whether it declares prompts.
     pub(super) resources: bool,
@@ -115,7 +115,7 @@ impl ToolListing {
     }
 }
 
-/// Reads one tool, or returns why it cannot be used.
+/// Reads one tool. Fails with the reason if the tool cannot be used.
 fn one(tool: &Value) -> Result<ListedTool, String> {
     let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
     if name.is_empty() || name.len() > NAME {
@@ -240,8 +240,8 @@ pub(super) async fn read(session: &ClientSession) -> Result<ToolListing, (ErrorK
 }
 
 /// Requests all pages of a list. `what` is the list's name in messages, and `key` its name in answers. `add` takes a
-/// page and returns the number of items so far. If the list did not end by itself, the result says why no further pages
-/// were read.
+/// page and returns the number of items so far. If reading stopped before the end of the list, the result contains the
+/// reason.
 pub(super) async fn pages(
     session: &ClientSession,
     (what, key): (&str, &str),

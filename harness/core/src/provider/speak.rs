@@ -46,15 +46,15 @@ struct SenderState<'a> {
     said: Option<EventItem>,
     /// A stream whose events the block passes on.
     passing: Option<EventStream<'a>>,
-    /// The stream from `passing`, once the block has to handle it again.
+    /// The stream from `passing`, returned to the block.
     passed: Option<ForwardedStream<'a>>,
 }
 
-/// A stream that the block gets back, because the block has to handle the next item or the end of the stream.
+/// A stream that was passed on, and that the block now gets back to handle the next item or the end of the stream.
 pub struct ForwardedStream<'a> {
     /// The rest of the stream.
     pub stream: EventStream<'a>,
-    /// The item that the block has to handle. The reader has not got this item. `None` if the stream has ended.
+    /// The item that the block has to handle. The reader has not received this item. `None` if the stream has ended.
     pub item: Option<EventItem>,
     /// Whether the last event that was yielded completed the answer.
     pub complete: bool,
@@ -91,8 +91,8 @@ impl<'a> EventSender<'a> {
         .await
     }
 
-    /// Passes all further events of a stream through. The block should return after this call, so that its data is
-    /// freed.
+    /// Passes all further events of a stream through. The block should return after this call, so that the data of the
+    /// block is freed.
     pub fn forward(&self, stream: EventStream<'a>) {
         lock(&self.0).passing = Some(stream);
     }
@@ -179,7 +179,7 @@ impl Stream for SentEvents<'_> {
     }
 }
 
-/// Whether an event is part of the answer. Events about retries, fallbacks and withdrawn answers are not.
+/// Whether an event is part of the answer. False for events about retries, fallbacks and withdrawn answers.
 fn is_of_the_answer(event: &StreamEvent) -> bool {
     match event {
         StreamEvent::Retrying { .. }

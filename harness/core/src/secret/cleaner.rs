@@ -36,8 +36,8 @@ impl SecretFilter {
         Self { secrets, searched, margin, cut: Vec::new(), held: String::new(), hidden: 0 }
     }
 
-    /// Adds a piece. Returns text that can no longer be part of a secret. The text is empty as long as too few bytes
-    /// are held.
+    /// Adds a piece of the text. Returns the finished text without secrets. The returned text is empty while too few
+    /// bytes are held.
     pub fn push(&mut self, piece: &[u8]) -> String {
         self.cut.extend_from_slice(piece);
         let mut whole = self.cut.len();
@@ -91,8 +91,8 @@ impl SecretFilter {
             }
             from = end.max(from);
             if range.end >= to && to < self.held.len() {
-                // The secret extends beyond the text that is returned now. Keep enough bytes to find the secret's rest,
-                // whose mark is already written.
+                // The secret extends beyond the returned text, and its mark is already written. Keep enough bytes to
+                // find the rest of the secret.
                 let kept = to.saturating_sub(self.margin).max(range.start);
                 let kept = (kept..=to).find(|at| self.held.is_char_boundary(*at)).unwrap_or(to);
                 hidden = to.saturating_sub(kept);

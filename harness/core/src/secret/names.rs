@@ -68,8 +68,8 @@ pub fn is_secret_name(name: &str) -> bool {
     NAMES.has(name) || words(name).iter().any(|word| ANYWHERE.contains(&word.as_str()))
 }
 
-/// A list of names of secret values. An entry matches every name that ends with it as a whole word:
-/// `key` matches `api_key`, `X-Api-Key` and `apiKey`.
+/// A list of names of secret values. An entry matches every name whose last words are the entry: `key` matches
+/// `api_key`, `X-Api-Key` and `apiKey`.
 #[derive(Clone, Debug)]
 pub struct SecretNames {
     names: HashSet<String>,

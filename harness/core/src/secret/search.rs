@@ -12,7 +12,7 @@ use super::CUT;
 #[doc(hidden)]
 pub use self::work::work;
 
-/// The minimum length of a secret's beginning, in bytes, that counts as a match directly before the mark of a cut text.
+/// The beginning of a secret directly before the mark of a cut text counts as a match from this length on, in bytes.
 const BEGINNING: usize = 6;
 
 /// Searches for many words. The time is proportional to the total length of the words plus the length of the text.
@@ -27,15 +27,14 @@ pub(crate) struct WordSearch {
     few: Vec<u8>,
 }
 
-/// A node of the trie. It represents a beginning that several words can share. Only the last byte of the beginning is
-/// stored.
+/// A node of the trie: a beginning that several words can share. The node stores only the last byte of the beginning.
 #[derive(Clone, Copy, Debug)]
 struct WordNode {
     byte: u8,
     /// The number of children. The first child is at index `child`, and the children are ordered by their bytes.
     children: u16,
     child: u32,
-    /// The index of the longest proper suffix of this beginning that is also in the trie.
+    /// The index of the node for the longest proper suffix of this node's beginning.
     shorter: u32,
     /// The length of the longest word that ends at this node; 0 if there is none.
     word: u32,
@@ -115,7 +114,7 @@ impl WordSearch {
         self.nodes.get(at).map_or(0, |node| node.shorter as usize)
     }
 
-    /// The node after reading one more byte at node `at`.
+    /// Returns the node to which `byte` leads from node `at`.
     fn follow(&self, mut at: usize, byte: u8) -> usize {
         loop {
             #[cfg(test)]
@@ -199,7 +198,7 @@ pub(crate) fn united(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     apart
 }
 
-/// Converts an index. Words of 4 GiB do not occur. If there were one, the search would not find it.
+/// Converts an index or a length. The search does not find words of 4 GiB and more.
 fn index(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

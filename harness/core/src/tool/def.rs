@@ -1,5 +1,5 @@
-//! The declaration that `#[tool]` creates for a function. It consists of constants, so that nothing runs at start-up,
-//! and the declaration can be used in `const` context.
+//! The declaration that `#[tool]` creates for a function. The declaration consists of constants. So nothing runs at
+//! start-up, and the declaration can be used in `const` context.
 
 use std::{fmt, time::Duration};
 
@@ -121,7 +121,7 @@ impl ToolDef {
         self
     }
 
-    /// The concurrency limit of the function. All tools that are created from the function share it.
+    /// The concurrency limit of the function. All tools that are created from the function share the limit.
     pub(super) fn concurrency_limit(&'static self) -> Option<&'static ConcurrencyLimit> {
         let most = self.at_once?;
         Some((self.schema)().concurrency.get_or_init(|| ConcurrencyLimit::new(most)))
@@ -259,9 +259,9 @@ impl ToolDef {
         })
     }
 
-    /// Checks the arguments against the schema. If they fit, returns the arguments, without the optional members that
-    /// are `null` although the schema does not accept `null`. Otherwise, returns all faults, one per line. These
-    /// include the faults that are found only when the arguments are decoded into the parameter types.
+    /// Checks the arguments against the schema. If the arguments fit, returns them without the optional members that
+    /// are `null` although the schema does not accept `null`. Otherwise, returns all faults, one per line, including
+    /// the faults of decoding the arguments into the parameter types.
     pub(super) fn read(
         &'static self,
         mut arguments: Map<String, Value>,

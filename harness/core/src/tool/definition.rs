@@ -18,8 +18,8 @@ const NAMING: [&str; 5] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
 impl Tool {
-    /// Sets a hash of the tool's description, which the caller has computed. An approval is then valid only as long as
-    /// the hash stays the same. Use this if the description comes from outside of the program, such as from a server.
+    /// Sets a hash of the tool's description. An approval is valid only as long as this hash stays the same. Use this
+    /// if the description comes from outside of the program, such as from a server.
     pub fn with_definition(mut self, definition: &str) -> Self {
         self.definition = Some(definition.into());
         self

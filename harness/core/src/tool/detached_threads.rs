@@ -1,5 +1,6 @@
-//! Threads of synchronous tools that still run after their calls were stopped. A thread cannot be stopped, so it stays
-//! listed until its function returns. Until then, the call is not reported as ended, and no equal call starts.
+//! Threads of synchronous tools that still run after their calls were stopped. The library cannot stop a thread, so the
+//! thread stays listed until its function returns. Until then, the call is not reported as ended, and no equal call
+//! starts.
 
 use std::{
     mem,
@@ -28,7 +29,7 @@ const KEPT: usize = 64 << 20;
 /// The maximum length of one part of a result, in bytes. A longer part is cut.
 const LARGEST: usize = 16 << 20;
 
-/// The length to which a part above the maximum is cut, in bytes. This is less than a model reads of a result.
+/// A part above the maximum is cut to this length, in bytes. A model would read more than this of a result.
 const KEPT_TEXT: usize = 700;
 
 /// The note in a part that was cut.
@@ -52,7 +53,7 @@ pub struct CallIdentity {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StillRunning {
-    /// The conversation: the id of its first message.
+    /// The id of the first message, which identifies the conversation.
     pub conversation: String,
     /// The id of the call.
     pub call: String,
@@ -129,8 +130,8 @@ pub fn is_still_running(call: &CallIdentity) -> bool {
     left().iter().any(|thread| thread.identity == *call && thread.is_running())
 }
 
-/// Searches for a stopped call in this conversation that has the same effect (`sameness`) and whose function still
-/// runs. Returns its id.
+/// Returns the id of a stopped call in this conversation that has the same effect (`sameness`) and whose function still
+/// runs.
 #[doc(hidden)]
 pub fn equal_still_running(
     conversation: &str,
@@ -152,7 +153,7 @@ pub fn equal_still_running(
 
 /// The stopped calls of this conversation whose functions have ended in the meantime. Only calls for which `wants`
 /// returns true are returned. The calls stay listed, because several chats may continue from one transcript, and each
-/// of them needs a report.
+/// chat needs a report.
 #[doc(hidden)]
 pub fn ended_in(conversation: &str, wants: impl Fn(u64, &CallIdentity) -> bool) -> Vec<LateEnd> {
     let of_it = |thread: &&Arc<ToolThread>| *thread.identity.conversation == *conversation;
@@ -209,8 +210,8 @@ impl ToolThread {
         Arc::new(Self { number, identity, since, secrets, is_reported, state })
     }
 
-    /// Called when the function is about to start. Returns false if the call was already stopped: the function must not
-    /// run then.
+    /// Called when the function is about to start. Returns false if the call was already stopped, so that the function
+    /// must not run.
     pub(super) fn begin(&self) -> bool {
         let mut state = self.state();
         let begins = matches!(*state, ThreadState::Waiting);

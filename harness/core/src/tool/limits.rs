@@ -82,8 +82,8 @@ impl ToolLimits {
         self.output.unwrap_or(OUTPUT)
     }
 
-    /// The maximum length of the text of one result, in bytes, for a model with a window of this many tokens.
-    /// `is_kept`: whether large results are kept whole; fewer bytes are enough then.
+    /// The maximum length of the text of one result, in bytes, for a model with a window of this many tokens. If large
+    /// results are kept whole (`is_kept`), fewer bytes are enough.
     #[doc(hidden)]
     pub fn output_in(&self, window: Option<u64>, is_kept: bool) -> usize {
         let part = if is_kept { 4 } else { 1 };

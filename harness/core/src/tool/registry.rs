@@ -89,7 +89,8 @@ impl ToolRegistry {
         Ok(self)
     }
 
-    /// Adds the tool that searches for these tools. The model gets them only after a search has found them.
+    /// Adds a search tool for the tools with these names. The model gets these tools only after a search has found
+    /// them.
     #[doc(hidden)]
     pub fn searching(mut self, names: &HashSet<String>) -> Result<Self, Error> {
         let index = ToolIndex::of(self.tools.iter().filter(|tool| names.contains(tool.name())));
@@ -256,9 +257,9 @@ impl ToolRegistry {
     }
 
     /// Checks what the compiler cannot check in functions with `#[tool]`. Defaults must fit their parameters (the
-    /// compiler has checked only literals). Ranges must not be empty if constants define them. The keys of maps in
+    /// compiler has checked only literals). Ranges that constants define must not be empty. The keys of maps in
     /// parameter types must be representable as strings. Each tool is checked once in a program. The check also creates
-    /// its schema. Building an agent calls this method.
+    /// the schema of the tool. Building an agent calls this method.
     ///
     /// # Errors
     /// Fails with the first fault.
@@ -269,8 +270,8 @@ impl ToolRegistry {
         }
     }
 
-    /// Checks the values that the tools take as [`State<T>`](super::State). Each value must be given to the agent, or
-    /// the program must have announced that each run brings its own value.
+    /// Checks that the values that the tools take as [`State<T>`](super::State) are available. For each value, either
+    /// the agent has the value, or the program has announced that each run sets its own value.
     ///
     /// # Errors
     /// Fails with all missing values.

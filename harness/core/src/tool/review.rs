@@ -140,7 +140,7 @@ impl Reviewed {
     }
 
     /// Compares this review, on which the decision about the call was based, with the new review `now`. Returns the
-    /// reason why the call must not run; `None` if it may run.
+    /// reason why the call must not run; `None` if the call may run.
     pub(super) fn differs(&self, now: &Review) -> Option<String> {
         if let Some(reason) = &now.refuses {
             return Some(reason.clone());
@@ -205,7 +205,8 @@ impl fmt::Display for Scope {
     }
 }
 
-/// A function that `#[tool(review = ..)]` can name. If the tool is a method, `Value` is the type that has this method.
+/// A function that `#[tool(review = ..)]` can name. If the tool is a method, `Value` is the type of the method's
+/// receiver.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot review calls",
     label = "this is not a `fn(&Arguments) -> Review`",
@@ -221,7 +222,7 @@ pub trait ReviewFunction<Value: ?Sized, Takes> {
 #[derive(Debug)]
 pub struct OfArguments;
 
-/// Marks a review function that takes the value whose method is called, and the arguments.
+/// Marks a review function that takes the receiver of the tool's method, and the arguments.
 #[derive(Debug)]
 pub struct OfValue;
 
@@ -237,8 +238,8 @@ impl<Value, F: FnOnce(&Value, &Arguments) -> Review> ReviewFunction<Value, OfVal
     }
 }
 
-/// Reviews a call. `#[tool]` calls this function, so that the compiler reports a wrong review function by its trait
-/// bound.
+/// Reviews a call. `#[tool]` calls this function, so that the compiler reports a wrong review function as a failed
+/// trait bound.
 pub fn review<Value, Takes>(
     review: impl ReviewFunction<Value, Takes>,
     value: &Value,

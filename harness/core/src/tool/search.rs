@@ -1,4 +1,4 @@
-//! Tool search: if an agent has many tools, the model gets only those that it has searched for.
+//! Tool search: if an agent has many tools, the model gets only the tools that it has searched for.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -79,9 +79,9 @@ impl ToolSearch {
         Self { share: None, always: Vec::new() }
     }
 
-    /// Sets the share of the model's window, in percent from 0 to 95, above which tools have to be searched for. With
-    /// 0, they always have to be searched for. This is useful because hundreds of small tools may still need less than
-    /// the default of 10 percent.
+    /// Sets the share of the model's window, in percent from 0 to 95, above which the model has to search for tools.
+    /// With 0, the model always has to search. A low share is useful because hundreds of small tools may still need
+    /// less than the default of 10 percent.
     pub fn share(mut self, percent: u8) -> Self {
         self.share = Some(percent);
         self

@@ -82,8 +82,8 @@ impl SideEffects {
         self.0 & effect.bit() != 0
     }
 
-    /// Whether the set contains no side effects other than these. Code that decides by side effects must list the
-    /// harmless ones, so that a side effect which is added later counts as harmful everywhere.
+    /// Whether the set contains only side effects of `effects`. List the harmless side effects in `effects`, so that a
+    /// side effect of a later version counts as harmful.
     #[doc(hidden)]
     pub const fn is_within(self, effects: &[SideEffect]) -> bool {
         self.0 & !Self::of(effects).0 == 0

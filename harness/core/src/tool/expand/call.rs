@@ -77,7 +77,7 @@ impl DeclaredCall {
         self.problems.is_empty() && self.broken.is_none()
     }
 
-    /// The result of a call with faults: an error that lists them all.
+    /// Returns an error that lists all faults of the arguments.
     pub fn refusal(self) -> ToolFuture {
         Box::pin(ready(Err(self.wrong())))
     }
@@ -126,7 +126,8 @@ impl DeclaredCall {
     }
 }
 
-/// The function is boxed, so that this code is compiled once and not for each tool.
+/// Runs a boxed function on a thread for blocking work. Because of the box, this code is compiled only once for all
+/// tools.
 fn on_thread_for_blocking(
     thread: Option<Arc<ToolThread>>,
     run: Box<dyn FnOnce() -> Result<ToolOutput, ToolError> + Send>,
@@ -173,7 +174,7 @@ impl fmt::Debug for DeclaredCall {
     }
 }
 
-/// Aborts the task on drop: a function that has not started by then never starts.
+/// Aborts the task on drop. A function that has not started yet never starts.
 pub(in crate::tool) struct OnDrop<T>(JoinHandle<T>);
 
 impl<T> OnDrop<T> {
@@ -258,7 +259,7 @@ pub trait NotSent {
 
 impl<T> NotSent for CarriedArguments<T> {}
 
-/// The arguments can be sent to another thread.
+/// Means that the arguments can be sent to another thread.
 #[derive(Clone, Copy, Debug)]
 pub struct CanBeSent;
 

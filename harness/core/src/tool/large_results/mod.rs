@@ -1,5 +1,4 @@
-//! Large results: they are stored whole, in chunks, beside the conversation. The model can then read the parts that it
-//! needs.
+//! Large results are stored whole, in chunks, beside the conversation. The model can then read the parts that it needs.
 
 mod file;
 mod folder;
@@ -84,7 +83,7 @@ pub(crate) const NOT_KEPT: &str = "; the whole could not be kept: ";
 pub(super) struct SpillNote {
     /// A note for the model: how to read the text, or why it could not be stored.
     pub(super) text: String,
-    /// The name of the stored text; `None` if it is not stored.
+    /// The name of the stored text; `None` if the text is not stored.
     pub(super) name: Option<String>,
 }
 
@@ -166,7 +165,7 @@ impl<'a> SpillWriter<'a> {
                 name: Some(self.name),
             },
             Some(error) => {
-                // If this fails too, the chunks are deleted together with the conversation.
+                // If the deletion fails too, the chunks are deleted together with the conversation.
                 let _ = self.store.delete(&self.name).await;
                 let checksum = self.checksum;
                 let text = format!("{NOT_KEPT}{error}; checksum {checksum}");
@@ -198,8 +197,8 @@ pub(crate) fn name_of_arguments(message: usize, call: usize) -> String {
 /// The name by which the model reads the arguments follows it.
 pub(crate) const LEFT_OUT: &str = " bytes stood here, and were left out to save room: `read_result` reads these arguments whole as `";
 
-/// The first words of the result of a call that the library did not start: the model had copied a line that replaces a
-/// left-out argument, and used the line as the argument.
+/// The first words of the result for a call that the library did not start, because its argument was a copy of the line
+/// that replaces a left-out argument.
 #[doc(hidden)]
 pub const COPIED: &str = "This call was not started: its argument ";
 
