@@ -52,7 +52,6 @@ fn task_result_type(result: &Value) -> Option<String> {
 }
 
 impl RemoteTool {
-    /// Calls the tool.
     pub(super) async fn call(
         &self,
         context: &ToolContext,

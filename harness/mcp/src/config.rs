@@ -1,5 +1,4 @@
-//! Reads files in which users list their servers: under `mcpServers`, the name that several programs use, or under
-//! `servers`.
+//! Reads files in which users list their servers. The list is named `mcpServers`, as in several programs, or `servers`.
 
 use std::{cell::RefCell, fmt, path::Path};
 
@@ -105,7 +104,6 @@ fn read(text: &str, variables: VariableLookup<'_>) -> Result<Vec<McpServerBuilde
     listed.iter().filter_map(|listed| one(listed).transpose()).collect()
 }
 
-/// One server in the list.
 struct ServerEntry<'a> {
     server: &'a Map<String, Value>,
     variables: VariableLookup<'a>,

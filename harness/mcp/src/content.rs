@@ -63,7 +63,7 @@ pub(super) fn output(
         });
     }
     let Some(value) = structure else { return Ok(parts.into()) };
-    // Some servers return the same value as text and as structured content. Only one of the two is kept.
+    // Some servers return the same value as text and as structured content. The value is kept only once.
     let repeats = silent || matches!(&*parts, [only] if says(only, value));
     if repeats {
         parts = vec![ToolContent::Json(value.clone())];
@@ -106,7 +106,7 @@ fn says(part: &ToolContent, value: &Value) -> bool {
     said == *value
 }
 
-/// The maximum work of [`has_data`]: bytes of text times the number of values. More would take too long.
+/// The maximum work of [`has_data`]: bytes of text times the number of values. More work would take too long.
 const WORK: usize = 1 << 28;
 
 /// Whether a text certainly contains all data of this value: each text, number, boolean and `null`, as often as in the

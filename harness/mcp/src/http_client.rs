@@ -63,7 +63,7 @@ const ANSWERS: usize = 64;
 /// The time limit for sending a response to a request of the server, or the notification that a call is cancelled.
 const TELLING: Duration = Duration::from_secs(10);
 
-/// The maximum number of streams whose last event id is kept, and (`EVENT`) the maximum length of such an id in bytes.
+/// The maximum number of streams whose last event id is kept, and (`EVENT`) the maximum length of this id in bytes.
 const LAST: usize = 256;
 const EVENT: usize = 4096;
 
@@ -134,7 +134,7 @@ impl SessionState {
         self.running.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a request as ended, because its answer came or nobody waits for it.
+    /// Counts a request as ended, because its answer came or the caller no longer waits.
     pub(super) fn end(&self) {
         self.running.fetch_sub(1, Ordering::Relaxed);
     }
@@ -405,7 +405,7 @@ impl McpHttpClient {
                 authorization.refused(403, &err.www_authenticate_header, token.as_deref());
                 Err(HttpError::InsufficientScope(err))
             }
-            // The refusal has no header that says what is required.
+            // The refusal has no header with a challenge.
             Err(HttpError::UnexpectedServerResponse(text)) if text.starts_with("HTTP 401") => {
                 authorization.refused(401, "", token.as_deref());
                 Err(HttpError::AuthRequired(AuthRequiredError::new(String::new())))

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::{oauth::Authorization, server_connection::ServerEndpoint};
 use harness_core::secret::{Secrets, is_secret_name, is_telling};
 
-/// The secrets of a connection. Results lose only the values whose names mark them as secret, because a model needs
-/// words such as `production`. Errors lose all values.
+/// The secrets to remove from a server's results. Only values whose names mark them as secret are removed, because a
+/// model needs words such as `production`.
 #[derive(Clone, Default)]
 pub(super) struct KnownSecrets {
     /// The secrets in the program's settings.

@@ -28,8 +28,8 @@ struct SentMessages {
     /// The messages that get no answer according to the protocol. Some servers reply to them without an id, so the
     /// answered message is unknown.
     others: VecDeque<OneWayMessage>,
-    /// The number of one-way messages that had no reply when a later request was answered. A reply to such a message
-    /// would be late.
+    /// The number of one-way messages that had no reply when a later request was answered. A reply to one of these
+    /// messages would be late.
     late: usize,
     /// The number of messages written so far.
     count: u64,
@@ -143,7 +143,7 @@ impl PendingRequests {
     }
 
     /// The request to which an answer without an id is assigned. The answer may also be a reply to a one-way message,
-    /// so for each such message one answer without an id is ignored.
+    /// so one answer without an id is ignored for each one-way message.
     pub(super) fn meant(&self) -> Option<GuessedRequest> {
         let mut written = self.written();
         if written.others.pop_front().is_some() {

@@ -38,7 +38,7 @@ pub(super) const EVENTS: &str = "text/event-stream";
 pub(super) type RequestHeaders = HashMap<HeaderName, HeaderValue>;
 pub(super) type HttpError = StreamableHttpError<reqwest::Error>;
 
-/// One message to a server, with everything that its HTTP request needs.
+/// One message to a server, and the data for its HTTP request.
 pub(super) struct PostRequest {
     pub(super) uri: Arc<str>,
     pub(super) message: ClientJsonRpcMessage,
@@ -184,7 +184,7 @@ pub(super) fn challenge(headers: &HeaderMap) -> Option<String> {
     challenges.map(Cow::into_owned).reduce(|all, next| format!("{all}\n{next}"))
 }
 
-/// Reads a refusal: an error of the protocol, or else the status with its text.
+/// Reads a refusal: an error of the protocol, or otherwise the status and the text of the body.
 async fn refused(
     mut answer: Response,
     request: Option<(&RequestId, &ClientRequest)>,
@@ -207,7 +207,7 @@ async fn refused(
     };
     let until = Instant::now() + REFUSAL;
     let mut body = Vec::new();
-    // A body that breaks off, or does not end in time, is read as far as it arrived.
+    // If the body breaks off or does not end in time, only the received part is used.
     while body.len() < most
         && let Ok(Ok(Some(piece))) = timeout_at(until, answer.chunk()).await
     {

@@ -21,7 +21,7 @@ use harness_core::secret::CUT;
 #[cfg(unix)]
 use harness_core::watchdog::Watchdog;
 
-/// The environment variables that a child inherits. None of them contains a key.
+/// The environment variables that a child inherits. These variables contain no keys.
 const INHERITED: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
 
 /// The number of lines that are kept of a child's standard error, and (`KEPT_LINE`) the bytes that are kept of each
@@ -208,8 +208,8 @@ impl ServerProcess {
         &self.stderr_tail
     }
 
-    /// Waits until the leader has ended, after the caller has closed its input. If the leader does not end in time, it
-    /// gets a signal. The rest of the group ends when this value is dropped.
+    /// Waits until the leader has ended, after the caller has closed its input. A leader that does not end in time gets
+    /// a signal. The rest of the group ends when this value is dropped.
     pub(super) async fn end(self) {
         if !self.wait_for_exit().await {
             self.signal(false);

@@ -67,7 +67,6 @@ pub(super) enum ServerEndpoint {
     Address(ServerAddress),
 }
 
-/// The connection to a server.
 pub(super) struct ServerConnection {
     pub(super) name: String,
     endpoint: ServerEndpoint,
@@ -84,7 +83,7 @@ pub(super) struct ServerConnection {
     /// The number of starts since a call was last answered.
     starts: AtomicU32,
     state: Mutex<SessionSlot>,
-    /// Cancelled when the program closes the connection. This also ends a start that is running for a call.
+    /// Cancelled when the program closes the connection. The cancellation also ends a start that is running for a call.
     closed: CancellationToken,
 }
 
@@ -366,7 +365,7 @@ impl ServerConnection {
         let until = Instant::now() + START;
         let (service, child, session_state, open) = match self.version.get() {
             Some(version) => self.start(handler, *version, until).await.map_err(|it| it.0)?,
-            // Nearly all servers answer this version. The other servers refuse it at once.
+            // Nearly all servers accept this version. A server that does not accept this version refuses it at once.
             None => match self.start(handler.clone(), McpVersion::V2025_11_25, until).await {
                 Ok(started) => started,
                 Err((_, true)) => {
@@ -410,7 +409,7 @@ impl ServerConnection {
                 let ended = child.ended();
                 let ended = async {
                     ended.await;
-                    // In this time, another task reads the rest of the process's output.
+                    // Meanwhile, another task reads the rest of the process's output.
                     sleep(LAST_WORDS).await;
                 };
                 let served = tokio::select! {

@@ -36,7 +36,7 @@ use super::{
     process::{ServerProcess, StderrTail},
 };
 
-/// After a process has ended, its remaining output is read for this time.
+/// How long the remaining output of an ended process is read.
 pub(super) const LAST_WORDS: Duration = Duration::from_millis(250);
 
 /// How long a server at a URL may take to end a session.
@@ -112,7 +112,7 @@ impl ClientSession {
             let (ended, end) = (child.ended(), service.cancellation_token());
             let watch = async move {
                 ended.await;
-                // In this time, another task reads the rest of the process's output.
+                // Meanwhile, another task reads the rest of the process's output.
                 tokio::time::sleep(LAST_WORDS).await;
                 end.cancel();
             };
@@ -209,8 +209,8 @@ impl ClientSession {
         !tells && self.listed().until.is_none_or(|until| Instant::now() >= until)
     }
 
-    /// Whether the version of the protocol has no sessions. In such a version, a server reports changes only to
-    /// subscribers.
+    /// Whether the version of the protocol has no sessions. In a version without sessions, a server reports changes
+    /// only to subscribers.
     fn has_no_session(&self) -> bool {
         let said = self.peer().peer_info();
         said.is_some_and(|said| said.protocol_version == ProtocolVersion::V_2026_07_28)

@@ -1,5 +1,5 @@
-//! Filters the lines that a process writes before the protocol's code reads them. An unreadable answer is replaced by
-//! an error with the same id, so that its request ends at once.
+//! Filters the output lines of a process before the protocol's code reads them. An unreadable answer is replaced by an
+//! error with the same id, so that the request ends at once.
 
 use std::{
     borrow::Cow,
@@ -31,8 +31,7 @@ use harness_core::{message::count_values, secret::CUT};
 /// The code of the error that replaces an unreadable answer. No server uses this code.
 pub(super) const UNREAD: ErrorCode = ErrorCode(i32::MIN);
 
-/// The code of the error that replaces an answer which was lost and which the server does not send again. No server
-/// uses this code.
+/// The code of the error for a lost answer that the server does not send again. No server uses this code.
 pub(super) const LOST: ErrorCode = ErrorCode(i32::MIN + 1);
 
 /// The method of the request that replaces an unreadable request. No server uses this method.
@@ -59,7 +58,7 @@ const KEPT: usize = 200;
 pub(super) struct StdoutFilter<R> {
     from: R,
     line: Vec<u8>,
-    /// Whether the line is longer than [`MOST`]. Such a line is scanned but not stored.
+    /// Whether the line is longer than [`MOST`]. A longer line is scanned but not stored.
     is_long: bool,
     scan: MessageScan,
     /// The complete lines for the protocol's code. `given` is the number of bytes that the protocol's code has read.
@@ -332,8 +331,7 @@ pub(super) fn message(line: &mut Vec<u8>) -> Result<ServerJsonRpcMessage, serde_
     read(line).or_else(|err| if replace_halves(line) { read(line) } else { Err(err) })
 }
 
-/// An answer whose result is checked but not stored. The protocol's own type accepts every result too, but takes many
-/// times as long.
+/// An answer whose result is checked but not stored. Parsing with the protocol's own type takes many times as long.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PlainAnswer<'l> {
@@ -422,8 +420,8 @@ fn replace_bytes(line: &mut Vec<u8>) {
     }
 }
 
-/// Replaces each lone escaped surrogate by the escaped replacement character, which has the same length. Returns
-/// whether any was replaced.
+/// Replaces each lone escaped surrogate by the escaped replacement character, which has the same length. Returns true
+/// if a surrogate was replaced.
 fn replace_halves(line: &mut [u8]) -> bool {
     let unit = |line: &[u8], at: usize| {
         let digits = line.get(at..at.checked_add(6)?)?.strip_prefix(b"\\u")?;

@@ -61,8 +61,8 @@ pub(super) struct ListedTool {
     /// The output schema; `None` if the tool has no output schema, or if the schema is too large.
     pub(super) output: Option<Value>,
     pub(super) annotations: Option<Value>,
-    /// A hash of everything that the model and people read about the tool, and of its hints. The order of members does
-    /// not matter.
+    /// A hash of the tool's hints, and of everything that the model and people read about the tool. The order of
+    /// members does not matter.
     pub(super) definition: String,
 }
 
@@ -196,9 +196,9 @@ fn sorted(value: &Value) -> Value {
 /// The members of a page of tools.
 const PAGE: [&str; 6] = ["tools", "nextCursor", "ttlMs", "cacheScope", "resultType", "_meta"];
 
-/// The answer to a request for tools, as one line, without members that a list of tools does not have. `None` if the
-/// answer has no such members. With such a member, the protocol's own type would read the answer as the result of
-/// another request, without the tools.
+/// The answer to a request for tools, as one line, without unknown members. `None` if the answer has no unknown
+/// members. With an unknown member, the protocol's own type would read the answer as the result of another request,
+/// without the tools.
 pub(super) fn plain(answer: &[u8]) -> Option<Vec<u8>> {
     if count_values(answer) > VALUES {
         return None;

@@ -35,7 +35,8 @@ pub struct EncodedMessages {
     pub messages: Messages,
     /// The bytes of the messages, in order.
     pub parts: Vec<Arc<EncodedPart>>,
-    /// A boundary between two parts: the number of messages before it, and the number of parts before it.
+    /// The boundary at which a cache mark can be inserted: the number of messages and the number of parts before the
+    /// boundary.
     pub end: Option<(usize, usize)>,
 }
 

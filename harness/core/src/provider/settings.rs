@@ -90,8 +90,7 @@ pub enum PromptCache {
     /// The vendor keeps cached bytes for minutes. This is the cheapest choice for a conversation without long pauses.
     #[default]
     Short,
-    /// The vendor keeps cached bytes for an hour or more, if it offers this. Use this for conversations with long
-    /// pauses, for example while a call waits for a person.
+    /// The vendor keeps cached bytes for an hour or more, if possible. Use this for conversations with long pauses.
     Long,
 }
 
@@ -129,9 +128,8 @@ pub struct Settings {
     /// the summary only on request. From Opus 5.5 on, text that the model writes between calls also counts as thinking.
     /// With `false`, a reader may therefore see no text for minutes.
     pub thinking_text: Option<bool>,
-    /// Whether the model may, must or must not call a tool. Some models [cannot be
-    /// forced](crate::models::Model::forced_tools) to call a tool: for such a model, the builder of the provider or the
-    /// request fails.
+    /// Whether the model may, must or must not call a tool. If the model [cannot be
+    /// forced](crate::models::Model::forced_tools) to call a tool, the builder of the provider or the request fails.
     pub tool_choice: Option<ToolChoice>,
     /// Whether the model may make several calls in one answer.
     pub parallel_calls: Option<bool>,
@@ -226,8 +224,8 @@ pub fn merge(value: &mut Value, over: &Value) {
     }
 }
 
-/// Like [`merge`], but for two values of [`Settings::extra`]. A `null` stays in the result, because it must also remove
-/// the member that the library itself adds to the request.
+/// Like [`merge`], but for two values of [`Settings::extra`]. A `null` stays in the result, because the `null` must
+/// also remove the member that the library itself adds to the request.
 fn merge_extra(value: &mut Value, over: &Value) {
     match (&mut *value, over) {
         (Value::Object(members), Value::Object(more)) if !is_another(members, more) => {

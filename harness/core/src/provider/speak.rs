@@ -1,4 +1,4 @@
-//! Creates a stream of events from an async block that sends them. Providers that wrap other providers use this. The
+//! Creates a stream from an async block that sends events. Providers that wrap other providers use this module. The
 //! block can also pass on the events of another stream. While these events are passed on, the block is not polled.
 
 use std::{
@@ -16,8 +16,8 @@ use crate::error::Error;
 
 type EventItem = Result<StreamEvent, Error>;
 
-/// Returns the stream of the events that the block sends. The block runs only while the stream is polled. After it has
-/// sent an event, the block continues when the reader polls for the next one.
+/// Returns the stream of the events that the block sends. The block runs only while the stream is polled. After the
+/// block has sent an event, it continues when the reader polls for the next event.
 pub fn stream_events<'a, F>(block: impl FnOnce(EventSender<'a>) -> F) -> EventStream<'a>
 where
     F: Future<Output = ()> + Send + 'a,
@@ -67,12 +67,12 @@ impl fmt::Debug for ForwardedStream<'_> {
 }
 
 impl<'a> EventSender<'a> {
-    /// Sends an event, and waits until the reader polls for the next one.
+    /// Sends an event, and waits until the reader polls for the next event.
     pub async fn send(&self, item: EventItem) {
         lock(&self.0).said = Some(item);
         let mut handed_out = false;
-        // Returns pending without registering a waker. This is correct here: the stream yields the event, and its
-        // reader polls again for the next one.
+        // Returns pending without registering a waker. The stream yields the event, and the reader then polls the
+        // stream for the next event.
         poll_fn(|_| match std::mem::replace(&mut handed_out, true) {
             true => Poll::Ready(()),
             false => Poll::Pending,

@@ -10,8 +10,8 @@ pub struct SecretFilter {
     secrets: Secrets,
     /// The minimum number of bytes that are searched at a time.
     searched: usize,
-    /// The number of bytes at the end that are held back, because they may be the beginning of a secret: slightly more
-    /// than the longest secret.
+    /// The number of bytes that are held back at the end, because a secret may begin there. Slightly more than the
+    /// longest secret.
     margin: usize,
     /// The incomplete character at the end of a piece.
     cut: Vec<u8>,
@@ -55,15 +55,15 @@ impl SecretFilter {
         }
     }
 
-    /// Ends the text and returns the rest of it without secrets.
+    /// Ends the text, and returns the remaining text without secrets.
     pub fn finish(mut self) -> String {
         let rest = std::mem::take(&mut self.cut);
         self.held.push_str(&String::from_utf8_lossy(&rest));
         self.clean(self.held.len())
     }
 
-    /// Ends a text that was cut off, and returns the rest of it without secrets. The beginning of a secret at the cut
-    /// is replaced, too.
+    /// Ends a text that was cut off, and returns the remaining text without secrets. The beginning of a secret at the
+    /// cut is also replaced.
     pub fn finish_cut(mut self) -> String {
         let rest = std::mem::take(&mut self.cut);
         self.held.push_str(super::CUT);
@@ -74,7 +74,7 @@ impl SecretFilter {
         clean + &String::from_utf8_lossy(&rest)
     }
 
-    /// Removes the text before `to` from `held` and returns it without secrets.
+    /// Removes the text before `to` from `held`, and returns this text without secrets.
     fn clean(&mut self, to: usize) -> String {
         let mut to = (0..=to).rev().find(|at| self.held.is_char_boundary(*at)).unwrap_or(0);
         let mut clean = String::with_capacity(to);

@@ -62,7 +62,7 @@ struct KnownForms {
     settled: GrowingSearch,
     /// The most recently added spellings, which `settled` does not contain yet.
     fresh: Vec<Arc<str>>,
-    /// The search over all spellings, built when it is first needed.
+    /// The search over all spellings, built at the first search.
     searches: OnceLock<GrowingSearch>,
 }
 
@@ -73,7 +73,7 @@ impl Secrets {
         &NONE
     }
 
-    /// Adds a value. White space around it is ignored.
+    /// Adds a value. White space around the value is ignored.
     #[must_use]
     pub fn with(mut self, value: impl AsRef<str>) -> Self {
         let value = value.as_ref().trim();
@@ -170,10 +170,10 @@ pub fn without(text: &str, ranges: &[Range<usize>]) -> String {
     left
 }
 
-/// Whether a value is distinctive enough to search for in unrelated texts. A value with fewer than eight bytes is not
-/// distinctive. A value with fewer than sixteen bytes is not distinctive either if it has only lower-case letters, `-`,
-/// `_` and `.`: programs use words such as `ollama`, `lm-studio` or `not-needed` as keys for servers without
-/// authentication, and `postgres` is a common user name.
+/// Whether a value is distinctive enough to search for in unrelated texts. A value needs at least eight bytes. If it
+/// has fewer than sixteen bytes, it also needs a character other than lower-case letters, `-`, `_` and `.`: programs
+/// use words such as `ollama`, `lm-studio` or `not-needed` as keys for servers without authentication, and `postgres`
+/// is a common user name.
 pub fn is_telling(value: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'_' | b'.');
     value.len() >= 16 || (value.len() >= 8 && !value.bytes().all(is_plain))

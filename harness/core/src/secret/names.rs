@@ -30,9 +30,8 @@ const NAMES: [&str; 18] = [
 /// `clientsecret`.
 const ENDS: [&str; 6] = ["password", "passwd", "passphrase", "secret", "apikey", "token"];
 
-/// Words that mark a secret anywhere in the name of a header or a variable, as in `x-session-id`
-/// and `x-auth-user`. Such names are less uniform than names of fields, so the last word is not
-/// enough.
+/// Words that mark a secret anywhere in the name of a header or a variable, as in `x-session-id` and `x-auth-user`. The
+/// last word is not enough here, because these names are less uniform than names of fields.
 const ANYWHERE: [&str; 26] = [
     "jwt",
     "pass",

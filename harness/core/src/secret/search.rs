@@ -1,8 +1,8 @@
 //! Searches a text for many words in one pass (the algorithm of Aho and Corasick).
 //!
-//! The crate `aho-corasick` is not suitable. It either lists all matches at each position, which are many if words have
-//! common beginnings, or it misses the end of a word that overlaps another word. This search only needs the longest
-//! word that ends at each position, because that covers all other words.
+//! The crate `aho-corasick` is not suitable. Some of its modes list all matches at each position, which can be very
+//! many. The other modes miss the end of a word that overlaps another word. This search needs only the longest word
+//! that ends at each position, because this word covers all shorter words.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ pub(crate) struct WordSearch {
     /// The nodes of the trie in order of depth, so that the children of a node are adjacent. The first node is the
     /// root.
     nodes: Vec<WordNode>,
-    /// The root's child for each byte, or 0 if there is none. A table is used because most lookups start at the root.
+    /// The root's child for each byte; 0 without a child. A table is used because most lookups start at the root.
     first: Box<[u32; 256]>,
     /// The bytes for which the root has children.
     few: Vec<u8>,
@@ -36,7 +36,7 @@ struct WordNode {
     child: u32,
     /// The index of the node for the longest proper suffix of this node's beginning.
     shorter: u32,
-    /// The length of the longest word that ends at this node; 0 if there is none.
+    /// The length of the longest word that ends at this node; 0 if no word ends here.
     word: u32,
     depth: u32,
 }
@@ -50,7 +50,7 @@ impl WordSearch {
         words.dedup();
         let root = WordNode { byte: 0, children: 0, child: 0, shorter: 0, word: 0, depth: 0 };
         let mut search = Self { nodes: vec![root], first: Box::new([0; 256]), few: Vec::new() };
-        // For each node: the range of the words that begin with it, and its depth.
+        // For each node, the range of the words below the node, and the depth of the node.
         let mut open = vec![(0..words.len(), 0_usize)];
         let mut at = 0;
         while let Some((of, depth)) = open.get(at).cloned() {

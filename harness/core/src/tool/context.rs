@@ -27,12 +27,11 @@ use crate::{
 /// The context that a running tool gets: which call it serves, when it must stop, where to report progress, and the
 /// program's shared values. A clone is cheap and belongs to the same call.
 ///
-/// Two values are available without any setup: what is left of the run's limits, as
+/// Two values are available without any setup: the remaining limits of the run, as
 /// `State<`[`Budget`](crate::policy::Budget)`>`, and the conversation up to the call, as
 /// `State<`[`Transcript`](crate::message::Transcript)`>`. Only a tool that takes the transcript as a parameter, or that
 /// declares it with [`Tool::needs_state`](super::Tool::needs_state), gets the transcript. The transcript ends with the
-/// model's answer that contains the call. So a call of such a tool starts only after the model has completed its
-/// answer.
+/// model's answer that contains the call. So a call of this tool starts only after the model has completed its answer.
 ///
 /// ```
 /// use harness::{
@@ -278,7 +277,7 @@ impl ToolContext {
         Arc::clone(self.host.as_ref()?).downcast().ok()
     }
 
-    /// Sets the permit that the call holds. `None`: the call needs no permit.
+    /// Sets the permit that the call holds; `None` if the call needs no permit.
     #[doc(hidden)]
     pub fn with_permit(mut self, permit: Option<&ConcurrencyPermit>) -> Self {
         self.permit = Some(WeakPermit::of(permit));
@@ -357,7 +356,7 @@ impl ToolContext {
         self
     }
 
-    /// Whether the tool must not run: the call gets only a result that lists the faults of its arguments.
+    /// Whether the tool must not run. The result of the call then only lists the faults of its arguments.
     pub(super) fn is_only_refused(&self) -> bool {
         self.runs_nothing
     }
@@ -408,7 +407,7 @@ impl ToolContext {
     }
 
     /// A key that is the same for every attempt of this call, also after a restart of the program, and different for
-    /// every other call. Pass it to services that accept an idempotency key.
+    /// every other call. Pass this key to services that accept an idempotency key.
     pub fn idempotency_key(&self) -> &str {
         &self.idempotency_key
     }
@@ -484,7 +483,7 @@ impl ToolContext {
     /// The tool's output so far, from the function that the tool has set with [`on_stop`](Self::on_stop). If the
     /// function panics, the text reports the panic. `None` if no function is set, or the output is empty.
     pub fn output_so_far(&self) -> Option<String> {
-        // The function runs without the lock, since it may use this context itself.
+        // The function runs without the lock, because the function may use this context.
         let output = self.output.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let text = caught(|| output.0.as_ref().map(|so_far| so_far())).transpose()?;
         let text = text
@@ -519,7 +518,7 @@ impl ToolContext {
         log.iter().cloned().collect()
     }
 
-    /// The program's shared value of this type; `None` if there is none.
+    /// The program's shared value of this type; `None` if the program shares no such value.
     pub fn state<T: Send + Sync + 'static>(&self) -> Option<State<T>> {
         self.values.get()
     }

@@ -19,7 +19,8 @@ use super::{
 };
 use crate::message::Arguments;
 
-/// The declaration that `#[tool]` creates for a function. For a function `calc`, it is the constant `calc::TOOL`.
+/// The declaration that `#[tool]` creates for a function. For a function `calc`, the declaration is the constant
+/// `calc::TOOL`.
 ///
 /// ```
 /// use harness::tool;
@@ -114,7 +115,7 @@ impl ToolDef {
         self
     }
 
-    /// Declares how many calls may run at the same time: at least one.
+    /// Declares the maximum number of calls that run at the same time. The minimum is one.
     #[must_use]
     pub const fn at_once(mut self, most: usize) -> Self {
         self.at_once = Some(most);

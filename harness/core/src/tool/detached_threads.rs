@@ -102,8 +102,8 @@ impl LateEnd {
 ///
 /// A synchronous tool cannot be stopped from outside: it should check
 /// [`ToolContext::cancellation`](super::ToolContext::cancellation) and return early. When a tokio runtime is dropped,
-/// for example at the end of `main`, it waits for all these functions, even for functions that only read.
-/// [`StillRunning::effects`] shows which functions only read.
+/// for example at the end of `main`, the runtime waits for all these functions. [`StillRunning::effects`] shows which
+/// functions only read.
 pub fn still_running() -> Vec<StillRunning> {
     left()
         .iter()
@@ -192,7 +192,7 @@ pub(super) struct ToolThread {
 enum ThreadState {
     /// The function has not started.
     Waiting,
-    /// The function runs, and its call waits for it.
+    /// The function runs, and the call waits for the result.
     Running,
     /// The function runs, but its call was stopped.
     Left,
@@ -239,7 +239,7 @@ impl ToolThread {
         }
     }
 
-    /// Called when the call is over. If the function still runs, its thread is listed from now on.
+    /// Called when the call is over. Lists the thread if the function still runs.
     pub(super) fn left(self: &Arc<Self>) {
         // Lock order: the list before the state.
         let mut list = left();

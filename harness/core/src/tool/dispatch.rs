@@ -113,7 +113,7 @@ impl ToolRegistry {
         let Some(tool) = self.get(call.name()) else {
             return Ok(self.failed(call, self.unknown(call.name()), context).await);
         };
-        // The arguments include the defaults, as they did in the review and the decision.
+        // The arguments include the defaults, like the arguments in the review and in the decision.
         let decoded = match context.arguments_of(call, tool) {
             Ok(decoded) => decoded,
             Err(err) => {
@@ -243,7 +243,7 @@ impl ToolRegistry {
         call.decoded().is_ok_and(|arguments| fits(arguments).unwrap_or(false))
     }
 
-    /// Whether a call has no arguments although its tool takes some. The arguments may still arrive, because some
+    /// Whether a call has no arguments although its tool has parameters. The arguments may still arrive, because some
     /// servers send an empty object first.
     #[doc(hidden)]
     pub fn may_be_filled(&self, call: &ToolCall) -> bool {
@@ -263,7 +263,7 @@ impl ToolRegistry {
     }
 
     async fn attempt(&self, tool: &Tool, context: ToolContext, arguments: Value) -> AttemptOutcome {
-        // Cancelling this token is the only way to tell a tool on its own thread that its call has ended.
+        // A tool on its own thread learns only from this token that its call has ended.
         let stop = context.cancellation().child_token();
         let stop_at_the_end = stop.clone().drop_guard();
         let begun = Instant::now();
@@ -284,8 +284,8 @@ impl ToolRegistry {
             Some(Ok(Err(err))) => AttemptOutcome::Ended(Err(err)),
             Some(Err(panicked)) => AttemptOutcome::Panicked(panicked),
             None => {
-                // The time limit comes from the deadline. The elapsed time would be wrong, because it also includes the
-                // time in which an agent waited for a person.
+                // The time limit is computed from the deadline, because the elapsed time also includes the time in
+                // which an agent waited for a person.
                 let after = deadline.unwrap_or(begun).saturating_duration_since(begun);
                 drop(stop_at_the_end);
                 // The text that a stopped tool returns contains more than the tool's output so far.

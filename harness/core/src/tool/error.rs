@@ -159,8 +159,8 @@ impl ToolError {
         }
     }
 
-    /// The text for the model. For wrong arguments, the text lists only the first faults, cuts long faults in the
-    /// middle, and contains no secrets. Any other text is returned unchanged, because secrets are removed later, from
+    /// The text for the model. For wrong arguments, only the first faults are listed, long faults are cut in the
+    /// middle, and secrets are removed. Any other text is returned unchanged, because secrets are removed later, from
     /// the whole result.
     pub(super) fn text_for_model(&self, secrets: &Secrets) -> String {
         let lines = match self {

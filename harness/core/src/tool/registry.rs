@@ -51,7 +51,7 @@ pub struct ToolRegistry {
     left_out: Vec<String>,
     /// Whether large results are kept, so that `read_result` is one of the tools.
     reads_results: bool,
-    /// The tools that the model gets only by a search; `None` if there are none.
+    /// The tools that the model has to search for; `None` if the model gets all tools at once.
     searched: Option<Arc<ToolIndex>>,
 }
 
@@ -112,7 +112,7 @@ impl ToolRegistry {
         self.searched.as_ref().map(|_| TOOL_SEARCH)
     }
 
-    /// The names of the tools that the model gets only by a search; `None` if there are none.
+    /// The names of the tools that the model has to search for; `None` if the model gets all tools at once.
     #[doc(hidden)]
     pub fn searched(&self) -> Option<&HashSet<String>> {
         self.searched.as_deref().map(ToolIndex::names)
@@ -159,7 +159,8 @@ impl ToolRegistry {
     /// Creates a registry with only these tools of `self`, in the same order. The other tools are not offered.
     ///
     /// # Errors
-    /// Fails with all unknown names. Also fails if the names include the search tool but no tool that it can find.
+    /// Fails if names are unknown; the error lists all unknown names. Also fails if the names include the search tool,
+    /// but no tool to search for.
     #[doc(hidden)]
     pub fn only(&self, names: &[String]) -> Result<Self, Error> {
         let unknown = names.iter().filter(|name| self.get(name).is_none());

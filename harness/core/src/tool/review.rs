@@ -9,9 +9,9 @@ use crate::{message::Arguments, secret::Secrets};
 
 /// What a tool reports about one call before the decision whether the call may run.
 ///
-/// Give a tool a review if its declared side effects do not say enough about a call. For example, a write may replace a
-/// file that other programs run, or a request may go to an address that the model chose. With a review, the permissions
-/// ask a person, who sees the reason and the preview.
+/// Give a tool a review if its declared side effects do not describe a call well enough. For example, a write may
+/// replace a file that other programs run, or a request may go to an address that the model chose. With a review, the
+/// permissions ask a person, who sees the reason and the preview.
 ///
 /// The library calls the review twice, on a thread where it may block: before the decision about the call, and again
 /// right before the call runs. The call does not run if the second review refuses it, requires a decision for a reason
@@ -88,7 +88,7 @@ impl Review {
         self
     }
 
-    /// The same review without known secrets, so that it can be shown and stored.
+    /// Returns the review without known secrets, so that it can be shown and stored.
     pub(crate) fn without_secrets(&self, secrets: &Secrets) -> Self {
         if secrets.is_empty() {
             return self.clone();
@@ -174,7 +174,7 @@ impl Preview {
     }
 }
 
-/// Describes for which calls an answer *always* is valid: for all calls whose reviews offer a scope with the same key.
+/// Describes the calls for which an answer *always* is valid: all calls whose reviews offer a scope with this key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Scope {
     key: String,

@@ -45,7 +45,8 @@ impl SideEffect {
     }
 }
 
-/// The set of all side effects that a tool declares. Empty if the tool has none. Can be used in `const` context.
+/// The set of all side effects that a tool declares. Empty for a tool without side effects. Can be used in `const`
+/// context.
 ///
 /// ```
 /// use harness::{SideEffect, SideEffects};
@@ -117,7 +118,7 @@ impl SideEffects {
         self.is_within(&[SideEffect::Read]) || (idempotent && can_be_taken_back)
     }
 
-    /// Whether a call runs without a person's approval, judged by its side effects alone.
+    /// Whether these side effects alone require no approval by a person.
     pub(crate) const fn needs_nobody(self) -> bool {
         self.is_read_only() || self.is_within(&[SideEffect::Read, SideEffect::Write])
     }

@@ -110,7 +110,7 @@ impl SharedValues {
         value.downcast().ok().map(State)
     }
 
-    /// Copies the value of this type from `others`, unless `self` already has one.
+    /// Copies the value of this type from `others`, unless `self` already has a value of this type.
     pub fn take_over(&mut self, id: TypeId, others: &Self) {
         if let Some(value) = others.0.get(&id).filter(|_| !self.has(id)) {
             Arc::make_mut(&mut self.0).insert(id, Arc::clone(value));

@@ -327,7 +327,7 @@ impl Tool {
     }
 
     /// Declares that the tool reads a value of this type with [`ToolContext::state`]. Building an agent with the tool
-    /// then fails unless the program gives the value to the agent, or announces that each run brings the value. A
+    /// then fails unless the program gives the value to the agent, or announces that each run sets the value. A
     /// [`State<T>`](super::State) parameter of a function with `#[tool]` declares this automatically.
     ///
     /// ```
@@ -376,7 +376,7 @@ impl Tool {
         std::iter::once(self.name()).chain(below.map(String::as_str))
     }
 
-    /// Whether the calls run an agent. Each call is then a conversation of its own.
+    /// Whether the calls run an agent. Each of these calls has its own conversation.
     pub fn is_agent(&self) -> bool {
         self.agent.is_some()
     }
@@ -709,7 +709,7 @@ impl Tool {
         checker.map(SchemaChecker::unchecked).unwrap_or_default()
     }
 
-    /// Calls the tool. The call starts when the future is polled first. Dropping the future stops the tool.
+    /// Calls the tool. The call starts when the future is first polled. Dropping the future stops the tool.
     ///
     /// # Errors
     /// Fails if `arguments` is neither a JSON object nor `null`, if the arguments do not fit, if the tool fails, or if

@@ -107,7 +107,7 @@ impl ToolRegistry {
         ))
     }
 
-    /// The result of a call as the model reads it: without known secrets. If the content is over the limit, the longest
+    /// Returns the result of a call for the model, without known secrets. If the content is over the limit, the longest
     /// texts are cut in the middle. If large results are kept, the whole text of each cut part is stored.
     #[doc(hidden)]
     pub async fn readable(
@@ -232,7 +232,7 @@ impl WholeContent {
 }
 
 impl ResultPart {
-    /// Appends the cut form of this part to `kept`. `whole` is a note that says where the whole text is kept.
+    /// Appends the cut form of this part to `kept`. `whole` is a note about the location of the whole text.
     fn shortened(self, whole: &str, kept: &mut Vec<ToolContent>) {
         let (cut_part, share) = match self {
             Self::Whole(part) => return kept.push(part),
@@ -267,7 +267,7 @@ fn is_within(content: &[ToolContent], limit: usize) -> bool {
     content.len() <= PARTS && content.iter().map(size).sum::<usize>() <= limit
 }
 
-/// Marks each part as whole, or as cut to its share of the limit.
+/// Marks each part as complete, or as cut to its share of the limit.
 fn capped(mut content: Vec<ToolContent>, limit: usize) -> Vec<ResultPart> {
     let mut has_json = false;
     if content.len() > PARTS {
@@ -419,7 +419,7 @@ pub(super) fn short_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{} .. ({} bytes)", name.get(..end).unwrap_or_default(), name.len()))
 }
 
-/// The part of a text around the byte `place`, at most about `most` bytes.
+/// The text around the byte `place`, about `most` bytes long.
 pub(super) fn around(text: &str, place: usize, most: usize) -> Cow<'_, str> {
     if text.len() <= most {
         return Cow::Borrowed(text);
@@ -463,8 +463,8 @@ pub fn cut(text: &str, keep: usize, whole: &str) -> String {
     gap(head, tail, text.len(), whole)
 }
 
-/// Joins the head and the tail of a text of `size` bytes, with a note between them. `whole` says where the whole text
-/// is kept.
+/// Joins the head and the tail of a text of `size` bytes, with a note between them. `whole` is a note about the
+/// location of the whole text.
 pub(super) fn gap(head: &str, tail: &str, size: usize, whole: &str) -> String {
     let gone = size.saturating_sub(head.len()).saturating_sub(tail.len());
     format!("{head}\n[.. {gone} of {size}{CUT}{whole} ..]\n{tail}")

@@ -227,7 +227,7 @@ impl SharedReceiver {
     /// Returns the value with its original type.
     ///
     /// # Panics
-    /// Never: `#[toolset]` calls this with the type of the value that it wrapped.
+    /// Never, because `#[toolset]` calls this function with the original type.
     #[expect(clippy::expect_used, reason = "`#[toolset]` makes the value and the method together")]
     pub fn get<T: 'static>(&self) -> &T {
         let value = self.0.as_deref().and_then(|value| value.downcast_ref());
@@ -248,7 +248,7 @@ impl<T: Send + 'static> CarriedArguments<T> {
 }
 
 /// The fallback of [`CarriedArguments`] for all types that cannot be sent. The compiler reports such a type at the
-/// position where the user's code names it. This fallback prevents a second error for the code that sends the
+/// position where the user's code names the type. This fallback prevents a second error for the code that sends the
 /// arguments.
 pub trait NotSent {
     /// Selected by the compiler if the arguments cannot be sent to another thread.

@@ -119,7 +119,8 @@ fn decode<T: DeserializeOwned>(value: Option<&Value>) -> Result<T, ReadFault> {
     let Some(value) = value else {
         return T::deserialize(MissingArgument).map_err(|err| err.to_string().into());
     };
-    // Decode again to find the position of the fault. This costs more, so it is done only after a failure.
+    // Decode again to find the position of the fault. This decoding is slower, so only a failed argument is decoded
+    // twice.
     T::deserialize(value).or_else(|_| {
         serde_path_to_error::deserialize(value).map_err(|err| ReadFault(explain(&err)))
     })
@@ -140,7 +141,7 @@ fn explain(err: &serde_path_to_error::Error<serde_json::Error>) -> ValueFault {
     ValueFault { at: pointer, reason: err.inner().to_string() }
 }
 
-/// A missing argument: only a type that needs no value, such as `Option`, can be decoded from it.
+/// The deserializer for a missing argument. Only a type that needs no value, such as `Option`, can be decoded.
 struct MissingArgument;
 
 impl<'de> Deserializer<'de> for MissingArgument {

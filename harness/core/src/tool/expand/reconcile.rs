@@ -170,7 +170,7 @@ impl ExecutionMode for BlockingExecution {
         const CLOSING: &str = "the program is shutting down, or the function panicked";
         Box::pin(async move {
             let Ok(runtime) = Handle::try_current() else { return found.await };
-            // The function itself runs inside of this future, which never waits.
+            // This future runs the function, and never waits.
             let mut task = OnDrop::new(runtime.spawn_blocking(move || found.now_or_never()));
             match task.ended().await {
                 Ok(Some(found)) => found,

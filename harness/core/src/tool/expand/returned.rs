@@ -356,7 +356,7 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> WithCauses for &ErrorTypeProbe<E> {}
 
 /// The fallback of [`ErrorTypeProbe`] for all other types.
 pub trait WithWords {
-    /// Returns the form of an error that has only a text. If the type has no text either, the bound of `AsErrorText`
+    /// Returns the form of an error that has only a text. If the type also has no text, the bound of `AsErrorText`
     /// reports this.
     fn __harness_form(&self) -> FallibleForm<AsErrorText> {
         FallibleForm(PhantomData)

@@ -111,7 +111,7 @@ impl SpillStore for SpillFolder {
     }
 }
 
-/// Creates a folder that only the user of the process may open, unless it exists.
+/// Creates a folder that only the user of the process may open. An existing folder is not changed.
 fn make(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
