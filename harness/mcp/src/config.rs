@@ -41,7 +41,7 @@ impl McpServer {
     /// Reads the servers that a file lists, as [`from_json`](Self::from_json) does.
     ///
     /// # Errors
-    /// Fails if the file cannot be read, and for the reasons of `from_json`.
+    /// Fails if the file cannot be read. Also fails like `from_json`.
     pub fn from_file(
         path: impl AsRef<Path>,
         variables: &[&str],

@@ -13,7 +13,7 @@ use harness_core::{
     tool::{ToolError, ToolOutput},
 };
 
-/// The maximum size of a picture, in bytes, that vendors accept.
+/// The maximum size of a picture, in bytes. Vendors refuse larger pictures.
 const PICTURE: usize = 5 << 20;
 
 /// The maximum number of parts that are read of one result.
@@ -185,7 +185,7 @@ pub(super) fn part(block: &Value) -> ToolContent {
     }
 }
 
-/// Reads a link to content that the result does not include. The title is put before the description.
+/// Reads a link to content that the result does not include. Puts the title before the description.
 fn link(block: &Value) -> Option<ToolContent> {
     let text = |name: &str| block.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     let uri = text("uri").filter(|uri| uri.len() <= ADDRESS)?;

@@ -17,7 +17,7 @@ pub(super) struct EffectsTrust {
 }
 
 impl EffectsTrust {
-    /// The side effects of a tool with these annotations, and whether its calls may be repeated.
+    /// The side effects of a tool with these annotations, and whether calls of the tool may be repeated.
     pub(super) fn of(&self, tool: &str, annotations: Option<&Value>) -> (SideEffects, bool) {
         if let Some(effects) = self.tools.get(tool) {
             return (*effects, false);

@@ -107,7 +107,7 @@ impl ElicitationHandler {
         self.on_elicitation.is_some()
     }
 
-    /// Registers a running call. The server may ask until the returned value is dropped.
+    /// Registers a running call. The server may ask questions until the returned value is dropped.
     pub(super) fn enter_call(&self) -> ElicitingCall {
         let mut call = 0;
         self.asked.calls.send_modify(|calls| {

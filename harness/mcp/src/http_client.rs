@@ -49,8 +49,8 @@ use super::{
 /// wait.
 const REST: u64 = 500;
 
-/// A stream that ends before this time counts as a stream that ended at once. Each further such stream in a row
-/// increases the wait before the next stream.
+/// A stream that ends before this time counts as short. Each further short stream in a row increases the wait before
+/// the next stream.
 const LONG_LIVED: Duration = Duration::from_secs(30);
 
 /// The maximum number of tool names that are kept of one list.
@@ -77,8 +77,8 @@ pub(super) struct McpHttpClient {
     answers: Arc<Semaphore>,
 }
 
-/// What was learned from a server's responses: whether its session has expired, the tools that it has listed, and the
-/// events after which its streams can be resumed.
+/// State from a server's responses: whether its session has expired, the tools that it has listed, and the events after
+/// which its streams can be resumed.
 #[derive(Default)]
 pub(super) struct SessionState {
     /// Whether the server no longer knows the session.
@@ -187,7 +187,7 @@ impl SessionState {
         wait
     }
 
-    /// Records that a stream for this request has brought a message.
+    /// Records that a stream for this request contained a message.
     fn spoke(&self, request: Option<&RequestId>) {
         self.empty().retain(|it| it.request.as_ref() != request);
     }
@@ -389,7 +389,7 @@ impl McpHttpClient {
         self.noted(token, answer)
     }
 
-    /// Passes the result on. If the server has refused this token, the authorization is notified first.
+    /// Returns `answer`. If the server has refused this token, the authorization is notified first.
     fn noted<T>(
         &self,
         token: Option<String>,
@@ -598,7 +598,7 @@ impl McpHttpClient {
             HttpError::UnexpectedServerResponse(text) if text.starts_with("HTTP 4") => text,
             _ => return Err(failed),
         };
-        // With these statuses, the server may still hold the previous stream, so the SDK tries again.
+        // With these statuses, the server may not have closed the previous stream yet, so the SDK tries again.
         if ["HTTP 408", "HTTP 409", "HTTP 425"].iter().any(|again| why.starts_with(again)) {
             return Err(failed);
         }

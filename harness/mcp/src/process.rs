@@ -63,7 +63,7 @@ impl ServerCommand {
     /// Starts the child as the leader of a new process group.
     ///
     /// # Errors
-    /// Fails with the reason, for the text of an error.
+    /// Fails with the reason as text.
     pub(super) fn start(&self) -> Result<(ServerProcess, ChildStdout, ChildStdin), String> {
         if let Some(folder) = self.folder.as_ref().filter(|folder| !folder.is_dir()) {
             let folder = folder.display().to_string();

@@ -143,7 +143,7 @@ impl ServerConnection {
         }
     }
 
-    /// The server's text in the form for errors: without secrets and control characters, and shortened.
+    /// Formats a text of the server for errors: without secrets and control characters, and shortened.
     pub(super) fn shown(&self, text: &str) -> String {
         let text = self.secrets.hide(text);
         let text = match self.authorization() {
@@ -469,7 +469,7 @@ impl ServerConnection {
         }
     }
 
-    /// A URL, in the form for errors.
+    /// Formats a URL for errors.
     fn at(&self, address: &ServerAddress) -> String {
         one_line(&self.shown(&address.shown()))
     }
@@ -494,7 +494,7 @@ impl ServerConnection {
         }
     }
 
-    /// The proxy in front of the server, in the form for errors.
+    /// Names the proxy for requests to the server, for errors.
     fn through_proxy(&self) -> String {
         let ServerEndpoint::Address(address) = &self.endpoint else { return String::new() };
         self.shown(&address.through_proxy())

@@ -69,7 +69,7 @@ pub(super) struct ClientSession {
     watcher: Option<AbortHandle>,
     /// Whether the session was lost.
     lost: AtomicBool,
-    /// What was learned from the HTTP responses of a server at a URL.
+    /// The state learned from the HTTP responses of a server at a URL.
     session_state: Arc<SessionState>,
     listed: Mutex<ToolDefinitions>,
     /// The task that receives changes of the tools, from servers that report them only to subscribers.

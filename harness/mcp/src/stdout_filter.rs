@@ -142,7 +142,7 @@ impl<R> StdoutFilter<R> {
         }
     }
 
-    /// Ends requests with a doubtful answer if no other answer has come in time.
+    /// Ends each request that has only a doubtful answer when the wait has expired.
     fn poll_doubtful(&mut self, cx: &mut Context<'_>) {
         let Self { doubtful, open, ready, .. } = self;
         doubtful.retain_mut(|it| {
@@ -191,7 +191,7 @@ impl<R> StdoutFilter<R> {
     }
 }
 
-/// The error that replaces an answer whose stream broke off and which the server does not send again.
+/// The error for an answer whose stream broke off, and that the server does not send again.
 pub(super) fn lost(id: &RequestId, why: &str) -> String {
     let why =
         format!("the stream of the answer has ended, and the server refuses to continue it: {why}");

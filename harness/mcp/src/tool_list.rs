@@ -180,7 +180,7 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// Sorts the members of objects by name, because some servers change their order.
+/// Sorts the members of objects by name, because some servers change the order of the members.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(sorted).collect(),

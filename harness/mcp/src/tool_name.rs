@@ -2,7 +2,7 @@
 
 use sha2::{Digest as _, Sha256};
 
-/// The maximum length of a tool's name, in characters, that vendors accept.
+/// The maximum length of a tool's name, in characters. Vendors refuse longer names.
 const LONGEST: usize = 64;
 
 /// The maximum length of a server's name, in characters. The rest of the name is for the server's tool.

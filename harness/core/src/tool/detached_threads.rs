@@ -20,7 +20,8 @@ use crate::{
     unwind::{Panicked, caught},
 };
 
-/// The maximum number of ended threads that stay listed. Needed because some conversations are never continued.
+/// The maximum number of ended threads that stay listed. A limit is needed because some conversations are never
+/// continued.
 const KEPT_ENDS: usize = 10_000;
 
 /// The maximum size of the results of all listed threads together, in bytes.
@@ -336,8 +337,8 @@ pub fn mark_reported(number: u64) {
     thread.into_iter().for_each(|thread| thread.is_reported.store(true, Ordering::Relaxed));
 }
 
-/// Makes room for the newest late end. Results that were already recorded are dropped first. If that is not enough, the
-/// newest result is cut. If there are more than `KEPT_ENDS` late ends, the oldest are dropped.
+/// Makes room for the newest late end. Results that were already recorded are dropped first. If more room is needed,
+/// the newest result is cut. If there are more than `KEPT_ENDS` late ends, the oldest late ends are dropped.
 fn make_room(newest: u64) {
     let mut list = left();
     let sizes = list.iter().filter_map(|thread| match &*thread.state() {

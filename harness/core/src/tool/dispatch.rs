@@ -458,7 +458,7 @@ fn timed_out(
         (CallOutcome::InDoubt, CHECK)
     };
     let was = if runs_on { "was told to stop" } else { "was stopped" };
-    // Rounded to a millisecond. After a first attempt, the time that is left of a limit has many digits.
+    // Rounds to milliseconds, because the remaining time for a further attempt has many digits.
     let after = match u64::try_from((after.as_micros() + 500) / 1000) {
         Ok(millis) if millis > 0 => Duration::from_millis(millis),
         Ok(_) | Err(_) => after,

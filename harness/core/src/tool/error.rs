@@ -11,7 +11,7 @@ use crate::secret::Secrets;
 /// The maximum number of faults of one call in the text for the model.
 const LINES: usize = 50;
 
-/// The maximum length of one fault in the text for the model, in bytes. A fault quotes what the model wrote.
+/// The maximum length of one fault in the text for the model, in bytes. A fault quotes text of the model.
 const LINE: usize = 1000;
 
 /// Why a tool call failed. The model reads the text and can correct its call.

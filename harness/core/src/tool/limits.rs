@@ -103,7 +103,7 @@ impl ToolLimits {
 }
 
 /// The maximum nesting depth of arguments. The JSON parser rejects deeper nesting, but a program can pass deeper
-/// arguments. Copying and checking such arguments would need an unlimited stack.
+/// arguments. Copying and checking deeper arguments would need an unlimited stack.
 const DEEPEST: usize = 128;
 
 /// Checks that arguments are not nested too deeply.

@@ -39,7 +39,7 @@ impl<I: IntoIterator<Item = Tool>> ToolList for I {
     }
 }
 
-/// All tools of an agent, in the order in which they were added. Their names are unique.
+/// All tools of an agent, with unique names, in the order in which they were added.
 #[derive(Clone, Debug, Default)]
 pub struct ToolRegistry {
     tools: Arc<Vec<Tool>>,
@@ -310,7 +310,7 @@ impl ToolRegistry {
         Err(Error::new(ErrorKind::Configuration, format!("{} {help}", missing.join(" "))))
     }
 
-    /// The tool of this name; `None` if there is none.
+    /// The tool of this name; `None` for an unknown name.
     pub fn get(&self, name: &str) -> Option<&Tool> {
         self.tools.iter().find(|tool| tool.name() == name)
     }

@@ -1,5 +1,5 @@
-//! The side effects that a tool declares. The library uses them to decide whether a call needs an approval, and whether
-//! a call may be repeated.
+//! The side effects that a tool declares. From these side effects, the library decides whether a call needs an
+//! approval, and whether a call may be repeated.
 
 use std::fmt;
 
@@ -75,7 +75,7 @@ impl SideEffects {
         Self(bits)
     }
 
-    /// All side effects. Assumed for a tool about which nothing is known.
+    /// All side effects: the assumption about an unknown tool.
     pub const ALL: Self = Self::of(&SideEffect::ALL);
 
     /// Whether the set contains this side effect.

@@ -72,7 +72,7 @@ impl DeclaredCall {
         taken.map_err(|misfit| self.problems.push(misfit.0.below(def.name).line())).ok()
     }
 
-    /// Whether no fault was found. Call this method after all parameters were taken.
+    /// Whether all parameters were decoded without a fault. Call this method after all parameters were taken.
     pub fn is_valid(&mut self) -> bool {
         self.problems.is_empty() && self.broken.is_none()
     }
