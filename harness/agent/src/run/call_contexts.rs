@@ -21,15 +21,15 @@ use harness_core::{
     tool::{CallIdentity, ConcurrencyLimit, READ_RESULT, Tool, ToolContext, is_still_running},
 };
 
-/// The contexts of a run's calls. A context is kept until the turn is over: if the call is stopped, the output
-/// of its tool so far becomes part of the result.
+/// The contexts of a run's calls. Each context is kept until the end of the turn, because the result of a
+/// stopped call includes the output of its tool so far.
 pub(crate) struct CallContexts {
     /// The context that all calls of the run share.
     shared: ToolContext,
     /// The name of the conversation, if it has one.
     conversation: Option<Arc<str>>,
     made: HashMap<String, ToolContext>,
-    /// How long each call of this run may take, if the run sets that.
+    /// The time limit of each call, if the run sets one.
     time: Option<Duration>,
     /// What the run passes on to the agents that its calls run.
     pub(crate) caller: Arc<ParentRun>,
@@ -69,8 +69,7 @@ impl CallContexts {
         self.site(call)?.unrecorded_spending()
     }
 
-    /// Takes an agent of the call that can continue later, if this result shows that the call has to stay open
-    /// for the agent.
+    /// Takes the suspended agent of the call, if this result leaves the call open.
     pub(crate) fn take_suspended(
         &self,
         result: &ToolResult,
@@ -154,8 +153,8 @@ impl CallContexts {
         context
     }
 
-    /// The limit on simultaneous calls of this tool, if it applies to the call. It does not apply if an agent
-    /// makes the call inside another call of the same tool: that outer call is counted already.
+    /// The concurrency limit of this tool. `None` if an agent makes the call inside another call of the tool,
+    /// because the outer call is counted already.
     pub(crate) fn places_of<'t>(&self, tool: Option<&'t Tool>) -> Option<&'t ConcurrencyLimit> {
         tool?.concurrency_limit().filter(|limit| !limit.is_among(self.caller.places()))
     }
@@ -204,7 +203,7 @@ pub(crate) struct CallContextParts<'a> {
     pub(crate) transcript: &'a Transcript,
     pub(crate) granted: Option<&'a ApprovedCall>,
     pub(crate) rules: CallerRules,
-    /// What is already counted of the spending of the call's agents.
+    /// The spending of the call's agents that is already counted.
     pub(crate) counted: CallSpent,
     /// Whether no fact in the journal records that the call has started.
     pub(crate) is_unwritten: bool,

@@ -29,7 +29,7 @@ impl RunClock {
         *self = Self { before: self.elapsed(), since: None };
     }
 
-    /// Excludes this time, in which the run waited for a person.
+    /// Excludes `time`, in which the run waited for a person.
     pub(crate) fn postpone(&mut self, time: Duration) {
         self.since = self.since.and_then(|since| since.checked_add(time));
     }

@@ -71,10 +71,10 @@ impl EarlyCalls {
         }
     }
 
-    /// Compares the started calls with the calls of the complete answer. `sealed` finds a call of the answer by
-    /// its id. Calls whose decisions are already recorded are not compared. The first list has the calls that
-    /// are part of the answer, with their decisions. The second list has the remaining calls: they are removed
-    /// here, and their results are lost.
+    /// Compares the started calls with the calls of the complete answer. `sealed` finds a call of the answer
+    /// by its id. Calls whose decisions are already recorded are not compared. The first list has the calls
+    /// that are part of the answer, with their decisions. The second list has the remaining calls: they are
+    /// removed here, and their results are discarded.
     pub(crate) fn count<'m>(
         &mut self,
         sealed: impl Fn(&str) -> Option<&'m ToolCall>,

@@ -103,7 +103,7 @@ impl SharedReports {
 }
 
 impl ProgressSender {
-    /// Stores a progress report until it is passed on. It replaces an earlier report of the same call.
+    /// Stores a progress report until the report is passed on. Replaces an earlier report of the same call.
     pub(crate) fn report(&self, call: &str, message: &str) {
         let mut pending = self.0.lock();
         pending.waiting.insert(call.to_owned(), message.to_owned());
@@ -173,7 +173,7 @@ impl ProgressSender {
     }
 }
 
-/// Marks that an agent in a call waits for a person. Dropping it ends the wait.
+/// Marks that an agent in a call waits for a person. Dropping the guard ends the wait.
 pub(crate) struct PauseGuard(ProgressSender);
 
 impl Drop for PauseGuard {

@@ -10,7 +10,7 @@ use harness_core::{
     tool::{FEW_TOOLS, Tool, ToolRegistry, ToolSearch},
 };
 
-/// The assumed size of a window whose size is not known, to decide whether there are too many tools.
+/// The assumed size of a context window of unknown size, for the decision whether there are too many tools.
 const WINDOW: u64 = 128_000;
 
 pub(crate) fn tokens_of<'a>(tools: impl Iterator<Item = &'a Tool>) -> u64 {

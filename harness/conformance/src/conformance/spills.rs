@@ -30,7 +30,7 @@ pub(super) const CHECKS: &[JournalCheck] = &[
     },
 ];
 
-/// As many bytes as a chunk may have, including bytes that are no text.
+/// A chunk of the maximum size that is not valid UTF-8.
 fn bytes(seed: usize) -> Vec<u8> {
     let all: Vec<u8> = (0..=255).collect();
     let mut bytes = all.repeat(1024);
