@@ -31,7 +31,7 @@ pub(crate) struct CallContexts {
     made: HashMap<String, ToolContext>,
     /// The time limit of each call, if the run sets one.
     time: Option<Duration>,
-    /// What the run passes on to the agents that its calls run.
+    /// The data of the run that the agents in its calls need.
     pub(crate) caller: Arc<ParentRun>,
     spilling: LargeResultStore,
 }
@@ -198,7 +198,7 @@ impl CallContexts {
     }
 }
 
-/// The parts of a call's context that are not the same for all calls of the run.
+/// The parts of a context that differ between the calls of a run.
 pub(crate) struct CallContextParts<'a> {
     pub(crate) transcript: &'a Transcript,
     pub(crate) granted: Option<&'a ApprovedCall>,

@@ -65,7 +65,7 @@ pub(crate) struct RequestProgress {
     pub(crate) asked: bool,
     /// How the provider passed the schema of the final answer to the model, if the provider reported this.
     pub(crate) answer_way: Option<OutputMode>,
-    /// What failed attempts have cost this run.
+    /// The cost of failed attempts in this run.
     pub(crate) ledger: RetryAccounting,
     /// Whether the current request went to a fallback provider.
     pub(crate) fell_back: bool,
@@ -457,7 +457,7 @@ impl RunDriver<'_> {
         is_kept && is_transient(error, self.state.is_lost())
     }
 
-    /// Sends the watchers the events for facts about calls, if these facts were not reported yet.
+    /// Reports facts about calls to the watchers as events, unless they were already reported.
     pub(crate) fn announce(&mut self) {
         for fact in mem::take(&mut self.state.unannounced) {
             let call = fact.call_id().and_then(|id| self.state.call(id));

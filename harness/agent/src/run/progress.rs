@@ -39,8 +39,8 @@ pub(crate) enum CallSignal {
 
 /// The request of a call for permission to run an agent.
 pub(crate) struct AgentRequest {
-    /// The id of the call, if its agent's conversation is in no journal. A fact has to record this before the
-    /// agent begins.
+    /// The id of the call, if its agent's conversation is in no journal. A fact has to record this id before
+    /// the agent begins.
     pub(crate) unkept: Option<String>,
     /// Sends the permission to the call.
     pub(crate) permission: oneshot::Sender<()>,

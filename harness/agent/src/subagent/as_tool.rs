@@ -163,7 +163,7 @@ impl Agent {
     }
 }
 
-/// The error of the call, with its text for the calling model. Its cause is the [`Stopped`] itself.
+/// The error of a failed call. Its text is for the calling model, and its cause is the [`Stopped`].
 impl From<Stopped> for ToolError {
     fn from(stopped: Stopped) -> Self {
         let last = beginning(stopped.text(), LAST_WORDS);
