@@ -468,11 +468,11 @@ impl fmt::Display for Told<'_> {
     }
 }
 
-/// The longest text from outside that an error keeps, in bytes.
+/// The maximum number of bytes of an external text that an error keeps.
 const LONGEST: usize = 8 * 1024;
 
-/// The maximum number of nested sources that are read. Without a limit, the library would read an error that is its own
-/// source forever.
+/// The maximum number of nested sources that are read. Without this limit, an error that is its own source would cause
+/// an endless loop.
 const DEEPEST: usize = 32;
 
 /// The text without these secrets, cut to [`LONGEST`] bytes.

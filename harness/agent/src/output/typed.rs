@@ -22,7 +22,7 @@ use harness_core::{
     tool::ToolList,
 };
 
-/// A run whose answer is a value of type `T`. Await it to get the answer. See [`Run::answer`].
+/// A run whose answer is a value of type `T`. Await this run to get the answer. See [`Run::answer`].
 #[must_use = "nothing is sent before it is awaited"]
 pub struct Answering<'a, T> {
     run: Run<'a>,
@@ -83,7 +83,7 @@ impl<'a> Run<'a> {
     ///
     /// Fails with [`Stopped`], which keeps the text. The outcome is [`Outcome::Unfit`] if no attempt was
     /// accepted, [`Outcome::Refused`] if the model refused, and [`Outcome::Truncated`] if the answer was cut
-    /// off. Other outcomes are those of any run.
+    /// off. Any other outcome of a run is possible, too.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -254,8 +254,8 @@ impl<'a, T: Answer> Answering<'a, T> {
         Answering { run, output_spec, reads }
     }
 
-    /// Adds a function of the program that checks each answer that matches the type. An objection of the
-    /// function is sent to the model, which answers again, at most `most` times. After that the run ends as
+    /// Adds a function of the program that checks each answer that matches the type. If the function objects,
+    /// the model gets the objection and answers again, at most `most` times. After that the run ends as
     /// [`Outcome::Unfit`]. See [`Run::verify`].
     ///
     /// ```

@@ -143,8 +143,8 @@ impl CallContexts {
             .inside_limits(
                 self.caller.places().iter().chain(tool.and_then(Tool::concurrency_limit)),
             );
-        // Only a tool that takes the transcript gets it. If every context shared the transcript, adding the
-        // next message would copy it as a whole.
+        // A context has the transcript only if its tool takes the transcript. While a context shares the
+        // transcript, each new message copies the whole transcript.
         let context = match tool.is_some_and(Tool::needs::<Transcript>) {
             true => context.with(transcript.clone()),
             false => context,
@@ -166,7 +166,8 @@ impl CallContexts {
     }
 
     /// The correct result of a call that was stopped. If the function of the call could not be stopped, the
-    /// result says that the call still runs. The output that the tool has produced so far is added.
+    /// result says that the call still runs. The result includes the output that the tool has produced so
+    /// far.
     pub(crate) fn with_the_truth(
         &self,
         state: &ConversationState,

@@ -84,7 +84,7 @@ pub(crate) struct SummaryProgress {
     pub(crate) last_fault: Option<String>,
 }
 
-/// The running calls, and what is needed to run calls.
+/// The running calls, and the state that is needed to run calls.
 pub(crate) struct CallProgress {
     /// Calls of the current answer that have started early.
     pub(crate) early: EarlyCalls,
@@ -257,9 +257,9 @@ impl<'a> RunDriver<'a> {
         self.watch.tell(Event::ToolDropped { call });
     }
 
-    /// Records the ends of calls that went on after the library had asked them to stop. Their large results are
-    /// stored like the large results of other calls. If the run is stopped meanwhile, the next run records the
-    /// remaining ends.
+    /// Records the ends of calls that continued after the library had asked them to stop. Their large results
+    /// are stored like the large results of other calls. If the run is stopped meanwhile, the next run records
+    /// the remaining ends.
     pub(crate) async fn record_late_ends(&mut self) -> Result<(), Error> {
         let (ends, mut all) = (self.late_ends(), Ok(()));
         for LateEnd { number, identity, outcome, content, file } in ends {
@@ -413,7 +413,7 @@ impl<'a> RunDriver<'a> {
     }
 }
 
-/// The error of a run that was stopped before it began, while the journal did not answer.
+/// The error of a run that was stopped before its beginning, while it waited for the journal.
 pub(crate) fn unanswered() -> Error {
     let what = "the run was stopped before the journal had answered: the message was not added";
     Error::new(ErrorKind::Journal, what)

@@ -1,4 +1,5 @@
-//! Calls that start while the model is still answering. They only read, so their results can be thrown away.
+//! Calls that start while the model is still answering. These calls only read, so their results can be
+//! discarded.
 
 use std::{
     future::poll_fn,

@@ -266,8 +266,8 @@ impl ResponseStream<'_, '_> {
     ) -> StreamEnd {
         let ResponseSource { mut answering, scope, program, wanted } = source;
         let mut output_text = OutputToolText::new(wanted);
-        // One future is used for the whole answer: a new one for each event would cost more than all other work
-        // on the event.
+        // One future is used for the whole answer: a new future for each event would cost more than all other
+        // work on the event.
         let halted = stream::unfold(stop_signals, async |stop_signals| {
             Some((stop_signals.next_signal().await, stop_signals))
         });
@@ -277,13 +277,13 @@ impl ResponseStream<'_, '_> {
         loop {
             let others_first = in_a_row == 0 || (wake_flag.is_set() && program.is_cancelled());
             let next = poll_fn(|context| {
-                // This applies tokio's cooperative budget. Otherwise a stream that never pauses would starve
-                // other tasks. Tools are polled without the budget, because a tool that never pauses would
-                // exhaust it.
+                // Applies tokio's cooperative budget, because a stream that never pauses would starve other
+                // tasks. Tools are polled without the budget, because a tool that never pauses would exhaust the
+                // budget.
                 if others_first {
                     ready!(poll_proceed(context)).made_progress();
-                // Reads an arrived event without polling the other futures, because that costs more than the
-                // event.
+                // Reads an arrived event without polling the other futures, because polling them costs more than
+                // reading the event.
                 } else if let Poll::Ready(said) = scope.within(|| answering.poll_next(context)) {
                     return Poll::Ready(TurnSignal::Stream(said));
                 }

@@ -23,8 +23,8 @@ use harness_core::{
     unwind::caught,
 };
 
-/// The prefix of the next request, if the model's reasoning is bound to it. If the prefix has changed, the
-/// change is recorded.
+/// Returns the prefix of the next request, if the model's reasoning is bound to a prefix. Records a change of
+/// the prefix.
 pub(crate) fn update_prefix(run: &mut RunDriver<'_>) -> Result<Option<Arc<SentPrefix>>, Error> {
     let binding = run.state.reasoning_binding()?;
     if !binding.is_bound && !run.state.machine.is_reasoning_refused() {
@@ -94,7 +94,7 @@ pub(crate) fn fold_prefix_after(run: &mut RunDriver<'_>, error: &Error) -> Resul
     Ok(true)
 }
 
-/// Whether this error is likely to be about additions, although the server has accepted them before.
+/// Whether this error is likely to be about additions, although the server has accepted additions before.
 fn names_additions(error: &Error) -> bool {
     const WORDS: [&str; 7] = [
         "system",
@@ -115,7 +115,7 @@ fn record_prefix(run: &mut RunDriver<'_>, fact: &Fact) -> Result<(), Error> {
     }
     Ok(())
 }
-/// The event of this fact. `None` if the fact sets the prefix without a change for the model.
+/// The event of this fact. `None` if nothing changes for the model.
 pub(crate) fn changed(fact: &Fact) -> Option<Event<'_>> {
     let Fact::PrefixSet { prefix: _, appended, left_out, change, refusal } = fact else {
         return None;
@@ -134,7 +134,7 @@ impl ConversationState {
             return Ok(binding);
         };
         // A tool for the answer can be sent after the messages. The vendor's own format has to come before
-        // them.
+        // the messages.
         let by_tool = match wanted().filter(|_| self.can_append(&binding)) {
             Some(wanted) => self.binding_with(Some(wanted.only_by_tool()))?,
             None => return Ok(binding),

@@ -67,13 +67,12 @@ impl Reply {
         self
     }
 
-    /// The provider that gave the answer, such as `anthropic`. With a fallback, this is the provider that has
-    /// answered.
+    /// The provider that gave the answer, such as `anthropic`. This can be a fallback provider.
     pub fn provider(&self) -> &str {
         &self.provider
     }
 
-    /// The model that gave the answer, by the vendor's name for it.
+    /// The vendor's name for the model that gave the answer.
     pub fn model(&self) -> &str {
         &self.model
     }
@@ -177,7 +176,8 @@ impl Stopped {
         Self(Box::new(StoppedInner { outcome, run_record, error, limit }))
     }
 
-    /// A copy for another caller that waits for the same run. Its error has only the kind and the text.
+    /// A copy for another caller that waits for the same run. The error of the copy has only the kind and the
+    /// text.
     pub(crate) fn again(&self) -> Self {
         let StoppedInner { outcome, run_record, error, limit } = &*self.0;
         let error = error.as_ref().map(|error| Error::new(error.kind(), error.to_string()));

@@ -36,7 +36,7 @@ use harness_core::{
     tool::ToolContext,
 };
 
-/// The work on one message of the user, until the answer. Await it to get the reply.
+/// The work on one message of the user, until the answer. Await the run to get the reply.
 ///
 /// If rustc says *no method named `text` found for struct `Run`*, or that `?` cannot be applied to it, the
 /// `.await` is missing:
@@ -177,9 +177,9 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// Shares a value with the tools of this run, such as the user whom the run serves. A tool takes it as a
-    /// parameter [`State<T>`](harness_core::tool::State). The value replaces a value of the same type of the
-    /// [conversation](crate::Chat::state) or the [agent](crate::AgentBuilder::state). See
+    /// Shares a value with the tools of this run, such as the user whom the run serves. A tool takes the value
+    /// as a parameter [`State<T>`](harness_core::tool::State). The value replaces a value of the same type of
+    /// the [conversation](crate::Chat::state) or the [agent](crate::AgentBuilder::state). See
     /// [`AgentBuilder::state_per_run`](crate::AgentBuilder::state_per_run). The value is not written to a
     /// journal: set it again for a run that is [resumed](crate::Chat::resume).
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
@@ -217,11 +217,11 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// Adds permissions for this run to the permissions of the [agent](crate::AgentBuilder::permissions). A
-    /// call is denied if the run's or the agent's permissions deny it. A call needs a person's approval if
-    /// the run's or the agent's permissions require that. If either of them allows a call, the call's side
-    /// effects alone do not make an approval necessary: see [`Permissions`]. So set the rules for all users
-    /// on the agent, and the additional rules for one user on the run.
+    /// Adds permissions for this run to the permissions of the [agent](crate::AgentBuilder::permissions). A call
+    /// is denied if the run's or the agent's permissions deny it. A call needs a person's approval if the run's
+    /// or the agent's permissions require an approval. If either of them allows a call, the call's side effects
+    /// alone do not make an approval necessary: see [`Permissions`]. So set the rules for all users on the
+    /// agent, and the additional rules for one user on the run.
     ///
     /// The permissions are not written to a journal: set them again for a run that is
     /// [resumed](crate::Chat::resume). The new permissions then check again a call that was allowed but has
@@ -309,17 +309,17 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// Offers only these of the agent's tools in this run, in the agent's order. A call of another tool does
-    /// not run: its result says that the tool is not offered now. If no tool has one of the names, the run
-    /// fails before any request is sent. The choice is not written to a journal: a run that is
-    /// [resumed](crate::Chat::resume) without it offers all tools.
+    /// Offers only these of the agent's tools in this run, in the agent's order. A call of another tool does not
+    /// run: its result says that the tool is not offered now. If no tool has one of the names, the run fails
+    /// before any request is sent. The choice is not written to a journal: a run that is
+    /// [resumed](crate::Chat::resume) without this method offers all tools.
     ///
-    /// Requests begin with the tools, so a changed choice causes a cache miss at the vendor, which then
-    /// charges the full price for the whole conversation once. To allow different tools in each turn,
+    /// Requests begin with the tools, so a changed choice causes a cache miss at the vendor, which then charges
+    /// the full price for the whole conversation once. To allow different tools in each turn,
     /// [deny](Permissions::deny) calls instead. To forbid all calls, set
-    /// [`ToolChoice::Forbidden`](harness_core::provider::ToolChoice::Forbidden). Both leave the tools
-    /// unchanged. (OpenAI's Responses has a `tool_choice` of kind `allowed_tools` for this. Set it by
-    /// [`Settings::extra`].)
+    /// [`ToolChoice::Forbidden`](harness_core::provider::ToolChoice::Forbidden). Both settings leave the tools
+    /// in the request unchanged. (OpenAI's Responses has a `tool_choice` of kind `allowed_tools` for this
+    /// purpose, which [`Settings::extra`] can set.)
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}, tool, tools};
@@ -496,7 +496,7 @@ impl<'a> Run<'a> {
     }
 
     /// Stops the run when this token is cancelled. The run then ends as
-    /// [`Outcome::Cancelled`](crate::Outcome::Cancelled), and keeps what it has so far.
+    /// [`Outcome::Cancelled`](crate::Outcome::Cancelled), and keeps its messages so far.
     pub fn cancel_with(mut self, token: CancellationToken) -> Self {
         self.stops.now = token;
         self
@@ -542,7 +542,7 @@ async fn run_in_call(
     }
     let may_begin = Box::pin(call.may_begin()).await;
     if let (StateRef::Owned(new), true) = (&mut state, may_begin) {
-        // In a box, so that the memory of this future is freed before the run begins.
+        // Boxed, so that the memory of this future is freed before the run begins.
         let output_spec = begins.options.as_ref().and_then(|options| options.output_spec.as_ref());
         match Box::pin(call.open_or_begin(new, effects, (&begins.input, output_spec))).await {
             Ok(ChildState::New) => {}

@@ -48,8 +48,8 @@ pub(crate) struct SentPrefix {
     pub(crate) is_searched: bool,
 }
 
-/// Adds to a request the tools that are offered. If the model's reasoning is bound to a prefix, adds the
-/// instructions and tools of that prefix instead.
+/// Adds the offered tools to a request. If the model's reasoning is bound to a prefix, adds the instructions
+/// and tools of that prefix instead.
 pub(crate) fn behind_prefix<'a>(
     request: Request<'a>,
     (tools, more): (&'a ToolRegistry, Option<&'a OfferedTools>),
@@ -66,7 +66,7 @@ pub(crate) fn behind_prefix<'a>(
     request.with_tools(schemas).with_forms(forms)
 }
 
-/// Whether both definitions allow the same calls, so that only their wording differs.
+/// Whether both definitions allow the same calls and differ only in their wording.
 pub(crate) fn is_same_but_for_words(one: &ToolSchema, other: &ToolSchema) -> bool {
     let without = |schema: &Value| {
         let mut schema = schema.clone();

@@ -89,7 +89,7 @@ impl Steering {
         Ok(())
     }
 
-    /// Takes out the messages that no run has taken in, in order.
+    /// Removes and returns the messages that no run has taken in, in order.
     pub fn unheard(&self) -> Vec<Message> {
         self.messages().drain(..).collect()
     }

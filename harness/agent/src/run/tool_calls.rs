@@ -60,7 +60,7 @@ pub(crate) fn begin(
     })
 }
 
-/// A call that waits until its tool's concurrency limit lets it begin.
+/// A call that waits for a permit of its tool's concurrency limit.
 type QueuedCall = Pin<Box<dyn Future<Output = (DueCall, Option<ConcurrencyPermit>)> + Send>>;
 
 /// A call that is about to begin.
@@ -284,8 +284,8 @@ impl RunDriver<'_> {
         written.map(|_| StartDecision::Stopped)
     }
 
-    /// Checks once more whether an allowed call may run, and records that it starts. If this returns `false`,
-    /// the call waits, has to be decided again, or has its result.
+    /// Checks once more whether an allowed call may run, and records its start. If this returns `false`, the
+    /// call waits, has to be decided again, or has its result.
     pub(crate) fn may_start(&mut self, call: &ToolCall) -> Result<bool, Error> {
         if let Some(other) = self.equal_still_running(call) {
             self.refuse_repeated(call, &other)?;
@@ -328,7 +328,7 @@ impl RunDriver<'_> {
     }
 
     /// Acquires a permit for a call, if its tool has a concurrency limit. If no permit is free, returns a future
-    /// that waits for one.
+    /// that waits for a permit.
     fn place_of(
         &mut self,
         offered: &RunTools,
@@ -551,8 +551,9 @@ impl RunDriver<'_> {
     }
 }
 
-/// Whether a call may begin before the fact of its start is written: it only reads and may run again. False
-/// for a call that runs an agent, because the agent writes into a conversation named after the call.
+/// Whether a call may begin before the fact of its start is written. True for a call that only reads and may run
+/// again. False for a call that runs an agent, because the agent writes into a conversation named after the
+/// call.
 fn may_be_lost(granted: &ApprovedCall) -> bool {
     granted.effects.is_read_only() && matches!(granted.repeat, Repeat::Read | Repeat::Idempotent)
 }

@@ -14,7 +14,7 @@ use std::{
 pub(crate) struct WakeFlag {
     shared: Arc<WakeState>,
     waker: Waker,
-    /// The waker of the task. `shared` has a copy of it.
+    /// The waker of the task. `shared` has a copy of this waker.
     task: Option<Waker>,
 }
 

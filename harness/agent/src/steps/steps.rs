@@ -53,8 +53,8 @@ use harness_core::{
 /// it repeats the action elsewhere.
 ///
 /// If another process has decided about a call, this agent's permissions check the call again before it starts.
-/// If they deny the call, it does not run. If they require an approval, a person is asked, unless a person has
-/// already approved this call.
+/// If these permissions deny the call, it does not run. If these permissions require an approval, a person is
+/// asked, unless a person has already approved this call.
 ///
 /// ```
 /// use harness::{
@@ -169,7 +169,7 @@ impl Steps {
         self
     }
 
-    /// Sets what a run that begins here may spend, as [`Run::limits`](crate::Run::limits) does. A run that is
+    /// Sets the limits of a run that begins here, as [`Run::limits`](crate::Run::limits) does. A run that is
     /// resumed here counts from zero. The limits are part of the facts with which the run begins.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
@@ -250,7 +250,7 @@ impl Steps {
                 Fact::CallUndecided { call } => {
                     self.decided.remove(&call);
                 }
-                // Calls that have started and do not run yet will not run any more.
+                // The started calls whose execution has not begun will never run.
                 Fact::Interrupted { .. } => self.kept.all().clear(),
                 _ => {}
             }
@@ -489,7 +489,7 @@ impl Steps {
 
     /// Adds a message of the user while the run goes on. The model gets the message with the next request. If
     /// the model has just answered, the run continues, and its limits still count. While calls are open, the
-    /// message is refused and nothing changes: keep it until it can be added.
+    /// message is refused and nothing changes: keep the message and add it later.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) while calls wait for
@@ -501,7 +501,7 @@ impl Steps {
         self.record_change(Fact::Steered { message })
     }
 
-    /// Records a decision about a call that waits for one.
+    /// Records a decision about a call that waits for a decision.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::NotWaiting`] if no call waits for this approval, if the deadline has passed, or
@@ -515,9 +515,8 @@ impl Steps {
     ///
     /// # Errors
     /// Fails with [`ErrorKind::NotWaiting`] if the call does not wait for this outcome or the deadline has
-    /// passed. An answer to a tool's question also fails after the run was stopped. It fails with
-    /// [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if the answer is nested too
-    /// deep.
+    /// passed. An answer to a tool's question also fails after the run was stopped. The method fails with
+    /// [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if the answer is nested too deep.
     pub fn settled(
         &self,
         settlement: Settlement,

@@ -26,7 +26,7 @@ use harness_core::{
     tool::{ConcurrencyLimit, HumanWait, HumanWaitGuard, SideEffects, ToolRegistry},
 };
 
-/// The approver, with the name of its person if it has one.
+/// The approver, and the name of the person if known.
 pub(crate) type NamedApprover = (Option<String>, Arc<dyn Approver>);
 
 /// The conversation of the caller's run in its journal.
@@ -197,7 +197,8 @@ impl SubagentHost {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The budget of the agents that this call runs. It is a part of the budget of the run that made the call.
+    /// The budget of the agents that this call runs. This budget is a part of the budget of the run that made
+    /// the call.
     pub(crate) fn budget(&self) -> &Budget {
         self.budget.get_or_init(|| Budget::of_agents(&self.caller.budget))
     }
@@ -286,7 +287,7 @@ impl SubagentHost {
         rest
     }
 
-    /// Records whether the agent of this conversation can continue later. `None` means that it cannot.
+    /// Records whether the agent of this conversation can continue later. `None` means that the agent cannot.
     pub(super) fn set_suspended(&self, conversation: &str, child: Option<SuspendedChild>) {
         let mut state = self.state();
         state.suspended.retain(|other| other.conversation != conversation);

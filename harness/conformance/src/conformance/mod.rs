@@ -26,8 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// conversations with random names. Most of these conversations stay in the store.
 ///
 /// The checks need a runtime whose clock is not paused, because a check that takes longer than five minutes counts as
-/// broken. They do not check whether facts survive the end of the process: use a [`Crashtest`](super::Crashtest) for
-/// that.
+/// broken. The checks do not test whether facts survive the end of the process: use a [`Crashtest`](super::Crashtest)
+/// for that.
 ///
 /// ```
 /// use harness::{journal::MemoryJournal, testing::journal_conformance};
@@ -72,7 +72,7 @@ where
     report
 }
 
-/// The result of [`journal_conformance`]. As text, it lists the broken promises.
+/// The result of [`journal_conformance`]. Its text lists the broken promises.
 #[derive(Clone, Debug)]
 pub struct Conformance {
     kept: Vec<&'static str>,

@@ -62,7 +62,7 @@ impl ConversationHistory {
         let told = |noted: &&LogEntry| agent.is_none() || noted.of_agent().is_some();
         own.filter(told).for_each(|noted| story.take(noted));
         if agent.is_some() {
-            // The log may lack a read of an agent's conversation at its end.
+            // Maybe no process has read the final facts of an agent's conversation.
             story.facts = story.known.values().cloned().collect();
         }
         story

@@ -136,7 +136,7 @@ impl Crashtest {
         }
     }
 
-    /// Adds a message of the user. It is sent after the previous message is answered.
+    /// Adds a message of the user. The test sends the message after the previous message is answered.
     #[must_use]
     pub fn send(mut self, message: impl Into<String>) -> Self {
         self.messages.push(message.into());
@@ -194,7 +194,7 @@ impl Crashtest {
         self
     }
 
-    /// Runs the test and returns its findings. In a child, it runs the child's part and does not return.
+    /// Runs the test and returns its findings. In a child, this method runs the child's part and does not return.
     ///
     /// # Panics
     /// Panics if the test cannot be run: the binary cannot be started again, or not all messages are

@@ -279,7 +279,7 @@ enum ProcessEnd {
     TooLong,
 }
 
-/// A child process. It ends when the parent's end of its standard input is closed.
+/// A child process, which ends when the parent closes the child's standard input.
 struct ChildProcess {
     child: Child,
     began: mpsc::Receiver<()>,

@@ -39,7 +39,7 @@ pub(super) struct ProcessOrder {
     /// The folder of the agent.
     pub(super) folder: PathBuf,
     pub(super) log: PathBuf,
-    /// The name of the conversation. It is unique, because conversations may share a journal.
+    /// The name of the conversation. The name is unique, because conversations may share a journal.
     pub(super) conversation: String,
     pub(super) life: u32,
     /// The number of the point at which the process kills itself.
