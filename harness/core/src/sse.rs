@@ -17,8 +17,8 @@ pub struct Record<'a> {
     pub event: &'a [u8],
     /// The value of the `data` fields.
     pub data: &'a [u8],
-    /// The id of this event, or of the last earlier event with an id if this event has none. After a broken stream, a
-    /// new request that names this id continues after this event.
+    /// The id of this event. An event without an id has the id of the last earlier event. After a broken stream, a new
+    /// request that names this id continues after this event.
     pub id: Option<&'a [u8]>,
 }
 
@@ -51,7 +51,7 @@ pub struct SseParser {
     event: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
-    /// The `id` of the event that is being read. It becomes the last id when the event is complete.
+    /// The `id` of the event that is being read. This id becomes the last id when the event is complete.
     new_id: Option<Vec<u8>>,
     id: Option<Vec<u8>>,
     retry: Option<u64>,

@@ -19,12 +19,10 @@ impl RunClock {
         *self = Self { before: elapsed, since: None };
     }
 
-    /// Starts the clock.
     pub(crate) fn start(&mut self) {
         *self = Self { before: self.elapsed(), since: Some(Instant::now()) };
     }
 
-    /// Stops the clock.
     pub(crate) fn stop(&mut self) {
         *self = Self { before: self.elapsed(), since: None };
     }

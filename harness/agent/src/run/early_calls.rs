@@ -22,7 +22,6 @@ pub(crate) struct EarlyCalls {
     calls: Vec<EarlyCall>,
 }
 
-/// A call that has started.
 struct EarlyCall {
     call: ToolCall,
     /// The decision about the call, until the start of the call is recorded.
@@ -36,7 +35,6 @@ enum EarlyCallState {
 }
 
 impl EarlyCalls {
-    /// How many calls have started.
     pub(crate) fn len(&self) -> usize {
         self.calls.len()
     }

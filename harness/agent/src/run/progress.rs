@@ -31,7 +31,6 @@ pub(crate) enum ProgressEvent {
 
 /// A signal of a call that runs after the model's answer is complete.
 pub(crate) enum CallSignal {
-    /// A report.
     Progress(ProgressEvent),
     /// A call is about to run an agent. Facts have to be written first.
     RunAgent(AgentRequest),

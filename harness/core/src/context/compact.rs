@@ -16,7 +16,7 @@ use crate::{
 #[doc(hidden)]
 pub const TAILS: [(u8, u8); 3] = [(25, 100), (10, 50), (0, 0)];
 
-/// The part of a transcript to summarize, and what is kept of that part.
+/// The part of a transcript to summarize, and the content of this part that is still sent.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct SummaryCut {

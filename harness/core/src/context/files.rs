@@ -84,7 +84,7 @@ const MEASURES: [&str; 12] = [
     "width",
     "height",
 ];
-/// Phrases about a whole request (`REQUESTS`), about all its files (`ALL`), and about their size (`SIZES`).
+/// Phrases about a whole request (`REQUESTS`), about all files (`ALL`), and about sizes (`SIZES`).
 const REQUESTS: [&str; 5] = ["request", "payload", "body", "entity", "content"];
 const ALL: [&str; 7] =
     ["total", "combined", "payload", "body", "entity", "request size", "request too"];

@@ -1,4 +1,4 @@
-//! When the context is reduced, and how its size is reported.
+//! The settings for the reduction of the context, and the report of its size.
 
 use crate::{
     error::{Error, ErrorKind},
@@ -103,9 +103,9 @@ impl Window {
 
     /// Uses the vendor's own summaries where the vendor offers summaries. On Anthropic's Messages, the summary is the
     /// block of a compaction on demand. On OpenAI's Responses, the summary is the items of `/responses/compact`. Only
-    /// the model that made a summary gets it, together with the reasoning of the newest turns. All other models get a
-    /// text summary. The model also writes a text summary if the vendor's summary fails, or if the vendor offers no
-    /// summaries (Chat Completions). `Event::ContextCompacted` reports which kind was made.
+    /// the model that made a summary gets this summary, together with the reasoning of the newest turns. All other
+    /// models get a text summary. The model also writes a text summary if the vendor's summary fails, or if the vendor
+    /// offers no summaries (Chat Completions). `Event::ContextCompacted` reports which kind was made.
     ///
     /// ```
     /// use harness::context::Window;

@@ -80,7 +80,7 @@ pub struct VendorSummary {
     pub provider: String,
     /// The requested name of the model that made the summary.
     pub model: String,
-    /// A message with the vendor's block, unaltered. It is sent as the first message.
+    /// The message with the vendor's unaltered block. Requests begin with this message.
     pub message: Message,
     /// User messages, calls and pinned texts that must not be lost, whatever the block contains. They are sent after
     /// all messages that existed when the block was made, because these messages must directly follow the block.

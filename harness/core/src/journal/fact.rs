@@ -15,7 +15,7 @@ use crate::{
     tool::Scope,
 };
 
-/// One fact. A conversation is stored as the list of its facts; all other state is derived from them.
+/// One fact. A conversation is stored as the list of its facts; all other state is derived from the facts.
 ///
 /// The JSON form is an object whose member `fact` is the name of the variant in snake case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,7 +55,8 @@ pub enum Fact {
         by: AnswerCheck,
         /// All faults of the answer.
         faults: Vec<String>,
-        /// The message that asks the model for another answer. `None` if no attempt is left; the run is over then.
+        /// The message that asks the model for another answer. `None` if no attempt is left. In that case, the run is
+        /// over.
         message: Option<Message>,
     },
     /// A stopped run continues after its last complete fact. The run's spending and duration still count against the
@@ -72,8 +73,8 @@ pub enum Fact {
     /// The conversation was opened again in the middle of a run whose end is unknown, because the process was killed or
     /// the future was dropped. Started calls that may be repeated run again. All other started calls are in doubt.
     Reopened {
-        /// The ids of calls that were allowed to run again when they were approved, but may not run again according to
-        /// the current declaration of their tools. These calls are in doubt, too.
+        /// The ids of calls that may not run again according to the current declaration of their tools, although they
+        /// were approved as repeatable. These calls are in doubt, too.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         doubtful: Vec<String>,
     },
@@ -141,7 +142,7 @@ pub enum Fact {
         who: Option<String>,
         /// The time at which the result was given, in milliseconds since the Unix epoch.
         at: u64,
-        /// The amounts that the agents inside the call spent and that earlier facts have not recorded.
+        /// The spending of the agents inside the call, without the amounts that earlier facts have recorded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         spent: Option<Box<CallSpent>>,
     },
@@ -156,7 +157,7 @@ pub enum Fact {
     CallCleared {
         /// The id of the call.
         call: String,
-        /// The amounts that the agents inside the call spent and that earlier facts have not recorded.
+        /// The spending of the agents inside the call, without the amounts that earlier facts have recorded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         spent: Option<Box<CallSpent>>,
     },
@@ -208,7 +209,7 @@ pub enum Fact {
     CallFinished {
         /// The result, with the id of the call.
         result: ToolResult,
-        /// The amounts that the agents inside the call spent and that earlier facts have not recorded.
+        /// The spending of the agents inside the call, without the amounts that earlier facts have recorded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         spent: Option<Box<CallSpent>>,
     },
@@ -254,7 +255,8 @@ pub enum Fact {
     ContextCompacted {
         /// The number of messages, from the beginning of the transcript, that the summary replaces.
         messages: u64,
-        /// The indexes, in the transcript, of replaced messages that requests still contain. They precede the summary.
+        /// The indexes, in the transcript, of replaced messages that requests still contain. These messages precede the
+        /// summary.
         kept: Vec<u64>,
         /// The summary, in the form in which it is sent.
         summary: Message,
@@ -299,7 +301,8 @@ pub enum Fact {
         provider: String,
         /// The name of the model whose window is full.
         model: String,
-        /// Whether a fallback provider refused the request. The sizes then do not apply to the first provider's model.
+        /// Whether a fallback provider refused the request. In that case, the sizes do not apply to the first
+        /// provider's model.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         fallback: bool,
         /// The number of tokens of the window, if the vendor stated it.
@@ -320,16 +323,16 @@ pub enum Fact {
     /// their earlier reasoning when their instructions or tools change. The library writes this fact before the first
     /// request, after each change of the instructions or the tools, and after a search that has found tools.
     PrefixSet {
-        /// The instructions and the tools, or only the new ones if they are `appended`. `None` if nothing has changed:
-        /// then this fact only records that the vendor refused reasoning.
+        /// The instructions and the tools. With `appended`, only the new instructions and tools. `None` if this fact
+        /// only records that the vendor refused reasoning.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prefix: Option<Box<Prefix>>,
-        /// Whether the new instructions and tools are sent after the last message so far, and the earlier ones stay in
-        /// front. If `false`, they replace the earlier ones.
+        /// Whether the new instructions and tools are sent after the last message so far, and the earlier ones stay at
+        /// the beginning. If `false`, the new ones replace the earlier ones.
         #[serde(default, skip_serializing_if = "is_false")]
         appended: bool,
-        /// The number of messages whose reasoning is no longer sent from now on, because that reasoning is valid only
-        /// with the earlier instructions and tools. The transcript keeps the reasoning.
+        /// The number of messages whose reasoning is no longer sent, because the reasoning is valid only with the
+        /// earlier instructions and tools. The transcript keeps the reasoning.
         #[serde(default)]
         left_out: u64,
         /// What changed, as text for a person. Empty if the earlier state is unknown.
