@@ -32,7 +32,7 @@ pub(crate) struct RequestState {
     pub(crate) file_limits: FileLimits,
     /// The entries with which results and messages were sent before they lost files since the last answer.
     pub(crate) files_before: Vec<ClearedResult>,
-    /// The offered tools, including the tools that the model has found by searching.
+    /// The tools that the model gets. `None` if the model has found no tools by searching.
     pub(crate) offered_tools: Option<Arc<OfferedTools>>,
     /// The prefix of requests, if the model's reasoning is bound to a prefix.
     pub(crate) prefix: Option<Arc<SentPrefix>>,

@@ -129,7 +129,8 @@ impl ChildRun {
 
     /// Counts an agent with these side effects, whose conversation the program has opened.
     ///
-    /// # Errors Fails if the agent is not allowed to run.
+    /// # Errors
+    /// Fails if the agent is not allowed to run.
     pub(crate) fn admit(&self, effects: SideEffects) -> Result<(), Error> {
         self.site.as_ref().map_or(Ok(()), |site| site.admit(effects))
     }

@@ -237,9 +237,8 @@ impl SubagentHost {
         knows
     }
 
-    /// Adds the sources that an agent's conversation has read to this call and to all outer calls. This
-    /// happens at once, because the agent's text can reach the caller at any time, even after a stop of the
-    /// agent.
+    /// Adds the sources of an agent's conversation to this call and to all outer calls. This happens at once,
+    /// because the agent's text can reach the caller at any time, even after a stop of the agent.
     pub(crate) fn add_sources(&self, sources: &Sources) {
         let new = sources.beyond(&self.known_before_call());
         if !self.state().read.add_all(new.all()) {
