@@ -76,7 +76,7 @@ impl PostgresConnection {
             // A statement may wait for a lock until its own time limit.
             ("lock_timeout", "0"),
             ("transaction_timeout", "0"),
-            // If this machine disappears, the server soon releases the locks of this machine.
+            // Keepalives let the server release the locks of a machine that disappears.
             ("tcp_keepalives_idle", &keepalive),
             ("tcp_keepalives_interval", &keepalive),
             ("tcp_keepalives_count", "3"),

@@ -28,7 +28,8 @@ pub(super) struct SharedLocks {
     keeper: Mutex<Option<LockTask>>,
 }
 
-/// The conversations that this process holds or believes it holds, with the keys of their locks.
+/// The conversations whose leases this process has, with the keys of their locks. The server may have released a lock
+/// because its session broke.
 #[derive(Default)]
 struct HeldNames(Mutex<HashMap<String, i64>>);
 
@@ -95,7 +96,7 @@ impl SharedLocks {
         let _ = settled.await;
     }
 
-    /// Whether this process holds the conversation, or believes that it does.
+    /// Whether this process has the lease of the conversation, even if the server has released the lock.
     pub(super) fn has(&self, conversation: &str) -> bool {
         self.held.lock().contains_key(conversation)
     }
@@ -138,7 +139,7 @@ impl Drop for PostgresLease {
     }
 }
 
-/// Runs the session with the locks, one request after the other.
+/// Runs the session with the locks, and handles one request after the other.
 async fn keep(
     target: Arc<DatabaseAddress>,
     held: Arc<HeldNames>,

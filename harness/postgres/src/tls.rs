@@ -16,8 +16,8 @@ use super::auth_guard::{AuthGuard, PlainPassword};
 /// The message that requests TLS from a server.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
-/// Sets up all connections of one journal. Connections without TLS are included, because `tokio_postgres` itself would
-/// set them up without the guard.
+/// Sets up all connections of one journal, with and without TLS. `tokio_postgres` itself would set up connections
+/// without the guard.
 #[derive(Clone)]
 pub(super) struct PostgresTls {
     /// `None` for connections without TLS.
@@ -37,7 +37,7 @@ impl PostgresTls {
         let tls = tls.map(|mut tls| {
             // The ALPN name that PostgreSQL 17 and later require. Earlier versions ignore it.
             tls.alpn_protocols = vec![b"postgresql".to_vec()];
-            // TLS sessions of web servers on the same host are of no use here.
+            // The cache of TLS sessions is separate from the cache of the HTTP client.
             tls.resumption = Resumption::default();
             Arc::new(tls)
         });

@@ -124,7 +124,7 @@ pub(super) struct ArrayRules {
     pub(super) least: Option<u64>,
     pub(super) most: Option<u64>,
     pub(super) unique: bool,
-    /// The node that some items must fit, and the minimum and the maximum number of items that fit it.
+    /// The node that some items must fit, and the minimum and the maximum number of these items.
     pub(super) contains: Option<(NodeId, u64, Option<u64>)>,
     pub(super) unevaluated: Option<NodeId>,
 }

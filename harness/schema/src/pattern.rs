@@ -37,7 +37,7 @@ impl CompiledPattern {
 /// Compiles the patterns of one schema.
 #[derive(Debug, Default)]
 pub(super) struct PatternCompiler {
-    /// The total size of the patterns so far, in KiB, including those that were too large to compile.
+    /// The total size of the patterns so far, in KiB, including patterns that were too large to compile.
     pub(super) size: usize,
 }
 

@@ -174,8 +174,8 @@ fn place_of(place: &str) -> Result<i64, Error> {
     })
 }
 
-/// The base for a fork with this number of facts: the conversation that stores the last of these facts itself. If a
-/// fork is forked again, the new fork gets this base, so that reads pass through as few conversations as possible.
+/// The base for a fork with this number of facts: the conversation that stores the last of these facts itself. A fork
+/// of a fork gets this base directly, so that reads visit fewer conversations.
 fn owner_of(
     transaction: &Transaction<'_>,
     mut row: ConversationRow,
@@ -211,8 +211,8 @@ fn without_fork(rows: &HashMap<i64, ConversationRow>) -> Option<i64> {
     rows.keys().copied().find(|key| !is_base(*key)).or_else(|| rows.keys().next().copied())
 }
 
-/// Deletes one conversation. The conversation stores facts that its forks share. Each fork gets copies of its shared
-/// facts. The base of the deleted conversation becomes the new base of the forks.
+/// Deletes one conversation. Each of its forks gets copies of the facts that it shares with the conversation, and gets
+/// the conversation's base as its new base.
 fn remove(transaction: &Transaction<'_>, key: i64) -> Result<(), SqliteFault> {
     let Some(gone) = by_key(transaction, key)? else { return Ok(()) };
     let forks: Vec<ConversationRow> = transaction

@@ -29,7 +29,7 @@ pub(super) struct SqliteStore {
     busy_timeout: Duration,
     /// What an append waits for.
     synchronous: SqliteSynchronous,
-    /// The current setting for transactions, if it is known.
+    /// The current value of `synchronous` in SQLite, if it is known.
     waits_for: Option<SqliteSynchronous>,
     holds: LeaseTable,
 }
@@ -79,7 +79,7 @@ impl SqliteStore {
         self.transaction(TransactionBehavior::Immediate, work)
     }
 
-    /// Writes everything or nothing. No other connection can write meanwhile.
+    /// Writes everything or nothing. Other connections cannot write at the same time.
     pub(super) fn writing<T>(
         &mut self,
         work: impl FnOnce(&Transaction<'_>, &Path, &mut LeaseTable) -> Result<T, SqliteFault>,
@@ -88,7 +88,7 @@ impl SqliteStore {
         self.transaction(TransactionBehavior::Immediate, work)
     }
 
-    /// Sets what the next transactions wait for. If this fails, the transaction must not start.
+    /// Sets `synchronous` for the next transactions. If this fails, the transaction must not start.
     fn wait_for(&mut self, wanted: SqliteSynchronous) -> Result<(), Error> {
         if self.waits_for == Some(wanted) {
             return Ok(());
@@ -153,7 +153,7 @@ impl SqliteStore {
         }
     }
 
-    /// Called after a commit. The commit has deleted the rows of released conversations and the rows of the journals
+    /// Updates the leases after a commit that has deleted the rows of released conversations and of the journals
     /// `dead`.
     pub(super) fn settled(&mut self, dead: impl IntoIterator<Item = String>) {
         self.holds.settled(dead);
@@ -172,7 +172,7 @@ impl Drop for SqliteStore {
 }
 
 impl LeaseTable {
-    /// Deletes the rows of released conversations. They are removed from the list after the commit.
+    /// Deletes the rows of released conversations. The list is cleared after the commit.
     pub(super) fn settle(&self, transaction: &Transaction<'_>) -> Result<(), SqliteFault> {
         for conversation in &self.left {
             transaction
@@ -182,15 +182,14 @@ impl LeaseTable {
         Ok(())
     }
 
-    /// Called after the commit: clears the list of released conversations, and removes the files of journals that are
-    /// gone.
+    /// Clears the list of released conversations after the commit, and removes the files of the closed journals `dead`.
     fn settled(&mut self, dead: impl IntoIterator<Item = String>) {
         self.left.clear();
         dead.into_iter().for_each(|life| self.lives.remove(&life));
     }
 
-    /// Checks that no open journal holds a conversation. Deletes the rows of a journal that is gone, and returns the
-    /// name of its file.
+    /// Checks that no open journal holds a conversation. Deletes the rows of a closed journal, and returns the name of
+    /// its file.
     pub(super) fn check_free(
         &self,
         transaction: &Transaction<'_>,

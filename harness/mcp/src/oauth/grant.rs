@@ -53,7 +53,7 @@ pub(super) struct TokenGrant {
     pub(super) refresh: Option<String>,
     /// When the token is to be renewed, in seconds since 1970.
     until: Option<u64>,
-    /// When the token expires, in seconds since 1970. Earlier versions did not store it.
+    /// When the token expires, in seconds since 1970. Earlier versions did not store this time.
     #[serde(default)]
     ends: Option<u64>,
     /// The scopes that were requested.
@@ -113,7 +113,7 @@ struct TokenRefusal {
 
 /// Why no token was issued.
 pub(super) enum TokenError {
-    /// The authorization server refuses this request, now and later.
+    /// The authorization server refuses this request permanently.
     Refused(AuthError),
     /// A failure that may be temporary.
     Failed(AuthError),
@@ -189,7 +189,7 @@ impl TokenRequest {
         }
         self.read(&answer).map_err(|why| {
             let why = (ErrorKind::Protocol, format!("{what} {why}"));
-            // If the response is no JSON object, another server may have answered, such as the login page of a network.
+            // A response that is no JSON object may come from another server, such as the login page of a network.
             match answer.json::<serde_json::Map<String, Value>>() {
                 Some(_) => TokenError::Refused(why),
                 None => TokenError::Failed(why),
@@ -239,7 +239,7 @@ impl TokenRequest {
     }
 }
 
-/// Renews a grant; `None` if it has no refresh token. The renewal may use up the refresh token.
+/// Renews a grant; `None` if the grant has no refresh token. The renewal may invalidate the refresh token.
 pub(super) async fn renew(
     web: AuthHttpClient,
     old: TokenGrant,

@@ -37,12 +37,12 @@ struct CachedAnswer {
 }
 
 impl AnswerCache {
-    /// Keeps each answer for this time.
+    /// Creates a cache that keeps each answer for this time.
     pub(super) fn new(time: Duration) -> Self {
         Self { time, ..Self::default() }
     }
 
-    /// Removes expired answers, and locks the rest.
+    /// Locks the cache, and removes expired answers.
     fn lock(&self) -> MutexGuard<'_, VecDeque<CachedAnswer>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         while kept.front().is_some_and(|oldest| oldest.at.elapsed() >= self.time) {

@@ -165,9 +165,8 @@ impl<H> ServiceState<H> {
         dispatched
     }
 
-    /// Waits for the future. If the client cancels the call, the function waits a moment longer, so that the tool can
-    /// end by itself. If the client is away for too long, the call is cancelled. Otherwise a client without a session,
-    /// or a client that does not come back, would keep its slot.
+    /// Waits for the future. `None` if the call was cancelled and the tool did not end within a short time. A call is
+    /// also cancelled if its client stays disconnected, because the call would keep its slot.
     async fn until_cancelled<F: Future>(
         &self,
         context: &RequestContext<RoleServer>,
@@ -194,7 +193,7 @@ impl<H> ServiceState<H> {
     }
 }
 
-/// The reason why the tool's own review refuses the call; `None` if it does not.
+/// The reason why the tool's own review refuses the call; `None` if the review allows the call.
 async fn refused(tool: &Tool, call: &ToolCall) -> Option<String> {
     let arguments = call.decoded().ok()?;
     // Only a call with valid arguments is reviewed.

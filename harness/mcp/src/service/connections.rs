@@ -1,5 +1,5 @@
-//! Limits the connections of a service with its own listener, and decides which connection is closed if there are too
-//! many or if clients do not read their answers.
+//! Limits the connections of a service with its own listener, and the size of answers that clients have not read.
+//! Closes connections above these limits.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// The maximum size of answers, in bytes, that wait for clients to read them, on all connections together.
+/// The maximum size, in bytes, of all answers that clients have not read.
 const UNREAD: usize = 64 << 20;
 
 /// How long a write to a client may make no progress before the connection is closed.

@@ -40,8 +40,8 @@ where
         Self { read, line: Vec::new(), most, is_long: false, write, refusal: None }
     }
 
-    /// Reads to the end of a line. A cancelled read is continued where it stopped. `None` if the pipe has ended,
-    /// because a line without its end is incomplete.
+    /// Reads to the end of a line. A cancelled read is continued where it stopped. `None` at the end of the pipe: a
+    /// line without its end is incomplete and is dropped.
     async fn fill(&mut self) -> Option<()> {
         loop {
             // A read error ends the input.
@@ -150,7 +150,7 @@ pub(super) fn ambiguous(bytes: &[u8]) -> Option<Box<JsonRpcError>> {
     if std::str::from_utf8(bytes).is_ok_and(is_strict) {
         return None;
     }
-    // A text that is no JSON gets its error elsewhere.
+    // `refused` creates the error for text that is no JSON.
     let said: Value = serde_json::from_slice(bytes).ok()?;
     said.get("method")?;
     let id = serde_json::from_value(said.get("id")?.clone()).ok()?;

@@ -28,8 +28,7 @@ const RESULT: usize = 16 << 20;
 /// The default time limit for a person's answer while a call waits.
 const ASKING: Duration = Duration::from_secs(5 * 60);
 
-/// How long a call goes on without its client by default. A client that has lost its connection comes back some seconds
-/// later.
+/// How long a call continues while its client is disconnected, by default. Most clients reconnect within seconds.
 const RESUMING: Duration = Duration::from_secs(30);
 
 /// Serves the program's tools to MCP clients over the Model Context Protocol: over standard input and output, over
@@ -143,8 +142,8 @@ impl<H: ServerHandler> McpService<H> {
         self
     }
 
-    /// Adds a secret, such as a key of the program. It is removed from results, errors and progress reports, so that no
-    /// client reads it.
+    /// Adds a secret, such as a key of the program. The service removes the secret from results, errors and progress
+    /// reports.
     #[must_use]
     pub fn secret(mut self, value: impl AsRef<str>) -> Self {
         self.secrets = self.secrets.with(value);
@@ -191,11 +190,11 @@ impl<H: ServerHandler> McpService<H> {
         self
     }
 
-    /// Sets how long a call over HTTP goes on without its client, in a session. Default: 30 seconds. A client of
-    /// version 2025-11-25 may lose its connection and come back with `Last-Event-ID`. If it does not come back in this
-    /// time, its call is cancelled, so that the slot becomes free. Clients are asked to come back after three seconds,
-    /// so with a shorter time they lose answers. An answer is kept for the same time; after that, the client gets
-    /// status 410. Without a session (2026-07-28), a call is cancelled when its connection is closed.
+    /// Sets how long a call in a session over HTTP continues while its client is disconnected. Default: 30 seconds. A
+    /// client of version 2025-11-25 may reconnect with `Last-Event-ID`. If the client does not reconnect in this time,
+    /// its call is cancelled and frees the slot. Clients are asked to reconnect after three seconds, so a shorter time
+    /// loses answers. The service also keeps each answer for this time. After that, the client gets status 410. Without
+    /// a session (2026-07-28), a call is cancelled when its connection is closed.
     ///
     /// Sources: <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports>, "Sending Messages to the
     /// Server" and "Resumability and Redelivery".

@@ -171,8 +171,7 @@ impl<D: Dialect> AnswerStream<D> {
             return Poll::Ready(Ok(()));
         }
         self.body = None;
-        // The error says that the connection broke, unless the answer is complete or the decoder has an error of its
-        // own.
+        // The error reports the broken connection, unless the answer is complete or the decoder reports another error.
         Poll::Ready(match (came, self.decoder.finish()) {
             (Some(Err(err)), Err(end)) if end.kind() == ErrorKind::CutOff => Err(broken(err)),
             (_, end) => end,

@@ -1,5 +1,5 @@
-//! Reads keys and base URLs from the environment. A key is a [`SecretString`] from here on. Also collects the secret
-//! values in the settings of a provider, so that errors, results and traces can replace them.
+//! Reads keys and base URLs from the environment. Keys are stored as [`SecretString`]. Also collects the secret values
+//! in the settings of a provider, so that errors, results and traces can replace them.
 
 use std::sync::LazyLock;
 
@@ -31,8 +31,8 @@ pub(super) fn key(name: &str) -> Result<SecretString, Error> {
     })
 }
 
-/// The given key, or the key in this environment variable; `None` if there is no key and the server at `url` is on this
-/// machine.
+/// The given key, or the key in this environment variable. A server on this machine needs no key: then `None` is
+/// returned instead of an error.
 pub(super) fn key_for(
     url: &str,
     given: Option<SecretString>,
