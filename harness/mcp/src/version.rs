@@ -31,8 +31,8 @@ impl McpVersion {
 }
 
 /// Whether the server's answer to `initialize` shows that the server knows only versions without `initialize`. Such a
-/// server may refuse the method, its parameters, its version, or the missing HTTP headers. Over HTTP, it may also
-/// answer only with status 400 or 404.
+/// server may refuse the method, its parameters, its version, or the missing HTTP headers. Over HTTP, the whole answer
+/// may be status 400 or 404.
 pub(super) fn is_newer(err: &ClientInitializeError) -> bool {
     /// The error code `HeaderMismatch` of version 2026-07-28.
     const HEADERS: ErrorCode = ErrorCode(-32020);

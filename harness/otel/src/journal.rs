@@ -20,7 +20,6 @@ use harness_core::{
     trace::{AppendOutcome, Happened, HoldOutcome, WaitsFor},
 };
 
-/// An operation of the journal.
 pub(super) struct OperationSpan {
     span: Span,
     begun: Instant,

@@ -41,8 +41,8 @@ impl KnownTools {
     }
 }
 
-/// The name of the model that answered, from the server's answer. [`OTHER`] if the name is not valid, or if the process
-/// already reports too many models. `asked` is the model that the request named.
+/// The name of the model that answered, as the server reports it. [`OTHER`] if the name is not valid, or if there are
+/// already too many different names. `asked` is the model that the request named.
 pub(super) fn model<'a>(named: &'a str, asked: &str) -> &'a str {
     static KNOWN: Mutex<Option<HashSet<String>>> = Mutex::new(None);
     let named = id(named);

@@ -193,7 +193,7 @@ impl PostgresJournal {
         call: impl Future<Output = Result<T, PostgresFailure>> + Send,
     ) -> Result<T, Error> {
         let target = &self.0.target;
-        // Using a socket or a timer panics in a runtime without them.
+        // Sockets and timers panic in a runtime that does not enable them.
         match Shielded::new(async { timeout(target.time_out, call).await }).await {
             Ok(Ok(done)) => done.map_err(|failure| target.error(what, failure)),
             Ok(Err(_)) => Err(target.too_late(what)),

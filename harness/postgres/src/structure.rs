@@ -95,8 +95,8 @@ async fn fork_locked(
     head_in(forked, [0, 1, 2])
 }
 
-/// The ids of the conversation and of all its direct and indirect children. `offset 0` prevents the server from reading
-/// all conversations to find a few.
+/// The ids of the conversation and of all its direct and indirect children. `offset 0` prevents a scan of all
+/// conversations.
 const FAMILY: &str = r#"
 with recursive family(id) as (
     select $1 collate "C"
@@ -118,7 +118,7 @@ select id from unnest($1::text[], $2::bigint[]) as it(id, key)
 where not pg_try_advisory_xact_lock(key) limit 1";
 
 /// Gives each remaining fork the facts that it shares with the deleted conversations. The new base of the fork is the
-/// first conversation in its chain of bases that is not deleted. If all of them are deleted, the fork has no base.
+/// first remaining conversation in its chain of bases. If no base remains, the fork has no base.
 const LEAVE: &str = "
 with recursive going(fork, id, base, first, behind) as (
     select fork.id, gone.id, gone.base, gone.shared, fork.shared

@@ -94,7 +94,7 @@ impl DatabaseAddress {
     }
 }
 
-/// Parses the address. Errors quote no part of it: the address contains the password, and in a malformed address the
+/// Parses the address. Errors do not quote the address: it contains the password, and in a malformed address the
 /// password may be anywhere.
 fn parse(url: &str) -> Result<Config, Error> {
     let unreadable = |fault: &str| {

@@ -103,9 +103,9 @@ impl TlsConnect<Socket> for ConnectionTls {
     }
 }
 
-/// Hashes a certificate with the hash algorithm of its signature, or with SHA-256 if that algorithm is older. `None` if
-/// the algorithm is unknown: a signature with Ed25519 has no separate hash algorithm, and a signature with RSA-PSS
-/// names its hash algorithm in another field.
+/// Hashes a certificate with the hash algorithm of its signature. SHA-256 replaces MD5 and SHA-1. `None` if the
+/// algorithm is unknown: a signature with Ed25519 has no separate hash algorithm, and RSA-PSS names the hash algorithm
+/// in another field.
 fn hash_of(certificate: &[u8]) -> Option<Vec<u8>> {
     // 1.2.840.113549.1.1, the signatures with RSA by PKCS #1.
     const RSA: [u8; 8] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];

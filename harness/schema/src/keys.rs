@@ -34,8 +34,7 @@ pub fn never_read_in(
 struct UnreadSearch<'a> {
     check: &'a dyn Fn(Value) -> Result<(), ReadFault>,
     root: &'a Value,
-    /// The definitions that have been tried. They are not tried again, because a type may contain
-    /// itself.
+    /// The definitions that have been tried. Each definition is tried once, because a type may contain itself.
     seen: Vec<&'a str>,
 }
 

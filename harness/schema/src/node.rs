@@ -87,7 +87,7 @@ pub(super) struct AllowedValues {
     pub(super) texts: HashSet<String>,
 }
 
-/// If a list has at least this number of values, its texts are looked up by hash.
+/// Lists with at least this number of values use a hash set for their texts.
 pub(super) const MANY: usize = 16;
 
 impl AllowedValues {

@@ -93,7 +93,7 @@ pub(super) fn equal(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// Writes a text that is the same for two values exactly if the values are equal.
+/// Writes a canonical text of a value. Two values have the same text exactly if they are equal.
 pub(super) fn canonical(value: &Value, out: &mut String) {
     match value {
         Value::Number(number) => {

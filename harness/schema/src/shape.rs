@@ -23,7 +23,7 @@ impl SchemaChecker {
     /// for members that they want to omit.
     ///
     /// # Errors
-    /// Returns the value and its faults. The value may be converted in part.
+    /// Returns the value and its faults. Some `null` members of the value may be removed.
     pub fn read(&self, mut value: Value) -> Result<Value, (Value, Vec<ValueFault>)> {
         if self.fits(&value) {
             return Ok(value);

@@ -26,7 +26,7 @@ pub enum StrictForm {
     Anthropic,
     /// OpenAI's strict functions, in both of OpenAI's APIs.
     OpenAI,
-    /// The subset of JSON Schema that Gemini accepts. Gemini does not enforce it.
+    /// The subset of JSON Schema that Gemini accepts. Gemini does not enforce this subset.
     Gemini,
     /// A small common subset, for servers that accept OpenAI's form but do not document which keywords they support.
     Common,
@@ -119,8 +119,8 @@ impl StrictForm {
         forms.collect()
     }
 
-    /// The limits for all strict tools of a request. Source: Anthropic's documentation of strict
-    /// tool use and its error messages.
+    /// The limits for all strict tools of a request. Sources: Anthropic's documentation of strict tool use, and
+    /// Anthropic's error messages.
     const fn budget(self) -> Option<StrictBudget> {
         match self {
             Self::Anthropic => Some(StrictBudget { tools: 20, optional: 24, unions: 16 }),

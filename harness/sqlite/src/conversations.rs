@@ -204,7 +204,7 @@ fn family(transaction: &Transaction<'_>, id: &str) -> rusqlite::Result<Vec<Strin
         .collect()
 }
 
-/// A conversation that is not the base of another conversation in `rows`.
+/// A conversation in `rows` that is not the base of another conversation in `rows`.
 fn without_fork(rows: &HashMap<i64, ConversationRow>) -> Option<i64> {
     let is_base = |key| rows.values().any(|row| row.base == Some(key));
     // This library never writes rows that are bases of each other. Such rows are deleted in any order.

@@ -16,7 +16,7 @@ use super::fault::{self, SqliteFault};
 static OPEN: Mutex<Vec<Weak<OpenFiles>>> = Mutex::new(Vec::new());
 
 /// The files that a connection has opened. The journal checks these files because SQLite would also write into deleted
-/// files. No other process would see such writes, and they would be lost at the end of this process.
+/// files. No other process would see such writes, and the writes would be lost at the end of this process.
 pub(super) struct OpenFiles {
     /// The path that the program gave, for errors.
     path: PathBuf,

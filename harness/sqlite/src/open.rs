@@ -68,7 +68,6 @@ enum FileState {
     Ours,
 }
 
-/// Opens the file.
 pub(super) fn open_store(settings: &SqliteBuilder, path: PathBuf) -> Result<SqliteStore, Error> {
     if path.is_dir() {
         return Err(fault::is_folder(&path));

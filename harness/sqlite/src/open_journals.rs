@@ -65,14 +65,14 @@ impl OpenJournals {
         Err(io::ErrorKind::NotFound.into())
     }
 
-    /// Gives access to the folder to exactly those users who may use the database.
+    /// Gives access to the folder only to users who may use the database.
     #[cfg(unix)]
     fn share(&self, folder: &mut DirBuilder, file: &mut OpenOptions) {
         use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 
         let mode = fs::metadata(&self.database).map_or(0o600, |it| it.permissions().mode()) & 0o666;
         file.mode(mode);
-        // A user who may read the folder may also enter it.
+        // Users who may read the folder also need the right to enter it.
         folder.mode(mode | (mode & 0o444) >> 2);
     }
 

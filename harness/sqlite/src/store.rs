@@ -69,8 +69,8 @@ impl SqliteStore {
         })
     }
 
-    /// Writes without waiting for the disk. This is used for leases, because a crash of the system ends them anyway,
-    /// and for data that a later write makes durable.
+    /// Writes without waiting for the disk. Leases are written in this way, because a crash of the system ends all
+    /// leases. So is data that a later write makes durable.
     pub(super) fn noting<T>(
         &mut self,
         work: impl FnOnce(&Transaction<'_>, &Path, &mut LeaseTable) -> Result<T, SqliteFault>,
@@ -115,8 +115,8 @@ impl SqliteStore {
             let transaction = db.transaction_with_behavior(behavior)?;
             // A transaction that is dropped without a commit is rolled back.
             let done = work(&transaction, path, holds)?;
-            // The check comes before the commit, because a commit may also copy the log into the file. If the log was
-            // replaced, it no longer belongs to this file.
+            // The check comes before the commit, because a commit may also copy the log into the file. A replaced log
+            // does not belong to this file.
             files.ensure_there()?;
             transaction.commit()?;
             // This second check ensures that the committed data is in the files that other connections read.
@@ -142,8 +142,8 @@ impl SqliteStore {
         Ok(())
     }
 
-    /// Releases a conversation. If the file cannot be written now, the row is deleted at the next `hold`, and until
-    /// then other connections see the conversation as held.
+    /// Releases a conversation. If the file cannot be written now, the next `hold` deletes the row. Until then, other
+    /// connections see the conversation as held.
     pub(super) fn release(&mut self, conversation: String) {
         self.holds.here.remove(&conversation);
         self.holds.left.insert(conversation);
@@ -162,8 +162,8 @@ impl SqliteStore {
 
 impl Drop for SqliteStore {
     fn drop(&mut self) {
-        // The last connection copies the log into the file and deletes the log. If the log was deleted or replaced
-        // earlier, it no longer belongs to the file, so the copy is turned off.
+        // The last connection copies the log into the file and deletes the log. A replaced log does not belong to the
+        // file, so the copy is turned off here.
         if self.files.ensure_there().is_err() {
             let keep = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
             drop(self.db.set_db_config(keep, true));

@@ -62,8 +62,7 @@ impl StoreThread {
         answer.await.ok()
     }
 
-    /// A sender to the thread. The thread cannot end while a sender exists, so a value with a sender must be dropped
-    /// before this value.
+    /// A sender to the thread. The thread cannot end while a sender exists. So drop all senders before this value.
     pub(super) fn jobs(&self) -> mpsc::Sender<StoreJob> {
         // Without a channel, the sender gets no receiver, and its jobs are dropped.
         self.jobs.clone().unwrap_or_else(|| mpsc::channel().0)

@@ -33,7 +33,6 @@ pub(super) struct AuthHttpClient {
     near: bool,
 }
 
-/// A response of an authorization server.
 pub(super) struct AuthResponse {
     pub(super) status: u16,
     body: Vec<u8>,

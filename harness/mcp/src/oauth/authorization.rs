@@ -36,7 +36,6 @@ const TRIES: u32 = 3;
 /// The number of earlier grants whose secrets are still removed from errors.
 const EARLIER: usize = 8;
 
-/// The authorization of one connection.
 pub(in super::super) struct Authorization {
     auth: McpAuth,
     /// The program's name for the server.
@@ -51,7 +50,7 @@ pub(in super::super) struct Authorization {
 #[derive(Default)]
 struct GrantState {
     grant: Option<Arc<TokenGrant>>,
-    /// Earlier grants. They may still be valid, so their secrets are removed from errors.
+    /// Earlier grants, which may still be valid. Their secrets are removed from errors.
     earlier: VecDeque<Arc<TokenGrant>>,
     /// The server's last refusal of the current grant.
     refused: Option<Challenge>,
@@ -75,7 +74,7 @@ impl Authorization {
     /// Creates the authorization. Nothing is sent yet.
     ///
     /// # Errors
-    /// Fails if a token would be sent unprotected to the server, and if the settings contradict each other.
+    /// Fails if a token would be sent unprotected to the server, or if the settings contradict each other.
     pub(in super::super) fn new(auth: McpAuth, name: &str, server: &str) -> Result<Self, Error> {
         let wrong = |why| Error::new(ErrorKind::Configuration, why);
         let mut server =
@@ -255,7 +254,6 @@ impl Authorization {
         self.ask(held, grant::renew(self.web.clone(), known.clone())).await
     }
 
-    /// The grant for the next request, and whether it was stored.
     async fn next(
         &self,
         held: &mut GrantLock,

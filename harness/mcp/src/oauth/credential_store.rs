@@ -50,7 +50,7 @@ impl McpCredentials {
         Self(SecretString::from(text.into()))
     }
 
-    /// The text to store. Store it where only this program can read it.
+    /// The text to store. Only this program should be able to read the stored text.
     pub fn expose_text(&self) -> &str {
         self.0.expose_secret()
     }
@@ -104,7 +104,7 @@ impl McpCredentials {
 /// # let _ = read;
 /// ```
 pub trait McpCredentialStore: Send + Sync {
-    /// Reads the credentials for the server at this URL; `None` if there are none.
+    /// Reads the credentials for the server at this URL; `None` if the store has none for this server.
     ///
     /// # Errors
     /// Fails if the credentials cannot be read. In that case, no request is sent to the server.
@@ -126,7 +126,7 @@ pub(super) struct GrantSlot {
     noes: Arc<AtomicU64>,
 }
 
-/// The lock on the grant of a server. Its holder may request a new grant.
+/// The lock on the grant of a server. The holder of the lock may request a new grant.
 pub(super) struct GrantLock {
     /// `None` while a token is requested. Stays `None` if the request is stopped before its end.
     memory: Option<OwnedMutexGuard<CachedGrant>>,

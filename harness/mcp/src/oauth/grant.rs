@@ -39,7 +39,6 @@ pub(super) struct OAuthClient {
     pub(super) redirect: Option<String>,
 }
 
-/// A grant for one server.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct TokenGrant {
     /// The URL of the MCP server. The token is sent to no other server.
@@ -390,7 +389,7 @@ pub(super) fn silent(endpoint: Url) -> Result<Url, AuthError> {
     Ok(endpoint)
 }
 
-/// The URL of the page on which a person agrees. Characters with a meaning for shells are encoded, except `&`.
+/// The URL of the page on which a person grants access. Characters with a meaning for shells are encoded, except `&`.
 pub(super) fn page(mut endpoint: Url, parameters: &[(&str, &str)]) -> String {
     endpoint.query_pairs_mut().extend_pairs(parameters);
     let mut page = String::new();

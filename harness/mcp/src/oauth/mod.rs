@@ -22,14 +22,14 @@ use harness_core::error::{Error, ErrorKind};
 /// A failure to obtain a token: its kind and its text.
 type AuthError = (ErrorKind, String);
 
-/// The page of an authorization server on which a person agrees.
+/// The page of an authorization server. On this page, a person grants access.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct McpAuthorizationPage {
     /// The program's name for the MCP server that the token is for.
     pub server: String,
-    /// The URL to open in the person's browser. It is valid once. The URL comes from another server, so pass it to the
-    /// browser as one argument, and not through a shell.
+    /// The URL to open in the person's browser. The URL is valid only once. It comes from another server, so pass it to
+    /// the browser as one argument, and not through a shell.
     pub url: String,
 }
 

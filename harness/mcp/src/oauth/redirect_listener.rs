@@ -32,7 +32,7 @@ const HEAD: usize = 16 * 1024;
 const ANSWER: Duration = Duration::from_secs(2);
 
 /// The maximum number of connections that are read at the same time. Above this number, the oldest connection is
-/// closed: otherwise other programs on this machine could block the browser.
+/// closed, because other programs on this machine could block the browser.
 const AT_ONCE: usize = 64;
 
 /// An open port of this machine for the redirect of the browser.

@@ -62,7 +62,7 @@ pub(super) fn answer(tool: &Tool, result: &ToolResult, most: usize) -> CallToolR
         let answer = CallToolResult::error(blocks);
         return if may_have_run { in_doubt(answer) } else { answer.into() };
     }
-    // Clients refuse a successful result without the structured content that the tool declares.
+    // Clients refuse a successful result if the tool declares structured content and the result has none.
     if structure.is_none() && tool_descriptions::structure(tool).is_some() {
         let why = "The tool ran to its end. What it hands over does not have the structure that it declares: ";
         let why = format!("{why}it is larger than this server's limit, or other content.");

@@ -39,7 +39,6 @@ struct CallRequest {
 }
 
 impl<H> ServiceState<H> {
-    /// Runs a call.
     pub(super) async fn call(
         &self,
         request: CallToolRequestParams,
@@ -68,8 +67,8 @@ impl<H> ServiceState<H> {
             }
             id = Some(asked.call);
         }
-        // Tools use this id as the idempotency key of the call. Request ids repeat from session to session, so a random
-        // id is used.
+        // Tools use this id as the idempotency key of the call. Different sessions use the same request ids, so this id
+        // is random.
         let id = id.unwrap_or_else(|| format!("mcp_{:032x}", fastrand::u128(..)));
         for _ in 0..ROUNDS {
             let begins = AtomicBool::new(false);
@@ -113,7 +112,7 @@ impl<H> ServiceState<H> {
         Ok(failed(format!("the tool has asked {ROUNDS} times and asks again, so it was stopped")))
     }
 
-    /// Ends the call with a question. The client answers it in a second call.
+    /// Ends the call with a question. The client answers the question in a second call.
     fn require(
         &self,
         asked: &ToolQuestion,
@@ -211,7 +210,7 @@ fn can_elicit(context: &RequestContext<RoleServer>) -> bool {
     able.is_some_and(|able| able.form.is_some() || able.url.is_none())
 }
 
-/// Whether the client answers questions in a second call, instead of in a session.
+/// Whether the client answers questions in a second call. Other clients answer in their session.
 pub(super) fn is_new(context: &RequestContext<RoleServer>) -> bool {
     let new = ProtocolVersion::V_2026_07_28;
     context.protocol_version().is_some_and(|version| version.as_str() >= new.as_str())

@@ -71,8 +71,8 @@ const SMALL: usize = 64 * 1024;
 /// The memory for all parsed requests that have not ended, in KiB.
 const PARSED: usize = 256 * 1024;
 
-/// How many copies of a request's text are in memory: the body, and strings that are copied when they are parsed,
-/// checked and passed on.
+/// The number of copies of a request's text in memory. The body is the first copy. Parsing, checks and calls copy its
+/// strings.
 const COPIES: usize = 4;
 
 /// The memory that one value of a request needs while it is parsed, in bytes. The types of the SDK copy a value several
@@ -86,7 +86,6 @@ const BEGINNING: usize = 256 * 1024;
 /// The size of a connection's buffer, in bytes: enough for the head of a request and for small messages.
 const BUFFER: usize = 64 * 1024;
 
-/// An HTTP response with its body.
 type HttpAnswer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 /// An MCP service over streamable HTTP, for a program's own HTTP server: a [`tower_service::Service`] over requests of
@@ -378,7 +377,6 @@ fn unreadable(refused: Option<Box<JsonRpcError>>) -> HttpAnswer {
     answer
 }
 
-/// The slots for concurrent requests.
 #[derive(Clone)]
 struct RequestSlots {
     requests: Arc<Semaphore>,
@@ -711,7 +709,7 @@ mod tests {
         assert_eq!(status(two).await, 400);
         let meant = post("127.0.0.1").uri("http://evil.example/mcp").body(body()).unwrap();
         assert_eq!(status(meant).await, 400);
-        // Here the request is refused because of its body.
+        // The service accepts the host here, and refuses only the body.
         let one = post("127.0.0.1").uri("http://127.0.0.1/mcp").body(body()).unwrap();
         assert_eq!(status(one).await, 400);
     }

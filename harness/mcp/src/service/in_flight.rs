@@ -139,7 +139,8 @@ impl InFlight {
 pub(super) struct UniqueIdTransport<T> {
     inner: T,
     open: InFlight,
-    /// The pending answer to a refused request. It is stored here, because `receive` may be cancelled at any time.
+    /// The pending answer to a refused request. The answer is stored here, because `receive` may be cancelled at any
+    /// time.
     refusal: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 

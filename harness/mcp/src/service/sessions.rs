@@ -34,7 +34,6 @@ use super::{
 /// call ends earlier if a new session needs its slot.
 const SESSIONS: usize = 1024;
 
-/// The sessions of a service.
 #[derive(Debug, Default)]
 pub(super) struct ServiceSessions {
     local: LocalSessionManager,
@@ -110,7 +109,6 @@ impl ClientStreams {
     }
 }
 
-/// One open stream to the client.
 struct OpenStream(ClientStreams);
 
 impl Drop for OpenStream {
@@ -172,7 +170,7 @@ impl ServiceSessions {
     pub(super) fn is_over(&self, id: &str, event: &str) -> bool {
         let Some(stream) = stream_of(event) else { return false };
         let id = SessionId::from(id);
-        // A request counts as open until its answer is kept.
+        // A request counts as open until its answer is in the cache.
         let is_open = match self.lock().sessions.get(&id) {
             Some(session) => session.flight.is_open(stream),
             None => return false,

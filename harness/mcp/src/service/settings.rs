@@ -94,10 +94,10 @@ impl McpService {
         }
     }
 
-    /// Adds a handler of the program for the rest of the protocol, such as prompts and resources. Clients see its
-    /// declared capabilities together with the tools. The handler's own tools are listed after the tools of this
-    /// service. If two tools have the same name, this service's tool is called. The start of a session is not passed to
-    /// the handler.
+    /// Adds a handler of the program for the rest of the protocol, such as prompts and resources. Clients see the
+    /// capabilities that the handler declares, together with the tools. The handler's own tools are listed after the
+    /// tools of this service. If two tools have the same name, this service's tool is called. The start of a session is
+    /// not passed to the handler.
     pub fn beside<H: ServerHandler>(self, handler: H) -> McpService<H> {
         McpService {
             tools: self.tools,
@@ -127,7 +127,8 @@ impl<H: ServerHandler> McpService<H> {
         self
     }
 
-    /// Sets instructions for clients on how to use the tools together. Many clients pass them to their model.
+    /// Sets instructions for clients on how to use the tools together. Many clients pass these instructions to their
+    /// model.
     #[must_use]
     pub fn instructions(mut self, text: impl Into<String>) -> Self {
         self.instructions = Some(text.into());
@@ -158,8 +159,8 @@ impl<H: ServerHandler> McpService<H> {
         self
     }
 
-    /// Sets the maximum number of concurrent calls of all clients together. Default: 32. A further call is not run, and
-    /// its result asks the client to try again later.
+    /// Sets the maximum number of concurrent calls of all clients together. Default: 32. Further calls do not run.
+    /// Their results ask the client to try again later.
     #[must_use]
     pub fn at_once(mut self, calls: usize) -> Self {
         self.at_once = calls;
@@ -215,8 +216,8 @@ impl<H: ServerHandler> McpService<H> {
     }
 
     /// Adds a host, such as `mcp.example.com` or `mcp.example.com:8443`, by which clients reach the service over HTTP.
-    /// Default: only `localhost`, `127.0.0.1` and `::1`. With any host allowed, a web page could reach a service on the
-    /// user's machine by a name that the page's owner resolves to that machine.
+    /// Default: only `localhost`, `127.0.0.1` and `::1`. If all hosts were allowed, a web page could reach a service on
+    /// the user's machine through a host name that resolves to this machine.
     #[must_use]
     pub fn allow_host(mut self, host: impl Into<String>) -> Self {
         self.hosts.push(host.into());

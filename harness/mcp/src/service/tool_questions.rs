@@ -25,7 +25,7 @@ use harness_core::{
     tool::{Answered, SideEffects, Tool},
 };
 
-/// The key of a call's only question, and of the field in the default form.
+/// The key of a call's only question, and the name of the field in the default form.
 const ANSWER: &str = "answer";
 
 /// A question that a tool asks during a call.
@@ -149,8 +149,8 @@ fn unreachable_form() -> harness_core::tool::ToolFuture {
     Box::pin(async { Ok("".into()) })
 }
 
-/// Seals the state that a client stores until its second call. The client can neither read nor change the state, nor
-/// use it for another call.
+/// Seals the state that a client stores until its second call. The client cannot read the state, change it, or use it
+/// for another call.
 #[derive(Clone)]
 pub(super) struct StateSeal {
     key: Arc<LessSafeKey>,

@@ -116,9 +116,9 @@ const BREAKS: [io::ErrorKind; 5] = [
     io::ErrorKind::UnexpectedEof,
 ];
 
-/// Records which connection a request opens. The client looks for an idle connection and opens a new one at the same
-/// time, and the request uses the connection that is available first. So a request that has opened a connection may
-/// still be sent over another connection.
+/// Records which connection a request opens. The client waits for an idle connection while it opens a new connection,
+/// and uses the first available connection. So the request may use another connection than the connection that it has
+/// opened.
 #[derive(Clone)]
 struct ConnectionWatch;
 

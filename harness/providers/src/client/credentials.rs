@@ -51,9 +51,8 @@ static NAMES: LazyLock<SecretNames> = LazyLock::new(SecretNames::default);
 const PROXIES: [&str; 6] =
     ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
 
-/// The secret values in the settings of a provider. They are the key, the values of headers and of members of `extra`
-/// with secret names, and the secret parts of URLs: the user, password and query of the provider's URL and of the URLs
-/// of proxies in the environment.
+/// The secret values in the settings of a provider: the key, the headers and `extra` members with secret names, and the
+/// user, password and query of the provider's URL and of the proxies' URLs in the environment.
 pub(super) fn known(
     key: Option<&SecretString>,
     headers: &[(String, String)],

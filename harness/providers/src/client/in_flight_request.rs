@@ -44,8 +44,8 @@ impl StopFlag {
 
 /// The state that keeps the connection open. The thread that stops the request also has access to this state.
 struct ConnectionSlot {
-    /// The runtime in which the request was made. The client needs it to return the connection to its pool, also if the
-    /// response is dropped on another thread.
+    /// The runtime in which the request was made. The client needs the runtime to return the connection to its pool,
+    /// even if the response is dropped on another thread.
     runtime: Option<Handle>,
     /// Whether the request was stopped. Another thread may set the flag during a read.
     stopped: StopFlag,

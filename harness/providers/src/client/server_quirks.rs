@@ -72,7 +72,7 @@ pub(super) enum ServerQuirk {
     Turns,
     /// The server refuses these optional members.
     Refused(RefusedMembers),
-    /// For these requests, the answer must be requested in another output mode.
+    /// These requests need another output mode.
     Way(LearnedRequest),
     /// The thinking up to the message with this id must be left out.
     Thinking(String),

@@ -69,7 +69,7 @@ pub(super) struct HttpRequest {
 }
 
 impl HttpRequest {
-    /// Creates the sending of this request, which starts at the first poll. Cancelling `stop` stops the sending.
+    /// Prepares the request for sending. The request is sent at the first poll, and stopped when `stop` is cancelled.
     fn of(
         self,
         transport: &HttpTransport,
@@ -428,8 +428,8 @@ impl HttpTransport {
         }
     }
 
-    /// Reads the body of a response that is no stream. If the body of an error response breaks off, the missing part is
-    /// ignored, because the status matters most.
+    /// Reads the body of a response that is no stream. An incomplete body of an error response is accepted, because the
+    /// status matters most.
     async fn whole_body(
         &self,
         mut line: InFlightRequest,
@@ -484,8 +484,8 @@ impl HttpTransport {
     }
 }
 
-/// The maximum number of pieces that are written in a row. Without a limit, a server that accepts everything at once
-/// would keep the thread busy until the whole body is sent, and the run could not be stopped meanwhile.
+/// The maximum number of pieces that are written in a row. Without a limit, the thread would send the whole body to a
+/// fast server in a row, and the run could not be stopped in this time.
 const IN_A_ROW: u32 = 8;
 
 /// A request body that is written piece by piece on demand, until the request is stopped.

@@ -12,7 +12,6 @@ use harness_core::{
     models::{self, ModelMaker},
 };
 
-/// The properties of one vendor.
 #[derive(Clone, Debug)]
 pub(super) struct VendorProfile {
     /// The name of the vendor in replies, records and the table of models; `None` for an unknown server.
@@ -44,7 +43,6 @@ pub(super) struct VendorProfile {
     pub(super) thinking_budget: bool,
 }
 
-/// The profile of an unknown server.
 const UNKNOWN: VendorProfile = VendorProfile {
     name: None,
     host: "",
