@@ -513,7 +513,7 @@ impl Drop for CallScope {
     }
 }
 
-/// Enters the span on this thread. Unlike `Span::enter`, the function does not borrow the span until its exit.
+/// Enters the span on this thread. Unlike `Span::enter`, this function does not keep the span borrowed.
 fn enter(span: &Span) {
     span.with_subscriber(|(id, subscriber)| subscriber.enter(id));
 }

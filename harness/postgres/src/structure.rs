@@ -18,8 +18,8 @@ use super::{
 use harness_core::journal::{Head, Incarnation, WriterId, busy, check_base, check_id, conflict};
 
 /// Follows the chain of bases of a conversation, as long as the first `$2` facts are shared with the base. The last row
-/// is the best base for a fork with `$2` facts, because this conversation itself stores the last of these facts. The
-/// row also contains the writer of that fact.
+/// is the best base for a fork with `$2` facts, because the conversation of this row stores the last of these facts.
+/// The row also contains the writer of that fact.
 const LINE: &str = "
 with recursive line(id, base, shared, facts, depth) as (
     select id, base, shared, facts, 0 from conversations where id = $1

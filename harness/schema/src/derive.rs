@@ -133,7 +133,7 @@ pub struct DerivedAnswer {
     pub told: Value,
     /// The schema for the check: the schema for the model, plus the limits of Rust's number types.
     pub checked: Value,
-    /// Whether the answer is not an object itself, but the member [`WRAPPED`] of an object.
+    /// Whether the answer is wrapped in an object, as its member [`WRAPPED`].
     pub wrapped: bool,
 }
 

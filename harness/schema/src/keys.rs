@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::fault::ReadFault;
 
-/// The sample keys. A key type that can be read from a string accepts one of these keys, or does not fail with "invalid
-/// type: string".
+/// The sample keys. Every key type that can be read from a string accepts one of these keys, or fails with an error
+/// other than "invalid type: string".
 const KEYS: [&str; 2] = ["true", "1"];
 
 /// Searches the member `member` of the object schema `root` for values that its type cannot read. Returns the problem

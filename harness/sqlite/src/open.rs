@@ -102,7 +102,7 @@ fn connect(
     let mut db = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     db.busy_timeout(busy_timeout)?;
     db.set_prepared_statement_cache_capacity(64);
-    // SQLite then detects damage during reads, and runs no functions that a damaged schema names.
+    // With these settings, SQLite detects damage during reads, and runs no functions that a damaged schema names.
     db.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;")?;
     let is = look(&db, path)?;
     if !db.is_readonly("main")? {

@@ -69,8 +69,8 @@ impl SqliteStore {
         })
     }
 
-    /// Writes without waiting for the disk. Leases are written in this way, because a crash of the system ends all
-    /// leases. So is data that a later write makes durable.
+    /// Writes without waiting for the disk. Use it for leases, because a crash of the system ends all leases, and for
+    /// data that a later write makes durable.
     pub(super) fn noting<T>(
         &mut self,
         work: impl FnOnce(&Transaction<'_>, &Path, &mut LeaseTable) -> Result<T, SqliteFault>,
@@ -172,7 +172,7 @@ impl Drop for SqliteStore {
 }
 
 impl LeaseTable {
-    /// Deletes the rows of released conversations. The list is cleared after the commit.
+    /// Deletes the rows of released conversations. After the commit, `settled` clears the list.
     pub(super) fn settle(&self, transaction: &Transaction<'_>) -> Result<(), SqliteFault> {
         for conversation in &self.left {
             transaction

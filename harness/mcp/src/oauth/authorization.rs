@@ -392,8 +392,8 @@ impl Authorization {
                 }
             }
         }
-        // Without a missing scope, the person grants everything again. The program then also registers again, because
-        // the old registration may have expired.
+        // The known client is used again only to add a scope. Otherwise the program registers again, because the old
+        // registration may have expired.
         let known = known.filter(|_| refused.needs_scope());
         let scopes = self.scopes(refused, &found, known.as_ref());
         match self.auth.person {

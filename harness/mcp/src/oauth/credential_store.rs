@@ -227,7 +227,7 @@ impl GrantCache {
         if let Some(kept) = ended("read", loading.map(Shielded::new)).await? {
             let known = memory.stored.as_ref().map(ExposeSecret::expose_secret);
             if known != Some(kept.expose_text()) {
-                // A text from another version that cannot be parsed counts as no grant.
+                // A text that cannot be parsed, for example from another version, counts as no grant.
                 memory.grant = serde_json::from_str(kept.expose_text()).ok();
                 memory.stored = Some(kept.0);
             }

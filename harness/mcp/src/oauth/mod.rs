@@ -28,8 +28,8 @@ type AuthError = (ErrorKind, String);
 pub struct McpAuthorizationPage {
     /// The program's name for the MCP server that the token is for.
     pub server: String,
-    /// The URL to open in the person's browser. The URL is valid only once. It comes from another server, so pass it to
-    /// the browser as one argument, and not through a shell.
+    /// The URL to open in the person's browser. The URL is valid only once. The URL comes from another server, so pass
+    /// it to the browser as one argument, and not through a shell.
     pub url: String,
 }
 

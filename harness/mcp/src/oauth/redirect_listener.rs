@@ -116,7 +116,7 @@ impl RedirectListener {
         let head = timeout(REQUEST, reading).await.ok()?.ok()?;
         let back = self.read(head.lines().next().unwrap_or_default(), expected);
         let (status, words) = match &back {
-            // The page promises no success, because the code is not exchanged for a token yet.
+            // The code is not exchanged for a token yet, so the page does not report success.
             Some(Ok(Ok(_))) => {
                 ("200 OK", "The program has received the answer. You can close this page.")
             }

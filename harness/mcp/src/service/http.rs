@@ -71,8 +71,8 @@ const SMALL: usize = 64 * 1024;
 /// The memory for all parsed requests that have not ended, in KiB.
 const PARSED: usize = 256 * 1024;
 
-/// The number of copies of a request's text in memory. The body is the first copy. Parsing, checks and calls copy its
-/// strings.
+/// The number of copies of a request's text in memory. The body is the first copy. Parsing, checks and calls copy the
+/// strings of the request.
 const COPIES: usize = 4;
 
 /// The memory that one value of a request needs while it is parsed, in bytes. The types of the SDK copy a value several
@@ -171,7 +171,7 @@ impl<H: ServerHandler> McpService<H> {
         loop {
             while tasks.try_join_next().is_some() {}
             let Ok((socket, _)) = listener.accept().await else {
-                // All file descriptors may be in use. Closing a connection frees one.
+                // All file descriptors may be in use. Closing a connection frees a descriptor.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
@@ -401,8 +401,8 @@ impl RequestSlots {
         Arc::clone(places).try_acquire_owned().ok()
     }
 
-    /// Takes a reserved slot for a request that found no free slot. Only a request that may free a slot gets it: a
-    /// request that ends a session, or a message that needs no answer.
+    /// Takes a reserved slot for a request that found no free slot. Only a request that may free a slot gets a reserved
+    /// slot: the end of a session, or a message that needs no answer.
     fn of_ending(&self, method: &Method, body: &[u8]) -> Option<OwnedSemaphorePermit> {
         let ends = match *method {
             Method::DELETE => true,

@@ -40,7 +40,7 @@ struct FlightState {
     stream: Option<u64>,
 }
 
-/// A mark on a request. The request has ended when the last clone is dropped.
+/// A mark on a request. The request has ended when the last clone of the mark is dropped.
 #[derive(Clone)]
 struct FlightMark(Arc<MarkedRequest>);
 
@@ -99,8 +99,8 @@ impl InFlight {
     }
 
     /// Adds a request, or returns the error for an id that belongs to an unanswered request. A client must not use an
-    /// id twice in a session (<https://modelcontextprotocol.io/specification/2025-11-25/basic#requests>), because it
-    /// could not tell the two answers apart.
+    /// id twice in a session (<https://modelcontextprotocol.io/specification/2025-11-25/basic#requests>), because the
+    /// client could not tell the two answers apart.
     pub(super) fn enter(
         &self,
         request: &mut JsonRpcRequest<ClientRequest>,

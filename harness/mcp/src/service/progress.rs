@@ -12,7 +12,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// The minimum time between two reports. Of the reports in this time, only the newest is sent.
+/// The minimum time between two reports. Only the newest report in this time is sent.
 const PACE: Duration = Duration::from_millis(20);
 
 /// How long the result of a call waits for the last report to be sent.

@@ -53,7 +53,7 @@ struct SessionEntry {
     /// The number of the session's last request.
     last: u64,
     flight: InFlight,
-    /// For each open stream of an answer, by its number: the count of the client's streams.
+    /// Maps the number of each open answer stream to the count of the client's streams.
     ways: HashMap<u64, Weak<watch::Sender<usize>>>,
 }
 
@@ -154,8 +154,8 @@ impl ServiceSessions {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The session to close for a new session: it has no running call, and the oldest last request. `None` if a slot is
-    /// free.
+    /// The session to close for a new session: the session with the oldest last request and no running call. `None` if
+    /// a slot is free.
     fn oldest(&self) -> Result<Option<SessionId>, SessionError> {
         let open = self.lock();
         if open.sessions.len() < SESSIONS {

@@ -266,8 +266,8 @@ impl Drop for ExchangeRecord {
     }
 }
 
-/// A file that is being written. Text that may be the beginning of a secret is not written before the next text shows
-/// whether it is one.
+/// A file that is being written. Text that may be the beginning of a secret is written only after later text has shown
+/// that it is no secret.
 pub(super) struct RecordFile {
     file: File,
     cleaner: Option<SecretFilter>,

@@ -484,8 +484,8 @@ impl HttpTransport {
     }
 }
 
-/// The maximum number of pieces that are written in a row. Without a limit, the thread would send the whole body to a
-/// fast server in a row, and the run could not be stopped in this time.
+/// The maximum number of pieces that are written in a row. Without a limit, a fast server would keep the thread busy
+/// until the whole body is sent, and the run could not be stopped before.
 const IN_A_ROW: u32 = 8;
 
 /// A request body that is written piece by piece on demand, until the request is stopped.
