@@ -31,7 +31,7 @@ pub(super) async fn talk_at<T: Send + 'static>(
 struct ShownQuestion {
     talk: Arc<TerminalTalk>,
     pen: TerminalPen,
-    /// Passed to the next request when the talk has ended.
+    /// The next request gets its turn when this value is dropped.
     turn: TerminalTurn,
 }
 

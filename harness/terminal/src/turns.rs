@@ -14,9 +14,8 @@ use super::{device::TerminalId, talk::TerminalTalk};
 /// What is known about the previous request at a terminal.
 #[derive(Debug, Default)]
 pub(super) struct PreviousQuestion {
-    /// The dialogue of the request, if it was withdrawn while it was on the screen. A key for that request may still
-    /// arrive. This value keeps the terminal open, so that the system does not give the terminal's device number to
-    /// another terminal.
+    /// The dialogue of the request, if it was withdrawn while it was on the screen. A key for the request may still
+    /// arrive. The open dialogue keeps the system from giving the terminal's device number to another terminal.
     pub(super) taken_back: Option<Arc<TerminalTalk>>,
     /// The conversation from which the request came.
     pub(super) conversation: Option<String>,

@@ -30,17 +30,17 @@ const MAX_PARTS: usize = 500;
 const MAX_PROGRAM: usize = 4 << 20;
 /// The maximum size of the table of states that a search keeps, in bytes. There is one table for each direction.
 const MAX_TABLE: usize = 2 << 20;
-/// A search checks after this much work whether it has to stop. The unit is bytes of the line times bytes of the
-/// program. This work takes a second or less.
+/// The work between two stop checks of a search, in bytes of the line times bytes of the program. This work takes a
+/// second or less.
 const WORK: usize = 1 << 31;
-/// The minimum and the maximum number of bytes of a line that a search reads between two checks whether it has to stop.
+/// The minimum and the maximum number of bytes of a line that a search reads between two stop checks.
 const PART: (usize, usize) = (4 << 10, 256 << 10);
 
 /// A compiled expression, and the stop check of the search that uses it.
 pub(super) struct LinePattern<'s> {
     regex: Regex,
     stop: &'s StopCheck,
-    /// The number of bytes of a line that a search reads between two checks whether it has to stop.
+    /// The number of bytes of a line that a search reads between two stop checks.
     part: usize,
 }
 
