@@ -72,7 +72,7 @@ impl OpenTerminal {
         }
         match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(false),
-            // Some systems cannot lock devices. There, the queue orders only the requests of this process.
+            // Some systems cannot lock devices. On these systems, requests of several processes may overlap.
             Ok(()) | Err(_) => {
                 self.watch.get_or_init(|| WriteWatch::of(&self.file, self.identity));
                 Ok(true)

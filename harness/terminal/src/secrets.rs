@@ -142,8 +142,8 @@ const WHOLE: [&str; 29] = [
     "пинкод",
 ];
 
-/// Words that name a secret only with one of the listed qualifiers. The qualifier is either near the word, or begins a
-/// longer word that ends with the word. Alone, these words are harmless: a postal code, a pinned message, a boarding
+/// Words that name a secret only with one of the listed qualifiers. The qualifier is near the word, or begins a longer
+/// word that ends with the word. Alone, these words are harmless: a postal code, a pinned message, a boarding
 /// pass. Each word may also be in the plural.
 const BESIDE: [(&str, &[&str]); 3] = [
     (

@@ -40,7 +40,7 @@ const LABEL: usize = 8;
 const MARGIN: usize = LABEL + 3;
 pub(super) const NARROWEST: usize = MARGIN + 1 + 24;
 
-/// A longer run of empty lines is shown as a count.
+/// A run of more empty lines than this is shown as a count.
 const EMPTY_LINES: usize = 3;
 
 /// The size of a text is shown unless the text has one line and at most this number of characters.

@@ -25,8 +25,8 @@ const READING: Duration = Duration::from_secs(1);
 /// The maximum number of bytes in one write. A withdrawal waits for at most one write.
 const PIECE: usize = 4096;
 
-/// For this time after one of its requests has ended, a process leaves the terminal to other processes. The other
-/// processes try to lock the terminal once every [`PAUSE`].
+/// The time for which a process leaves the terminal to other processes after a request has ended. The other processes
+/// try to lock the terminal once every [`PAUSE`].
 const YIELD: Duration = Duration::from_millis(150);
 
 /// The maximum number of bytes in a typed line. Further bytes are ignored.
@@ -72,7 +72,7 @@ struct TalkState {
     covered: bool,
 }
 
-/// The keys that the person pressed while reading a request.
+/// The input during the time for reading a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StrayInput {
     Nothing,
@@ -99,7 +99,7 @@ impl TerminalTalk {
         // `lock` stops a background process, so the state is not locked during this call.
         loop {
             if self.terminal.lock().map_err(TalkEnd::Failed)? {
-                // If the request was withdrawn during `lock`, `end` did not unlock the terminal.
+                // If the request was withdrawn during `lock`, `end` has already run, so the terminal is unlocked here.
                 return self.state().map(drop).inspect_err(|_| self.terminal.unlock());
             }
             holder.note_waiting(&self.terminal.file);

@@ -8,10 +8,10 @@ use std::{collections::BTreeSet, fmt};
 
 use super::letter::{CharacterLook, carries_marks, is_letter, look_alike, look_of};
 
-/// A longer run of spaces is shown as a count.
+/// A run of more spaces than this is shown as a count.
 const SPACES: usize = 16;
 
-/// A longer run of one escaped character is shown as a count.
+/// A run of more equal escaped characters than this is shown as a count.
 const SAME: usize = 3;
 
 /// The marks of a letter are escaped if the letter has more marks than this.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// Sets a member of an object. Does nothing if the value is not an object.
+/// Sets a member of an object. Does nothing if `object` is no JSON object.
 pub(super) fn set(object: &mut Value, field: &str, value: impl Into<Value>) {
     if let Value::Object(fields) = object {
         fields.insert(field.to_owned(), value.into());

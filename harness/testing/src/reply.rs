@@ -185,7 +185,7 @@ impl ScriptedReply {
         self.with([ReplyStep::CallEnd])
     }
 
-    /// Adds an event unchanged. Use this for events without a method of this type.
+    /// Adds an event unchanged. Use this for events that no other method adds.
     #[must_use]
     pub fn event(self, event: StreamEvent) -> Self {
         self.with([ReplyStep::Event(event)])
