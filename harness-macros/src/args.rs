@@ -171,7 +171,7 @@ const PARAM: KnownKeys = KnownKeys {
 /// Keys that other libraries use for a parameter's description. Here, a doc comment is the description.
 const DESCRIBING: [&str; 4] = ["description", "desc", "doc", "help"];
 
-/// Reads one `#[param(..)]` into `args`. A parameter may have several.
+/// Reads one `#[param(..)]` into `args`. A parameter may have several of these attributes.
 pub(crate) fn param_args(args: &mut ParamArgs, meta: &Meta, errors: &mut Errors) {
     let tokens = match meta {
         Meta::List(list) => list.tokens.clone(),

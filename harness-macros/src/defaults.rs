@@ -89,7 +89,7 @@ fn check_given(
         return None;
     }
     // An example is an argument that a model could write. Only the type can decide whether it accepts the example, so
-    // this is tested when an agent is built.
+    // the example is tested when an agent is built.
     if !known && key == "default" {
         let (shown, ty) = (types::show(expr), types::show(ty));
         rules.push(ParamRule {

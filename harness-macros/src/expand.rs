@@ -1,5 +1,5 @@
-//! Writes the expansion. It contains only constants, names that cannot collide with the user's names, and paths in
-//! `__private`.
+//! Writes the expansion. The expansion contains only constants, names that cannot collide with the user's names, and
+//! paths in `__private`.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote};
@@ -433,8 +433,8 @@ fn inferred(SpanRange(first, last): SpanRange, krate: &TokenStream) -> TokenStre
     quote!(#head #tail)
 }
 
-/// A rule for rustc. All its tokens have the span of its place, so that rustc reports an error there. The called
-/// functions are `track_caller` for the same reason.
+/// A rule for rustc. All tokens of the rule have the span of `place`, so that rustc reports an error at this place. The
+/// called functions are `track_caller` for the same reason.
 fn rule(
     ParamRule { place, condition, message }: &ParamRule,
     constant: &Ident,
@@ -517,7 +517,7 @@ fn run(
             lend(&param.passed, local, krate).unwrap_or_else(|| quote!(#local))
         });
     let passed: Vec<TokenStream> = passed.collect();
-    // The call has the span of the function's name, so that rustc reports errors about the call there.
+    // The call has the span of the function's name, so that rustc reports errors about the call at this name.
     let receiver =
         tool.is_method.then(|| quote!(let #this = #private::DeclaredCall::receiver(&#call);));
     let function = match self_type {

@@ -65,9 +65,8 @@ impl OpenTerminal {
     pub(super) fn lock(&self) -> io::Result<bool> {
         let front = tcgetpgrp(&self.file);
         if self.identity == TerminalId::Controlling && front.is_ok_and(|front| front != getpgrp()) {
-            // In a background process, `tcflow` stops the process until it is in the foreground. This happens before
-            // the lock is taken, because otherwise the foreground process would wait for the stopped process. `tcflow`
-            // fails if the process cannot be stopped.
+            // In a background process, `tcflow` stops the process until it is in the foreground, or fails. Otherwise, a
+            // stopped process could hold the lock, and the foreground process would wait for the stopped process.
             tcflow(&self.file, Action::OOn)?;
         }
         match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {

@@ -31,7 +31,7 @@ pub(super) struct FormField {
     is_required: bool,
     schema: Value,
     kind: FieldKind,
-    /// The entered value; `None` if none was entered or the field was left out.
+    /// The entered value, or `None` for a field without a value.
     given: Option<Value>,
     /// The positions of the entered choices, because two choices may have the same value.
     places: Vec<usize>,
@@ -111,7 +111,7 @@ impl FormField {
         self.schema.get(member)?.as_str()
     }
 
-    /// The default value, if the schema has one that is valid.
+    /// The default value in the schema, if this value is valid.
     fn default(&self) -> Option<&Value> {
         self.schema.get("default").filter(|value| self.faults(value).is_empty())
     }

@@ -73,8 +73,8 @@ pub(super) fn empty_screen(size: TerminalSize) -> String {
     let mut screen = reset();
     screen += "\x1b[J";
     screen += &"\r\n".repeat(size.rows);
-    // Pictures lie above the text of the screen, so they are removed too. Origin mode counts rows from a margin, and
-    // ending it moves the cursor.
+    // Removes pictures, which would cover the text. Then ends origin mode, so that `CSI H` moves the cursor to the
+    // first row of the screen.
     screen += "\x1b_Ga=d,q=2\x1b\\\x1b[?6l\x1b[H\x1b[2J\x1b#5";
     screen
 }

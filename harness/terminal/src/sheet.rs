@@ -130,7 +130,7 @@ impl RowSheet {
                 by => self.line("why", &format!("{}: {text}", who(by))),
             }
         }
-        // If the tool declares too many effects, the reason already names them.
+        // A reason from the side effects may already name all declared effects.
         let declared = question.effects.to_string();
         let is_named = |reason: &Reason| {
             reason.by == Decider::SideEffects && reason.text.contains(&format!("`{declared}`"))
@@ -376,7 +376,7 @@ fn wrapped(units: Vec<TextUnit>, room: usize) -> Vec<String> {
     let mut used = 0;
     let mut units = units.into_iter().peekable();
     while let Some(unit) = units.next() {
-        // Marks stay with their letter.
+        // A mark stays in the row of its letter.
         let mut piece = vec![unit];
         while let Some(mark) = units.next_if(|unit| matches!(unit, TextUnit::Mark(_))) {
             piece.push(mark);

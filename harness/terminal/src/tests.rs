@@ -128,7 +128,7 @@ fn arguments_on(rows: &[String]) -> Vec<(String, String, String)> {
     arguments
 }
 
-/// The rows of the only argument. For a text with a size, these are the rows below its name.
+/// The rows of the only argument. For a text with a size, only the rows below the name.
 fn shown(text: &str) -> Vec<String> {
     let question = question(&json!({"command": text}));
     let rows = screen(&question, 80);

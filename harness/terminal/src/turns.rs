@@ -23,7 +23,7 @@ pub(super) struct PreviousQuestion {
     pub(super) ended: Option<Instant>,
 }
 
-/// The turn at one terminal. Dropping it gives the next request its turn.
+/// The turn at one terminal. Dropping this value gives the next request its turn.
 pub(super) type TerminalTurn = OwnedMutexGuard<PreviousQuestion>;
 
 /// All terminals that this process has used. The map stays small, because a system has a limited number of device

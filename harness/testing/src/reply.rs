@@ -290,7 +290,7 @@ impl ScriptedReply {
                             return acts.queue;
                         }
                     }
-                    // A later thinking begins a new block with its own signature.
+                    // Thinking after a signature begins a new block with its own signature.
                     acts.last = None;
                 }
                 ReplyStep::CallStart { id, name } => {

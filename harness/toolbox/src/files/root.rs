@@ -86,9 +86,9 @@ impl RootFolder {
         given: &str,
         mut options: OpenOptions,
     ) -> Result<File, ToolError> {
-        // The type is checked before opening, because opening a device may have an effect. It is checked again after
-        // opening, because the path may name another file by then. If the new file is a FIFO, opening it must not
-        // block.
+        // The type is checked before opening, because opening a device may have an effect. After opening, the type is
+        // checked again, because the path may name another file by then. Opening must not block if the other file is a
+        // FIFO.
         regular(&self.look_at(path, given)?, given)?;
         never_block(&mut options);
         let file = self.dir.open_with(path, &options).map_err(|err| fault(given, err))?;

@@ -27,8 +27,8 @@ pub(super) struct FileWrite<'w> {
 }
 
 impl FileWrite<'_> {
-    /// The preview for an approval request, and whether an approval is required. If the write will fail anyway, no
-    /// approval is required.
+    /// The preview for an approval request, and whether an approval is required. A write that will fail requires no
+    /// approval.
     pub(super) fn review(&self) -> Review {
         match self.target() {
             Ok(target) => self.review_of(&target),
@@ -277,8 +277,8 @@ struct TemporaryFile<'d> {
 }
 
 impl<'d> TemporaryFile<'d> {
-    /// Creates the temporary file. If it will replace another file, only the owner can read the temporary file until it
-    /// gets the mode of the old file. So a user who may not read the old text cannot read the new text.
+    /// Creates the temporary file. If `replaces` is true, only the owner can read the file until it gets the mode of
+    /// the old file. So a user who may not read the old text cannot read the new text.
     fn create(folder: &'d Dir, replaces: bool) -> io::Result<(Self, File)> {
         let name = format!(".{:016x}.tmp", fastrand::u64(..));
         let mut options = OpenOptions::new();

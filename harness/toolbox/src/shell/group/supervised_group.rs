@@ -154,8 +154,8 @@ impl SupervisedGroup {
         looked.ok().flatten().or_else(|| reaped(&mut self.supervisor))
     }
 
-    /// Whether to wait one more pause for the supervisor, because killing it now would spare processes that it has not
-    /// found yet. A supervisor that was stopped by a signal is continued.
+    /// Whether to wait one more pause for the supervisor. Killing the supervisor too early would spare processes that
+    /// it has not found yet. A supervisor that was stopped by a signal is continued.
     fn is_at_work(&mut self) -> bool {
         let Some(left) = self.patience.checked_sub(1) else { return false };
         self.patience = left;

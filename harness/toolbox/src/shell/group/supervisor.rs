@@ -30,8 +30,8 @@ use super::{
 
 /// The only argument of a supervisor.
 pub(in super::super) const ARGUMENT: &str = "--harness-supervises-a-command";
-/// The name of a supervisor in a list of processes. The text of the command is not part of it, so that a `pkill -f`
-/// inside the command does not kill the supervisor.
+/// The name of a supervisor in a list of processes. The name does not contain the command, so that a `pkill -f` inside
+/// the command does not kill the supervisor.
 pub(super) const NAME: &str = "harness-supervisor";
 
 /// The number of checks whether all processes are dead: `AT_ONCE` checks without a pause, then one check a millisecond.
