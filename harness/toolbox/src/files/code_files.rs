@@ -211,7 +211,7 @@ pub(super) fn is_in_git(path: &Path) -> bool {
     folded(path).iter().any(|part| part == ".git" || part == "git~1")
 }
 
-/// The parts of a path, normalized as by the most tolerant file system.
+/// The parts of a path, without the differences that some file systems ignore.
 fn folded(path: &Path) -> Vec<String> {
     let parts = path.components().filter_map(|part| match part {
         Component::Normal(part) => Some(part.to_string_lossy()),

@@ -28,7 +28,7 @@ pub(super) const PROGRAM: &str = "/proc/self/exe";
 const BREATH: Duration = Duration::from_millis(1);
 /// The maximum number of pauses until a supervisor without a report has ended.
 const SHORT: u32 = 100;
-/// The maximum number of pauses until a supervisor has ended. It may have to kill thousands of processes.
+/// The maximum number of pauses until a supervisor has ended, because it may have to kill thousands of processes.
 const LONG: u32 = 20_000;
 /// The maximum number of times that a supervisor is continued after a stop signal.
 const HALTS: u32 = 100;
