@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command};
 use harness::trace::{self, TraceEvent};
 use serde_json::json;
 
-use crate::{event, finished, page::hostile, replied, started, story};
+use crate::{event, event_of, finished, page::hostile, replied, started, story};
 
 /// A run with this many calls, in turns of ten. One call in a thousand fails.
 fn many(calls: usize) -> Vec<TraceEvent> {
@@ -33,6 +33,18 @@ fn many(calls: usize) -> Vec<TraceEvent> {
     events
 }
 
+/// Runs whose times are at the ends of what there is, and go back.
+fn times() -> Vec<TraceEvent> {
+    let ends = [(0, u64::MAX), (u64::MAX, 0), (1, u64::MAX - 1), (u64::MAX, u64::MAX)];
+    let runs = (0..).zip(ends).flat_map(|(run, (from, to))| {
+        let run = format!("r{run}");
+        let waits = json!({"event": "retried", "attempt": 1, "of": 2, "wait_us": u64::MAX, "cause": "full"});
+        [(from, replied(1, "", &[("c", json!({}))])), (to, finished("c", "failed", "")), (to, waits)]
+            .map(|(at, what)| event_of(&run, at, what))
+    });
+    runs.collect()
+}
+
 /// Needs Chromium and, in the folder of `HARNESS_WEB_NPM`, the packages `puppeteer-core` and `axe-core`. With
 /// `HARNESS_TRACE_PICTURES`, a folder that exists, it leaves the pages and pictures of them there.
 #[tokio::test]
@@ -52,6 +64,7 @@ async fn the_viewer_works_in_a_browser() {
         ("hostile", trace::page(&hostile())),
         ("many", trace::page(&many(5_000))),
         ("few", trace::page(&many(50))),
+        ("times", trace::page(&times())),
         ("none", trace::page(&[])),
         ("compared", trace::comparison_page(("oslo.jsonl", &told), ("bergen.jsonl", &other))),
         ("same", trace::comparison_page(("one.jsonl", &told), ("two.jsonl", &told))),

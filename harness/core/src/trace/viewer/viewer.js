@@ -8,7 +8,7 @@ const rows = [], byId = new Map();
 
 /** The runs of a recording, each with rows for its turns, calls and other events. Runs of agents are inside of calls. */
 function read({ events, costs }, side) {
-  const runs = new Map(), ids = new Map();
+  const runs = new Map(), ids = new Map(), tools = new Map();
   const row = (run, kind, at, event, more) => {
     // One event can have several rows. The first one has the number of the event.
     const again = ids.get(event) ?? 0;
@@ -28,10 +28,10 @@ function read({ events, costs }, side) {
     const callOf = (id, tool, anew) => {
       let found = run.calls.get(id);
       if (!found || (anew && found.outcome)) {
-        found = row(run, 'call', at, index, { name: tool || id, call: id });
+        found = row(run, 'call', at, index, { name: tools.get(id) ?? id, call: id });
         run.calls.set(id, found);
       }
-      if (tool) found.name = tool;
+      if (tool) { found.name = tool; tools.set(id, tool); }
       return found;
     };
     const endWait = (it) => {
@@ -226,7 +226,7 @@ function step(whole) {
   for (let size = 1; ; size *= 10) for (const factor of [1, 2, 5]) if (whole / (size * factor) <= 6) return size * factor;
 }
 
-const CHUNK = 40;
+const CHUNK = 20;
 
 function drawRun(run, level = 2) {
   const whole = Math.max(run.to - run.from, 1);
@@ -261,7 +261,7 @@ function drawRun(run, level = 2) {
     chunk.append(...part.map((it) => drawRow(it, share)));
     list.append(chunk);
   }
-  const outcome = run.end ? make('p', { className: run.failed ? 'outcome failed' : 'outcome' }, run.end.outcome) : make('p', { className: 'outcome' }, 'The end is not recorded.');
+  const outcome = run.end ? make('p', { className: run.failed ? 'outcome failed' : 'outcome' }, run.end.outcome) : start ? make('p', { className: 'outcome' }, 'The end is not recorded.') : null;
   return (run.element = make('section', { className: 'run', id: run.id, 'aria-label': line(title, 80) },
     make(`h${Math.min(level, 6)}`, {}, title),
     make('p', { className: 'known' }, known), axis, list, outcome));
@@ -290,8 +290,8 @@ function drawRow(it, share) {
   const bar = bars.findLast(([kind]) => kind !== 'wait');
   const figures = [
     it.inside.length ? count(it.inside.length, 'agent') : '',
-    it.reply?.usage ? tokens(it.reply.usage) : '', it.cost != null ? money(it.cost) : '',
-    it.waited != null ? `waited ${time(it.waited)}` : '', bar ? time(it.ran ?? bar[2] - bar[1]) : '',
+    it.reply?.usage?.input != null || it.reply?.usage?.output != null ? tokens(it.reply.usage) : '', it.cost != null ? money(it.cost) : '',
+    it.waited ? `waited ${time(it.waited)}` : '', bar ? time(it.ran ?? bar[2] - bar[1]) : '',
   ].filter(Boolean).join(' · ');
   const summary = make('summary', {},
     make('span', { className: 'name' }, line(it.name, 80)),
@@ -328,7 +328,7 @@ function fill(it) {
   if (it.kind === 'turn') {
     const { reply, run } = it;
     const { usage = {}, context = {} } = reply ?? {};
-    for (const { role, text, row } of it.prompt ?? []) add(`Prompt: ${role}`, text.length > 2000 && row ? text.slice(0, 2000) + ' …' : text, row);
+    for (const { role, text, row } of it.prompt ?? []) add(`Prompt: ${role}`, row && text.length > 500 ? text.slice(0, 500) + ' …' : text, row);
     if (it.prompt && !it.prompt.length) facts.push(['prompt', 'nothing new since the turn before']);
     if (run.start?.earlier) facts.push(['messages before the run', run.start.earlier]);
     add('Thinking', reply?.reasoning);
@@ -363,7 +363,8 @@ function fill(it) {
   const raw = make('details', { className: 'raw' }, make('summary', {}, `Recorded: ${count(it.events.length, 'event')}`));
   raw.addEventListener('toggle', () => { if (raw.childElementCount < 2) raw.append(block('JSON', it.events.map((event) => JSON.stringify(event, null, 2)).join('\n'))); });
   const link = make('p', { className: 'link' }, make('a', { href: `#${it.id}` }, 'Link to this row'));
-  it.element.append(make('div', { className: 'body' }, ...parts, ...it.inside.map((run) => drawRun(run, 3)), list, raw, link));
+  const inside = it.inside.map((run) => drawRun(run, 3));
+  it.element.append(make('div', { className: 'body' }, ...(it.kind === 'turn' ? [list, ...parts] : [...parts, ...inside, list]), raw, link));
   if (query) requestAnimationFrame(mark);
 }
 
@@ -435,6 +436,13 @@ function search(words) {
   tell(query ? `${count(matches.length, 'row')} found. Enter goes to the next one.` : '');
   mark();
 }
+function goMatch(back) {
+  const it = next(matches, back);
+  go(it, { focus: false });
+  mark();
+  const range = [...CSS.highlights?.get('found') ?? []].find((range) => it.element.contains(range.startContainer) && !range.startContainer.parentElement.closest('summary'));
+  range?.startContainer.parentElement.scrollIntoView({ block: 'nearest' });
+}
 /** Marks the words of the search in all opened rows, without a change of the document. */
 function mark() {
   if (!globalThis.Highlight) return;
@@ -461,19 +469,29 @@ function mark() {
 
 /** The lines of a fact, of which those that the other one has not are marked. */
 function drawDifference(differing) {
-  const lines = differing.map((fact) => Object.entries(fact?.members ?? {}).flatMap(([member, value]) =>
-    [`${member}:`, ...pretty(typeof value === 'string' ? value : JSON.stringify(value)).split('\n').map((text) => '  ' + text)]));
+  const lines = differing.map((fact) => (fact ? linesOf(fact.members) : []));
   const [one, two] = lines;
   let same = 0, end = 0;
   while (same < Math.min(one.length, two.length) && one[same] === two[same]) same += 1;
   while (end < Math.min(one.length, two.length) - same && one.at(-1 - end) === two.at(-1 - end)) end += 1;
   const sides = lines.map((of, side) => {
-    const inside = of.map((text, at) => make(at < same || at >= of.length - end ? 'span' : 'mark', {}, text + '\n'));
+    const other = lines[1 - side];
+    const isSame = (text, at) => at < same || at >= of.length - end || (of.length === other.length && text === other[at]);
+    const inside = of.map((text, at) => make(isSame(text, at) ? 'span' : 'mark', {}, text + '\n'));
     const row = rowOf(side);
     const head = make('div', { className: 'label' }, row ? make('a', { href: `#${row.id}` }, recordings[side].name) : recordings[side].name);
     return make('div', { className: 'block' }, head, make('pre', { tabIndex: 0, role: 'group', 'aria-label': recordings[side].name }, ...(of.length ? inside : ['This trace ends before.'])));
   });
   return make('section', { id: 'difference', 'aria-label': 'The first difference' }, make('h2', {}, 'The first fact that differs'), make('div', { className: 'pair' }, ...sides));
+}
+/** A value as lines: one for each member and item, and one for each line of a text. */
+function linesOf(value) {
+  if (typeof value === 'string') return pretty(value).split('\n');
+  if (value === null || typeof value !== 'object') return [String(value)];
+  return Object.entries(value).flatMap(([member, inside]) => {
+    const lines = linesOf(inside), label = Array.isArray(value) ? '-' : `${member}:`;
+    return lines.length === 1 && typeof inside !== 'object' ? [`${label} ${lines[0]}`] : [label, ...lines.map((text) => '  ' + text)];
+  });
 }
 /** The row of the differing fact. */
 function rowOf(side) {
@@ -528,7 +546,7 @@ document.addEventListener('keydown', (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (target === $('search')) {
     if (key === 'Escape') { search(''); target.blur(); }
-    if (key === 'Enter' && matches.length) { event.preventDefault(); go(next(matches, event.shiftKey), { focus: false }); }
+    if (key === 'Enter' && matches.length) { event.preventDefault(); goMatch(event.shiftKey); }
     return;
   }
   const does = {
@@ -543,14 +561,17 @@ function goHash() {
   return Boolean(it);
 }
 addEventListener('hashchange', goHash);
-if (!goHash() && difference) goDifference();
 // The browser goes to the link itself when all is loaded, and takes the focus away.
-addEventListener('load', () => setTimeout(goHash));
+if (goHash()) addEventListener('load', () => setTimeout(goHash));
+else if (difference) goDifference();
 
-// On paper, every row is open.
-let closed = [];
+// On paper, every row is open, also those of agents, which are made while their calls are filled.
+const closed = [];
 addEventListener('beforeprint', () => {
-  closed = rows.filter((it) => it.element && !it.element.open);
-  for (let at = 0; at < rows.length; at += 1) if (rows[at].element) { rows[at].element.open = true; fill(rows[at]); }
+  for (const it of rows) {
+    if (!it.element?.open) closed.push(it);
+    it.element.open = true;
+    fill(it);
+  }
 });
-addEventListener('afterprint', () => { for (const it of closed) it.element.open = false; });
+addEventListener('afterprint', () => { for (const it of closed.splice(0)) it.element.open = false; });
