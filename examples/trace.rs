@@ -19,6 +19,7 @@ use harness::{
     Agent, SideEffect, SideEffects, Tool,
     policy::visible,
     testing::{ScriptedProvider, reply},
+    tool::ToolError,
     trace::{self, TraceEvent},
 };
 use serde_json::json;
@@ -108,6 +109,7 @@ async fn recorded() -> Result<Vec<TraceEvent>> {
             .text("Let me look.")
             .call("search_orders", json!({"email": "a@b.com"}))
             .call("read_policy", json!({"topic": "refunds"}))
+            .call("track_parcel", json!({"order": 1044}))
             .pause(wait(150))
             .call("note", json!({"text": "asked about refunds", "api_token": "t-123456789"}))
             .tokens(820, 64),
@@ -117,21 +119,27 @@ async fn recorded() -> Result<Vec<TraceEvent>> {
             .tokens(1010, 31),
     ]);
     let tools = [
-        tool("search_orders", SideEffect::Read, 84, "[order #1021, #1044]"),
-        tool("read_policy", SideEffect::Read, 210, "Thirty days, unopened."),
-        tool("note", SideEffect::Write, 40, "noted"),
+        tool("search_orders", SideEffect::Read, 84, Ok("[order #1021, #1044]")),
+        tool("read_policy", SideEffect::Read, 210, Ok("Thirty days, unopened.")),
+        tool("track_parcel", SideEffect::Read, 60, Err("the carrier does not know order 1044")),
+        tool("note", SideEffect::Write, 40, Ok("noted")),
     ];
     let agent = Agent::builder(model).tools(tools).build()?;
     let reply = agent.run("What can I still return?").await?;
     Ok(reply.trace().events().to_vec())
 }
 
-fn tool(name: &'static str, effect: SideEffect, millis: u64, said: &'static str) -> Tool {
+fn tool(
+    name: &'static str,
+    effect: SideEffect,
+    millis: u64,
+    result: Result<&'static str, &'static str>,
+) -> Tool {
     let schema = json!({"type": "object", "properties": {}, "additionalProperties": true});
     Tool::new(name, "Does its work.", schema, SideEffects::of(&[effect]), move |_, _| {
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(millis)).await;
-            Ok(said.into())
+            result.map(Into::into).map_err(ToolError::new)
         })
     })
 }

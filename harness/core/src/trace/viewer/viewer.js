@@ -400,8 +400,9 @@ function go(it, { opens = true, focus = true } = {}) {
   if (query && !isFound(it)) search('');
   reveal(it, opens);
   current = it;
-  it.element.scrollIntoView({ block: opens && it.element.offsetHeight > innerHeight / 2 ? 'start' : 'center' });
-  if (focus) it.element.querySelector('summary').focus({ preventScroll: true });
+  const summary = it.element.querySelector('summary');
+  summary.scrollIntoView({ block: 'center' });
+  if (focus) summary.focus({ preventScroll: true });
   try { history.replaceState(null, '', `#${it.id}`); } catch { /* A page without an address of its own. */ }
 }
 /** The next of these rows behind the current one, or before it. */
