@@ -174,12 +174,17 @@ async fn a_typed_answer_beside_a_search() {
     }
 }
 
-/// The vendors of searches move what is found out of the list of tools.
+/// The vendors move what a search has found out of the list of tools. A search that has found nothing else says so in
+/// words, like one that has found nothing.
 #[tokio::test]
 async fn the_next_program_lets_the_model_search_for_a_tool_that_it_has() {
     let dens = || tool_of("fox", "Tells of the fox.", json!({"den": {"type": "integer"}}));
     for wire in WIRES {
-        for (next, told) in [(fox(), None), (dens(), Some("the tool `fox`"))] {
+        for (next, told, query) in [
+            (fox(), None, "fox"),
+            (fox(), None, "fox gnu"),
+            (dens(), Some("the tool `fox`"), "fox gnu"),
+        ] {
             let vendor = Vendor::start(wire, PrefixCheck::refusing()).await;
             let journal = MemoryJournal::new();
             let always = ToolSearch::new().share(0).always(["look", "fox"]);
@@ -190,16 +195,22 @@ async fn the_next_program_lets_the_model_search_for_a_tool_that_it_has() {
             let after = program(&vendor, vec![next]).build().unwrap();
             let mut chat = after.open(&journal, "c").await.unwrap();
             vendor.says([
-                Say::Call("tool_search", json!({"query": "fox gnu"})),
+                Say::Call("tool_search", json!({ "query": query })),
                 Say::Call("fox", json!({"den": 7})),
             ]);
             let seen = changes(&mut chat, "Three?").await;
             let seen: Vec<_> = seen.iter().map(|it| (&it["change"], &it["appended"])).collect();
             let told = told.map(Value::from);
             assert_eq!(seen, told.iter().map(|it| (it, &Value::Bool(true))).collect::<Vec<_>>());
-            vendor.says([Say::Call("gnu", json!({"city": "Rome"}))]);
+            let calls = query.contains("gnu").then(|| Say::Call("gnu", json!({"city": "Rome"})));
+            let kept = 6 + usize::from(calls.is_some());
+            vendor.says(calls);
             chat.send("Four?").await.unwrap();
-            assert_eq!((vendor.check.kept(), vendor.check.refusals()), (7, 0), "{wire}");
+            let last = vendor.last();
+            let references = last.to_string().matches("tool_reference").count();
+            let outputs = last.to_string().matches("tool_search_output").count();
+            assert_eq!(references + outputs, kept - 6, "{wire} {last}");
+            assert_eq!((vendor.check.kept(), vendor.check.refusals()), (kept, 0), "{wire}");
         }
     }
 }
