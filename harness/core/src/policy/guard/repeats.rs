@@ -157,12 +157,10 @@ pub(super) fn is_warned(turns: u32, limit: u32) -> bool {
     turns > 1 && turns < limit && (turns == limit / 2 || turns == limit.saturating_sub(1))
 }
 
-/// Adds the note that the result is a repetition.
 pub(super) fn with_note(result: &ToolResult) -> ToolResult {
     with(result, NOTE)
 }
 
-/// Adds the note that the call is a repetition.
 pub(super) fn with_call_note(result: &ToolResult) -> ToolResult {
     with(result, SAME_CALL)
 }
@@ -178,8 +176,8 @@ fn noted(result: &ToolResult) -> bool {
     matches!(last, Some(ToolContent::Text(text)) if [NOTE, SAME_CALL].contains(&text.as_str()))
 }
 
-/// The hash by which repetitions of a result are counted. A success counts per tool and arguments, an error per tool.
-/// `None` for results that do not count.
+/// The hash by which repetitions of a result are counted. Successes are counted per tool and arguments, errors per
+/// tool. `None` for results that do not count.
 fn thing(call: &ToolCall, result: &ToolResult) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     call.name().hash(&mut hasher);
