@@ -396,7 +396,7 @@ pub enum Happened {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refusal: Option<String>,
     },
-    /// A call ended that had continued to run after a request to stop.
+    /// The library had asked a call to stop, but the call continued to run. This call has now ended.
     CallEnded {
         /// The id of the call.
         call: String,

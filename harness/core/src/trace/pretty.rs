@@ -10,7 +10,7 @@ use crate::{
     message::CallOutcome,
 };
 
-/// The maximum number of characters that are shown of a text.
+/// The maximum length of a shown text, in characters.
 const SHOWN: usize = 160;
 
 /// Formats the trace as text, in the order of the run:

@@ -35,7 +35,7 @@ pub struct Redaction {
 }
 
 impl Redaction {
-    /// Replaces the list of names. A listed name matches every name whose last words are the listed name.
+    /// Replaces the list of names. The listed name `token` also matches `access_token`, but not `mytoken`.
     #[must_use]
     pub fn names(mut self, names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         self.names = Arc::new(SecretNames::of(names));

@@ -1,6 +1,6 @@
-//! Reads events that resemble an earlier event. Most events of a stream differ from the event before only in a text, a
-//! number and some padding. Outside of these places, the decoder compares such an event with the earlier event byte by
-//! byte, and does not parse the event.
+//! Reads events that resemble an earlier event. Most events of a stream differ from the previous event only in a text,
+//! a number and some padding. Outside of these places, the decoder compares such an event with the earlier event byte
+//! by byte, and does not parse the event.
 //!
 //! The earlier event was parsed, so the comparison gives the same result as parsing. All other events are parsed.
 

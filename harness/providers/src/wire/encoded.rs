@@ -160,7 +160,7 @@ impl PrefixStability {
 
 /// How the messages of a request are encoded.
 pub(super) struct MessageEncoding {
-    /// A text that changes with each setting that affects the bytes of the messages. The recipient is not included.
+    /// A text with all settings that affect the bytes of the messages, except the recipient.
     pub(super) is: String,
     /// A cache mark for this request only: the index of the message with the mark, and the text to insert into the last
     /// block of that message.

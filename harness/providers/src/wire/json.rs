@@ -18,7 +18,7 @@ use harness_core::{
 };
 
 /// The body of a request, written member by member. Members of the program's `extra` replace the request's own members.
-/// If both are objects, they are merged at the end.
+/// If both values are objects, they are merged at the end.
 pub(super) struct JsonBody<'a> {
     out: BodyDraft,
     extra: &'a Map<String, Value>,

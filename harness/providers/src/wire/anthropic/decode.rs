@@ -138,8 +138,8 @@ pub(super) struct AnthropicOutputDetails {
 impl Copy for TolerantObject<AnthropicOutputDetails> {}
 
 /// The tokens of the steps in which the vendor summarized the conversation. The answer lists its steps in `iterations`.
-/// The answer's own counts do not include these tokens. They also do not include an advisor's tokens, which this type
-/// leaves out too, because an advisor has another price.
+/// The answer's own counts do not include these tokens. An advisor's tokens are in neither count, because an advisor
+/// has another price.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CompactionUsage(Option<Usage>);
 

@@ -229,7 +229,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     }
     let whole = cache::anthropic(prompt_cache.unwrap_or_default());
     if let Some(mark) = whole {
-        // The vendor applies this mark to the last block, so no message needs a mark.
+        // The vendor applies this mark to the last block, so the mark does not change the bytes of messages.
         body.optional(OptionalMember::CacheControl, |out| raw(out, mark));
     }
     let mark = whole.filter(|_| !refused.has(OptionalMember::CacheMarks));

@@ -59,7 +59,7 @@ const NEVER_SAYS_WHY: &str = "if this server never gives one, `done_is_enough(tr
 /// The stop reasons that are failures.
 const FAILURES: [&str; 2] = ["error", "insufficient_system_resource"];
 
-/// The state of an answer while it arrives.
+/// The state of an arriving answer.
 #[derive(Debug, Default)]
 pub struct ChatAnswer {
     started: bool,
@@ -131,7 +131,7 @@ impl Dialect for ChatAnswer {
             }
         }
         if &*chunk.object == "chat.completion" && self.finish.is_some() {
-            // The answer came as one object instead of a stream.
+            // The server sent the answer as one object rather than as a stream.
             self.done(out)?;
         }
         Ok(true)

@@ -27,7 +27,7 @@ const AUDIO: u32 = u32::MAX - 1;
 pub(super) struct AnswerMedia {
     /// The annotations of the text as JSON, unchanged.
     annotations: Vec<String>,
-    /// The sources in chunks, outside of the choices, each source once. Each chunk repeats all sources so far.
+    /// The sources of the answer, without repeats. Each chunk repeats all sources so far, outside of the choices.
     sources: Vec<Citation>,
     pictures: u32,
     /// Hashes of pictures, annotations and sources so far, because some servers repeat them.

@@ -103,7 +103,7 @@ impl AnswerThinking {
         out.reasoning(BLOCK, text)
     }
 
-    /// Adds a part of the content if the part is thinking, as Mistral sends thinking. Returns whether the part was
+    /// Adds a part of the content if the part is thinking (Mistral sends such parts). Returns whether the part was
     /// thinking.
     pub(super) fn push_part(
         &mut self,

@@ -15,7 +15,7 @@ use crate::wire::{
     tolerant::{ObjectMembers, RawJson, TolerantCount, TolerantList, TolerantObject, TolerantText},
 };
 
-/// An event of one of the common kinds; members that the event does not have are empty.
+/// An event of a common kind. Missing members are empty.
 #[derive(Default)]
 pub(super) struct ResponsesCommonEvent<'a> {
     pub(super) kind: &'a [u8],

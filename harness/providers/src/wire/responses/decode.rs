@@ -36,7 +36,7 @@ pub fn summary_decoder(limits: ResponseSizeLimits) -> Decoder<ResponsesAnswer> {
     Decoder::with(ResponsesAnswer { is_summary: true, ..ResponsesAnswer::default() }, limits)
 }
 
-/// The state of an answer while it arrives.
+/// The state of an arriving answer.
 #[derive(Debug, Default)]
 pub struct ResponsesAnswer {
     /// Whether the answer must be a summary by the vendor.
@@ -173,8 +173,7 @@ impl Dialect for ResponsesAnswer {
         match kind {
             "keepalive" | "ping" => return Ok(false),
             "response.created" | "response.in_progress" | "response.queued" => {
-                // All of these events contain the same long response object, so only the object of the first event is
-                // read.
+                // These events repeat the same long response object, so only the first object is read.
                 let response = parsed.response.filter(|_| !self.started);
                 if let Some(response) = response.and_then(read_response) {
                     self.start(&response, out);
@@ -209,7 +208,7 @@ impl Dialect for ResponsesAnswer {
             {
                 return Err(fault::in_event(data));
             }
-            // The answer came as one object instead of a stream.
+            // The server sent the answer as one object rather than as a stream.
             "" if &*parsed.object == "response" => {
                 let response: Option<RawJson<'_>> = serde_json::from_str(data).ok();
                 self.end_of("response.done", response, data, out)?;

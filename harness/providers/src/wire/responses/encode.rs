@@ -394,7 +394,7 @@ fn encode_items(out: &mut BodyDraft, message: &Message, thinking: bool, loaded: 
     }
 }
 
-/// Whether this vendor data is an item with a generated picture, which another block of the message contains.
+/// Whether this vendor data is an item whose generated picture is in another block of the message.
 fn is_picture(data: &VendorData) -> bool {
     let members = ObjectMembers::of(data.json());
     data.wire() == WIRE
