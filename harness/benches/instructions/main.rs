@@ -190,7 +190,11 @@ fn main() -> ExitCode {
     if !faster.is_empty() {
         println!("costs or holds more than it may for its size: {}", faster.join(", "));
     }
-    if grown.is_empty() && above_best.is_empty() && faster.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if grown.is_empty() && above_best.is_empty() && faster.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// Measures the cases in `growth`, and returns the names of those whose cost grows too fast.
