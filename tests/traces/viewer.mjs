@@ -3,6 +3,7 @@
 // `browser.rs` makes, and PICTURES a folder for screenshots. Without a browser it says so and passes.
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -20,15 +21,15 @@ if (pictures) mkdirSync(pictures, { recursive: true });
 
 const browser = await puppeteer.launch({ executablePath: chromium, args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'], protocolTimeout: 120000 });
 const faults = [];
-async function open(name, { width = 1200, height = 800, dark = false, hash = '' } = {}) {
+async function open(name, { width = 1200, height = 800, dark = false, hash = '', address = pathToFileURL(join(pages, `${name}.html`)) } = {}) {
   const page = await browser.newPage();
   await page.setViewport({ width, height });
   await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' }]);
   page.on('pageerror', (error) => faults.push(`${name}: ${error}`));
   page.on('console', (said) => { if (['error', 'warn'].includes(said.type())) faults.push(`${name}: ${said.text()}`); });
   page.on('dialog', (dialog) => { faults.push(`${name}: a script has run: ${dialog.message()}`); dialog.dismiss(); });
-  page.on('request', (request) => { if (!request.url().startsWith('file:')) faults.push(`${name}: asks for ${request.url()}`); });
-  await page.goto(pathToFileURL(join(pages, `${name}.html`)) + hash);
+  page.on('request', (request) => { if (request.url().split('#')[0] !== String(address)) faults.push(`${name}: asks for ${request.url()}`); });
+  await page.goto(address + hash);
   await drawn(page);
   return page;
 }
@@ -169,6 +170,22 @@ const steps = {
     await again.close();
     const nowhere = await open('story', { hash: '#%00<script>' });
     await nowhere.close();
+  },
+  async 'a service can send the page without an origin'() {
+    const server = createServer((request, response) => {
+      response.setHeader('content-security-policy', 'sandbox allow-scripts');
+      response.setHeader('content-type', 'text/html; charset=utf-8');
+      response.end(readFileSync(join(pages, 'story.html')));
+    });
+    await new Promise((done) => server.listen(0, '127.0.0.1', done));
+    const page = await open('story', { address: `http://127.0.0.1:${server.address().port}/trace` });
+    await press(page, 'f', 'f');
+    assert.match(await focused(page), /fetch failed/);
+    assert.equal(await page.evaluate(() => origin), 'null');
+    await page.locator('details.call[open] .copy').click();
+    await page.waitForFunction(() => document.querySelector('#found').innerText === 'Copied.');
+    await page.close();
+    server.close();
   },
   async 'agents fold, and waits have bars'() {
     const page = await open('story');

@@ -234,7 +234,8 @@ impl<'a> PastTrace<'a> {
                     self.beginning(run)
                     && by.is_empty()
                 {
-                    (by.clone_from(provider), name.clone_from(model));
+                    by.clone_from(provider);
+                    name.clone_from(model);
                 }
             }
             Fact::Interrupted { asked: true, .. } => run.cost = None,

@@ -26,13 +26,9 @@ const SHOWN: usize = 160;
 /// Long texts are cut. A call is shown at the position of its result. If the call started at least a millisecond before
 /// the end of the model's answer, the line shows this duration.
 pub fn pretty(events: &[TraceEvent]) -> String {
-    print_events(events)
-}
-
-/// Formats the events of a trace. Reads each event once, so the time is linear in the number of events.
-pub(super) fn print_events<'a>(events: impl IntoIterator<Item = &'a TraceEvent>) -> String {
+    // Each event is read once, so the time is linear in the number of events.
     let mut shown = String::new();
-    let mut runs: HashMap<&str, PrintedCalls<'a>> = HashMap::new();
+    let mut runs: HashMap<&str, PrintedCalls<'_>> = HashMap::new();
     for event in events {
         let calls = runs.entry(&event.run).or_default();
         calls.note(event);
@@ -391,7 +387,7 @@ fn spoken(text: &str, calls: &[TracedCall]) -> String {
 }
 
 /// A duration in microseconds, formatted with a unit.
-pub(super) fn time(us: u64) -> String {
+fn time(us: u64) -> String {
     match us {
         0..1_000 => format!("{us} µs"),
         1_000..10_000_000 => format!("{} ms", us / 1_000),
@@ -416,7 +412,7 @@ fn short(text: &str) -> String {
 }
 
 /// The first `characters` characters of a text; `None` if the text is not longer.
-pub(super) fn cut(text: &str, characters: usize) -> Option<&str> {
+fn cut(text: &str, characters: usize) -> Option<&str> {
     let (end, _) = text.char_indices().nth(characters)?;
     text.get(..end)
 }
