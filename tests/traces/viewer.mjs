@@ -294,10 +294,11 @@ const steps = {
       assert.ok(marked.some((it) => it.includes('Oslo')) && marked.some((it) => it.includes('Bergen')), String(marked));
       const rows = await page.$$eval('details.differs', (all) => all.map((it) => {
         const box = it.getBoundingClientRect(), side = it.closest('.side').getBoundingClientRect();
-        return [it.id[0], it.querySelector('summary').innerText, box.top >= side.top && box.bottom <= side.bottom + 1];
+        return [it.id[0], it.querySelector('summary').textContent, box.top >= side.top && box.bottom <= side.bottom + 1];
       }));
       assert.deepEqual(rows.map(([side]) => side), ['a', 'b']);
       assert.ok(rows.every(([, words, isSeen]) => /differs/.test(words) && isSeen), JSON.stringify(rows));
+      assert.equal(await page.evaluate(() => scrollY), 0, 'the fact itself is in view');
       await press(page, 'd');
       assert.match(await focused(page), /differs/);
       await fits(page, `compared ${width}`);

@@ -396,14 +396,14 @@ function reveal(it, opens) {
   if (it.parent) reveal(it.parent, true);
   if (opens && it.element) { it.element.open = true; fill(it); }
 }
-function go(it, { opens = true, focus = true } = {}) {
+function go(it, { opens = true, focus = true, link = true } = {}) {
   if (query && !isFound(it)) search('');
   reveal(it, opens);
   current = it;
   const summary = it.element.querySelector('summary');
   summary.scrollIntoView({ block: 'center' });
   if (focus) summary.focus({ preventScroll: true });
-  try { history.replaceState(null, '', `#${it.id}`); } catch { /* A page without an address of its own. */ }
+  if (link) try { history.replaceState(null, '', `#${it.id}`); } catch { /* A page without an address of its own. */ }
 }
 /** The next of these rows behind the current one, or before it. */
 function next(of, back) {
@@ -501,7 +501,7 @@ function rowOf(side) {
   return event ? rows.findLast((it) => it.events.includes(event) || it.run.start === event && it.run.rows[0] === it) ?? null : null;
 }
 function goDifference() {
-  for (const it of [rowOf(1), rowOf(0)]) if (it) go(it, { opens: false });
+  for (const it of [rowOf(1), rowOf(0)]) if (it) go(it, { opens: false, link: false });
   scrollTo(0, 0);
 }
 
