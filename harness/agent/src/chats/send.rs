@@ -46,7 +46,7 @@ pub enum WhenBusy {
     /// waiting message: [`Chats::close`] refuses it with [`ErrorKind::Closed`](harness_core::error::ErrorKind),
     /// and it is lost if the process is killed.
     ///
-    /// A [`resume`](Chats::resume) has no message that a run could take in, so it waits.
+    /// A [`resume`](Chats::resume) has no message that a run could take in: it is the same as with [`Wait`](Self::Wait).
     Steer,
 }
 
@@ -160,8 +160,8 @@ impl IntoFuture for ChatRunBuilder {
                 opened: Some(open),
                 end: Some(end),
             };
-            let AddedRun { subscription, is_open } = chats.add(&conversation, job, busy)?;
-            let run = ChatRun::new(subscription, pending_log, ended);
+            let AddedRun { subscription, joined, is_open } = chats.add(&conversation, job, busy)?;
+            let run = ChatRun::new(subscription, pending_log, joined, ended);
             drop(chats);
             if !is_open {
                 opened.await.unwrap_or_else(|_| Err(closed()))?;
