@@ -118,8 +118,12 @@ impl EventStream {
     /// again, and one that comes late does not.
     pub(crate) fn passing(&mut self, json: Value) {
         let (now, from) = (self.now, self.from);
-        let is_later = now.chunks >= from.chunks && now.bytes >= from.bytes;
-        if now.in_run > from.in_run || (now.in_run == from.in_run && is_later) {
+        let is_new = match now.in_run.cmp(&from.in_run) {
+            Ordering::Less => false,
+            Ordering::Equal => now.chunks >= from.chunks && now.bytes >= from.bytes,
+            Ordering::Greater => true,
+        };
+        if is_new {
             self.write(json);
         }
     }
