@@ -116,14 +116,14 @@ fn what_clients_say_of_themselves_is_kept_in_little_memory() {
 #[test]
 fn answers_that_are_kept_for_clients_have_one_limit_together() {
     needs_at_most(
-        400,
+        300,
         "bounds::answers_that_are_kept_for_clients_have_one_limit_together",
         async {
             let served = Served::start(service()).await;
             let params = json!({"name": "much", "arguments": {}});
             let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
             let mut first = None;
-            for _ in 0..30 {
+            for _ in 0..12 {
                 let session = served.session().await;
                 let mut answer = session.post(&call).send().await.expect("an answer");
                 let primed = answer.chunk().await.expect("a body").expect("an event");
@@ -281,7 +281,7 @@ fn clients_that_do_not_read_hold_little() {
         while first.chunk().await.expect("a body").is_some() {}
         let address = served.url.trim_start_matches("http://").trim_end_matches("/mcp");
         let mut deaf = Vec::new();
-        for _ in 0..30 {
+        for _ in 0..15 {
             let mut socket = TcpStream::connect(address).await.expect("a connection");
             let head = format!(
                 "GET /mcp HTTP/1.1\r\nhost: {address}\r\naccept: text/event-stream\r\nmcp-session-id: {}\r\nlast-event-id: {last}\r\n\r\n",

@@ -9,9 +9,18 @@ use serde_json::{Value, json};
 
 use crate::decoded::{named, read};
 
-/// Hears this for ever, until it is too much. Each event is told its number.
+/// Decodes events until an answer of 1 MiB is exceeded. `event` makes the event with this number.
 fn fails(wire: &str, start: &[Value], event: impl Fn(usize) -> Value) -> Error {
     let limits = ResponseSizeLimits { response: 1 << 20, ..ResponseSizeLimits::default() };
+    fails_within(limits, wire, start, event)
+}
+
+fn fails_within(
+    limits: ResponseSizeLimits,
+    wire: &str,
+    start: &[Value],
+    event: impl Fn(usize) -> Value,
+) -> Error {
     macro_rules! hear {
         ($decoder:expr) => {{
             let mut decoder = $decoder;
@@ -92,6 +101,29 @@ fn what_is_kept_for_later_counts() {
     kept("chat", &[], chunk(json!({"tool_calls": call})));
     let detail = json!([{"type": "reasoning.encrypted", "data": long}]);
     kept("chat", &[], chunk(json!({"reasoning_details": detail})));
+}
+
+#[test]
+fn arguments_that_are_held_back_have_the_limit_of_arguments() {
+    let limits = ResponseSizeLimits { arguments: 1 << 10, ..ResponseSizeLimits::default() };
+    let fails = |wire, start: &[Value], event: Value| {
+        let err = fails_within(limits, wire, start, |_| event.clone());
+        assert!(err.message().contains("ResponseSizeLimits::arguments"), "{wire}: {err}");
+    };
+    let list = "[".repeat(100);
+    let delta =
+        json!({"type": "response.function_call_arguments.delta", "output_index": 0, "delta": list});
+    fails("responses", &[], delta);
+    let call = json!([{"index": 0, "id": "a", "function": {"name": "b", "arguments": list}}]);
+    fails("chat", &[], json!({"choices": [{"delta": {"tool_calls": call}}]}));
+    let block = json!({"type": "tool_use", "id": "a", "name": "", "input": {}});
+    let start = json!({"type": "content_block_start", "index": 0, "content_block": block});
+    let delta = json!({"type": "input_json_delta", "partial_json": list});
+    fails(
+        "anthropic",
+        &[start],
+        json!({"type": "content_block_delta", "index": 0, "delta": delta}),
+    );
 }
 
 /// Each of these takes many minutes if an event costs as much as all that came before it.

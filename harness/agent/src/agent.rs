@@ -85,13 +85,13 @@ struct AgentInner {
     meter: ContextMeter,
     /// The context sizes at which results are cleared and the conversation is summarized.
     window: Window,
-    /// The size of the model's window in tokens. Empty until the first lookup. `None` if the table of models
-    /// has no size.
+    /// The size of the model's window in tokens, set at the first lookup. `None` if the table of models lacks
+    /// the size.
     known_window: OnceLock<Option<u64>>,
-    /// Whether large results are kept in full, if a journal or a folder can keep them.
+    /// Whether the agent stores large results in full, in a journal or a folder.
     spills: bool,
     spill_folder: Option<PathBuf>,
-    /// A copy of this agent that also has the tool `read_result`. It is made at the first use.
+    /// A copy of this agent with the added tool `read_result`, made at the first use.
     reading: OnceLock<Agent>,
 }
 
@@ -106,8 +106,8 @@ impl Agent {
         &self.0.tools
     }
 
-    /// What all conversations of this agent have spent so far and what is left of [its
-    /// limits](AgentBuilder::limits). The spending of agents that its tools run is included.
+    /// The spending of all conversations of this agent so far, and the rest of [its
+    /// limits](AgentBuilder::limits). Includes the spending of agents that the tools run.
     pub fn budget(&self) -> Budget {
         self.0.budget.clone()
     }
@@ -117,8 +117,7 @@ impl Agent {
         &*self.0.provider
     }
 
-    /// The provider's name and its model. Both come from the provider's own code. If that code panics, both are
-    /// `unnamed`.
+    /// The names of the provider and its model. If the provider's code panics, both names are `unnamed`.
     pub(super) fn provider_and_model(&self) -> (&str, &str) {
         let told = caught(|| (self.provider().name(), self.provider().model()));
         told.unwrap_or(("unnamed", "unnamed"))
@@ -141,7 +140,6 @@ impl Agent {
         self.0.on_waiting.as_ref()
     }
 
-    /// The types of the state values that every run must set.
     pub(super) fn per_run(&self) -> &[StateType] {
         &self.0.per_run
     }
@@ -166,23 +164,20 @@ impl Agent {
         &self.0.trace
     }
 
-    /// The secret values to hide in texts. The provider has some of them, and the program can add more.
     pub(super) fn secrets(&self) -> &Secrets {
         &self.0.secrets
     }
 
-    /// Whether large results are kept in full, if a journal or a folder can keep them.
     pub(super) fn spills(&self) -> bool {
         self.0.spills
     }
 
-    /// The folder that keeps large results if the conversation's journal cannot.
     pub(super) fn spill_folder(&self) -> Option<&PathBuf> {
         self.0.spill_folder.as_ref()
     }
 
-    /// A copy of this agent that also has the tool `read_result`. An agent that already has this tool, or has
-    /// no tools, is returned unchanged.
+    /// A copy of this agent with the added tool `read_result`. Returns the agent unchanged if it has no tools
+    /// or already has `read_result`.
     pub(super) fn reading_results(&self) -> Self {
         let tools = &self.0.tools;
         if tools.tools().is_empty() || tools.get(READ_RESULT).is_some() {
@@ -190,7 +185,7 @@ impl Agent {
         }
         let made = || {
             let mut inner = AgentInner::clone(&self.0);
-            // Adding the tool fails only if its name is taken. The check above has ruled that out.
+            // The check above ensures that the tool's name is free, so adding the tool succeeds.
             inner.tools = inner.tools.reading_results().unwrap_or_else(|_| self.0.tools.clone());
             inner.meter = ContextMeter::new(inner.system.as_deref(), inner.tools.schemas());
             Self(Arc::new(inner))
@@ -198,12 +193,10 @@ impl Agent {
         self.0.reading.get_or_init(made).clone()
     }
 
-    /// The context sizes at which results are cleared and the conversation is summarized.
     pub(super) fn window(&self) -> &Window {
         &self.0.window
     }
 
-    /// The size of the model's window in tokens. Empty until the first lookup.
     pub(super) fn known_window(&self) -> &OnceLock<Option<u64>> {
         &self.0.known_window
     }
@@ -220,9 +213,8 @@ impl Agent {
         &self.0.context
     }
 
-    /// A copy of this agent, in which `provider` has replaced the provider and `tool` has replaced each tool.
-    /// The checks of `build` are not repeated, so each new tool must have the same declaration as the tool that
-    /// it replaces.
+    /// A copy of this agent with another provider and other tools. The checks of `build` are not repeated, so
+    /// each new tool must have the same declaration as the old tool.
     #[doc(hidden)]
     pub fn with_others_in_place(
         mut self,
@@ -361,7 +353,7 @@ impl AgentBuilder {
         self
     }
 
-    /// Shares a value with the tools in all runs. A tool takes it as a parameter
+    /// Shares a value with the tools in all runs. A tool takes the value as a parameter
     /// [`State<T>`](harness_core::tool::State). The agent has one value per type: a second value of the same
     /// type replaces the first. [`Chat::state`](crate::Chat::state) replaces the value for one conversation,
     /// and [`Run::state`](crate::Run::state) for one run.
@@ -461,8 +453,8 @@ impl AgentBuilder {
     }
 
     /// Sets whether calls of read-only tools may start while the model is still answering. The default is
-    /// `true`. A call without arguments of a tool that takes arguments always waits for the end of the answer:
-    /// some servers send `{}` first and the arguments later.
+    /// `true`. If a tool takes arguments, a call without arguments always waits for the end of the answer: some
+    /// servers send `{}` first and the arguments later.
     pub fn early_start(mut self, on: bool) -> Self {
         self.starts_early = on;
         self
@@ -475,19 +467,18 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets what all conversations of this agent may spend together, including the agents that its tools run:
-    /// see [`Limits`]. By default there is no such limit. To limit each run, use
-    /// [`run_limits`](Self::run_limits).
+    /// Limits the total spending of all conversations of this agent: see [`Limits`]. Agents that the tools run
+    /// count too. By default there is no limit. To limit each run, use [`run_limits`](Self::run_limits).
     ///
-    /// The sum is kept in memory. It begins at zero in each process, even if the conversations are in a
-    /// [journal](harness_core::journal).
+    /// The library keeps the total in memory. In each process the total begins at zero, even if the
+    /// conversations are in a [journal](harness_core::journal).
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits.over(&self.limits);
         self
     }
 
     /// Sets what each run may spend: see [`Limits`]. A run can set its own limits by
-    /// [`Run::limits`](crate::Run::limits). A limit that `limits` leaves open keeps its earlier value. The
+    /// [`Run::limits`](crate::Run::limits). A limit that `limits` does not set keeps its earlier value. The
     /// defaults are 100 tool calls, 5,000,000 input tokens and 500,000 output tokens.
     pub fn run_limits(mut self, limits: Limits) -> Self {
         self.run_limits = limits.over(&self.run_limits);
@@ -502,8 +493,8 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets where the traces of runs are written and what is left out of them. By default, each trace is kept
-    /// in memory with the reply.
+    /// Sets where the library writes the traces of runs, and which content the traces omit. By default, each
+    /// trace is kept in memory with the reply.
     pub fn trace(mut self, trace: Trace) -> Self {
         self.trace = trace;
         self
@@ -544,11 +535,11 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets whether results larger than [`ToolLimits::output`] are kept in full. The default is `true`. The
-    /// conversation's [journal](harness_core::journal) keeps them if it
-    /// [can](harness_core::journal::Journal::can_keep_spills), else the [folder](Self::spill_folder) does. If
-    /// neither can keep them, the part that is cut off is lost. The model gets the beginning and the end of
-    /// such a result, and the name of the full result. The model reads the rest with the tool `read_result`.
+    /// Sets whether the library stores results larger than [`ToolLimits::output`] in full. The default is
+    /// `true`. The conversation's [journal](harness_core::journal) stores the result. If the journal
+    /// [cannot](harness_core::journal::Journal::can_keep_spills) store results, the
+    /// [folder](Self::spill_folder) does. Without a folder, the cut part is discarded. The model gets the
+    /// beginning, the end and the name of the stored result, and reads the rest with the tool `read_result`.
     /// Each request offers this tool if the agent has other tools.
     ///
     /// ```
@@ -584,19 +575,19 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets the folder that keeps large results if the conversation's journal cannot: see
+    /// Sets the folder for large results of conversations whose journal cannot store large results: see
     /// [`spills`](Self::spills). [`build`](Self::build) creates the folder and checks that it is writable. Each
     /// conversation has a subfolder that only the program's user can read, with one file for each result. A
-    /// conversation that continues the same transcript uses the same subfolder. The library never deletes
-    /// anything in the folder; the program may do so at any time.
+    /// conversation that continues the same transcript uses the same subfolder. The library never deletes files
+    /// in the folder. The program may delete files at any time.
     pub fn spill_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.spill_folder = Some(folder.into());
         self
     }
 
-    /// Sets the context sizes at which the context is made smaller. First, old results of read-only tools are
-    /// cleared. Then the oldest part of the conversation is summarized. By default both are done if the size of
-    /// the model's window is known. See [`Window`] and the module [`context`](harness_core::context).
+    /// Sets at which context sizes the library clears old results of read-only tools, and at which sizes it
+    /// summarizes the oldest part of the conversation. By default the library does both if it knows the size of
+    /// the model's window. See [`Window`] and the module [`context`](harness_core::context).
     pub fn window(mut self, window: Window) -> Self {
         self.window = window;
         self
@@ -630,10 +621,10 @@ impl AgentBuilder {
     /// - the folder for large results cannot be written,
     /// - a tool takes a [`State<T>`](harness_core::tool::State) that is neither set by [`state`](Self::state)
     ///   nor announced by [`state_per_run`](Self::state_per_run), or a value is both set and announced,
-    /// - the permissions name a tool with a misspelled or impossible name,
+    /// - the permissions contain a tool name that is misspelled or impossible,
     /// - the guardrails allow no turn,
     /// - a limit, or a share of the [window](Self::window) or of the tool search, is out of range,
-    /// - the tool search has to offer a tool always, but the agent does not have that tool,
+    /// - the tool search must always offer a tool that the agent does not have,
     /// - a secret is too short or too common to be hidden.
     pub fn build(self) -> Result<Agent, Error> {
         let Self {
@@ -748,8 +739,8 @@ fn check_values(
     tools.check_state(context.values(), announced)
 }
 
-/// Marks the tools in `names` and returns all tools. The model gets a marked tool only after a search of the
-/// model has found the tool.
+/// Marks the tools in `names` and returns all tools. The model gets a marked tool only after its search has
+/// found that tool.
 fn searching(tools: ToolRegistry, names: &HashSet<String>) -> Result<ToolRegistry, Error> {
     if names.is_empty() {
         return Ok(tools);

@@ -78,8 +78,8 @@ pub(super) fn late_end(tool: &str, result: &ToolResult) -> String {
 /// The beginning of each text about a call that has ended after it was stopped.
 pub(super) const NEWS: &str = "[From the program: the call `";
 
-/// The beginning of the text about this call, which has ended after it was stopped. The text lacks the opening
-/// bracket of [`NEWS`].
+/// The beginning of the text about a call that has ended after it was stopped, without the opening bracket of
+/// [`NEWS`].
 pub(super) fn ended_call(tool: &str, call: &str) -> String {
     format!("From the program: the call `{call}` of `{tool}`, which was still running, has ended")
 }
@@ -123,7 +123,7 @@ pub(super) fn not_accepted(faults: &[String]) -> String {
     words
 }
 
-/// The text that gives the model the new instructions, after they have changed during the conversation.
+/// The text that gives the model instructions that have changed during the conversation.
 pub(super) fn new_instructions(system: &str) -> String {
     format!("From here on, these instructions hold in place of all earlier ones:\n\n{system}")
 }
@@ -159,12 +159,12 @@ pub(super) fn repeated_notice(other: &str) -> String {
     )
 }
 
-/// The text for the model about a call that the library has asked to stop, and that still runs.
+/// The text for the model about a call that still runs after the library has asked it to stop.
 pub(super) fn still_running_notice() -> String {
     format!("This call was told to stop. {RUNS_ON}")
 }
 
-/// The text that tells the model that a call is in doubt: its tool could not find out the outcome.
+/// The text for the model about a call whose outcome the tool could not find out.
 pub(super) fn unfound_notice(effects: SideEffects, why: &str) -> (CallOutcome, String) {
     let (outcome, text) = lost_notice(effects);
     (outcome, format!("{text} Its tool could not find out what became of it: {why}"))
@@ -176,13 +176,13 @@ pub(super) fn run_again_notice(effects: SideEffects) -> (CallOutcome, String) {
     (outcome, format!("{text} It was to run again, and this came of it:"))
 }
 
-/// The text that gives the model the output of a stopped call. The call made this output before it was stopped.
+/// The text with the output that a stopped call made before the stop.
 pub(super) fn output_notice(output: &str) -> String {
     format!("Its output until then:\n{output}")
 }
 
-/// The text for the model about a call that has copied the placeholder line of a cleared argument. `name` is
-/// the name under which the arguments of the earlier call can be read.
+/// The text for the model about a call that repeats the placeholder of a cleared argument. With `name`, the
+/// tool `read_result` can read the arguments of the earlier call.
 pub(super) fn copied_line_notice(argument: &str, name: Option<&str>) -> String {
     let reads = match name {
         Some(name) => format!("; `{READ_RESULT}` reads those of the earlier call as `{name}`"),
@@ -205,8 +205,8 @@ pub(super) fn left_out_of_user(why: &str) -> String {
     format!("[A file of the user was left out here, because {why}. Ask for it if you need it.]")
 }
 
-/// The line that replaces files of a result that were left out. `tool` is the tool that the model can call
-/// again, if there is one.
+/// The line that replaces files of a result that were left out. If `tool` is set, the line says that the model
+/// can call `tool` again.
 pub(super) fn left_out_of_result(count: usize, why: &str, tool: Option<&str>) -> String {
     let them = if count == 1 { "1 file".to_owned() } else { format!("{count} files") };
     let again = tool
@@ -227,7 +227,7 @@ pub(super) fn approver_panicked(panicked: &Panicked) -> String {
     format!("who was to be asked about it {panicked}")
 }
 
-/// The reason of a denial if there is no approver. It lists why the call needs a person's approval.
+/// The reason of a denial if there is no approver. Lists why the call needs a person's approval.
 pub(super) fn nobody_to_ask(question: &ApprovalRequest) -> String {
     let reasons = question.reasons.iter().map(|reason| reason.text.as_str());
     let changes = question.changes.iter().map(String::as_str);
@@ -239,17 +239,17 @@ pub(super) fn nobody_to_ask(question: &ApprovalRequest) -> String {
     )
 }
 
-/// The fault of an answer whose check gives no reason.
+/// The text for an answer whose check fails without a reason.
 pub(super) const OBJECTION: &str = "the program does not accept it";
 
-/// The fault of an answer whose check has asked a person a question.
+/// The text for an answer whose check asks a person a question.
 pub(super) fn question_in_check(tool: &str) -> String {
     format!(
         "the tool `{tool}` asks a person a question, which it cannot do while it checks an answer"
     )
 }
 
-/// The description of the one argument of an agent that is a tool.
+/// The description of the only argument of a tool that runs an agent.
 pub(super) const AGENT_TASK: &str = "What the agent is to do, with all that it must know for it: it sees nothing of this conversation.";
 
 /// The text for the model about a call whose agent has given no answer.
@@ -267,8 +267,7 @@ pub(super) fn agent_stopped(stopped: &str, outcome: Outcome, last_words: &str) -
     text
 }
 
-/// The text for the model about a call of an agent. The agent was waiting, and meanwhile its conversation was
-/// deleted.
+/// The text for the model about a call of an agent whose conversation was deleted while the agent waited.
 pub(super) fn deleted_agent_notice(
     conversation: &str,
     effects: SideEffects,

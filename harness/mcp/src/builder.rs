@@ -114,7 +114,7 @@ impl McpServerBuilder {
     }
 
     /// Sets how the program obtains a token if the server requires authorization. `connect` then waits until the person
-    /// has agreed. A call waits in the same way if the authorization has ended.
+    /// has agreed. A call also waits if the authorization has ended.
     #[cfg(feature = "oauth")]
     pub fn oauth(mut self, auth: super::McpAuth) -> Self {
         self.auth = Some(auth);
@@ -150,8 +150,9 @@ impl McpServerBuilder {
         self
     }
 
-    /// Sets the side effects of one tool, whatever the server's hints say. `tool` is the server's own name for the
-    /// tool. `effects` is one [`SideEffect`](harness_core::tool::SideEffect), an array of them, or [`SideEffects`].
+    /// Sets the side effects of one tool. The server's hints about this tool are ignored. `tool` is the server's own
+    /// name for the tool. `effects` is one [`SideEffect`](harness_core::tool::SideEffect), an array of them, or
+    /// [`SideEffects`].
     ///
     /// ```
     /// use harness::{SideEffect, mcp::McpServer};
@@ -173,9 +174,9 @@ impl McpServerBuilder {
     }
 
     /// Sets the version of the protocol. Default: the connection begins with `initialize` of 2025-11-25, because nearly
-    /// all servers answer it at once. If the server refuses that version, the connection tries 2026-07-28 and keeps the
-    /// accepted version for later sessions. The opposite order would wait in vain for each server that ignores unknown
-    /// methods.
+    /// all servers answer this request at once. If the server refuses that version, the connection tries 2026-07-28 and
+    /// keeps the accepted version for later sessions. In the opposite order, the connection would wait for a timeout if
+    /// the server ignores unknown methods.
     ///
     /// ```
     /// use harness::mcp::{McpServer, McpVersion};
@@ -189,11 +190,11 @@ impl McpServerBuilder {
     }
 
     /// Sets a function that passes questions of the server to a person while a call runs (elicitation). Without a
-    /// function, the server is told that no person can be asked. The time that the person takes counts toward the time
-    /// limit of the call. The person gets one question of this server at a time, and at most eight questions for each
-    /// call. Further questions are declined. A question is also declined if no call of the server's tools runs. In
-    /// version 2025-11-25, a question does not name its call, so it is counted for one of the running calls. If no call
-    /// runs any more, an open question is cancelled.
+    /// function, the client tells the server that it cannot ask a person. The time that the person takes counts toward
+    /// the time limit of the call. The person gets one question of this server at a time, and at most eight questions
+    /// for each call. Further questions are declined. A question is also declined if no call of the server's tools
+    /// runs. In version 2025-11-25, a question does not name its call, so the question is counted for one of the
+    /// running calls. If no call runs any more, an open question is cancelled.
     ///
     /// ```
     /// use harness::mcp::{McpElicitationAnswer, McpServer};

@@ -1,4 +1,4 @@
-//! One call of a server's tool. The call is sent at most once and can be stopped. If its result is lost, the call is in
+//! One call of a server's tool. The call is sent at most once and can be stopped. A call whose result is lost is in
 //! doubt.
 
 use std::sync::Arc;
@@ -37,12 +37,12 @@ pub(super) struct RemoteTool {
     pub(super) name: String,
     /// A hash of the server's definition of the tool.
     pub(super) definition: String,
-    /// Checks the structured content of results, if the tool declares a schema for it.
+    /// Checks the structured content of results; `None` if the tool declares no schema for this content.
     pub(super) output: Option<Arc<SchemaChecker>>,
 }
 
-/// Returns `task` for a result that announces a task in the form of version 2025-11-25. Such a result has no type.
-/// `None` for any other result.
+/// Returns `task` for a result without a type that announces a task in the form of version 2025-11-25. `None` for any
+/// other result.
 ///
 /// Source: <https://modelcontextprotocol.io/specification/2025-11-25/schema#createtaskresult>.
 fn task_result_type(result: &Value) -> Option<String> {
@@ -52,7 +52,6 @@ fn task_result_type(result: &Value) -> Option<String> {
 }
 
 impl RemoteTool {
-    /// Calls the tool.
     pub(super) async fn call(
         &self,
         context: &ToolContext,
@@ -199,7 +198,8 @@ impl RemoteTool {
         ToolError::in_doubt(why)
     }
 
-    /// The error of a call that the server has refused (RFC 6750). `may_help`: the program will request a new token.
+    /// The error of a call that the server has refused (RFC 6750). `may_help` is true if the program will request a new
+    /// token.
     fn unauthorized(&self, may_help: bool) -> ToolError {
         let server = &self.connection.name;
         let mut why = format!(
@@ -245,8 +245,8 @@ impl RemoteTool {
             });
         }
         if !is_of_a_call {
-            // The SDK has parsed the answer as the result of another request, so its other members are lost. The call
-            // could also have failed.
+            // The SDK has parsed the answer as the result of another request, so the other members of the answer are
+            // lost. The call could also have failed.
             let said = self.connection.shown(&value.to_string());
             return Err(ToolError::in_doubt(format!(
                 "the MCP server `{server}` has answered the call with the result of another request: `{said}`"

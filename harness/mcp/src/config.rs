@@ -1,5 +1,4 @@
-//! Reads files in which users list their servers: under `mcpServers`, the name that several programs use, or under
-//! `servers`.
+//! Reads files in which users list their servers. The list is named `mcpServers`, as in several programs, or `servers`.
 
 use std::{cell::RefCell, fmt, path::Path};
 
@@ -42,7 +41,7 @@ impl McpServer {
     /// Reads the servers that a file lists, as [`from_json`](Self::from_json) does.
     ///
     /// # Errors
-    /// Fails if the file cannot be read, and for the reasons of `from_json`.
+    /// Fails if the file cannot be read. Also fails like `from_json`.
     pub fn from_file(
         path: impl AsRef<Path>,
         variables: &[&str],
@@ -74,7 +73,7 @@ fn listed(text: &str, allowed: &[&str], what: &str) -> Result<Vec<McpServerBuild
     })
 }
 
-/// The value of a variable; `None` if it is not set. Fails if the name is not allowed.
+/// The value of a variable; `None` if the variable is not set. Fails if the name is not allowed.
 type VariableLookup<'a> = &'a dyn Fn(&str) -> Result<Option<String>, String>;
 
 fn read(text: &str, variables: VariableLookup<'_>) -> Result<Vec<McpServerBuilder>, String> {
@@ -105,14 +104,12 @@ fn read(text: &str, variables: VariableLookup<'_>) -> Result<Vec<McpServerBuilde
     listed.iter().filter_map(|listed| one(listed).transpose()).collect()
 }
 
-/// One server in the list.
 struct ServerEntry<'a> {
     server: &'a Map<String, Value>,
     variables: VariableLookup<'a>,
 }
 
 impl ServerEntry<'_> {
-    /// Whether the server is to be used: the file has not turned it off.
     fn is_enabled(&self) -> Result<bool, String> {
         let says = |member: &str| match self.server.get(member) {
             None => Ok(None),
@@ -252,7 +249,7 @@ impl ServerEntry<'_> {
     }
 }
 
-/// Variables that editors replace, and that this library does not.
+/// Variables that editors replace, but this library does not.
 const EDITORS: [&str; 5] =
     ["workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator", "cwd"];
 

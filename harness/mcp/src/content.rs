@@ -13,7 +13,7 @@ use harness_core::{
     tool::{ToolError, ToolOutput},
 };
 
-/// The maximum size of a picture, in bytes, that vendors accept.
+/// The maximum size of a picture, in bytes. Vendors refuse larger pictures.
 const PICTURE: usize = 5 << 20;
 
 /// The maximum number of parts that are read of one result.
@@ -63,7 +63,7 @@ pub(super) fn output(
         });
     }
     let Some(value) = structure else { return Ok(parts.into()) };
-    // Some servers return the same value as text and as structured content. Only one of the two is kept.
+    // Some servers return the same value as text and as structured content. The value is kept only once.
     let repeats = silent || matches!(&*parts, [only] if says(only, value));
     if repeats {
         parts = vec![ToolContent::Json(value.clone())];
@@ -106,7 +106,7 @@ fn says(part: &ToolContent, value: &Value) -> bool {
     said == *value
 }
 
-/// The maximum work of [`has_data`]: bytes of text times the number of values. More would take too long.
+/// The maximum work of [`has_data`]: bytes of text times the number of values. More work would take too long.
 const WORK: usize = 1 << 28;
 
 /// Whether a text certainly contains all data of this value: each text, number, boolean and `null`, as often as in the
@@ -185,7 +185,7 @@ pub(super) fn part(block: &Value) -> ToolContent {
     }
 }
 
-/// Reads a link to content that the result does not include. The title is put before the description.
+/// Reads a link to content that the result does not include. Puts the title before the description.
 fn link(block: &Value) -> Option<ToolContent> {
     let text = |name: &str| block.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     let uri = text("uri").filter(|uri| uri.len() <= ADDRESS)?;
@@ -238,7 +238,8 @@ fn picture_at(mime: &str, data: &str, uri: Option<&str>) -> ToolContent {
     file("a picture", mime, data, uri)
 }
 
-/// Reads a file in base64. Its media type decides what kind of part it becomes. Some servers break base64 into lines.
+/// Reads a file in base64. The media type determines the kind of the returned part. Some servers break base64 into
+/// lines.
 fn file(what: &str, mime: &str, data: &str, uri: Option<&str>) -> ToolContent {
     let data: String = match data.contains(|c: char| c.is_ascii_whitespace()) {
         true => data.chars().filter(|c| !c.is_ascii_whitespace()).collect(),

@@ -17,7 +17,7 @@ pub(super) struct EffectsTrust {
 }
 
 impl EffectsTrust {
-    /// The side effects of a tool with these annotations, and whether its calls may be repeated.
+    /// The side effects of a tool with these annotations, and whether calls of the tool may be repeated.
     pub(super) fn of(&self, tool: &str, annotations: Option<&Value>) -> (SideEffects, bool) {
         if let Some(effects) = self.tools.get(tool) {
             return (*effects, false);
@@ -29,7 +29,7 @@ impl EffectsTrust {
     }
 }
 
-/// Reads from the hints the side effects of a tool, and whether its calls may be repeated. A missing or invalid hint
+/// Reads a tool's side effects from the hints, and whether calls of the tool may be repeated. A missing or invalid hint
 /// has the default of the specification: not read-only, destructive, open to the world, not idempotent
 /// (<https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations>).
 fn hinted(annotations: Option<&Value>) -> (SideEffects, bool) {

@@ -75,8 +75,8 @@ struct ElicitationCounts {
 }
 
 impl ElicitationCounts {
-    /// Counts a question for this call. Without a call, it counts for the running call with the fewest questions.
-    /// Returns whether the question may be asked.
+    /// Counts a question for this call. If `call` is `None`, counts the question for the running call with the fewest
+    /// questions. Returns whether the server may ask the question.
     fn count(&mut self, call: Option<u64>) -> bool {
         let asked = match call {
             Some(call) => self.running.get_mut(&call),
@@ -107,7 +107,7 @@ impl ElicitationHandler {
         self.on_elicitation.is_some()
     }
 
-    /// Registers a running call. The server may ask until the returned value is dropped.
+    /// Registers a running call. The server may ask questions until the returned value is dropped.
     pub(super) fn enter_call(&self) -> ElicitingCall {
         let mut call = 0;
         self.asked.calls.send_modify(|calls| {
@@ -126,7 +126,7 @@ impl ElicitationHandler {
         }
     }
 
-    /// Asks the person a question. `running` is the call for which the server asks, if it is known. The result is a
+    /// Asks the person a question. `running` is the call for which the server asks; `None` if unknown. The result is a
     /// refusal if no person can be asked, or if the call already had the maximum number of questions. The result is a
     /// cancellation if all calls have ended meanwhile, or if the program's function panics.
     pub(super) async fn ask(
@@ -180,7 +180,7 @@ pub(super) fn accepted(filled: Map<String, Value>) -> ElicitResult {
     ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(filled))
 }
 
-/// A running call. The server may ask questions for it until this value is dropped.
+/// A running call. The server may ask questions for the call until this value is dropped.
 pub(super) struct ElicitingCall {
     asked: Arc<ElicitationState>,
     call: u64,

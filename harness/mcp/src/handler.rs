@@ -106,7 +106,7 @@ pub(super) struct ServerEventHandler {
     pub(super) server: String,
     pub(super) reports: ProgressListeners,
     /// Whether the server has announced a change of its tools. `changed` is for the program, which can list the tools
-    /// again. `stale` is for this session, which lists them again before the next call.
+    /// again. `stale` is for this session, which lists the tools again before the next call.
     pub(super) changed: Arc<AtomicBool>,
     pub(super) stale: Arc<AtomicBool>,
     pub(super) elicitation: ElicitationHandler,

@@ -24,8 +24,8 @@ use harness_core::{
 /// The time limit for opening a connection.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// The maximum number of times that a broken stream is resumed, by requesting the events after the last one. The call
-/// itself is never sent again.
+/// The maximum number of times that a broken stream is resumed. To resume, the client requests the events after the
+/// last received event. The call itself is never sent again.
 const STREAMS: usize = 5;
 
 /// The maximum number of requests that wait for the headers of their responses. Further requests wait before they are
@@ -78,8 +78,7 @@ impl ServerAddress {
             let both = decoded.join(":");
             secrets.extend([STANDARD.encode(&both), both]);
             secrets.extend(written.map(str::to_owned).into_iter().chain(decoded));
-            // Each value is added in two forms. Errors show the form that is written in the URL. The other form is
-            // decoded.
+            // Each value is added as written in the URL, because errors show this form, and decoded.
             let written = url.query().into_iter().flat_map(|query| query.split('&'));
             secrets.extend(
                 written
@@ -158,7 +157,7 @@ pub(super) fn client() -> Result<Client, Error> {
     let mut tls = tls::shared()?;
     tls.alpn_protocols = vec!["http/1.1".into()];
     http_client::builder(CONNECT, tls)
-        // An idle connection may be closed by the server at the moment at which a call is written to it.
+        // The server may close an idle connection at the moment at which the client writes a call to it.
         .pool_max_idle_per_host(0)
         .build()
         .map_err(unusable)

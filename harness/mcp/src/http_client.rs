@@ -49,8 +49,8 @@ use super::{
 /// wait.
 const REST: u64 = 500;
 
-/// A stream that ends before this time counts as a stream that ended at once. Each further such stream in a row
-/// increases the wait before the next stream.
+/// A stream that ends before this time counts as short. Each further short stream in a row increases the wait before
+/// the next stream.
 const LONG_LIVED: Duration = Duration::from_secs(30);
 
 /// The maximum number of tool names that are kept of one list.
@@ -63,7 +63,7 @@ const ANSWERS: usize = 64;
 /// The time limit for sending a response to a request of the server, or the notification that a call is cancelled.
 const TELLING: Duration = Duration::from_secs(10);
 
-/// The maximum number of streams whose last event id is kept, and (`EVENT`) the maximum length of such an id in bytes.
+/// The maximum number of streams whose last event id is kept, and (`EVENT`) the maximum length of this id in bytes.
 const LAST: usize = 256;
 const EVENT: usize = 4096;
 
@@ -77,8 +77,8 @@ pub(super) struct McpHttpClient {
     answers: Arc<Semaphore>,
 }
 
-/// What was learned from a server's responses: whether its session has expired, the tools that it has listed, and the
-/// events after which its streams can be resumed.
+/// State from a server's responses: whether its session has expired, the tools that it has listed, and the events after
+/// which its streams can be resumed.
 #[derive(Default)]
 pub(super) struct SessionState {
     /// Whether the server no longer knows the session.
@@ -119,12 +119,12 @@ impl SessionState {
         std::mem::take(&mut *self.listed.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Why there is no session although the first request was answered.
+    /// Takes the reason why there is no session although the server answered the first request.
     pub(super) fn take_refusal(&self) -> Option<String> {
         self.refusal.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Marks the session as ended. Nothing more is sent for it.
+    /// Marks the session as ended. No more messages are sent for the session.
     pub(super) fn stop(&self) {
         self.ended.cancel();
     }
@@ -134,7 +134,7 @@ impl SessionState {
         self.running.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a request as ended, because its answer came or nobody waits for it.
+    /// Counts a request as ended, because its answer came or the caller no longer waits.
     pub(super) fn end(&self) {
         self.running.fetch_sub(1, Ordering::Relaxed);
     }
@@ -167,8 +167,8 @@ impl SessionState {
         self.empty.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The wait before the next stream for this request, in addition to the SDK's wait. Without it, a server that ends
-    /// each stream at once would get a request each second for as long as the session or the call lasts.
+    /// The wait before the next stream for this request, in addition to the SDK's wait. Without this wait, a server
+    /// that ends each stream at once would get a request each second until the session or the call ends.
     fn rest(&self, request: Option<&RequestId>) -> Duration {
         let mut empty = self.empty();
         let now = Instant::now();
@@ -187,7 +187,7 @@ impl SessionState {
         wait
     }
 
-    /// Records that a stream for this request has brought a message.
+    /// Records that a stream for this request contained a message.
     fn spoke(&self, request: Option<&RequestId>) {
         self.empty().retain(|it| it.request.as_ref() != request);
     }
@@ -198,8 +198,7 @@ impl SessionState {
         self.last().retain(|last| last.request.id.as_ref() != Some(request));
     }
 
-    /// The request that is answered by the stream with this event; `None` if several streams have an event with this
-    /// id.
+    /// The request whose response stream contained this event; `None` if several streams have an event with this id.
     fn resumed(&self, event: &str) -> Option<RequestInfo> {
         let last = self.last();
         let mut found = last.iter().filter(|last| last.event == event);
@@ -390,7 +389,7 @@ impl McpHttpClient {
         self.noted(token, answer)
     }
 
-    /// Passes the result on. If the server has refused this token, the authorization is notified first.
+    /// Returns `answer`. If the server has refused this token, the authorization is notified first.
     fn noted<T>(
         &self,
         token: Option<String>,
@@ -406,7 +405,7 @@ impl McpHttpClient {
                 authorization.refused(403, &err.www_authenticate_header, token.as_deref());
                 Err(HttpError::InsufficientScope(err))
             }
-            // The refusal has no header that says what is required.
+            // The refusal has no header with a challenge.
             Err(HttpError::UnexpectedServerResponse(text)) if text.starts_with("HTTP 401") => {
                 authorization.refused(401, "", token.as_deref());
                 Err(HttpError::AuthRequired(AuthRequiredError::new(String::new())))
@@ -421,7 +420,7 @@ impl McpHttpClient {
     }
 }
 
-/// The parts of a request with which its answer is compared.
+/// The parts of a request that are compared with its response.
 #[derive(Clone)]
 struct RequestInfo {
     /// `None` for a message that gets no answer.
@@ -599,7 +598,7 @@ impl McpHttpClient {
             HttpError::UnexpectedServerResponse(text) if text.starts_with("HTTP 4") => text,
             _ => return Err(failed),
         };
-        // With these statuses, the server may still hold the previous stream, so the SDK tries again.
+        // With these statuses, the server may not have closed the previous stream yet, so the SDK tries again.
         if ["HTTP 408", "HTTP 409", "HTTP 425"].iter().any(|again| why.starts_with(again)) {
             return Err(failed);
         }
@@ -620,7 +619,7 @@ fn is_newer(headers: &RequestHeaders) -> bool {
 }
 
 /// Sets a minimum wait before the SDK resumes this stream. In version 2026-07-28 of the protocol (`is_newer`), no
-/// stream can be resumed. So the ids are removed from the events, and without an id the SDK does not resume the stream.
+/// stream can be resumed. So the ids are removed from the events, because the SDK resumes only a stream with ids.
 fn rested(stream: BoxedSseResponse, is_newer: bool) -> BoxedSseResponse {
     let rested = stream.map(move |event| {
         event.map(|mut event| {

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::{oauth::Authorization, server_connection::ServerEndpoint};
 use harness_core::secret::{Secrets, is_secret_name, is_telling};
 
-/// The secrets of a connection. Unlike in errors, only values whose names mark them as secret are removed: a model
-/// works with the results, and must not lose words such as `production`.
+/// The secrets to remove from a server's results. Only values whose names mark them as secret are removed, because a
+/// model needs words such as `production`.
 #[derive(Clone, Default)]
 pub(super) struct KnownSecrets {
     /// The secrets in the program's settings.

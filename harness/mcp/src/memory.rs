@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::ser::Formatter;
 
-/// The length of this array is the memory, in bytes, that a member or an item of a JSON value needs besides its text.
+/// As many bytes as a member or an item of a JSON value needs in memory, besides its text.
 const NODE: [u8; 96] = [0; 96];
 
-/// The length of this array is the memory, in bytes, that an object needs besides its members. Objects reserve room for
-/// more members than they have.
+/// As many bytes as an object needs in memory, besides its members. Objects reserve room for more members than they
+/// have.
 const OBJECT: [u8; 384] = [0; 384];
 
 /// The approximate memory of a value, in bytes.
@@ -23,8 +23,8 @@ pub(super) fn of(value: &impl Serialize) -> usize {
     }
 }
 
-/// A formatter that writes additional bytes for each member, item and object: the number of bytes that it needs in
-/// memory.
+/// A formatter that writes additional bytes for each member, item and object, so that the length of the output is the
+/// memory size of the value.
 struct MemoryFormatter;
 
 impl Formatter for MemoryFormatter {
@@ -49,7 +49,6 @@ impl Formatter for MemoryFormatter {
     }
 }
 
-/// A writer that counts bytes.
 struct ByteCounter(usize);
 
 impl Write for ByteCounter {

@@ -31,7 +31,7 @@ pub(super) struct PendingElicitations {
 }
 
 impl PendingElicitations {
-    /// Reads the server's questions. Fails with the reason if they cannot be answered.
+    /// Reads the server's questions. Fails with the reason if a person cannot answer the questions.
     pub(super) fn of(
         definition: &str,
         wanted: InputRequiredResult,
@@ -53,8 +53,8 @@ impl PendingElicitations {
         Ok(Self { definition, rounds, questions: 0, state: wanted.request_state, given, open })
     }
 
-    /// Reads a stored token, and adds the answer to the first question. `None` if the definition of the tool has
-    /// changed: the call is then sent without any answers.
+    /// Reads a stored token, and adds the answer to the first question. If the definition of the tool has changed,
+    /// returns `None`, and the call is sent without any answers.
     ///
     /// # Errors
     /// Asks again if the answer does not fit the form. Fails if the token does not belong to a tool of a server.
@@ -136,7 +136,7 @@ fn form(question: &ElicitRequestParams) -> McpElicitation {
     McpElicitation { server: String::new(), message, schema }
 }
 
-/// Converts an answer into the protocol's format. Fails with the reason if it does not fit the form.
+/// Converts an answer into the protocol's format. Fails with the reason if the answer does not fit the form.
 fn response(question: &ElicitRequestParams, answer: &Value) -> Result<ElicitResult, String> {
     let is_form = matches!(question, ElicitRequestParams::FormElicitationParams { .. });
     if !is_form || answer.is_null() {

@@ -13,7 +13,7 @@ use tokio::io::AsyncWrite;
 
 use super::scan::MessageScan;
 
-/// The maximum number of one-way messages that are kept, because a server may reply to them without an id.
+/// The maximum number of notifications that are remembered. Some servers wrongly answer a notification, without an id.
 const REPLIES: usize = 256;
 
 /// The requests that have no answer yet.
@@ -26,10 +26,10 @@ struct SentMessages {
     /// The requests without an answer, by the text of their ids.
     requests: BTreeMap<String, PendingRequest>,
     /// The messages that get no answer according to the protocol. Some servers reply to them without an id, so the
-    /// reply does not show which message it answers.
+    /// answered message is unknown.
     others: VecDeque<OneWayMessage>,
-    /// The number of one-way messages that had no reply when a later request was answered. A reply to such a message
-    /// would be late.
+    /// The number of one-way messages that had no reply when a later request was answered. A reply to one of these
+    /// messages would be late.
     late: usize,
     /// The number of messages written so far.
     count: u64,
@@ -130,7 +130,7 @@ impl PendingRequests {
         }
     }
 
-    /// Records that the caller no longer waits for this request. Its answer may still come.
+    /// Records that the caller no longer waits for this request. The answer to the request may still come.
     pub(super) fn cancelled(&self, id: &RequestId) {
         let (mut written, id) = (self.written(), id.to_string());
         let number = written.requests.remove(&id).map_or(written.count, |request| request.number);
@@ -143,7 +143,7 @@ impl PendingRequests {
     }
 
     /// The request to which an answer without an id is assigned. The answer may also be a reply to a one-way message,
-    /// so for each such message one answer without an id is ignored.
+    /// so one answer without an id is ignored for each one-way message.
     pub(super) fn meant(&self) -> Option<GuessedRequest> {
         let mut written = self.written();
         if written.others.pop_front().is_some() {
@@ -170,7 +170,7 @@ pub(super) struct GuessedRequest {
     pub(super) is_doubtful: bool,
 }
 
-/// The standard input of a process. It records the requests that are written to it.
+/// A writer to the standard input of a process. Records the requests that are written.
 pub(super) struct StdinRecorder<W> {
     to: W,
     scan: MessageScan,

@@ -38,7 +38,7 @@ pub(super) const EVENTS: &str = "text/event-stream";
 pub(super) type RequestHeaders = HashMap<HeaderName, HeaderValue>;
 pub(super) type HttpError = StreamableHttpError<reqwest::Error>;
 
-/// One message to a server, with everything that its HTTP request needs.
+/// One message to a server, and the data for its HTTP request.
 pub(super) struct PostRequest {
     pub(super) uri: Arc<str>,
     pub(super) message: ClientJsonRpcMessage,
@@ -141,7 +141,7 @@ async fn read(
         .await
         .map(|answer| Json(answer, id));
     }
-    // The message gets no answer, whatever the status says.
+    // The message gets no answer, regardless of the status.
     if request.is_none() && (is_empty || !is_events && !is_json) {
         return Ok(Accepted);
     }
@@ -174,7 +174,8 @@ async fn read(
     }
 }
 
-/// The challenges of all `WWW-Authenticate` headers, one on each line. Their texts may contain any bytes.
+/// The challenges of all `WWW-Authenticate` headers, one on each line. The texts of the challenges may contain any
+/// bytes.
 ///
 /// Source: RFC 9110, sections 5.5 and 11.6.1.
 pub(super) fn challenge(headers: &HeaderMap) -> Option<String> {
@@ -183,7 +184,7 @@ pub(super) fn challenge(headers: &HeaderMap) -> Option<String> {
     challenges.map(Cow::into_owned).reduce(|all, next| format!("{all}\n{next}"))
 }
 
-/// Reads a refusal: an error of the protocol, or else the status with its text.
+/// Reads a refusal: an error of the protocol, or otherwise the status and the text of the body.
 async fn refused(
     mut answer: Response,
     request: Option<(&RequestId, &ClientRequest)>,
@@ -206,7 +207,7 @@ async fn refused(
     };
     let until = Instant::now() + REFUSAL;
     let mut body = Vec::new();
-    // A body that breaks off, or does not end in time, is read as far as it arrived.
+    // If the body breaks off or does not end in time, only the received part is used.
     while body.len() < most
         && let Ok(Ok(Some(piece))) = timeout_at(until, answer.chunk()).await
     {

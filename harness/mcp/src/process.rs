@@ -21,7 +21,7 @@ use harness_core::secret::CUT;
 #[cfg(unix)]
 use harness_core::watchdog::Watchdog;
 
-/// The environment variables that a child inherits. None of them contains a key.
+/// The environment variables that a child inherits. These variables contain no keys.
 const INHERITED: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
 
 /// The number of lines that are kept of a child's standard error, and (`KEPT_LINE`) the bytes that are kept of each
@@ -33,8 +33,8 @@ const KEPT_LINE: usize = 500;
 const SHOWN_LINES: usize = 20;
 const SHOWN_BYTES: usize = 4 << 10;
 
-/// How long an error waits until a child's standard error is read to its end. Another task reads it, and may still be
-/// reading after the child has ended.
+/// The maximum wait for the rest of a child's standard error before an error is returned. Another task may still be
+/// reading this output after the child has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// How long a child may take to end, first after its input was closed and then after a signal.
@@ -63,7 +63,7 @@ impl ServerCommand {
     /// Starts the child as the leader of a new process group.
     ///
     /// # Errors
-    /// Fails with the reason, for the text of an error.
+    /// Fails with the reason as text.
     pub(super) fn start(&self) -> Result<(ServerProcess, ChildStdout, ChildStdin), String> {
         if let Some(folder) = self.folder.as_ref().filter(|folder| !folder.is_dir()) {
             let folder = folder.display().to_string();
@@ -193,7 +193,7 @@ impl StderrTail {
 }
 
 /// A running child, and all processes that it has started and that are still in its group. Dropping this value kills
-/// all of them.
+/// all these processes.
 pub(super) struct ServerProcess {
     /// Kills the group if the program dies. The watchdog ends before the id of the group can be reused.
     #[cfg(unix)]
@@ -208,8 +208,8 @@ impl ServerProcess {
         &self.stderr_tail
     }
 
-    /// Waits until the leader has ended, after the caller has closed its input. If the leader does not end in time, it
-    /// gets a signal. The rest of the group ends when this value is dropped.
+    /// Waits until the leader has ended, after the caller has closed its input. A leader that does not end in time gets
+    /// a signal. The rest of the group ends when this value is dropped.
     pub(super) async fn end(self) {
         if !self.wait_for_exit().await {
             self.signal(false);

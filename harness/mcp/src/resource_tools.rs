@@ -18,8 +18,8 @@ use harness_core::{
 
 impl McpServer {
     /// Creates two tools with which a model finds and reads the [resources](Self::resources): `server__list_resources`
-    /// and `server__read_resource`. The program sets their side effects, because the library cannot know what a server
-    /// does when a resource is read: for a server that only reads on this machine, use
+    /// and `server__read_resource`. The program sets the side effects of both tools, because the library cannot know
+    /// what a server does when a resource is read: for a server that only reads on this machine, use
     /// `SideEffects::of(&[SideEffect::Read])`. The list is empty if the server does not declare resources.
     pub fn resource_tools(&self, effects: impl Into<SideEffects>) -> Vec<Tool> {
         let effects = effects.into();
@@ -63,8 +63,8 @@ impl McpServer {
     }
 
     /// Creates two tools with which a model finds and reads the [prompts](Self::prompts): `server__list_prompts` and
-    /// `server__get_prompt`. The program sets their side effects, as for [`resource_tools`](Self::resource_tools). The
-    /// list is empty if the server does not declare prompts.
+    /// `server__get_prompt`. The program sets the side effects of both tools, as for
+    /// [`resource_tools`](Self::resource_tools). The list is empty if the server does not declare prompts.
     pub fn prompt_tools(&self, effects: impl Into<SideEffects>) -> Vec<Tool> {
         let effects = effects.into();
         if !self.has_prompts {

@@ -77,8 +77,8 @@ pub struct McpArgument {
 
 impl McpServer {
     /// Lists the resources of the server, followed by the templates. The list is empty if the server does not declare
-    /// resources. Entries without a URI, and repeated entries, are left out. If the server repeats a page, the list
-    /// ends there.
+    /// resources. Entries without a URI, and repeated entries, are left out. If the server repeats a page, no further
+    /// pages are requested.
     ///
     /// # Errors
     /// Fails if the server cannot be reached or refuses the request, and if listing needs more than 30 seconds, 64
@@ -119,8 +119,8 @@ impl McpServer {
         prompts(&self.connection).await
     }
 
-    /// Lets the server make the messages of a prompt. The server writes them freely: show them to the user before you
-    /// send them.
+    /// Lets the server make the messages of a prompt. The messages may contain any text, so show them to the user
+    /// before you send them.
     ///
     /// ```no_run
     /// # async fn example(server: harness::mcp::McpServer) -> Result<(), harness::Error> {

@@ -170,7 +170,6 @@ impl MessageScan {
         self.has_version && self.has_method() && !self.has_outcome
     }
 
-    /// Whether the line has a method.
     pub(super) fn has_method(&self) -> bool {
         self.method.is_some()
     }

@@ -41,7 +41,7 @@ use harness_core::{
 /// # }
 /// ```
 ///
-/// If the process or the session is lost, the next call starts a new one, at most five times in a row without an
+/// If the process or the session is lost, the next call starts a new session, at most five times in a row without an
 /// answer. If the new session defines a tool differently, a call of this tool fails, and its error asks the program to
 /// [`reload`](Self::reload).
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ pub struct McpServer {
     /// Whether the server declares resources, and whether it declares prompts.
     pub(super) has_resources: bool,
     pub(super) has_prompts: bool,
-    /// The tools, each with the server's own name for it.
+    /// The tools, each with the name that the server uses.
     tools: Vec<(String, Tool)>,
     left_out: Vec<String>,
 }
@@ -173,28 +173,28 @@ impl McpServer {
     }
 
     /// Whether the tools have changed since the program last listed them. Either the server has announced the change,
-    /// or the library has found it before a call or after a new start. Stays `true` until [`reload`](Self::reload)
-    /// succeeds.
+    /// or the library has found the change before a call or after a new start. Stays `true` until
+    /// [`reload`](Self::reload) succeeds.
     pub fn has_changed(&self) -> bool {
         self.connection.has_changed()
     }
 
     /// Lists the tools again, over the same connection. Make a new agent with the returned tools. Calls of earlier
-    /// tools fail if the server now defines them differently.
+    /// tools fail if the server now defines these tools differently.
     ///
     /// # Errors
     /// Fails for the same reasons as [`connect`](McpServerBuilder::connect).
     pub async fn reload(&self) -> Result<Self, Error> {
         let listing = self.connection.list().await?;
-        // If the new tools cannot be used, the program still has the old tools, so the change stays reported.
+        // If the new tools cannot be used, the program still has the old tools, so `has_changed` must stay true.
         Self::of(Arc::clone(&self.connection), self.sight.clone(), listing)
             .inspect_err(|_| self.connection.tell_of_change())
     }
 
     /// Ends the connection for all tools. A server at a URL has two seconds to end the session. A process has two
-    /// seconds to end after its input was closed, and two more after `SIGTERM`; then its group is killed. A process
-    /// that is just being started for a call is killed at once. If a token is being requested, `close` waits for the
-    /// request, at most 40 seconds.
+    /// seconds to end after its input was closed, and two more after `SIGTERM`; then the process group is killed. A
+    /// process that is just being started for a call is killed at once. If a token is being requested, `close` waits
+    /// for the request, at most 40 seconds.
     pub async fn close(&self) {
         self.connection.close().await;
     }

@@ -67,7 +67,6 @@ pub(super) enum ServerEndpoint {
     Address(ServerAddress),
 }
 
-/// The connection to a server.
 pub(super) struct ServerConnection {
     pub(super) name: String,
     endpoint: ServerEndpoint,
@@ -84,7 +83,7 @@ pub(super) struct ServerConnection {
     /// The number of starts since a call was last answered.
     starts: AtomicU32,
     state: Mutex<SessionSlot>,
-    /// Cancelled when the program closes the connection. This also ends a start that is running for a call.
+    /// Cancelled when the program closes the connection. The cancellation also ends a start that is running for a call.
     closed: CancellationToken,
 }
 
@@ -144,7 +143,7 @@ impl ServerConnection {
         }
     }
 
-    /// The server's text in the form for errors: without secrets and control characters, and shortened.
+    /// Formats a text of the server for errors: without secrets and control characters, and shortened.
     pub(super) fn shown(&self, text: &str) -> String {
         let text = self.secrets.hide(text);
         let text = match self.authorization() {
@@ -162,7 +161,7 @@ impl ServerConnection {
         }
     }
 
-    /// Makes sure that there is a valid token, if the server requires one.
+    /// Makes sure that there is a valid token, if the server requires a token.
     async fn authorized(&self) -> Result<(), Error> {
         let Some(authorization) = self.authorization() else { return Ok(()) };
         authorization.ready().await.map_err(|(kind, why)| {
@@ -274,8 +273,8 @@ impl ServerConnection {
         Ok(session)
     }
 
-    /// Lists the server's tools again if the server has announced a change, or if it does not announce changes and the
-    /// list is old.
+    /// Lists the server's tools again if the server has announced a change. If the server does not announce changes,
+    /// lists the tools again if the list is old.
     async fn refresh(&self, session: &ClientSession) -> Result<(), Error> {
         let stale = &*session.handler().stale;
         let was = stale.swap(false, Ordering::AcqRel);
@@ -366,7 +365,7 @@ impl ServerConnection {
         let until = Instant::now() + START;
         let (service, child, session_state, open) = match self.version.get() {
             Some(version) => self.start(handler, *version, until).await.map_err(|it| it.0)?,
-            // Nearly all servers answer this version. The other servers refuse it at once.
+            // Nearly all servers accept this version. A server that does not accept this version refuses it at once.
             None => match self.start(handler.clone(), McpVersion::V2025_11_25, until).await {
                 Ok(started) => started,
                 Err((_, true)) => {
@@ -410,7 +409,7 @@ impl ServerConnection {
                 let ended = child.ended();
                 let ended = async {
                     ended.await;
-                    // In this time, another task reads the rest of the process's output.
+                    // Meanwhile, another task reads the rest of the process's output.
                     sleep(LAST_WORDS).await;
                 };
                 let served = tokio::select! {
@@ -470,7 +469,7 @@ impl ServerConnection {
         }
     }
 
-    /// A URL, in the form for errors.
+    /// Formats a URL for errors.
     fn at(&self, address: &ServerAddress) -> String {
         one_line(&self.shown(&address.shown()))
     }
@@ -495,7 +494,7 @@ impl ServerConnection {
         }
     }
 
-    /// The proxy in front of the server, in the form for errors.
+    /// Names the proxy for requests to the server, for errors.
     fn through_proxy(&self) -> String {
         let ServerEndpoint::Address(address) = &self.endpoint else { return String::new() };
         self.shown(&address.through_proxy())
@@ -560,7 +559,7 @@ pub(super) fn sources(err: &(dyn std::error::Error + 'static)) -> String {
     if let Some(StreamableHttpError::Client(err)) =
         err.downcast_ref::<StreamableHttpError<reqwest::Error>>()
     {
-        // The error's own text is only the URL. Its source says what has happened.
+        // The error's own text is only the URL. The source of the error contains the reason.
         let what = if err.is_connect() { UNREACHED } else { "the request has failed" };
         let through = err.url().map(through_proxy).unwrap_or_default();
         return match err.source() {

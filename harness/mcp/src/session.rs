@@ -1,4 +1,4 @@
-//! One session with a server: from its start until its process, its stream or its id is lost.
+//! One session with a server. A session ends when its process, its stream or its id is lost.
 
 use std::{
     collections::BTreeMap,
@@ -36,7 +36,7 @@ use super::{
     process::{ServerProcess, StderrTail},
 };
 
-/// After a process has ended, its remaining output is read for this time.
+/// How long the remaining output of an ended process is read.
 pub(super) const LAST_WORDS: Duration = Duration::from_millis(250);
 
 /// How long a server at a URL may take to end a session.
@@ -52,7 +52,7 @@ const FIRST: Duration = Duration::from_millis(500);
 /// The maximum age of a list of tools if the server does not report changes.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// A session. When it is dropped, its process and its tasks end.
+/// A session. Dropping a session ends its process and its tasks.
 pub(super) struct ClientSession {
     /// `None` after the session was closed.
     service: Mutex<Option<RunningService<RoleClient, ServerEventHandler>>>,
@@ -69,7 +69,7 @@ pub(super) struct ClientSession {
     watcher: Option<AbortHandle>,
     /// Whether the session was lost.
     lost: AtomicBool,
-    /// What was learned from the HTTP responses of a server at a URL.
+    /// The state learned from the HTTP responses of a server at a URL.
     session_state: Arc<SessionState>,
     listed: Mutex<ToolDefinitions>,
     /// The task that receives changes of the tools, from servers that report them only to subscribers.
@@ -112,7 +112,7 @@ impl ClientSession {
             let (ended, end) = (child.ended(), service.cancellation_token());
             let watch = async move {
                 ended.await;
-                // In this time, another task reads the rest of the process's output.
+                // Meanwhile, another task reads the rest of the process's output.
                 tokio::time::sleep(LAST_WORDS).await;
                 end.cancel();
             };
@@ -183,7 +183,8 @@ impl ClientSession {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores the current definitions of the tools. `fresh`: how long they are valid according to the server.
+    /// Stores the current definitions of the tools. `fresh` is how long the definitions are valid according to the
+    /// server.
     pub(super) fn define(&self, definitions: BTreeMap<String, String>, fresh: Option<Duration>) {
         let until = Some(Instant::now() + fresh.unwrap_or(FRESH).min(FRESH));
         *self.listed() = ToolDefinitions { definitions, until };
@@ -208,8 +209,8 @@ impl ClientSession {
         !tells && self.listed().until.is_none_or(|until| Instant::now() >= until)
     }
 
-    /// Whether the version of the protocol has no sessions. In such a version, a server reports changes only to
-    /// subscribers.
+    /// Whether the version of the protocol has no sessions. In a version without sessions, a server reports changes
+    /// only to subscribers.
     fn has_no_session(&self) -> bool {
         let said = self.peer().peer_info();
         said.is_some_and(|said| said.protocol_version == ProtocolVersion::V_2026_07_28)
@@ -321,7 +322,8 @@ impl Drop for ClientSession {
     }
 }
 
-/// A running request. If it is dropped before the answer, the server is told that the caller no longer waits.
+/// A running request. If this value is dropped before the answer, the server is notified that the caller no longer
+/// waits.
 pub(super) struct RunningRequest<'s> {
     session: &'s ClientSession,
     request: Option<RequestId>,
@@ -365,8 +367,8 @@ async fn tell(peer: Peer<RoleClient>, mut calls: UnboundedReceiver<RequestId>) {
 }
 
 /// Subscribes to changes of the server's tools, signals when the server agrees, and passes on the reports until the
-/// subscription ends. If the caller no longer waits for the agreement, the caller has already listed the tools. The
-/// tools may have changed since, so they are marked as stale.
+/// subscription ends. If the server agrees late, the caller has already listed the tools. The tools may have changed
+/// since then, so the list is marked as stale.
 async fn hear(
     peer: Peer<RoleClient>,
     handler: &ServerEventHandler,

@@ -14,7 +14,7 @@ pub(super) fn messages(data: String, open: &PendingRequests) -> Vec<String> {
     }
 }
 
-/// The messages that the protocol's code can read. If it can read no message of an event, the request ends with an
+/// The messages that the protocol's code can read. If no message of an event is readable, the request ends with an
 /// error, because the server may send nothing else on an open stream. An event with a notification does not end the
 /// request, because a notification is not an answer.
 pub(super) fn read(messages: Vec<String>, open: &PendingRequests) -> Vec<String> {

@@ -48,8 +48,8 @@ impl EventReader {
             match self.answer.as_mut()?.chunk().await {
                 Ok(Some(piece)) => self.is_exceeded = self.events.push(&piece).is_err(),
                 Ok(None) => self.answer = None,
-                // A broken stream ends like a complete stream: the SDK then resumes it after the wait that the server
-                // has set. After an error, the SDK would resume at once, again and again.
+                // A broken stream ends like a complete stream: the SDK then resumes the stream after the wait that the
+                // server has set. After an error, the SDK would resume at once, again and again.
                 Err(_) => self.answer = None,
             }
         }
@@ -73,7 +73,7 @@ impl EventBuffer {
     /// the SDK needs them to resume a stream.
     ///
     /// # Errors
-    /// Fails if an event is too large. Nothing may be parsed after that.
+    /// Fails if an event is too large. Do not call this method after a failure.
     fn push(&mut self, piece: &[u8]) -> Result<(), harness_core::error::Error> {
         let Self { parser, told, read } = self;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

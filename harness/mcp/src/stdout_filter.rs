@@ -1,5 +1,5 @@
-//! Filters the lines that a process writes before the protocol's code reads them. An unreadable answer is replaced by
-//! an error with the same id, so that its request ends at once.
+//! Filters the output lines of a process before the protocol's code reads them. An unreadable answer is replaced by an
+//! error with the same id, so that the request ends at once.
 
 use std::{
     borrow::Cow,
@@ -31,8 +31,7 @@ use harness_core::{message::count_values, secret::CUT};
 /// The code of the error that replaces an unreadable answer. No server uses this code.
 pub(super) const UNREAD: ErrorCode = ErrorCode(i32::MIN);
 
-/// The code of the error that replaces an answer which was lost and which the server does not send again. No server
-/// uses this code.
+/// The code of the error for a lost answer that the server does not send again. No server uses this code.
 pub(super) const LOST: ErrorCode = ErrorCode(i32::MIN + 1);
 
 /// The method of the request that replaces an unreadable request. No server uses this method.
@@ -59,10 +58,10 @@ const KEPT: usize = 200;
 pub(super) struct StdoutFilter<R> {
     from: R,
     line: Vec<u8>,
-    /// Whether the line is longer than [`MOST`]. Such a line is scanned but not stored.
+    /// Whether the line is longer than [`MOST`]. A longer line is scanned but not stored.
     is_long: bool,
     scan: MessageScan,
-    /// The complete lines for the protocol's code. `given` is the number of bytes that this code has read.
+    /// The complete lines for the protocol's code. `given` is the number of bytes that the protocol's code has read.
     ready: Vec<u8>,
     given: usize,
     strange: StrayLines,
@@ -71,8 +70,8 @@ pub(super) struct StdoutFilter<R> {
     doubtful: Vec<DoubtfulAnswer>,
 }
 
-/// An answer that may not belong to the request `id`. It is held back until another answer comes or the wait has
-/// expired.
+/// An answer that may not belong to the request `id`. The filter holds the answer back until another answer comes or
+/// the wait has expired.
 struct DoubtfulAnswer {
     id: RequestId,
     /// The error that replaces the answer.
@@ -80,7 +79,7 @@ struct DoubtfulAnswer {
     wait: Pin<Box<Sleep>>,
 }
 
-/// The number of lines that are no messages, and the first of them.
+/// The number of lines that are no messages, and the first of these lines.
 #[derive(Clone, Default)]
 pub(super) struct StrayLines(Arc<Mutex<(usize, String)>>);
 
@@ -101,7 +100,7 @@ impl StrayLines {
         }
     }
 
-    /// The number of lines that are no messages, and the first of them; `None` if there are no such lines.
+    /// The number of lines that are no messages, and the first of these lines; `None` if there are no such lines.
     pub(super) fn known(&self) -> Option<(usize, String)> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (known.0 > 0).then(|| known.clone())
@@ -143,7 +142,7 @@ impl<R> StdoutFilter<R> {
         }
     }
 
-    /// Ends requests with a doubtful answer if no other answer has come in time.
+    /// Ends each request that has only a doubtful answer when the wait has expired.
     fn poll_doubtful(&mut self, cx: &mut Context<'_>) {
         let Self { doubtful, open, ready, .. } = self;
         doubtful.retain_mut(|it| {
@@ -185,14 +184,14 @@ impl<R> StdoutFilter<R> {
                     self.doubtful.push(DoubtfulAnswer { id, error, wait });
                 }
             }
-            // The line is dropped, because the protocol's code would answer it, and the answer would block a server
+            // The line is dropped, because the protocol's code would respond to it. The response would block a server
             // that does not read while it writes.
             LineKind::Strange => self.strange.note(&line),
         }
     }
 }
 
-/// The error that replaces an answer whose stream broke off and which the server does not send again.
+/// The error for an answer whose stream broke off, and that the server does not send again.
 pub(super) fn lost(id: &RequestId, why: &str) -> String {
     let why =
         format!("the stream of the answer has ended, and the server refuses to continue it: {why}");
@@ -208,7 +207,7 @@ pub(super) fn too_large(id: &RequestId) -> String {
 pub(super) enum LineKind {
     /// A message that the protocol's code can read.
     Message,
-    /// An unreadable answer or request. The value is the line that replaces it.
+    /// An unreadable answer or request. The value is the line that replaces the message.
     Unread(String),
     /// An answer without an id, which may be a late reply to a one-way message, or a line of a log that happens to have
     /// the id of a request. The values are the id of the assumed request, and the error that replaces the answer if no
@@ -332,8 +331,7 @@ pub(super) fn message(line: &mut Vec<u8>) -> Result<ServerJsonRpcMessage, serde_
     read(line).or_else(|err| if replace_halves(line) { read(line) } else { Err(err) })
 }
 
-/// An answer whose result is checked but not stored. The protocol's own type accepts every result too, but takes many
-/// times as long.
+/// An answer whose result is checked but not stored. Parsing with the protocol's own type takes many times as long.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PlainAnswer<'l> {
@@ -422,8 +420,8 @@ fn replace_bytes(line: &mut Vec<u8>) {
     }
 }
 
-/// Replaces each lone escaped surrogate by the escaped replacement character, which has the same length. Returns
-/// whether any was replaced.
+/// Replaces each lone escaped surrogate by the escaped replacement character, which has the same length. Returns true
+/// if a surrogate was replaced.
 fn replace_halves(line: &mut [u8]) -> bool {
     let unit = |line: &[u8], at: usize| {
         let digits = line.get(at..at.checked_add(6)?)?.strip_prefix(b"\\u")?;

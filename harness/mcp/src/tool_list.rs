@@ -43,7 +43,7 @@ pub(super) struct ToolListing {
     pub(super) tools: Vec<ListedTool>,
     /// The tools that are left out, each with the reason.
     pub(super) left_out: Vec<String>,
-    /// How long the list is valid, if the server says so.
+    /// How long the list is valid; `None` if the server does not specify this.
     pub(super) fresh: Option<Duration>,
     /// Whether the server declares resources, and whether it declares prompts.
     pub(super) resources: bool,
@@ -61,8 +61,8 @@ pub(super) struct ListedTool {
     /// The output schema; `None` if the tool has no output schema, or if the schema is too large.
     pub(super) output: Option<Value>,
     pub(super) annotations: Option<Value>,
-    /// A hash of everything that the model and people read about the tool, and of its hints. The order of members does
-    /// not matter.
+    /// A hash of the tool's hints, and of everything that the model and people read about the tool. The order of
+    /// members does not matter.
     pub(super) definition: String,
 }
 
@@ -115,7 +115,7 @@ impl ToolListing {
     }
 }
 
-/// Reads one tool, or returns why it cannot be used.
+/// Reads one tool. Fails with the reason if the tool cannot be used.
 fn one(tool: &Value) -> Result<ListedTool, String> {
     let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
     if name.is_empty() || name.len() > NAME {
@@ -180,7 +180,7 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// Sorts the members of objects by name, because some servers change their order.
+/// Sorts the members of objects by name, because some servers change the order of the members.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(sorted).collect(),
@@ -196,9 +196,9 @@ fn sorted(value: &Value) -> Value {
 /// The members of a page of tools.
 const PAGE: [&str; 6] = ["tools", "nextCursor", "ttlMs", "cacheScope", "resultType", "_meta"];
 
-/// The answer to a request for tools, as one line, without members that a list of tools does not have. `None` if the
-/// answer has no such members. With such a member, the protocol's own type would read the answer as the result of
-/// another request, without the tools.
+/// The answer to a request for tools, as one line, without unknown members. `None` if the answer has no unknown
+/// members. With an unknown member, the protocol's own type would read the answer as the result of another request,
+/// without the tools.
 pub(super) fn plain(answer: &[u8]) -> Option<Vec<u8>> {
     if count_values(answer) > VALUES {
         return None;
@@ -240,8 +240,8 @@ pub(super) async fn read(session: &ClientSession) -> Result<ToolListing, (ErrorK
 }
 
 /// Requests all pages of a list. `what` is the list's name in messages, and `key` its name in answers. `add` takes a
-/// page and returns the number of items so far. If the list did not end by itself, the result says why no further pages
-/// were read.
+/// page and returns the number of items so far. If reading stopped before the end of the list, the result contains the
+/// reason.
 pub(super) async fn pages(
     session: &ClientSession,
     (what, key): (&str, &str),

@@ -2,13 +2,13 @@
 
 use sha2::{Digest as _, Sha256};
 
-/// The maximum length of a tool's name, in characters, that vendors accept.
+/// The maximum length of a tool's name, in characters. Vendors refuse longer names.
 const LONGEST: usize = 64;
 
-/// The maximum length of a server's name, in characters. The rest is for the names of its tools.
+/// The maximum length of a server's name, in characters. The rest of the name is for the server's tool.
 const LONGEST_SERVER: usize = 32;
 
-/// What is wrong with a name that the program gives to a server; `None` if the name is valid.
+/// The fault of a name that the program gives to a server; `None` if the name is valid.
 pub(super) fn fault(server: &str) -> Option<String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     match server {

@@ -10,9 +10,9 @@ use harness_core::{
     tool::Scope,
 };
 
-/// The permission that a person gives for the rest of a conversation by answering *always*. A grant answers
-/// only approval requests that the permissions leave to a person. It holds only for the reasons that the person
-/// saw. It does not hold any more if the tool's definition or the folder has changed since the person saw them.
+/// The permission that a person gives for the rest of a conversation by answering *always*. A grant answers an
+/// approval request only for reasons that the person saw. If the tool's definition or the folder has changed
+/// since then, the grant does not apply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Grant {
@@ -24,12 +24,11 @@ pub struct Grant {
     pub call: String,
     /// Why the person was asked about the call. If a later call has another reason, the person is asked again.
     pub reasons: Vec<Reason>,
-    /// The name of a person. The grant holds in the runs that use this person's approver
-    /// ([`Run::approver`](crate::Run::approver)). With `None`, the grant holds in the runs that use the agent's
-    /// own approver.
+    /// The name of the person whose approver ([`Run::approver`](crate::Run::approver)) the run must use. With
+    /// `None`, the grant holds in the runs that use the agent's own approver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub person: Option<String>,
-    /// What the person saw of the call for which the grant was given.
+    /// The arguments, tool definition and folder that the person saw.
     pub binding: Arc<CallBinding>,
 }
 

@@ -1,5 +1,5 @@
-//! Calls that are in doubt or wait for something outside of the run, and the outcomes that can be given for
-//! them.
+//! Calls that are in doubt or wait for an external answer, and the outcomes that a program can give for such
+//! calls.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -21,8 +21,8 @@ pub struct OpenCall {
     /// The call, as the model wrote it.
     pub call: ToolCall,
     /// The arguments that a person saw and allowed: the call's arguments, and the tool's defaults at that time.
-    /// `None` if no person has decided about the call. A program that answers an
-    /// [external](harness_core::tool::Tool::external) call itself uses these arguments.
+    /// `None` if no person has decided about the call. A program that executes an
+    /// [external](harness_core::tool::Tool::external) call uses these arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed: Option<Arguments>,
     /// The key by which a service recognizes a repetition of the call.
@@ -38,7 +38,7 @@ impl OpenCall {
     }
 
     /// The outcome for a call that has run and has this result. If the result has a [file](ToolOutput::file),
-    /// the library does not read the file: the model gets only its name.
+    /// the library does not read the file: the model gets only the file name.
     pub fn succeeded(&self, output: impl Into<ToolOutput>) -> Settlement {
         let (mut content, value, file) = output.into().into_parts();
         if let Some(file) = file {
@@ -56,8 +56,8 @@ impl OpenCall {
         self.settlement(SettlementKind::Failed { text: text.into() })
     }
 
-    /// The outcome for a call that has had no effect. If the call was in doubt, it runs now. If it waited, its
-    /// result for the model is that the call did not start.
+    /// The outcome for a call that has had no effect. A call in doubt runs now. For a waiting call, the model
+    /// gets the result that the call did not start.
     pub fn not_happened(&self) -> Settlement {
         self.settlement(SettlementKind::NotHappened)
     }
@@ -74,8 +74,8 @@ impl OpenCall {
     }
 }
 
-/// The outcome of a call, made by a method of [`OpenCall`]. It applies only to a call with the same id and
-/// arguments that still waits for the same answer.
+/// The outcome of a call, made by a method of [`OpenCall`]. The library rejects the outcome if the call has
+/// other arguments or waits for another answer by then.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Settlement {

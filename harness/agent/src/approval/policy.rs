@@ -33,7 +33,7 @@ pub(crate) enum ApprovalOutcome {
     Deferred { until: Option<u64> },
 }
 
-/// Everything that a decision about a call depends on.
+/// The inputs of a decision about a call.
 #[derive(Clone, Copy)]
 pub(crate) struct ApprovalPolicy<'a> {
     pub(crate) agent: &'a Agent,
@@ -46,7 +46,7 @@ pub(crate) struct ApprovalPolicy<'a> {
     pub(crate) in_journal: bool,
 }
 
-/// The part of a conversation's state on which decisions about its calls depend. It does not include the rules.
+/// The state of a conversation on which decisions about its calls depend, without the rules.
 #[derive(Default)]
 pub(crate) struct ApprovalState {
     /// The grants that people have given for the rest of the conversation.
@@ -54,7 +54,7 @@ pub(crate) struct ApprovalState {
     /// The sources that the conversation has read.
     pub(crate) taint: TaintTracker,
     /// The ids of calls that were open when the conversation was opened. Another process has decided about
-    /// them, perhaps by other rules.
+    /// these calls, perhaps by other rules.
     pub(crate) calls_from_previous_process: HashSet<String>,
 }
 
@@ -101,17 +101,16 @@ impl<'a> ApprovalPolicy<'a> {
         }
     }
 
-    /// Decides about a call as far as that is possible without a person. `before` is what a person saw when
-    /// they allowed the call earlier. That approval does not hold any more, and the new approval request lists
-    /// the changes.
+    /// Decides about a call, or makes the approval request for a person. `before` is what a person saw in an
+    /// earlier approval that does not apply any more. The new request lists the changes.
     pub(crate) async fn evaluate(
         self,
         call: &ToolCall,
         before: Option<&CallBinding>,
     ) -> ApprovalOutcome {
         use ApprovalOutcome::Decided;
-        // If the tool does not exist or the arguments cannot be read, the call runs nothing. Its result is an
-        // error message for the model, so no permission is needed.
+        // If the tool does not exist or the arguments cannot be read, no tool runs, so no permission is needed.
+        // The model gets an error message.
         let Some(tool) = self.tools().get(call.name()) else {
             return Decided(own_result_decision());
         };
@@ -201,9 +200,9 @@ impl<'a> ApprovalPolicy<'a> {
         question
     }
 
-    /// Whether an allowed call may still run under its approval. Its tool must not declare more side effects
-    /// than before, and must not differ from what a person saw. A call with invalid arguments is allowed
-    /// because it runs nothing. The arguments of such a call must still be invalid.
+    /// Whether an approval still covers the call. The tool must not declare more side effects than before, and
+    /// must not differ from what a person saw. A call that was approved with invalid arguments runs no tool, so
+    /// the arguments must still be invalid.
     pub(crate) fn is_within(self, call: &ToolCall, approved: &ApprovedCall) -> bool {
         let Some(tool) = self.tools().get(call.name()) else { return true };
         if approved.runs_nothing {
@@ -219,8 +218,8 @@ impl<'a> ApprovalPolicy<'a> {
             && self.is_bound(tool, approved)
     }
 
-    /// Whether the program gets this allowed call because the tool is external. If the arguments do not fit the
-    /// tool, the program does not get the call: the model gets an error result.
+    /// Whether the tool is external, so that the program executes this allowed call. If the arguments do not
+    /// fit the tool, the model gets an error result instead.
     pub(crate) fn is_for_program(self, call: &ToolCall, approved: &ApprovedCall) -> bool {
         let tool = self.tools().get(call.name()).filter(|tool| tool.is_external());
         tool.is_some_and(|tool| {
@@ -332,7 +331,7 @@ impl<'a> ApprovalPolicy<'a> {
     }
 }
 
-/// The decision for a call that runs nothing and only produces an error result.
+/// The decision for a call that runs no tool and only produces an error result.
 fn own_result_decision() -> Decision {
     let (side_effects, repeat) = (SideEffects::NONE, Repeat::Read);
     let by = Decider::Call;

@@ -1,5 +1,5 @@
-//! Decisions, results and answers that come from outside of a run, and deadlines that have passed. This file
-//! checks each of them, cleans and shortens its text, and makes one fact from it.
+//! Decisions, results and answers from outside of a run, and expired deadlines. This file checks each of these,
+//! cleans and shortens the text, and makes one fact.
 
 use super::{
     open_call::{Settlement, SettlementKind, is_over, question},
@@ -18,7 +18,7 @@ use harness_core::{
     tool::ToolRegistry,
 };
 
-/// An answer to an open call from outside of the run, or the end of its deadline.
+/// An external decision or outcome for an open call, or its expired deadline.
 pub(crate) enum CallResolution {
     /// A person decides whether the call may run.
     Decide(Approval),
@@ -28,7 +28,7 @@ pub(crate) enum CallResolution {
     Expire(String),
 }
 
-/// The fact that follows from a resolution, or the result from which the fact is made.
+/// The fact that records a resolution, or the result from which that fact is made.
 pub(crate) enum ResolvedCall {
     Fact(Fact),
     /// A result that may be too large and was not cut yet.
@@ -96,8 +96,7 @@ impl CallResolution {
     }
 
     /// Does the same as [`resolve`](Self::resolve), but refuses a call in doubt. A process that has not opened
-    /// the conversation uses this method: another process may have opened it and be finding out the outcome of
-    /// the call.
+    /// the conversation uses this method: the process that has opened it may be finding out the outcome.
     pub(crate) fn resolve_waiting(
         &self,
         machine: &Machine,
@@ -120,8 +119,7 @@ impl ResolvedCall {
         matches!(self, Self::Result { .. })
     }
 
-    /// Turns this into a fact. If a result is too large, the full result is stored in `spilling`, if `spilling`
-    /// can keep it.
+    /// Makes the fact. If possible, `spilling` stores the full text of a result that is too large.
     pub(crate) async fn into_fact(
         self,
         machine: &Machine,

@@ -9,7 +9,7 @@ use harness_core::{
     tool::Tool,
 };
 
-/// The ids of calls that were declared repeatable when they were allowed, but are not repeatable any more. They
+/// The ids of calls that were repeatable when they were allowed, but are not repeatable any more. These calls
 /// may have run already.
 pub(crate) fn doubtful_calls(state: &ConversationState) -> Vec<String> {
     let lost = state.machine.to_repeat();
@@ -46,8 +46,8 @@ pub(crate) fn may_repeat_call(state: &ConversationState, call: &ToolCall) -> boo
     state.tools().get(call.name()).is_some_and(repeats) && approval_holds(state, call, false)
 }
 
-/// Finds calls that were declared repeatable in an earlier process, but are not repeatable in this one. Records
-/// these calls as in doubt: their outcome has to be found out before the run goes on.
+/// Records calls as in doubt if they were repeatable in an earlier process but are not repeatable now. The run
+/// continues only after the outcomes of these calls are known.
 pub(crate) fn doubt_answered(state: &mut ConversationState) -> Result<(), Error> {
     let doubtful = doubtful_calls(state);
     match doubtful.is_empty() {

@@ -94,9 +94,9 @@ impl Chats {
         }
     }
 
-    /// Sends a message of the user to a conversation. If the conversation does not exist, it is begun. Await
-    /// the returned value to get the run, which is a stream of events. Dropping that stream does not stop the
-    /// run, unless the message was sent with [`stop_unwatched`](ChatRunBuilder::stop_unwatched).
+    /// Sends a message of the user to a conversation. A conversation that does not exist is created. Await the
+    /// returned value to get the run, which is a stream of events. Dropping that stream does not stop the run,
+    /// unless the message was sent with [`stop_unwatched`](ChatRunBuilder::stop_unwatched).
     ///
     /// If the conversation already has a run, the message [waits](WhenBusy).
     pub fn send(
@@ -113,25 +113,26 @@ impl Chats {
 
     /// Continues the last run of a conversation: see [`Chat::resume`](crate::Chat::resume).
     ///
-    /// If the conversation has a run, or one that waits, the returned run is that one, from its beginning: it reads what was
-    /// decided meanwhile. So two answers to two calls at once, each with a resume, both get the run that goes on. If that run
-    /// ends because calls wait, it may not have read the last answer. It is then continued, before all messages that wait, and
-    /// the returned run goes on with the events of the continued one.
+    /// If the conversation has a run, or a run that waits to begin, the returned run is that one, from its
+    /// beginning: it reads what was decided meanwhile. So two answers to two calls at once, each with a resume,
+    /// both get the run that goes on. If that run ends because calls wait, it may not have read the last answer.
+    /// Then it is continued before all messages that wait, and the returned run has the events of both.
     pub fn resume(&self, conversation: impl Into<String>) -> ChatRunBuilder {
         ChatRunBuilder::new(self.clone(), conversation.into(), RunInput::Resume)
     }
 
-    /// Watches a conversation: the events of its last run from the beginning, even if that run has ended, and of
-    /// each later run. If a run waits to begin, for example while the conversation is opened, it is the first one. Earlier messages are in [`agent.inbox(&journal).look(..)`](crate::Inbox::look). Watching
-    /// does not open the conversation, so another process may have it open. If the last run belongs to another
-    /// process, the stream begins with the events that the journal has now. The remaining events of that run
-    /// follow when this process begins its next run. A run that adds nothing to the journal, such as a
-    /// [`resume`](Self::resume) without anything to continue, is shown only to watchers that exist during that
-    /// run.
+    /// Streams the events of a conversation. The stream begins with the last run, even if that run has ended,
+    /// and continues with each later run. If a run waits to begin, for example while its conversation is opened,
+    /// the stream begins with that run. Earlier messages are in
+    /// [`agent.inbox(&journal).look(..)`](crate::Inbox::look). Watching does not open the conversation, so
+    /// another process may have it open. If the last run belongs to another process, the stream begins with the
+    /// events that the journal has now. The remaining events of that run follow when this process begins its
+    /// next run. A run that adds nothing to the journal, such as a [`resume`](Self::resume) without anything to
+    /// continue, is shown only to watchers that exist during that run.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Configuration`] if the name is not valid, with [`ErrorKind::Closed`]
-    /// if the manager was closed, and with [`ErrorKind::Journal`] if the journal cannot be read.
+    /// Fails with [`ErrorKind::Configuration`] if the name is not valid, with [`ErrorKind::Closed`] if the
+    /// manager was closed, and with [`ErrorKind::Journal`] if the journal cannot be read.
     pub async fn watch(&self, conversation: impl AsRef<str>) -> Result<ChatWatcher, Error> {
         let id = conversation.as_ref();
         check_id(id)?;
@@ -220,14 +221,14 @@ impl Chats {
         let unserved = self.shared.lock().close();
         unserved.iter().for_each(|slot| slot.wake());
         let mut count = self.shared.count.subscribe();
-        // This cannot fail: the sender lives as long as `self`.
+        // The wait cannot fail: `self` holds the sender of the channel.
         let _ = count.wait_for(|count| *count == 0).await;
     }
 
     /// Adds a run to a conversation, and starts a task for the conversation if it has no task.
     pub(super) fn add(&self, id: &str, job: QueuedRun, busy: WhenBusy) -> Result<AddedRun, Error> {
-        // A run that is refused is dropped after the locks are released: it holds values of the program, whose
-        // `drop` may use the manager.
+        // A refused run holds values of the program, and their `drop` may use the manager. So the run is
+        // dropped after the locks are released.
         let mut job = Some(job);
         let shared = &self.shared;
         let runtime = runtime()?;
@@ -275,8 +276,7 @@ impl Chats {
                 None
             }
         };
-        // The watcher is counted only here, so that a sender whose message was refused does not count as a
-        // watcher.
+        // The watcher is counted only after the message was accepted.
         let name = state.add_watcher();
         let begins = !mem::replace(&mut state.serving, true);
         drop(state);
@@ -343,7 +343,7 @@ impl ChatsBuilder {
         self
     }
 
-    /// Builds the manager. This opens no conversation.
+    /// Builds the manager without opening a conversation.
     pub fn build(self) -> Chats {
         let Self { agent, journal, idle_after, most_idle } = self;
         let shared = ChatsInner {
@@ -369,7 +369,6 @@ impl fmt::Debug for ChatsBuilder {
     }
 }
 
-/// The result of adding a run to a conversation.
 pub(super) struct AddedRun {
     pub(super) subscription: ChatSubscription,
     /// The run that goes on, if this is a resume.

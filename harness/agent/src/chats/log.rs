@@ -24,7 +24,7 @@ struct LogState {
     event_count: u64,
     /// How many of the entries are progress events.
     reports: usize,
-    /// The number of the run among the runs of its conversation in this process, from 1.
+    /// The number of the run in its conversation and this process, counted from 1.
     place: u64,
     /// How many facts the conversation had at the beginning and at the end of the run.
     facts: (u64, u64),
@@ -38,8 +38,7 @@ struct LoggedEvent {
     /// The number of the last joined event.
     last: u64,
     event: EventBuf,
-    /// For each joined event except the last: the number of bytes of the joined text up to the end of the text
-    /// of this event.
+    /// The end of each joined event except the last, as a byte offset in the joined text.
     ends: Vec<usize>,
 }
 

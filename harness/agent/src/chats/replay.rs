@@ -1,4 +1,4 @@
-//! Makes the events of past runs from their facts. Each text is one event, and events that are in no fact are
+//! Makes the events of past runs from their facts. Each text is one event. Events that no fact records are
 //! missing.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -15,18 +15,17 @@ use harness_core::{
     message::{Block, Message, ToolCall},
 };
 
-/// A run whose end is not in the replayed facts: its name, and how many of its events were made.
+/// The name of a run that has no end in the replayed facts, and the number of events made for the run.
 pub(super) type UnendedRun = (Arc<str>, u64);
 
-/// The events that were made from facts.
 pub(super) struct ReplayedEvents {
     pub(super) events: Vec<Numbered>,
     pub(super) unended: Option<UnendedRun>,
 }
 
-/// Makes events from the facts of a conversation, beginning with the fact number `from`. If earlier facts of the
-/// `unended` run were replayed before, its remaining events come first. `followed` says that a later run exists.
-/// Then all replayed runs have ended.
+/// Makes events from the facts of a conversation, beginning with the fact number `from`. If `unended` is set,
+/// the remaining events of that run come first. `followed` means that a later run exists, so all replayed runs
+/// have ended.
 ///
 /// Yields to other tasks between parts of the facts.
 pub(super) async fn replay(
@@ -57,8 +56,8 @@ pub(super) async fn replay(
     Ok(ReplayedEvents { events: replay.events, unended: replay.run })
 }
 
-/// Adds the calls for which the agents of waiting calls wait. They are in the facts of other conversations. As in a run,
-/// they come before the end of the run.
+/// Adds the waiting calls of agents that run in calls. The facts of these calls are in other conversations. The
+/// events come before the end of the run.
 pub(super) async fn add_waiting_agents(
     inbox: &Inbox,
     conversation: &str,
@@ -68,7 +67,7 @@ pub(super) async fn add_waiting_agents(
         matches!(last.event.as_event(), Event::RunEnded { outcome: Outcome::Waiting, .. })
     };
     let Some(mut end) = events.pop_if(is_waiting) else { return };
-    // A conversation of an agent that cannot be read leaves the events as they are.
+    // If the conversation of an agent cannot be read, the events stay unchanged.
     let all = inbox.waiting_with_paths(conversation).await.unwrap_or_default();
     for below in all.iter().filter(|below| !below.path.is_empty()) {
         let Some(wait) = &below.open.wait else { continue };
@@ -81,8 +80,8 @@ pub(super) async fn add_waiting_agents(
     events.push(end);
 }
 
-/// The number of the fact with which the last run begins. This is the fact of the last message of the user, or
-/// 0 if there is none. Yields to other tasks between parts of the facts.
+/// The number of the first fact of the last run: the last message of the user, or 0 without such a message.
+/// Yields to other tasks between parts of the facts.
 pub(super) async fn last_run(facts: &[Envelope]) -> usize {
     let begins = |envelope: &Envelope| matches!(envelope.fact(), Ok(Fact::UserSaid { .. }));
     let mut before = facts.len();
@@ -100,7 +99,7 @@ pub(super) async fn last_run(facts: &[Envelope]) -> usize {
 struct FactReplay {
     machine: Machine,
     events: Vec<Numbered>,
-    /// Whether the facts that are read now are turned into events.
+    /// Whether the replay makes events from the current facts.
     shown: bool,
     /// The run to which new events belong.
     run: Option<UnendedRun>,
@@ -131,8 +130,7 @@ impl FactReplay {
         self.run = None;
     }
 
-    /// Adds the end of a run whose facts lack the end. The run is known to have ended, because another run
-    /// follows.
+    /// Adds the end of a run that has no end in the facts. A later run exists, so the run must have ended.
     fn add_missing_end(&mut self) {
         let usage = self.machine.usage();
         self.tell(Event::RunEnded { outcome: Outcome::Cancelled, usage: &usage, reason: None });

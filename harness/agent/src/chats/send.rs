@@ -1,4 +1,4 @@
-//! The builder of a message for a conversation of the manager.
+//! Builds a message that `Chats` sends to a conversation.
 
 use std::{
     fmt,
@@ -33,20 +33,21 @@ pub enum WhenBusy {
     /// The message is refused with [`ErrorKind::Busy`](harness_core::error::ErrorKind).
     Refuse,
     /// The current run takes the message in before its next request to the model: see
-    /// [`Steering`](crate::Steering). The [`ChatRun`] is then the current run, from its beginning. If the run
-    /// ends before it has taken the message in, or ends because a call waits for an approval, the message gets
-    /// a run of its own. That run comes next, before all waiting messages. After a [stop](Chats::stop), the
-    /// message also gets a run of its own. The settings [`with`](ChatRunBuilder::with),
+    /// [`Steering`](crate::Steering). The [`ChatRun`] then streams the current run from its beginning. If the
+    /// run ends before it has taken the message in, or ends because a call waits for an approval, the message
+    /// gets a run of its own. That run comes next, before all waiting messages. After a [stop](Chats::stop),
+    /// the message also gets a run of its own. The settings [`with`](ChatRunBuilder::with),
     /// [`describe`](ChatRunBuilder::describe) and [`stop_unwatched`](ChatRunBuilder::stop_unwatched) of the
-    /// message apply only if it gets a run of its own.
+    /// message apply only if the message gets a run of its own.
     ///
-    /// A new message ends the wait of a call for an approval: the call does not run any more. To have the call
-    /// decided first, send the message after the decision. At most 32 messages of a conversation may wait or be
-    /// on their way to a run. Until a run has taken the message in, the message is only in memory, like a
-    /// waiting message: [`Chats::close`] refuses it with [`ErrorKind::Closed`](harness_core::error::ErrorKind),
-    /// and it is lost if the process is killed.
+    /// If a call waits for an approval, a new message ends that wait, and the call does not run. To let the
+    /// call run, send the message after the decision. At most 32 messages of a conversation may wait or be on
+    /// their way to a run. Until a run has taken the message in, the message is only in memory, like a waiting
+    /// message: [`Chats::close`] refuses it with [`ErrorKind::Closed`](harness_core::error::ErrorKind), and the
+    /// message is lost if the process is killed.
     ///
-    /// A [`resume`](Chats::resume) has no message that a run could take in: it is the same as with [`Wait`](Self::Wait).
+    /// A [`resume`](Chats::resume) has no message that a run could take in, so it is done as with
+    /// [`Wait`](Self::Wait).
     Steer,
 }
 
@@ -112,9 +113,9 @@ impl ChatRunBuilder {
     }
 
     /// Sets the owner, title and tags of the conversation, as [`Chat::describe`](crate::Chat::describe) does.
-    /// They are written when the run begins, before the message, so a new conversation has them from its first
-    /// fact. If other code calls [`Journal::describe`](harness_core::journal::Journal::describe) for the same
-    /// new conversation while it is opened here, the message is refused: the conversation may have another
+    /// The run writes this metadata before the message, so a new conversation has an owner from its first fact.
+    /// Other code must not call [`Journal::describe`](harness_core::journal::Journal::describe) for the new
+    /// conversation meanwhile. Otherwise the message is refused, because the conversation may have another
     /// owner.
     pub fn describe(mut self, metadata: Metadata) -> Self {
         self.metadata = Some(metadata);

@@ -78,7 +78,7 @@ impl ChatTask {
                 break;
             }
         }
-        // Each run writes its own end. If that write has failed, it is tried once more here.
+        // Each run writes its own end. If that write failed, it is retried here.
         let _ = timeout(LAST_WRITE, chat.save()).await;
         self.slot.lock().open = false;
     }

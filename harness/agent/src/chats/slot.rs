@@ -25,22 +25,21 @@ use harness_core::{
 /// The function by which the program sets the options of one run.
 pub(super) type PrepareRun = Box<dyn for<'a> FnOnce(Run<'a>) -> Run<'a> + Send>;
 
-/// How a run ended.
 pub(super) type RunResult = Result<Reply, Stopped>;
 
-/// The log of the run that answers a message. It is set when that run is known.
+/// The log of the run that answers a message, set when that run is known.
 pub(super) type PendingRunLog = Arc<OnceLock<Arc<RunLog>>>;
 
-/// The messages that steer a run. They are collected while the run waits and until it ends.
+/// The messages that steer a run, collected until the run ends.
 #[derive(Default)]
 pub(super) struct SteeringMessages {
     pub(super) steering: Steering,
-    /// One run for each message, in order. A message gets its run only if the current run ends before it has
-    /// taken the message in.
+    /// One run for each message, in order. The run begins only if the current run ends before it takes the
+    /// message in.
     jobs: Vec<QueuedRun>,
 }
 
-/// A conversation, whether it is open or not.
+/// A conversation of the manager, open or closed.
 pub(super) struct ChatSlot {
     pub(super) id: Arc<str>,
     state: Mutex<ChatSlotState>,
@@ -56,16 +55,15 @@ pub(super) struct ChatSlotState {
     /// Whether the task has opened the conversation.
     pub(super) open: bool,
     pub(super) running: Option<CurrentRun>,
-    /// The log of the current run, or else of the last one.
+    /// The log of the current run, or of the last run.
     pub(super) last: Option<Arc<RunLog>>,
     /// How many runs have begun in this process.
     pub(super) runs: u64,
-    /// How many watchers there are.
     pub(super) watchers: usize,
     wakers: HashMap<u64, Waker>,
     named: u64,
-    /// The conversation's number in the manager's list of conversations without a run. `None` if it is not in
-    /// that list.
+    /// The conversation's number in the manager's list of conversations without a run. `None` if the
+    /// conversation is not in the list.
     pub(super) idle: Option<u64>,
     /// Whether the task has to close the conversation, because too many conversations are open.
     pub(super) leave: bool,
@@ -73,7 +71,6 @@ pub(super) struct ChatSlotState {
     pub(super) closed: bool,
 }
 
-/// The current run.
 pub(super) struct CurrentRun {
     pub(super) stop: CancellationToken,
     /// Whether the run stops when there are no watchers.
@@ -110,7 +107,6 @@ impl ChatSlot {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes all watchers.
     pub(super) fn wake(&self) {
         let wakers = mem::take(&mut self.lock().wakers);
         for waker in wakers.into_values() {
@@ -123,7 +119,7 @@ impl ChatSlot {
         self.lock().add_watcher()
     }
 
-    /// Sets the waker of the watcher with this number. The next event wakes it.
+    /// Sets the waker of the watcher with this number. The next event wakes the watcher.
     pub(super) fn set_waker(&self, name: u64, waker: &Waker) {
         let waker = waker.clone();
         // Dropping a waker may drop its task and the values in that task, so the old waker is dropped after the
@@ -131,7 +127,7 @@ impl ChatSlot {
         let _before = self.lock().wakers.insert(name, waker);
     }
 
-    /// Removes a watcher. If it was the last one, and the current run has `stop_unwatched`, the run is stopped.
+    /// Removes a watcher. Stops the current run if it has `stop_unwatched` and no watcher is left.
     pub(super) fn remove_watcher(&self, name: u64) {
         let mut state = self.lock();
         let waker = state.wakers.remove(&name);
@@ -224,7 +220,7 @@ impl ChatSlot {
         self.wake();
     }
 
-    /// Refuses all messages that wait. None of them is sent.
+    /// Refuses all waiting messages without sending them.
     pub(super) fn refuse(&self, why: &Error) {
         let jobs = mem::take(&mut self.lock().jobs);
         for job in jobs {
@@ -235,7 +231,6 @@ impl ChatSlot {
 }
 
 impl ChatSlotState {
-    /// Adds a watcher. Returns its number.
     pub(super) fn add_watcher(&mut self) -> u64 {
         self.watchers = self.watchers.saturating_add(1);
         self.named = self.named.wrapping_add(1);
@@ -257,8 +252,8 @@ impl ChatSlotState {
         self.jobs.extend(job);
     }
 
-    /// Passes a message to the current run, or else to the next one that waits. If the message is refused, it
-    /// stays in `job`.
+    /// Passes a message to the current run, or to the next waiting run if there is no current run. A refused
+    /// message stays in `job`.
     pub(super) fn steer(&mut self, job: &mut Option<QueuedRun>) -> Result<(), Error> {
         let running = self.running.as_mut().map(|running| &mut running.steered);
         let Some(steered) = running.or(self.jobs.front_mut().map(|job| &mut job.steered)) else {
@@ -272,8 +267,8 @@ impl ChatSlotState {
         Ok(())
     }
 
-    /// Lets a resume be the current run, or else the next one that waits. If there is none, the resume waits itself. Returns
-    /// the log of a current run, which may end without having read what was decided before the resume.
+    /// Makes a resume part of the current run, or of the next one. If there is none, the resume waits itself.
+    /// Returns the log of the current run, which may end before it has read what was decided last.
     pub(super) fn join(&mut self, job: QueuedRun) -> Option<Arc<RunLog>> {
         if let Some(running) = &mut self.running {
             running.steered.jobs.push(job);
@@ -313,8 +308,8 @@ impl ChatSlotState {
 }
 
 impl CurrentRun {
-    /// Gives each resume that came during the run the run that it is: this one, or the one that is returned if this one waits.
-    /// That one has then to begin, because this one may not have read what was decided before the resume.
+    /// Assigns a run to each resume that came during this run. It is this run, unless this run ends because calls
+    /// wait: it may not have read what was decided last. Then it is the returned run, which comes next.
     fn take_resumed(&mut self, waits: bool) -> Option<QueuedRun> {
         let mut next: Option<QueuedRun> = None;
         for job in mem::take(&mut self.steered.jobs) {
@@ -367,14 +362,14 @@ impl QueuedRun {
         let _ = self.pending_log.set(Arc::clone(log));
     }
 
-    /// Lets a resume be this run, which begins later and thereby reads everything that was decided before the resume.
+    /// Makes a resume part of this run. The run has not begun, so it reads everything that was decided before.
     fn add_resume(&mut self, job: Self) {
         job.assign_run(&self.log);
         self.steered.jobs.push(job);
     }
 
-    /// Whether the run that answers the message is known. For a steering message, this is the run that has
-    /// taken it in.
+    /// Whether the run that answers the message is known. A steering message is answered by the run that takes
+    /// the message in.
     fn is_assigned(&self) -> bool {
         self.pending_log.get().is_some()
     }

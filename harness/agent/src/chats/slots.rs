@@ -35,8 +35,8 @@ impl ChatsInner {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records whether a conversation is open without a run. If there are too many such conversations, the one
-    /// that has had no run for the longest time is closed by its task.
+    /// Records whether a conversation is open without a run. If there are too many such conversations, the task
+    /// of the longest idle conversation closes that conversation.
     pub(super) fn is_idle(&self, slot: &Arc<ChatSlot>, idle: bool) {
         let mut slots = self.lock();
         let mut state = slot.lock();
@@ -92,14 +92,14 @@ impl Drop for ChatsInner {
 #[derive(Default)]
 pub(super) struct ChatSlots {
     pub(super) by_id: HashMap<Arc<str>, Arc<ChatSlot>>,
-    /// The open conversations without a run. The one that has been without a run for longest comes first.
+    /// The open conversations without a run, the longest idle conversation first.
     pub(super) idle: BTreeMap<u64, Arc<ChatSlot>>,
     pub(super) counted: u64,
 }
 
 impl ChatSlots {
-    /// Closes the conversations that have no task. Each other conversation is closed by its task when the task
-    /// ends. Returns all conversations. The caller has to wake their watchers.
+    /// Closes the conversations without a task. A task closes its own conversation when the task ends. Returns
+    /// all conversations. The caller has to wake the watchers of these conversations.
     pub(super) fn close(&self) -> Vec<Arc<ChatSlot>> {
         for slot in self.by_id.values() {
             let mut state = slot.lock();

@@ -35,7 +35,7 @@ pub(super) struct ChatSubscription {
 }
 
 impl ChatSubscription {
-    /// The registration of the watcher with this number, which [`ChatSlot`] has counted already.
+    /// The registration of the watcher with this number. The [`ChatSlot`] already counts this watcher.
     pub(super) fn new(shared: Weak<ChatsInner>, slot: Arc<ChatSlot>, name: u64) -> Self {
         Self { shared, slot, name }
     }
@@ -52,7 +52,7 @@ impl Drop for ChatSubscription {
 
 /// A run of [`Chats`](crate::Chats) as a stream of its events, from its beginning to its end. For a message
 /// that [steers](crate::WhenBusy::Steer), this is the run that takes the message in. For a
-/// [resume](crate::Chats::resume) during a run, this is that run, and then the run that continues it, if one has to.
+/// [resume](crate::Chats::resume) during a run, this is that run, and the run that continues it if calls waited.
 ///
 /// The run goes on even if the stream is not polled or is dropped, unless the message was sent with
 /// [`stop_unwatched`](crate::ChatRunBuilder::stop_unwatched). If the stream is not polled for a while, the
@@ -62,7 +62,7 @@ impl Drop for ChatSubscription {
 pub struct ChatRun {
     subscription: ChatSubscription,
     pending_log: PendingRunLog,
-    /// The run that went on when this one was resumed, until it is known which run this one is.
+    /// The run that was going on when a resume came, as long as its events are not all read.
     joined: Option<Arc<RunLog>>,
     cursor: LogCursor,
     end: oneshot::Receiver<RunResult>,
@@ -112,7 +112,7 @@ impl Stream for ChatRun {
                 (this.joined, this.cursor) = (None, LogCursor::default());
             }
         }
-        // Until it is known which run answers the message, there are no other events.
+        // There are no other events before the run that answers the message is known.
         let Some(log) = assigned else { return Poll::Pending };
         let ended = log.has_ended();
         match this.cursor.next(log) {
@@ -133,14 +133,14 @@ impl fmt::Debug for ChatRun {
 
 type ReplayFuture = Pin<Box<dyn Future<Output = Result<ReplayedEvents, Error>> + Send>>;
 
-/// A conversation of [`Chats`](crate::Chats) as a stream of the events of its runs: the last run from its
-/// beginning, even if that run has ended, and each later run. The stream ends when the manager is closed or
+/// A stream of the events of a conversation of [`Chats`](crate::Chats). The stream begins with the last run,
+/// even if that run has ended, and continues with each later run. The stream ends when the manager is closed or
 /// dropped, or when the [journal fails](Self::error).
 ///
 /// A slow reader also gets each event once and in order. Neighbouring pieces of text are joined, and a progress
-/// event may be left out if the same call has a later one. Runs that began and ended while the stream was not
-/// polled are read from the journal. These runs lack the events that the journal does not keep. So a stream that
-/// is never polled holds the events of only one run.
+/// event may be left out if the same call has a later progress event. Runs that began and ended while the
+/// stream was not polled are read from the journal. These runs lack the events that the journal does not keep.
+/// So a stream that is never polled holds the events of only one run.
 #[must_use = "it tells what happens in the conversation"]
 pub struct ChatWatcher {
     subscription: ChatSubscription,
@@ -148,16 +148,15 @@ pub struct ChatWatcher {
     /// Events that were made from facts and not returned yet.
     ready: VecDeque<Numbered>,
     run: Option<(Arc<RunLog>, LogCursor)>,
-    /// How many runs of this process the watcher has passed.
+    /// How many runs of this process the watcher has shown or skipped.
     seen: u64,
     facts: u64,
     /// How many facts come before the run with which the watcher begins.
     earlier: u64,
-    /// The last run that was shown, if its end is not in the facts: it goes on in another process, or was cut
-    /// off there.
+    /// The last shown run, if the facts do not contain its end. The run may continue in another process.
     unended: Option<UnendedRun>,
-    /// The future that reads the facts after the last shown run. The log belongs to the run that comes after
-    /// these facts.
+    /// The future that reads the facts between the last shown run and the next run. The log belongs to the next
+    /// run.
     reading: Option<(ReplayFuture, Arc<RunLog>)>,
     closing: CancellationToken,
     error: Option<Error>,
@@ -196,9 +195,9 @@ impl ChatWatcher {
         self
     }
 
-    /// The events of the runs before the one with which the watcher begins, from the beginning of the conversation, made from
-    /// its facts. With the events of the watcher they are the whole conversation, each run once. As in other runs that are made
-    /// from facts, the text comes whole, and what no fact records is missing. A run that did not end has no
+    /// The events of the runs before the watcher's first run, made from the facts of the conversation. Together
+    /// with the events of the watcher, they show each run of the conversation once. Each text is one event, and
+    /// events that no fact records are missing. A run without an end in the facts has no
     /// [`RunEnded`](crate::Event::RunEnded).
     ///
     /// ```
@@ -242,14 +241,13 @@ impl ChatWatcher {
         }
     }
 
-    /// Begins after the event with this [id](Numbered::id). Use it for a browser that connects again and sends
-    /// the id of the last event that it has received. The browser gets each later event once and in order. If
-    /// text was joined, it gets only the part that it has not received.
+    /// Begins after the event with this [id](Numbered::id). For example, a browser that connects again sends
+    /// the id of the last event that it received. The browser then gets each later event once and in order. The
+    /// browser gets only the new part of a joined text.
     ///
-    /// This works for the last run of the conversation. It works as long as the conversation is open or watched
-    /// in this process, because the process then keeps the events of that run. Any other id has no effect: the
-    /// stream then begins with the beginning of the last run. In that case, the new ids contain another run
-    /// name.
+    /// The id must belong to the last run of the conversation. The conversation must still be open or watched
+    /// in this process, because only then the process has the events of that run. Otherwise the stream begins
+    /// at the beginning of the last run. The new ids then contain another run name.
     ///
     /// ```
     /// use futures_util::StreamExt as _;

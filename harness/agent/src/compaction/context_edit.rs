@@ -14,8 +14,8 @@ use harness_core::{
     tool::READ_RESULT,
 };
 
-/// A conversation with fewer estimated tokens than this fits into the window of every model. So it is checked
-/// only if the program has set the size of the window.
+/// A conversation with fewer estimated tokens fits into the window of every model. The library checks such a
+/// conversation only if the program has set the size of the window.
 const SMALL: u64 = 1_000;
 
 /// Results are cleared only if that saves at least one tenth of the window.
@@ -26,7 +26,7 @@ const WORTH: u64 = 10;
 struct ClearableParts {
     results: Vec<ClearedResult>,
     arguments: Vec<ClearedArguments>,
-    /// By how many tokens the next request is smaller without these parts.
+    /// The tokens that the next request saves without these parts.
     saved: u64,
 }
 
@@ -38,7 +38,7 @@ pub(crate) enum ContextEdit {
     Compact,
 }
 
-/// The size of the next request, as far as it is known now, and how much of it could be cleared.
+/// The known size of the next request, and the size of the parts that could be cleared.
 pub(crate) fn context_use(state: &ConversationState) -> ContextUse {
     let mut gauge = state.requests.gauge;
     let parts = gauge.count(state.sent_view());
@@ -50,7 +50,6 @@ pub(crate) fn context_use(state: &ConversationState) -> ContextUse {
     all
 }
 
-/// Collects the results and arguments that can be cleared.
 fn clearable(state: &ConversationState, used: ContextUsage) -> ClearableParts {
     let (machine, seen) = (&state.machine, state.sent_view());
     let all = machine.transcript().messages();
@@ -87,7 +86,7 @@ pub(crate) fn find_copied_line(state: &ConversationState, call: &ToolCall) -> Op
     copied_line(&call.decoded().ok()?)
 }
 
-/// The change of the context that is due before the next request to the model, if there is one.
+/// The change of the context that is due before the next request to the model. `None` if no change is due.
 pub(crate) fn due_context_edit(state: &mut ConversationState) -> Option<ContextEdit> {
     let policy = state.agent.window().clone();
     if policy.is_off() || !state.machine.can_edit_context() {
@@ -119,9 +118,9 @@ pub(crate) fn due_context_edit(state: &mut ConversationState) -> Option<ContextE
     }
     let cut =
         is_over(policy.compacts_at(window)).then(|| summary_cut(state, window, used)).flatten()?;
-    // If a window's size is only a guess after a refused request, the real window may be larger. So if a
-    // summary would free too little, or two summaries have failed, the request is sent unchanged, and the
-    // vendor decides whether it fits.
+    // After a refused request, the window size is only a guess, and the real window may be larger. So the
+    // request is sent unchanged if a summary would free too little or two summaries have failed. The vendor
+    // then decides whether the request fits.
     if !refused && is_guessed && state.machine.failed_compactions() >= TRIES {
         return None;
     }

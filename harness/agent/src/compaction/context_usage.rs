@@ -31,8 +31,8 @@ pub(crate) fn trusted_window(state: &ConversationState) -> Option<u64> {
     window_tokens(state).filter(|_| !is_contradicted(state))
 }
 
-/// How many tokens the next answer may have. `None` unless the program or the table of models has the size of
-/// the window. A size in an error of the vendor may be wrong, and a wrong limit could cut off answers.
+/// The token limit of the next answer. `None` unless the program or the table of models has the size of the
+/// window. A size in an error of the vendor may be wrong, and a wrong limit could cut off answers.
 pub(crate) fn room_for_answer(state: &mut ConversationState) -> Option<u32> {
     let window = state.agent.window_tokens().filter(|_| !state.agent.window().is_off())?;
     let used = context_usage(state).tokens;
@@ -44,8 +44,8 @@ pub(crate) fn room_for_answer(state: &mut ConversationState) -> Option<u32> {
     fits.then(|| u32::try_from(room).unwrap_or(u32::MAX))
 }
 
-/// How many tokens of the next request are not estimated: the vendor has counted them, or they were derived
-/// from its counts when the context was edited.
+/// The tokens of the next request that the vendor has counted, or that were derived from these counts when the
+/// context was edited. The remaining tokens are estimated.
 pub(crate) fn measured_tokens(state: &ConversationState) -> u64 {
     state.machine.measured().map_or(0, |measured| measured.tokens)
 }
@@ -58,7 +58,7 @@ pub(crate) fn context_usage(state: &mut ConversationState) -> ContextUsage {
     used
 }
 
-/// The estimate for the next request from its text alone. It is not corrected by counts of the vendor.
+/// The estimate for the next request from its text alone, without correction by the vendor's counts.
 pub(crate) fn estimated_tokens(state: &mut ConversationState) -> u64 {
     let mut gauge = state.requests.gauge;
     let estimated = gauge.count(state.sent_view()).total();
@@ -66,22 +66,21 @@ pub(crate) fn estimated_tokens(state: &mut ConversationState) -> u64 {
     estimated
 }
 
-/// The size of the window in tokens. If the size is not known, this is the size of the next request, as if the
-/// window were full.
+/// The size of the window in tokens. If that size is not known, the size of the next request.
 pub(crate) fn window_or(state: &ConversationState, used: ContextUsage) -> u64 {
     window_tokens(state).unwrap_or(used.tokens)
 }
 
-/// The size of the window in tokens for a request for a summary. If the vendor has refused a smaller request for
-/// a summary as too large, the window counts as no larger than that request.
+/// The size of the window in tokens for a summary request. If the vendor has refused a smaller summary request
+/// as too large, the result is at most the size of that request.
 pub(crate) fn window_to_sum_up(state: &ConversationState, used: ContextUsage) -> u64 {
     let window = window_or(state, used);
     state.machine.too_large().map_or(window, |refused| refused.min(window))
 }
 
-/// How many tokens of the window are left beside a request of `used` tokens. The vendor has counted `measured`
-/// tokens of the request, and the remaining tokens are estimated. The vendor may count more than estimated, so
-/// some room is kept free.
+/// The tokens of the window that remain free beside a request of `used` tokens. The vendor has counted
+/// `measured` tokens, and the remaining tokens are estimated. Some room stays free, because the vendor may
+/// count more than estimated.
 pub(crate) fn left(window: u64, used: u64, measured: u64) -> u64 {
     let more = (used.saturating_sub(measured) / 2).min(used / 10);
     window.saturating_sub(used).saturating_sub(more).saturating_sub(window / 32)

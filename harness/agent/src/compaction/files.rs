@@ -35,8 +35,8 @@ impl FileTotals {
         limits.allow(self.images, self.bytes)
     }
 
-    /// If the totals exceed a limit on images or bytes, and this file counts toward that limit, subtracts the
-    /// file from the totals and returns `true`.
+    /// If the file counts toward an exceeded limit on images or bytes, subtracts the file from the totals and
+    /// returns `true`.
     pub(crate) fn leave_out_file(&mut self, file: &SentFile<'_>, limits: FileLimits) -> bool {
         let is_one = file.is_image() && limits.images.is_some_and(|most| self.images > most);
         let is_part = file.bytes() > 0 && limits.bytes.is_some_and(|most| self.bytes > most);
@@ -53,7 +53,7 @@ impl SentFile<'_> {
         self.kind == MediaKind::Image
     }
 
-    /// How many bytes of the request this file takes. A file that is only referenced takes no bytes.
+    /// The bytes of this file in the request. A file that is only referenced has no bytes there.
     fn bytes(&self) -> u64 {
         let room = self.media.size().map_or(0, |_| self.media.room());
         u64::try_from(room).unwrap_or(u64::MAX)
@@ -76,17 +76,17 @@ pub(crate) fn tokens(files: &[SentFile<'_>]) -> u64 {
     tokens_of(&Message::new(Role::User, blocks))
 }
 
-/// How many images and how many bytes of files a request to the model may have, as far as the limits are known.
+/// The known limits on the number of images and the bytes of files in a request to the model.
 pub(crate) fn file_limits(state: &ConversationState) -> FileLimits {
     let (name, model) = state.agent.provider_and_model();
     let known = state.agent.models().find(name, model);
     let images = known.request_images.and_then(|most| usize::try_from(most).ok());
-    // An eighth of the bytes is kept for the rest of the request.
+    // An eighth of the bytes stays free for the text of the request.
     let bytes = known.request_bytes.map(|most| most - most / 8);
     state.requests.file_limits.and(FileLimits { images, bytes })
 }
 
-/// The fact that leaves files out before the next request, if the request would have too many.
+/// The fact that leaves out files if the next request would have too many files.
 pub(crate) fn files_due(state: &mut ConversationState) -> Option<Fact> {
     if !state.machine.has_files() {
         return None;
@@ -179,7 +179,7 @@ fn line_for_files(
     ClearedResult::files(call, numbers, line)
 }
 
-/// The current entry for each of these results and messages: the entry with the files that are left out so far.
+/// For each of these results and messages, the entry with the files that are left out so far.
 pub(crate) fn files_now(
     state: &ConversationState,
     results: &[ClearedResult],

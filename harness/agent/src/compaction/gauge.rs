@@ -17,7 +17,7 @@ const FEW: u64 = 200;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ContextGauge {
     meter: ContextMeter,
-    /// The last request that was estimated: the number of its messages, and its estimated tokens.
+    /// The number of messages and the estimated tokens of the last estimated request.
     asked: (usize, u64),
     /// When a request has this many tokens, the library checks again whether results can be cleared.
     pub(crate) look_at: u64,
@@ -61,8 +61,8 @@ impl ContextGauge {
         }
         let then = self.asked.1;
         let scale = scale(known.tokens, then);
-        // In a small request, what the vendor adds is a large part of the count. So the ratio of such a request
-        // to its estimate does not apply to new messages.
+        // In a small request, a large part of the count is text that the vendor adds. So the ratio of the count
+        // to the estimate does not apply to new messages.
         let growth = if then < MANY { (1, 1) } else { scale };
         let more = scaled(estimated.saturating_sub(then), growth);
         let frames = u64::try_from(sent.len().saturating_sub(known.messages)).unwrap_or(0);
@@ -102,8 +102,8 @@ fn scale(counted: u64, estimated: u64) -> (u64, u64) {
     if estimated < FEW || counted == 0 {
         return (1, 1);
     }
-    // A server may count something else than the whole request, such as only the part that was not in its
-    // cache. So the factor is limited to between one third and three.
+    // A server may count only a part of the request, such as the part outside of its cache. So the factor is
+    // limited to between one third and three.
     let (least, most) = (estimated / 3, estimated.saturating_mul(3));
     (counted.clamp(least, most), estimated)
 }

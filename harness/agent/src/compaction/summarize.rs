@@ -25,19 +25,18 @@ use harness_core::{
     provider::{RequestPurpose, StopReason, tokens_of},
 };
 
-/// If a request contains the conversation in short form, its answer may use this much of the window, in
-/// percent.
+/// The token limit of the answer to a short-form summary request, in percent of the window.
 const ROOM: u8 = 40;
 
-/// If a request contains the conversation in short form, its answer may have at most this many tokens, or four
-/// tokens per word if that is more. Models that reason need more tokens than the summary has.
+/// The upper limit for the answer to a summary request in short form, in tokens. The limit is higher if four
+/// tokens per word are more. Models that reason need more tokens than the summary has.
 const MOST_ROOM: u64 = 4_000;
 
 /// If the window has fewer tokens than this, every request for a summary contains the conversation in short
 /// form. A request with the whole conversation would not fit, and no vendor caches so few tokens.
 const SMALL: u64 = 4_096;
 
-/// The error if two attempts at a summary have failed. `by_hand` says that the program has called
+/// The error after two failed attempts at a summary. If `by_hand` is true, the program has called
 /// [`Chat::compact`]. Otherwise the window of a run is getting full.
 fn failed_twice(fault: Option<&str>, by_hand: bool) -> Error {
     let fault = fault.map(|fault| format!(": {fault}")).unwrap_or_default();
@@ -99,8 +98,8 @@ pub(crate) async fn compact_now(run: &mut RunDriver<'_>) -> Result<(), Error> {
     }
 }
 
-/// Checks that enough messages were added since the last summary, if there was one. Otherwise a new summary
-/// would be about as long as the last one.
+/// Checks that enough messages were added since an earlier summary. Without enough messages, a new summary
+/// would be about as long as the earlier summary.
 fn is_worth_it(run: &RunDriver<'_>, cut: &SummaryCut, used: ContextUsage) -> Result<(), Error> {
     let has_earlier = run.state.machine.readable().summary().is_some();
     if !has_earlier || least_after(run.state, cut, used)? < most_after(used.tokens) {
@@ -224,7 +223,7 @@ fn words_of_summary(window: u64) -> u64 {
     (percent(window, SUMMARY) / 2).clamp(60, 1_500)
 }
 
-/// Requests a summary as text. The request contains the whole conversation as it is sent.
+/// Requests a summary as text. The request contains the full conversation, without the cleared parts.
 async fn request_whole_summary(
     run: &mut RunDriver<'_>,
     used: ContextUsage,
@@ -280,8 +279,8 @@ async fn request_short_summary(
         Some(window) => {
             Some(percent(window, 100 - SUMMARY).saturating_sub(asks).saturating_sub(room))
         }
-        // The vendor may have refused the last request because of its limit on the answer. So no larger limit is
-        // set.
+        // The vendor may have refused the last request because of a large limit on the answer. So no larger
+        // limit is set.
         None => is_contradicted(run.state).then_some(answer),
     };
     let length = SummaryLength { words, tokens: answer, room: most };

@@ -1,4 +1,4 @@
-//! Decides where a conversation is cut for a summary, and calculates how large it is afterwards.
+//! Decides where a conversation is cut for a summary, and calculates the size of the shortened conversation.
 
 use super::{
     context_usage::{is_contradicted, trusted_window, window_or},
@@ -20,8 +20,8 @@ pub(crate) const TRIES: u32 = 2;
 /// The largest size of a summary, in percent of the window.
 pub(crate) const SUMMARY: u8 = 10;
 
-/// The longest answer, in tokens, that is requested of a model that is not in the table of models. Every known
-/// model can give longer answers.
+/// The longest answer, in tokens, that is requested of an unknown model. Every known model can give longer
+/// answers.
 const LONGEST: u64 = 1_600;
 
 /// If the size of the window is known, the conversation in short form gets at least one eighth of the window.
@@ -38,8 +38,8 @@ pub(crate) fn longest_answer(state: &ConversationState) -> u64 {
     state.agent.models().find(name, model).output.map_or(LONGEST, u64::from)
 }
 
-/// Where the conversation is cut for a summary. `None` if nothing can be summarized. The newest turns and the
-/// kept messages of the user are as large as possible, as long as the summary still frees enough tokens.
+/// Where the conversation is cut for a summary. `None` if nothing can be summarized. The cut keeps as much as
+/// possible of the newest turns and of the user's messages, but the summary must still free enough tokens.
 pub(crate) fn summary_cut(
     state: &ConversationState,
     window: u64,
@@ -54,8 +54,8 @@ pub(crate) fn summary_cut(
     let may_cut = |at: usize| all.get(at).is_none_or(|message| message.role() != Role::Tool);
     let late_end = |call: &str| machine.late_end_of(call);
     let calls = OpenCalls { reads: can_read_results(state), late_end: &late_end };
-    // The program can request a summary while the window is far from full. Then the kept parts are shares of the
-    // current request, and not of the window.
+    // The program can request a summary while most of the window is free. So the sizes of the kept parts are
+    // shares of the current request, and not of the window.
     let window = used.estimate_of(window.min(used.tokens));
     let user_tokens = state.agent.window().user_tokens(window);
     let mut found = None;
@@ -104,7 +104,7 @@ pub(crate) fn least_in_short(state: &ConversationState, used: ContextUsage) -> u
     window_or(state, used) / if is_contradicted(state) { 64 } else { SHORT }
 }
 
-/// The fact by which a summary replaces the oldest part.
+/// The fact by which a summary replaces the oldest part of the conversation.
 pub(crate) fn compaction_fact(
     state: &ConversationState,
     cut: &SummaryCut,
@@ -138,7 +138,7 @@ pub(crate) fn tokens_after(
     after_fact(state, &compaction_fact(state, cut, text, Box::default(), (0, 0)), used)
 }
 
-/// How many tokens a request would have with a summary that is as long as the earlier one.
+/// The tokens of a request whose summary is as long as the earlier summary.
 pub(crate) fn least_after(
     state: &ConversationState,
     cut: &SummaryCut,
@@ -165,7 +165,7 @@ pub(crate) fn after_fact(
     Ok(used.scaled(estimated))
 }
 
-/// The upper limit for the tokens of a request after a summary, if a request had `before` tokens before the
+/// The largest size of a request after a summary, in tokens. The request had `before` tokens before the
 /// summary.
 pub(crate) fn most_after(before: u64) -> u64 {
     before.saturating_sub(before / 4)

@@ -27,7 +27,6 @@ use harness_core::{
     trace::Tracer,
 };
 
-/// Reads the answer to a request for a summary.
 struct SummaryReader<'h, 'w> {
     tracer: &'h mut Tracer,
     watch: &'h mut RunWatcher<'w>,
@@ -115,21 +114,21 @@ impl From<String> for SummaryFailure {
 pub(crate) struct SummaryLength {
     /// The approximate number of words of the summary.
     pub(crate) words: u64,
-    /// How many tokens the answer may have. This replaces the limit in the settings.
+    /// The token limit of the answer. Replaces the limit in the settings.
     pub(crate) tokens: u64,
-    /// The largest limit on the tokens of the answer with which the request fits into the window. `None` if the
-    /// size of the window is not known.
+    /// The largest token limit of the answer with which the request fits into the window. `None` if the size of
+    /// the window is not known.
     pub(crate) room: Option<u64>,
 }
 
 /// The form in which a summary is requested.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum SummaryForm {
-    /// As text. The request contains the whole conversation as it is sent.
+    /// A summary as text. The request contains the conversation without the cleared parts.
     Whole(SummaryLength),
-    /// As structured output. The request contains the conversation in short form.
+    /// A summary as structured output. The request contains the conversation in short form.
     Short(SummaryLength, RequestPurpose),
-    /// As the vendor's own summary.
+    /// The vendor's own summary.
     Vendor,
 }
 
@@ -142,7 +141,7 @@ pub(crate) fn compaction_stopped(
     run.state.record(&Fact::CompactionFailed { request, cause, stopped, vendor, too_large })
 }
 
-/// Takes what the request for the current summary has cost so far. `whole` says whether the answer is complete.
+/// Takes the cost of the current summary request so far. `whole` is true if the answer is complete.
 pub(crate) fn take_summary_request(run: &mut RunDriver<'_>, whole: bool) -> SummaryRequest {
     let mut request = SummaryRequest::default();
     let (provider, model) = run.state.agent.provider_and_model();
@@ -167,9 +166,9 @@ pub(crate) fn take_summary_request(run: &mut RunDriver<'_>, whole: bool) -> Summ
     request
 }
 
-/// Requests a summary of this transcript and reads the answer to its end. If the model's vendor has already
-/// made its own summary of the conversation, the messages in `vendors` are sent instead. The part of the answer
-/// that has arrived is kept in `run.summary`.
+/// Requests a summary of this transcript and reads the answer to its end. If `vendors` is set, the request
+/// contains these messages instead, with the vendor's own earlier summary. `run.summary` keeps the part of the
+/// answer that has arrived.
 pub(crate) async fn request_summary(
     run: &mut RunDriver<'_>,
     transcript: &Transcript,
@@ -220,7 +219,7 @@ async fn read_summary(
     // The encoded prefix for a request whose first bytes differ from those of earlier requests, such as a
     // request with the conversation in short form.
     let alone = EncodedPrefix::new();
-    // With `about`, structured output is used if the vendor has it.
+    // With `about`, the request uses structured output if the vendor supports that.
     let form =
         about.map(|about| OutputSchema::new("summary", schema(words, tokens), 0).forced(about));
     let mut output_text = OutputToolText::new(form.as_ref());

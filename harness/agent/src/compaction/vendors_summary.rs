@@ -1,5 +1,5 @@
-//! Requests the vendor's own summary, and replaces the oldest part of a conversation by it. If that fails, a
-//! summary as text is requested from the model.
+//! Requests the vendor's own summary, which replaces the oldest part of a conversation. If that request fails,
+//! the library requests a summary as text from the model.
 
 use super::{
     gauge::ContextUsage,
@@ -43,7 +43,7 @@ fn block_of(message: &Message, stop: StopReason) -> Result<(Message, String), St
     if !message.blocks().iter().all(only) {
         return Err("the vendor gave more than a summary of its own".to_owned());
     }
-    // Requests leave out a block whose JSON is not strict. Then everything that the block replaces would be
+    // Requests leave out a block whose JSON is not strict. Then the messages that the block replaces would be
     // missing.
     if !is_strict(block.json()) {
         return Err("the vendor's own summary is JSON that some parsers reject".to_owned());
@@ -72,8 +72,8 @@ fn vendor_cut(state: &ConversationState, window: u64, used: ContextUsage) -> Opt
     })
 }
 
-/// The fact by which the vendor's own summary replaces the oldest part. If the summary has no readable text,
-/// `text` is a short form of the conversation for other models.
+/// The fact by which the vendor's own summary replaces the oldest part of the conversation. `text` is the
+/// readable summary, or a short form of the conversation for other models.
 fn vendor_compaction_fact(
     state: &ConversationState,
     cut: &SummaryCut,
@@ -99,10 +99,10 @@ fn vendor_compaction_fact(
     }
 }
 
-/// Requests the vendor's own summary once. Returns `None` if no such request is made: the program does not want
-/// it, the vendor has no such summaries, an earlier request failed, or the conversation cannot be cut where the
-/// vendor requires it. If a request was made, returns `Some`. The inner value is the cause if the run was
-/// stopped meanwhile, or else `None`.
+/// Requests the vendor's own summary once. Returns `None` if the program or the vendor does not support such
+/// summaries, if an earlier request failed, or if the conversation cannot be cut where the vendor requires it.
+/// Returns `Some(Some(cause))` if the run was stopped during the request. After any other request, returns
+/// `Some(None)`.
 pub(crate) async fn request_vendor_summary(
     run: &mut RunDriver<'_>,
     used: ContextUsage,
@@ -180,11 +180,10 @@ pub(crate) fn vendor_failed(
     Ok(Some(None))
 }
 
-/// Handles an error of the vendor that may be about the vendor's own summary at the beginning of the request:
-/// the error code names the summary, or the request was refused as a bad one. A vendor can also refuse a
-/// request because the reasoning after the summary does not match the summary. The error does not say so, and
-/// each later request would fail in the same way. So from now on the summary is sent as text. Returns whether
-/// the model can be asked again.
+/// Handles an error of the vendor that the vendor's own summary may have caused. The error code names the
+/// summary, or the vendor has rejected the request as invalid. For example, the reasoning after the summary may
+/// not match the summary. Each later request would fail in the same way, so from now on the summary is sent as
+/// text. Returns whether the model can be asked again.
 pub(crate) fn drop_refused_summary(run: &mut RunDriver<'_>, error: &Error) -> Result<bool, Error> {
     let Some(view) = run.state.machine.vendors_view() else { return Ok(false) };
     let answers = run.state.agent.provider_and_model();

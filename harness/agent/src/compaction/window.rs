@@ -25,9 +25,9 @@ use harness_core::{
 /// A count of the vendor that is more than this many times the estimate is treated as a mistake.
 const WRONG: u64 = 8;
 
-/// Leaves files out, after the vendor has refused a request because it has too many files. Returns whether the
-/// model can be asked again. If leaving out more files would not help, the files that were left out since the
-/// last answer are sent again.
+/// Leaves out files after the vendor has refused a request with too many files. Returns whether the model can
+/// be asked again. If leaving out more files would not help, the next request contains the files that were left
+/// out since the last answer.
 pub(crate) fn leave_out_after(run: &mut RunDriver<'_>, error: &Error) -> Result<bool, Error> {
     let state = &mut *run.state;
     if state.agent.window().is_off()
@@ -53,7 +53,7 @@ pub(crate) fn leave_out_after(run: &mut RunDriver<'_>, error: &Error) -> Result<
         Some(TooMuch::Bytes) => {
             let files: u64 = sent.iter().map(|sent| tokens(&sent.files)).sum();
             let rest = used.tokens.saturating_sub(used.scaled(files)).saturating_mul(BYTES);
-            // If most of the request is text, it would be too large even without files.
+            // A request that consists mostly of text would be too large even without files.
             let may_help = bytes >= rest || !state.requests.files_before.is_empty();
             let limits = FileLimits { images: None, bytes: less(bytes) };
             may_help.then(|| leave_out(state, limits, used)).flatten()
@@ -72,7 +72,7 @@ pub(crate) fn leave_out_after(run: &mut RunDriver<'_>, error: &Error) -> Result<
     apply_clearing(run, &fact).map(|()| true)
 }
 
-/// Sends the files again that were left out since the last answer.
+/// Restores the files that were left out since the last answer.
 fn restore_files(run: &mut RunDriver<'_>, used: ContextUsage) -> Result<(), Error> {
     let results = std::mem::take(&mut run.state.requests.files_before);
     if results.is_empty() {
@@ -101,11 +101,10 @@ fn apply_clearing(run: &mut RunDriver<'_>, fact: &Fact) -> Result<(), Error> {
     Ok(())
 }
 
-/// Lowers `max_tokens`, after the vendor has refused a request because its answer might not fit into the
-/// window. The error must state the sizes. Returns whether the request is sent again. `before` is the lowered
-/// limit of the refused request, if its limit was lowered already. If the error states the exact size of the
-/// request, a limit that was calculated from an exact size is not lowered again. If the error states only the
-/// least size of the request, the limit is always lowered again.
+/// Lowers `max_tokens` after the vendor has refused a request because the answer might not fit into the window.
+/// The error must state the sizes. Returns whether the request is sent again. `before` is the lowered limit of
+/// the refused request. If that limit was calculated from an exact request size, it is lowered again only if
+/// the error states no exact size.
 pub(crate) fn lower_max_tokens_after(
     run: &mut RunDriver<'_>,
     error: &Error,
@@ -122,8 +121,8 @@ pub(crate) fn lower_max_tokens_after(
     let counted = request.filter(|_| !is_least);
     let before_counted = before.is_some_and(|it| it.is_counted);
     let rest = request.map(|tokens| window.saturating_sub(tokens));
-    // The refused `max_tokens`, if it is known. If the vendor stopped counting early, the number in its error is
-    // the size of the window minus `max_tokens`.
+    // The refused `max_tokens`, if known. A vendor that stopped counting early states the window's size minus
+    // `max_tokens` as the request's size.
     let was = before.map(|it| u64::from(it.tokens)).into_iter().chain(rest.filter(|_| is_least));
     let was = was.min();
     let room = match counted {
@@ -133,8 +132,8 @@ pub(crate) fn lower_max_tokens_after(
         }
         _ => return false,
     };
-    // If the refused value should fit by the stated sizes, the sizes are wrong. Then half of the value is
-    // tried.
+    // The vendor refused `was`. If `was` fits into the sizes that the error states, these are wrong, and half of `was`
+    // is tried.
     let room = match was {
         Some(was) if room >= was => was / 2,
         _ => room,
@@ -154,9 +153,8 @@ pub(crate) fn lower_max_tokens_after(
 }
 
 /// Handles an error by which the vendor refuses a request as too large. Returns whether the model can be asked
-/// again, usually because the context can still be made smaller. The context is made smaller once after each
-/// answer. It is made smaller again only if the size of the window is not known and each request is smaller
-/// than the one before.
+/// again, usually with a smaller context. The context is edited once after each answer. Further edits require
+/// that the size of the window is not known and that the request is smaller than the last refused request.
 pub(crate) fn edit_context_after(run: &mut RunDriver<'_>, error: &Error) -> Result<bool, Error> {
     if drop_refused_summary(run, error)? {
         return Ok(true);
@@ -164,8 +162,8 @@ pub(crate) fn edit_context_after(run: &mut RunDriver<'_>, error: &Error) -> Resu
     let ConversationState { agent, machine, .. } = &*run.state;
     let (name, model) = agent.provider_and_model();
     let refused_before = machine.last_refused(name, model);
-    // The first error may be about something else. After it, the request was tried again or sent to another
-    // provider.
+    // After the first error, the request was sent again, perhaps to another provider. So the last error is
+    // checked first.
     let is_last = error.last().is_context_full();
     if !(is_last || error.is_context_full()) || agent.window().is_off() {
         return Ok(false);
@@ -175,8 +173,8 @@ pub(crate) fn edit_context_after(run: &mut RunDriver<'_>, error: &Error) -> Resu
     let by_other = error.provider().is_some_and(|by| by != name) || error.is_by_fallback();
     let fallback = is_last && (run.request.fell_back || by_other);
     let StatedSizes { window, request: tokens, is_least } = sizes(error);
-    // A vendor may stop counting early. Then the size is not known, unless the counted part nearly fills the
-    // window.
+    // A vendor may stop counting early. Then the request's size is not known, unless the counted part nearly
+    // fills the window.
     let is_most = |tokens: u64| window.is_some_and(|window| tokens >= percent(window, 75));
     let tokens = tokens.filter(|tokens| !is_least || is_most(*tokens));
     let estimated = context_usage(run.state).tokens;
@@ -184,8 +182,7 @@ pub(crate) fn edit_context_after(run: &mut RunDriver<'_>, error: &Error) -> Resu
     // The larger estimate counts, because the vendor may have counted less than the whole of earlier requests.
     let most = estimated.max(estimated_tokens(run.state));
     let tokens = tokens.filter(|tokens| *tokens / WRONG <= most);
-    // The request itself was small. So the vendor refused it because of the long answer that it allows
-    // (`max_tokens`).
+    // The request is small, so the vendor has refused it because of a large `max_tokens`.
     let is_small = window.is_some_and(|window| match tokens {
         Some(tokens) => tokens < percent(window, 75),
         None => estimated < percent(window, 25),
@@ -219,8 +216,8 @@ fn record_overflow(
     run.state.record(&fact)
 }
 
-/// If an argument of the call is a copy of the placeholder line of a cleared argument, gives the call an error
-/// result, so that it does not run. Returns whether the call got this result.
+/// Gives the call an error result if an argument copies the placeholder line of a cleared argument. The call
+/// then does not run. Returns whether the call got this result.
 pub(crate) fn refuse_copy(run: &mut RunDriver<'_>, call: &ToolCall) -> Result<bool, Error> {
     let Some(CopiedLine { argument, name }) = find_copied_line(run.state, call) else {
         return Ok(false);

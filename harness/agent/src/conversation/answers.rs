@@ -27,25 +27,27 @@ impl Chat {
         waiting(&self.state.machine, self.state.conversation())
     }
 
-    /// The calls whose outcome is not known, in order: the process that ran them has ended, and they must not
-    /// run again. If your program can find out the outcome of such a call, it records the outcome by
-    /// [`settle`](Self::settle). If a tool can [`reconcile`](macro@harness_core::tool),
-    /// [`resume`](Self::resume) lets the tool find out the outcomes of its calls. If an outcome is still
-    /// unknown after that, the model gets a notice that the call is in doubt.
+    /// The calls whose outcome is not known, in order. The process that ran such a call has ended, and the call
+    /// must not run again. A program that finds out the outcome records it by [`settle`](Self::settle). If a
+    /// tool can [`reconcile`](macro@harness_core::tool), [`resume`](Self::resume) lets the tool find out the
+    /// outcomes of its calls. If the outcome of a call stays unknown, the model gets a notice that the call is
+    /// in doubt.
     pub fn in_doubt(&self) -> Vec<OpenCall> {
         in_doubt(&self.state.machine, self.state.conversation())
     }
 
-    /// Records a decision about a call that waits for one. The decision is in the journal when this method
-    /// returns. [`resume`](Self::resume) continues the run.
+    /// Records a decision about a call that waits for a decision. The decision is in the journal when this
+    /// method returns. [`resume`](Self::resume) continues the run.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::NotWaiting`](harness_core::error::ErrorKind::NotWaiting) if no call waits for
-    /// this approval or the deadline has passed. Nothing is changed then. Fails with
-    /// [`ErrorKind::Journal`](harness_core::error::ErrorKind::Journal) if the journal cannot be read; nothing
-    /// is changed then, either. Fails with the same kind if the decision cannot be written. In this case the
-    /// call does not [wait](Self::waiting) any more, and the next run writes the decision, unless an
-    /// [`Inbox`](crate::Inbox) has answered the call meanwhile: then that answer counts. Fails with
+    /// Fails, and changes nothing:
+    /// - with [`ErrorKind::NotWaiting`](harness_core::error::ErrorKind::NotWaiting) if no call waits for this
+    ///   approval or the deadline has passed,
+    /// - with [`ErrorKind::Journal`](harness_core::error::ErrorKind::Journal) if the journal cannot be read.
+    ///
+    /// Also fails with the journal's error if the decision cannot be written. In this case the call does not
+    /// [wait](Self::waiting) any more, and the next run writes the decision. If an [`Inbox`](crate::Inbox) has
+    /// answered the call meanwhile, the answer of the inbox counts. Fails with
     /// [`ErrorKind::Conflict`](harness_core::error::ErrorKind::Conflict) if another owner has continued the
     /// conversation.
     pub async fn decide(&mut self, approval: Approval) -> Result<(), Error> {
@@ -102,9 +104,9 @@ impl Chat {
         self.state.facts()
     }
 
-    /// Writes all facts that are not in the journal yet. The end of a run is written before the run returns. So
-    /// this method is useful after the future of a run was dropped: otherwise its facts are written with the
-    /// next run. If the conversation was only opened, in the middle of a run, nothing is written yet.
+    /// Writes all facts that are not in the journal yet. A run writes its end before it returns. So this method
+    /// is useful after the future of a run was dropped: without this method, the next run writes these facts.
+    /// If nothing has happened since the conversation was opened, nothing is written.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Journal`](harness_core::error::ErrorKind::Journal) if the facts cannot be

@@ -53,11 +53,11 @@ impl Chat {
     /// may be repeated, and calls that were answered meanwhile. If the model's answer broke off in the middle,
     /// the model gets a notice and continues there. Await the returned value for the reply.
     ///
-    /// What the run has spent so far still counts, so a run that has reached a limit stops again at that limit.
-    /// Set [new limits](Run::limits) to count from zero.
+    /// The earlier spending of the run still counts, so a run that has reached a limit stops again at that
+    /// limit. Set [new limits](Run::limits) to count from zero.
     ///
-    /// The run fails at once, with [`ErrorKind::Transcript`](harness_core::error::ErrorKind) and without a
-    /// change, if there is nothing to continue: the conversation has no message, or the model has answered.
+    /// If the conversation has no message, or the model has already answered, the run fails with
+    /// [`ErrorKind::Transcript`](harness_core::error::ErrorKind) and changes nothing.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -79,7 +79,7 @@ impl Chat {
         Run::resuming(&mut self.state)
     }
 
-    /// All messages so far. They can always be sent in a request.
+    /// All messages so far. This transcript can always be sent in a request.
     pub fn transcript(&self) -> &Transcript {
         self.state.transcript()
     }
@@ -91,14 +91,14 @@ impl Chat {
     }
 
     /// The tokens of all runs of this conversation. If the tokens of some answers are not known, the numbers
-    /// are lower bounds. Agents that tools run are not included: they are part of [`budget`](Self::budget).
+    /// are lower bounds. The tokens of agents that tools run are only in [`budget`](Self::budget).
     pub fn usage(&self) -> Usage {
         self.state.spending.usage
     }
 
-    /// Sets what all runs of the conversation may spend together, including the agents that its tools run: see
-    /// [`Limits`]. What was spent before counts. A limit that `limits` leaves open keeps its earlier value. By
-    /// default a conversation has no such limits.
+    /// Limits the total spending of all runs of the conversation: see [`Limits`]. Agents that the tools run
+    /// count too, and so does earlier spending. A limit that `limits` does not set keeps its earlier value. By
+    /// default a conversation has no limits.
     ///
     /// ```
     /// use harness::{Agent, Limits, journal::LimitScope, testing::{ScriptedProvider, reply}};
@@ -124,8 +124,8 @@ impl Chat {
 
     /// Shares a value with the tools in all runs of the conversation. A tool takes the value as a parameter
     /// [`State<T>`](harness_core::tool::State). The value replaces the agent's value of the same type. A run
-    /// can replace it by [`Run::state`]. The value is not written to a journal: set it again after opening or
-    /// forking the conversation.
+    /// can replace the value by [`Run::state`]. The value is not written to a journal: set it again after
+    /// opening or forking the conversation.
     ///
     /// ```
     /// use harness::{Agent, State, testing::{ScriptedProvider, reply}, tool, tools};
@@ -158,9 +158,9 @@ impl Chat {
         self
     }
 
-    /// What all runs of the conversation have spent so far and what is left of its limits. The spending of
-    /// agents that its tools run is included. The returned value can be kept and read during a run. For a
-    /// single run, see [`Run::budget`] and [`Reply::spent`](crate::Reply::spent).
+    /// The spending of all runs of the conversation so far, and the rest of its limits. Includes the spending
+    /// of agents that the tools run. The returned value can be kept and read during a run. For a single run,
+    /// see [`Run::budget`] and [`Reply::spent`](crate::Reply::spent).
     pub fn budget(&self) -> Budget {
         self.state.budget()
     }
@@ -173,13 +173,13 @@ impl Chat {
         &self.state.approvals.grants
     }
 
-    /// Withdraws what a person has allowed by *always*. From now on, each call of this scope needs a new
-    /// decision, including a call that the grant has allowed and that has not started. The call for which the
-    /// grant was given was allowed by the person and not by the grant: if that call has not ended, it still
-    /// runs. If the grant has allowed a call that started in an earlier process, or whose agent has waited, that
-    /// call does not run again and is now [in doubt](Self::in_doubt). Returns whether there was such a grant. In
-    /// a conversation in a journal, the change is written with the next run, or at once by [`save`](Self::save).
-    /// If the process ends before that, the change is lost.
+    /// Withdraws a grant, which a person has given by *always*. Returns whether there was such a grant. From
+    /// now on, each call in the scope of the grant needs a new decision, even if the grant has allowed the call
+    /// but the call has not started. A call of the grant that started in an earlier process, or whose agent has
+    /// waited, does not run again and is now [in doubt](Self::in_doubt). The call for which the person gave the
+    /// grant may still run. In a conversation in a journal, the next run writes the change, or
+    /// [`save`](Self::save) writes the change at once. If the process ends before the write, the grant still
+    /// holds.
     pub fn revoke(&mut self, grant: &Grant) -> bool {
         self.state.revoke(grant)
     }
@@ -207,7 +207,7 @@ impl Chat {
     }
 
     /// Sends a message of the user, as [`send`](Self::send) does, and blocks this thread until the reply. Use
-    /// it in scripts without a runtime.
+    /// this method in scripts without a runtime.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -221,7 +221,7 @@ impl Chat {
     ///
     /// # Errors
     /// Fails as [`send`](Self::send) does. Also fails, and sends nothing, if no runtime can be started, or if
-    /// the method is called inside a running runtime: it would block a thread of that runtime.
+    /// the method is called inside a running runtime, because the call would block that runtime.
     pub fn send_blocking(&mut self, message: impl Into<Message>) -> Result<Reply, Stopped> {
         block_on(self.send(message), "`send_blocking`", "`chat.send(..).await`")
     }
@@ -238,7 +238,7 @@ impl fmt::Debug for Chat {
 
 impl Agent {
     /// Opens a conversation of a journal, or begins it. From now on, facts are written into the journal: before
-    /// a call starts that has side effects, before the model is asked, and before a run returns.
+    /// a call with side effects starts, before the model is asked, and before a run returns.
     ///
     /// If a run was going on when its process ended, [`Chat::resume`] continues that run. A new message of the
     /// user first ends that run. See [`journal`](harness_core::journal).
@@ -262,10 +262,10 @@ impl Agent {
     /// ```
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Busy`] if the conversation is open in this process or in another one that is
-    /// alive. Fails with [`ErrorKind::Journal`] if the conversation cannot be read, for example because a later
-    /// version of the library has written it. Fails with [`ErrorKind::Configuration`] if the name is not valid.
-    /// Nothing is changed then.
+    /// Fails with [`ErrorKind::Busy`] if the conversation is open in this process or in another running
+    /// process. Fails with [`ErrorKind::Journal`] if the conversation cannot be read, for example because a
+    /// later version of the library has written it. Fails with [`ErrorKind::Configuration`] if the name is not
+    /// valid. Nothing is changed then.
     pub async fn open<J>(&self, journal: &J, conversation: impl AsRef<str>) -> Result<Chat, Error>
     where
         J: Journal + Clone + 'static,
@@ -314,7 +314,7 @@ impl Agent {
         Ok(chat)
     }
 
-    /// The inbox of a journal. It answers calls that wait in any conversation, even if another process has that
+    /// The inbox of a journal, which answers waiting calls in any conversation. Another process may have the
     /// conversation open.
     pub fn inbox<J: Journal + Clone + 'static>(&self, journal: &J) -> Inbox {
         Inbox { agent: self.clone(), journal: Arc::new(journal.clone()) }
@@ -336,11 +336,11 @@ impl Agent {
         Chat { state: ConversationState::given(self.clone(), transcript) }
     }
 
-    /// Runs one task to its end and blocks this thread meanwhile. Use it in scripts without a runtime.
+    /// Runs one task to its end and blocks this thread meanwhile. Use this method in scripts without a runtime.
     ///
     /// # Errors
     /// Fails as [`run`](Self::run) does. Also fails, and sends nothing, if no runtime can be started, or if the
-    /// method is called inside a running runtime: it would block a thread of that runtime.
+    /// method is called inside a running runtime, because the call would block that runtime.
     pub fn run_blocking(&self, message: impl Into<Message>) -> Result<Reply, Stopped> {
         block_on(self.run(message), "`run_blocking`", "`agent.run(..).await`")
     }

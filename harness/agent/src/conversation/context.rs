@@ -75,11 +75,11 @@ impl Chat {
         self.state.sent_view().sent
     }
 
-    /// Requests a summary of the oldest part of the conversation now. Its cost counts for the conversation. The
-    /// newest turns and the messages of the user are kept, up to a share of the current request. So in a short
-    /// conversation, the newest answer may be summarized too. Returns how much of the window is used
-    /// afterwards. If the future is dropped before the summary is complete, the context does not change. A
-    /// complete summary is used at once, and is written by the next run or by [`save`](Self::save).
+    /// Requests a summary of the oldest part of the conversation now. The cost of the summary counts for the
+    /// conversation. The newest turns and the messages of the user are kept, up to a share of the current
+    /// request. So in a short conversation, the newest answer may be summarized too. Returns the use of the
+    /// window after the summary. If the future is dropped before the summary is complete, the context does not
+    /// change. A complete summary is used at once, and is written by the next run or by [`save`](Self::save).
     ///
     /// # Errors
     /// Fails, and does not change the context:

@@ -16,7 +16,7 @@ use harness_core::{
     unwind::{Shielded, caught},
 };
 
-/// How many times an append is tried. It is tried again only if some of its facts were written meanwhile.
+/// The highest number of attempts at an append. A new attempt follows if some facts were written.
 const TRIES: u32 = 3;
 
 /// The connection of a conversation to its journal.
@@ -29,14 +29,13 @@ pub(crate) struct DurableState {
     life: WriterId,
     /// The head of the conversation in the journal, when this process last wrote or read it.
     head: Head,
-    /// The incarnation, which distinguishes this conversation from earlier and later ones of the same name. It
-    /// is set when the first fact is written. It is shared with the stores for large results of this
-    /// conversation.
+    /// The incarnation, which distinguishes this conversation from earlier and later conversations of the same
+    /// name. Set when the first fact is written. The stores for large results share this value.
     incarnation: Arc<OnceLock<Incarnation>>,
     /// Facts that are not written yet.
     pending: Vec<Envelope>,
-    /// Whether some of the pending facts may be in the journal already, because an append of them failed or its
-    /// future was dropped.
+    /// Whether the journal may already have some of the pending facts, because an append failed or its future
+    /// was dropped.
     unknown: bool,
     /// Whether [`describe`](Self::describe) may have created the conversation, because that call failed or its
     /// future was dropped.
@@ -47,7 +46,7 @@ pub(crate) struct DurableState {
     untold: bool,
     /// Whether facts of the current write were found in the journal when the journal was read back.
     read_back: bool,
-    /// The lease that keeps other processes from opening the conversation. It ends when this value is dropped.
+    /// The lease that keeps other processes from opening the conversation until this value is dropped.
     _hold: Option<Lease>,
 }
 
@@ -55,8 +54,8 @@ pub(crate) struct DurableState {
 pub(crate) enum WriteOutcome {
     /// All pending facts are in the journal.
     All,
-    /// Other writers have answered calls of the conversation meanwhile. Nothing was written. The value holds
-    /// their facts, which come before the pending facts.
+    /// Nothing was written, because other writers have answered calls of the conversation. The value holds the
+    /// facts of these writers, which come before the pending facts.
     Behind(Vec<Envelope>),
 }
 
@@ -76,7 +75,7 @@ impl DurableState {
         durable
     }
 
-    /// A state without a journal. It collects the facts until another driver takes them.
+    /// A state without a journal, which collects facts until another driver takes them.
     pub(crate) fn collecting(id: Arc<str>, life: WriterId) -> Self {
         Self {
             journal: None,
@@ -98,7 +97,7 @@ impl DurableState {
         &self.id
     }
 
-    /// The incarnation of the conversation. It is empty until it is known.
+    /// The incarnation of the conversation. Empty until the incarnation is known.
     pub(crate) fn incarnation(&self) -> &Arc<OnceLock<Incarnation>> {
         &self.incarnation
     }
@@ -137,7 +136,6 @@ impl DurableState {
         self.head.facts
     }
 
-    /// The head of the conversation in the journal, when this process last wrote or read it.
     pub(crate) fn head(&self) -> Head {
         self.head
     }
@@ -154,8 +152,8 @@ impl DurableState {
         Ok(self.remove_written(&read))
     }
 
-    /// Reads the facts that follow the facts that are known here. Returns `None` if the known facts are not in
-    /// the journal any more.
+    /// Reads the facts after the last fact that this process knows. Returns `None` if the journal does not have
+    /// the known facts any more.
     async fn read_on(&self, journal: &dyn Journal) -> Result<Option<StoredFacts>, Error> {
         // Reading begins with the last known fact, to check that the journal still has this fact.
         let from = self.head.facts.saturating_sub(1);
@@ -191,8 +189,8 @@ impl DurableState {
         if self.pending.is_empty() {
             return Ok(WriteOutcome::All);
         }
-        // An earlier append may be completed while this one is made, so the append is tried more than once.
-        // After each attempt, the journal is read to find out which facts were written.
+        // An earlier append may complete during this append, so there may be several attempts. After each
+        // attempt, the journal is read to find out which facts were written.
         for _ in 0..TRIES {
             self.unknown = true;
             let append = guarded(|| journal.append(&self.id, self.head, &self.pending)).await;
@@ -205,8 +203,8 @@ impl DurableState {
                 }
                 Err(error) => error,
             };
-            // If a network repeats an append, the second one is refused. So a conflict does not prove that
-            // nothing was written.
+            // If a network repeats an append, the journal refuses the repetition. So a conflict does not prove
+            // that nothing was written.
             let there = match self.read_on(&*journal).await {
                 Ok(Some(there)) => there,
                 Ok(None) => return Err(self.mark_lost()),
@@ -277,8 +275,8 @@ impl DurableState {
         Err(self.mark_lost())
     }
 
-    /// If the conversation in the journal has no facts, [`describe`](Self::describe) may have created it. Then
-    /// this value uses that conversation from now on, and the method returns `true`.
+    /// Whether [`describe`](Self::describe) may have created the conversation in the journal, which has no
+    /// facts yet. If so, this value uses that conversation from now on.
     fn has_created(&mut self, there: &StoredFacts) -> bool {
         let is_own =
             self.may_have_created && there.head.incarnation.is_some() && there.head.facts == 0;
@@ -328,7 +326,6 @@ impl DurableState {
         self.lost.is_some()
     }
 
-    /// The facts that are not written yet.
     pub(crate) fn pending(&self) -> &[Envelope] {
         &self.pending
     }
@@ -337,8 +334,8 @@ impl DurableState {
     /// answer to a call is dropped if the journal already has another answer to that call.
     ///
     /// # Errors
-    /// Fails if the pending facts cannot follow the facts in the journal. This includes the case that a later
-    /// pending fact depends on an answer that would be dropped. Then nothing is changed.
+    /// Fails, and changes nothing, if the pending facts cannot follow the facts in the journal. For example, a
+    /// later pending fact may depend on a dropped answer.
     pub(crate) fn apply_pending(&mut self, mut machine: Machine) -> Result<Machine, Error> {
         let facts = self.pending.iter().map(Envelope::fact).collect::<Result<Vec<_>, _>>()?;
         let says_no_more = facts.iter().all(|fact| is_answer(fact) || is_beside_runs(fact));

@@ -72,9 +72,9 @@ pub(crate) async fn fork_conversation(
     Ok(fork)
 }
 
-/// Splits the facts of a fork. The returned head is the head of the facts that both conversations share. The
-/// returned facts are then appended to the fork. With only the shared facts, the fork has no open call. So if
-/// the process ends before the append, the fork runs no call of the original.
+/// Splits the facts of a fork into the head of the shared facts and the facts that are appended to the fork.
+/// With only the shared facts, the fork has no open call. So if the process ends before the append, the fork
+/// runs no call of the original.
 async fn split_fork(
     (conversation, known): (&str, Head),
     facts: u64,
@@ -127,9 +127,8 @@ fn parting(machine: &Machine, elapsed: u64) -> Result<Vec<Envelope>, Error> {
     facts.map(|fact| Envelope::of(&fact, elapsed)).collect()
 }
 
-/// Finds out whether a fork exists although the journal has returned an error: the response may have been lost,
-/// or the request repeated. Such a fork has only the shared facts. A fork that another process has completed
-/// has more facts.
+/// Finds out whether a fork exists although the journal has returned an error, for example because the response
+/// was lost. Such a fork has only the shared facts. A fork that another process has completed has more facts.
 async fn after_failed_fork(
     at: Head,
     id: &str,

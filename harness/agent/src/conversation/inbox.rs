@@ -21,17 +21,17 @@ use harness_core::{
 };
 
 /// Answers waiting calls in the conversations of a journal, from any process, even if a conversation is open
-/// elsewhere. It is made by [`Agent::inbox`].
+/// elsewhere. [`Agent::inbox`] makes an inbox.
 ///
-/// An inbox does not lock a conversation. An answer is one fact, which is appended if the call still waits for
-/// it. The process that has the conversation open reads the fact with the next run.
+/// An inbox does not lock a conversation. An answer is one fact, and the inbox appends this fact only if the
+/// call still waits. The process that has the conversation open reads the fact with the next run.
 #[derive(Clone)]
 pub struct Inbox {
     pub(crate) agent: Agent,
     pub(crate) journal: Arc<dyn Journal>,
 }
 
-/// A call that waits in a conversation, or in the conversation of an agent below it.
+/// A waiting call of a conversation, or of an agent that a call of the conversation runs.
 pub(crate) struct WaitingCallWithPath {
     pub(crate) conversation: String,
     /// The calls that lead to the agent. Empty for a call of the conversation itself.
@@ -44,9 +44,8 @@ const ANSWERS: u32 = 16;
 
 impl Inbox {
     /// The waiting calls of a conversation, in order. Calls whose deadline has passed are included. Calls in
-    /// doubt are listed only by [`Chat::in_doubt`](crate::Chat::in_doubt). If an [agent in a
-    /// call](Agent::as_tool) has the conversation, the agent does not continue after its call has got a result
-    /// or was stopped. Then the list is empty.
+    /// doubt are listed only by [`Chat::in_doubt`](crate::Chat::in_doubt). If the conversation belongs to an
+    /// [agent in a call](Agent::as_tool), the list is empty after that call has a result or was stopped.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Journal`] if the conversation cannot be read, and with
@@ -78,7 +77,7 @@ impl Inbox {
         Ok(all.into_iter().map(|it| (it.conversation, it.open)).collect())
     }
 
-    /// The same calls, each with the calls that lead to its agent.
+    /// The calls of `waiting_with_agents`, each with the calls that lead to the agent.
     pub(crate) async fn waiting_with_paths(
         &self,
         conversation: &str,
@@ -150,14 +149,14 @@ impl Inbox {
         fold_facts(&facts).await
     }
 
-    /// Records a decision about a call that waits for one. The decision is in the journal when this method
-    /// returns.
+    /// Records a decision about a call that waits for a decision. The decision is in the journal when this
+    /// method returns.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::NotWaiting`], and changes nothing, if no call of the conversation waits for this
     /// approval or the deadline has passed. Fails with [`ErrorKind::Conflict`] if other writers were first at
     /// each attempt, and with [`ErrorKind::Configuration`] if the name is not valid. Fails with
-    /// [`ErrorKind::Journal`] if the journal fails. Then it is not known whether the decision was written.
+    /// [`ErrorKind::Journal`] if the journal fails. The decision may have been written in this case.
     pub async fn decide(&self, conversation: &str, approval: Approval) -> Result<(), Error> {
         self.resolve_call(conversation, &CallResolution::Decide(approval)).await
     }
@@ -178,7 +177,7 @@ impl Inbox {
         resolution: &CallResolution,
     ) -> Result<(), Error> {
         check_id(conversation)?;
-        // Distinguishes this answer from an equal one that this process writes in the same millisecond.
+        // Distinguishes this answer from an equal answer that this process writes in the same millisecond.
         let life = WriterId::random();
         let mut sent: Vec<Envelope> = Vec::new();
         let mut tracer = Tracer::new(self.agent.trace());
@@ -192,7 +191,7 @@ impl Inbox {
                 let known = Head { incarnation: read.flatten(), ..Head::default() };
                 return Err(conflict(conversation, known, head));
             }
-            // The journal has an earlier append of this answer, although that append has returned an error.
+            // An earlier append has written this answer, although that append has returned an error.
             if let Some(at) = facts.iter().position(|fact| sent.contains(fact)) {
                 tracer.appended(AppendOutcome::ReadBack, None);
                 let (before, written) = facts.split_at(at);
@@ -240,8 +239,8 @@ impl Inbox {
                     trace_answer(&mut tracer, &machine, &facts, &fact);
                     return Ok(());
                 }
-                // If a network repeats an append, the second one is refused. So the journal is read again to
-                // find out what was written.
+                // If a network repeats an append, the journal refuses the repetition. So the journal is read
+                // again to find out what was written.
                 Err(error) if error.is_conflict() => {
                     (refused, made) = (Some(error), Some(fact).filter(|_| is_result));
                 }

@@ -40,9 +40,9 @@ impl ConversationState {
         self.write_resolution(&fact, resolution).await
     }
 
-    /// Writes an answer to a call and applies it only afterwards, since another process may have answered the
-    /// call first. So the answer is checked against the facts in the journal. If the answer cannot be written,
-    /// or the future is dropped, the answer is written with the next facts.
+    /// Writes an answer to a call, and then applies the answer. Another process may have answered the call
+    /// first, so the answer is checked against the facts in the journal. If the write fails or the future is
+    /// dropped, the answer is written with the next facts.
     async fn write_resolution(
         &mut self,
         fact: &Fact,
@@ -108,7 +108,7 @@ impl ConversationState {
     }
 
     /// Applies facts by which other writers have answered waiting calls. In the journal, these facts come
-    /// before the pending ones.
+    /// before the pending facts.
     pub(crate) async fn apply_external(&mut self, envelopes: Vec<Envelope>) -> Result<(), Error> {
         if envelopes.is_empty() {
             return Ok(());
@@ -131,8 +131,8 @@ impl ConversationState {
                 fold_facts(&read.facts).await.and_then(|machine| durable.apply_pending(machine));
             let Ok(machine) = machine else { return Err(durable.mark_lost()) };
             durable.add_known(&envelopes);
-            // Answers that were dropped, because the journal has other answers, do not count as unwritten any
-            // more.
+            // If the journal has another answer to a call, the pending answer was dropped and does not count as
+            // unwritten any more.
             self.unwritten.retain(|it| durable.pending().contains(it));
             for (fact, envelope) in facts.iter().zip(&envelopes) {
                 self.fold_beside_machine(fact);
@@ -152,21 +152,19 @@ impl ConversationState {
         Ok(())
     }
 
-    /// Keeps an answer that only the machine has applied, because it is not known whether the answer is
-    /// written.
+    /// Keeps an answer that only the machine has applied. The journal may or may not have this answer.
     fn note_unwritten(&mut self, fact: &Fact) {
         self.only_looked_at = false;
         let pending = self.durable.as_ref().and_then(|durable| durable.pending().last());
         self.unwritten.extend(pending.cloned());
-        // If another process has answered the call first, its answer ends the wait. So the wait times are
-        // restored.
+        // If another process answers the call first, that answer ends the wait. So the wait times are restored.
         let wait_times = self.wait_times.clone();
         self.tell(fact);
         self.wait_times = wait_times;
     }
 
-    /// Applies the unwritten answers that are written by now to everything except the machine. The machine has
-    /// applied them before.
+    /// Applies the unwritten answers that are written by now to everything except the machine, which has
+    /// already applied these answers.
     pub(crate) fn apply_written_answers(&mut self) {
         let Some(durable) = self.durable.as_ref().filter(|_| !self.unwritten.is_empty()) else {
             return;
@@ -218,7 +216,7 @@ impl ConversationState {
         }
     }
 
-    /// How many facts of the conversation are in the journal, as far as this process has seen.
+    /// The number of facts in the journal when this process last wrote or read it.
     pub(crate) fn written(&self) -> u64 {
         self.durable.as_ref().map_or(0, DurableState::written)
     }
@@ -230,8 +228,8 @@ impl ConversationState {
     }
 
     /// Does the same as [`catch_up`](Self::catch_up), before a change that may be refused. If nothing has
-    /// happened since the conversation was opened, the fact of the opening is not written here but together with
-    /// the change.
+    /// happened since the conversation was opened, the fact of the opening is written later, together with the
+    /// change.
     pub(crate) async fn catch_up_before_change(&mut self) -> Result<(), Error> {
         self.save().await?;
         self.take_external_answers().await

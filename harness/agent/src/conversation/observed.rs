@@ -11,14 +11,14 @@ use harness_core::{
     unwind::caught,
 };
 
-/// For each waiting call, by its id: what the call waits for, and when the wait began, in milliseconds since
-/// 1970.
+/// Maps the id of each waiting call to what the call waits for and to the beginning of the wait, in
+/// milliseconds since 1970.
 #[derive(Clone, Default)]
 pub(crate) struct CallWaitTimes(HashMap<String, (WaitsFor, u64)>);
 
 impl CallWaitTimes {
-    /// Updates the waits by a fact that was written at the time `at`. Returns the wait that the fact begins or
-    /// ends.
+    /// Updates the waits with a fact that was written at the time `at`. Returns the wait that begins or ends
+    /// with the fact.
     pub(crate) fn note(&mut self, fact: &Fact, at: impl FnOnce() -> u64) -> Option<CallWaitTime> {
         if let Fact::CallWaits { call, wait } = fact {
             let (awaited, at) = (WaitsFor::of(&wait.awaited), at());
@@ -130,7 +130,7 @@ impl ConversationState {
     }
 }
 
-/// The description of a write of these facts into this conversation, for the trace.
+/// Describes a write of these facts into this conversation, for the trace.
 pub(crate) fn appending(
     journal: &dyn Journal,
     conversation: &str,
@@ -141,7 +141,6 @@ pub(crate) fn appending(
     JournalOperation { conversation: conversation.to_owned(), journal: system(journal), facts }
 }
 
-/// Traces that facts were not written.
 pub(crate) fn append_failed(tracer: &mut Tracer, error: &Error) {
     let outcome = match error.is_conflict() {
         true => AppendOutcome::Conflict,
@@ -150,7 +149,7 @@ pub(crate) fn append_failed(tracer: &mut Tracer, error: &Error) {
     tracer.appended(outcome, Some(error));
 }
 
-/// The description of an attempt to lock this conversation, for the trace.
+/// Describes an attempt to lock this conversation, for the trace.
 pub(crate) fn holding(journal: &dyn Journal, conversation: &str) -> JournalOperation {
     JournalOperation {
         conversation: conversation.to_owned(),
@@ -174,7 +173,7 @@ fn system(journal: &dyn Journal) -> String {
     caught(|| journal.system().to_owned()).unwrap_or_else(|_| "other".to_owned())
 }
 
-/// Traces an answer that was written from outside into a conversation with these facts.
+/// Traces an answer that an inbox has written into the conversation with these facts.
 pub(crate) fn trace_answer(
     tracer: &mut Tracer,
     machine: &Machine,

@@ -12,7 +12,7 @@ use harness_core::{
 
 /// The spending of a conversation and its runs.
 pub(crate) struct ConversationSpending {
-    /// Enforces the limits of the current run, or of the last one.
+    /// Enforces the limits of the current or last run.
     pub(crate) guard: RunGuard,
     /// What all runs of the conversation have spent and may spend.
     pub(crate) budget: Budget,
@@ -25,7 +25,7 @@ pub(crate) struct ConversationSpending {
 }
 
 impl ConversationSpending {
-    /// The spending of a new conversation of this agent. It is not added to the agent's spending before
+    /// The spending of a new conversation of this agent. The agent's spending includes this value only after
     /// [`count_for`](Self::count_for).
     pub(crate) fn new(agent: &Agent) -> Self {
         let budget = Budget::of_conversation();
@@ -40,7 +40,7 @@ impl ConversationSpending {
         }
     }
 
-    /// From now on, what the conversation spends is added to its agent's spending.
+    /// Adds all later spending of the conversation to the agent's spending.
     pub(crate) fn count_for(&mut self, agent: &Agent) {
         self.budget.within(&agent.budget());
         self.guard.budget().within(&self.budget);
@@ -96,8 +96,8 @@ impl ConversationSpending {
         }
     }
 
-    /// Begins a new run with this budget if `anew` is true. Else continues the last run with its own budget.
-    /// Returns the guard and the clock of the last run if the new run does not continue it.
+    /// If `anew` is true, begins a new run with this budget, and returns the guard and the clock of the last
+    /// run. Otherwise continues the last run with its own budget.
     pub(crate) fn begin_run(
         &mut self,
         agent: &Agent,
@@ -118,7 +118,7 @@ impl ConversationSpending {
         u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Applies a fact. `is_asking` says whether the machine waits for an answer of the model after this fact.
+    /// Applies a fact. `is_asking` is true if the machine waits for an answer of the model after this fact.
     pub(crate) fn apply(&mut self, fact: &Fact, is_asking: bool) {
         self.guard.apply(fact);
         if matches!(fact, Fact::Reopened { .. }) && is_asking {

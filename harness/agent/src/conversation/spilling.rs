@@ -15,7 +15,8 @@ use harness_core::{
     unwind::caught,
 };
 
-/// Where large results of a run are stored, if anywhere, and how many bytes of such a result the model gets.
+/// The optional store for large results of a run, and the number of bytes of a large result that the model
+/// gets.
 pub(crate) struct LargeResultStore {
     place: Option<LargeResultPlace>,
     limit: usize,
@@ -88,10 +89,10 @@ impl LargeResultStore {
         self.limit
     }
 
-    /// The store for a call in this conversation. In a folder, the conversation is identified by its first
-    /// message, which stays the same if a program continues the transcript. Only a call that `reads` results
-    /// gets the transcript. If every store shared the transcript, adding the next message would copy it as a
-    /// whole.
+    /// The store for a call in this conversation. In a folder, the first message identifies the conversation,
+    /// because that message stays the same if a program continues the transcript. Only the store for a call
+    /// that `reads` results shares the transcript. While the transcript is shared, adding a message copies the
+    /// transcript.
     pub(crate) fn for_call(
         &self,
         transcript: &Transcript,
@@ -121,8 +122,8 @@ impl LargeResultStore {
     }
 }
 
-/// A copy of the agent for a conversation in this journal. It has the tool `read_result` if the journal can
-/// store large results.
+/// A copy of the agent for a conversation in this journal. If the journal can store large results, the copy has
+/// the tool `read_result`.
 pub(crate) fn with_large_results(agent: &Agent, journal: &dyn Journal) -> Agent {
     match agent.spills() && can_keep_results(journal) {
         true => agent.reading_results(),
@@ -140,7 +141,7 @@ fn can_keep_results(journal: &dyn Journal) -> bool {
 struct InJournal {
     journal: Arc<dyn Journal>,
     id: Arc<str>,
-    /// The incarnation of the conversation. It is set with the first fact, and no result is written before that
+    /// The incarnation of the conversation, set with the first fact. No result is written before the first
     /// fact.
     incarnation: Arc<OnceLock<Incarnation>>,
 }

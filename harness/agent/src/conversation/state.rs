@@ -42,10 +42,10 @@ pub(crate) struct ConversationState {
     pub(crate) spending: ConversationSpending,
     /// The connection to the journal, if the conversation has one.
     pub(crate) durable: Option<DurableState>,
-    /// Answers that the machine has applied but that may be missing from the journal, because it is not known whether
-    /// their write succeeded.
+    /// Answers that the machine has applied. The journal may lack these answers, because the write may have
+    /// failed.
     pub(crate) unwritten: Vec<Envelope>,
-    /// Whether the last run waited, and no fact since then says that the run goes on.
+    /// Whether the last run waited, and no later fact continues that run.
     pub(crate) has_waited: bool,
     /// Whether the conversation was opened in the middle of a run and nothing has happened since.
     pub(crate) only_looked_at: bool,
@@ -57,11 +57,10 @@ pub(crate) struct ConversationState {
     pub(crate) recorded_ends: HashSet<u64>,
     /// The values that the conversation shares with its tools.
     pub(crate) values: Option<SharedValues>,
-    /// The options of the current run.
     pub(crate) options: Option<Box<RunOptions>>,
     /// The start time of each waiting call.
     pub(crate) wait_times: CallWaitTimes,
-    /// Facts about calls. The watchers have not received an event for these facts yet.
+    /// Facts about calls for which the watchers have not received an event yet.
     pub(crate) unannounced: Vec<Fact>,
 }
 
@@ -95,8 +94,8 @@ impl ConversationState {
         }
     }
 
-    /// The conversation that these facts make. The agent's spending in this process does not include the
-    /// spending in these facts, but it includes later spending.
+    /// Makes a conversation from these facts. The agent's spending in this process includes only the later
+    /// spending of the conversation.
     pub(crate) fn read(agent: Agent, facts: &[Envelope]) -> Result<Self, Error> {
         let mut reading = StateReader::new(agent);
         facts.iter().try_for_each(|envelope| reading.take(envelope))?;
@@ -104,14 +103,14 @@ impl ConversationState {
         Ok(reading.state)
     }
 
-    /// From now on, what the conversation spends is added to its agent's spending.
+    /// Adds all later spending of the conversation to the agent's spending.
     pub(crate) fn count_for_agent(&mut self) {
         self.spending.count_for(&self.agent);
     }
 
-    /// The conversation that these facts make. Also returns whether its last run waits and has only got answers
-    /// since, so that no process works on it. The conversation's spending never counts for its agent. Yields to
-    /// other tasks between parts of the facts.
+    /// Makes a conversation from these facts. Also returns whether no process works on the conversation: the
+    /// last run waits, and all later facts are answers. The agent's spending never includes the spending of
+    /// this conversation. Yields to other tasks between parts of the facts.
     pub(crate) async fn read_in_parts(
         agent: Agent,
         facts: &[Envelope],
@@ -140,12 +139,12 @@ impl ConversationState {
     pub(crate) fn given(agent: Agent, mut transcript: Transcript) -> Self {
         transcript.settle();
         let mut state = Self::new(agent);
-        // This cannot fail: every call of the transcript has a result now, and this is the first fact.
+        // `record` cannot fail: `Given` is the first fact, and every call of the transcript has a result now.
         let _ = state.record(&Fact::Given { transcript });
         state
     }
 
-    /// Everything that a decision about a call of this conversation depends on.
+    /// The inputs of a decision about a call of this conversation.
     pub(crate) fn approval_policy<'a>(&'a self, agent: &'a Agent) -> ApprovalPolicy<'a> {
         ApprovalPolicy {
             agent,
@@ -157,7 +156,7 @@ impl ConversationState {
         }
     }
 
-    /// Whether the conversation is in a journal. This is false if another driver takes its facts.
+    /// Whether the conversation is in a journal. False if another driver takes the facts.
     pub(crate) fn is_in_journal(&self) -> bool {
         self.durable.as_ref().is_some_and(|durable| durable.journal().is_some())
     }
@@ -172,7 +171,7 @@ impl ConversationState {
         self.machine.id()
     }
 
-    /// Applies a fact, and adds it to the facts that have to be written. The driver decides when to write them.
+    /// Applies a fact and adds it to the pending facts. The driver decides when to write the pending facts.
     pub(crate) fn record(&mut self, fact: &Fact) -> Result<(), Error> {
         self.fold(fact)?;
         self.only_looked_at = false;
@@ -206,7 +205,6 @@ impl ConversationState {
         }
     }
 
-    /// Sets the options of the current run.
     pub(crate) fn set_options(&mut self, options: Option<Box<RunOptions>>) {
         if options.as_ref().is_some_and(|options| options.tools.is_some()) {
             // The tools of this run may have the same address as the tools of an earlier run, so the cached
@@ -226,7 +224,7 @@ impl ConversationState {
     }
 
     /// If this run is inside a tool call, records the sources that the caller has read: the task may contain
-    /// their content.
+    /// content of these sources.
     pub(crate) fn record_sources_of_caller(&mut self) -> Result<(), Error> {
         let Some(caller) = self.options.as_ref().and_then(|options| options.caller.as_ref()) else {
             return Ok(());
@@ -238,12 +236,12 @@ impl ConversationState {
         }
     }
 
-    /// The tools that the model gets in this run, and that can run in it.
+    /// The tools that the model can call in this run.
     pub(crate) fn tools(&self) -> &ToolRegistry {
         offered(&self.agent, self.options.as_deref())
     }
 
-    /// The tools of this run, in a value that can be kept.
+    /// The tools of this run, as an owned value.
     pub(crate) fn offered(&self) -> RunTools {
         let only = self.options.as_ref().and_then(|options| options.tools.clone());
         RunTools { agent: self.agent.clone(), only }
@@ -282,7 +280,7 @@ impl ConversationState {
         std::iter::once(self.agent.permissions()).chain(sides).any(|it| it.stops_on_denial())
     }
 
-    /// The messages as they are sent to the agent's model.
+    /// The messages in requests to the agent's model.
     pub(crate) fn sent_view(&self) -> ContextView<'_> {
         let (provider, model) = self.agent.provider_and_model();
         self.machine.sent_view_for(provider, model)
@@ -293,8 +291,8 @@ impl ConversationState {
         self.requests.gauge = ContextGauge::new(self.meter());
     }
 
-    /// The tools that the model gets now. `None` if the model has found no tools by searching: then it gets the
-    /// agent's tools.
+    /// The tools that the model gets now. `None` means the agent's tools, because the model has found no tools
+    /// by searching.
     pub(crate) fn offered_tools(&mut self) -> Option<Arc<OfferedTools>> {
         let found = self.machine.found();
         if found.is_empty() {
@@ -326,8 +324,8 @@ impl ConversationState {
         self.agent.meter().with_tools(tokens_of(found))
     }
 
-    /// Changes the agent to `agent`, a copy with the tools for the journal that the conversation has now. The
-    /// conversation must have no messages.
+    /// Replaces the agent by `agent`, a copy with the tools for the conversation's journal. The conversation
+    /// must have no messages.
     pub(crate) fn continue_as(&mut self, agent: Agent) {
         self.agent = agent;
         self.requests.offered_tools = None;
@@ -340,7 +338,7 @@ impl ConversationState {
         }
     }
 
-    /// Keeps a fact as an event for the watchers of this run, or of the next one.
+    /// Keeps a fact as an event for the watchers of the current or the next run.
     pub(crate) fn keep_for_watchers(&mut self, fact: &Fact) {
         let is_news = matches!(
             fact,
@@ -359,13 +357,12 @@ impl ConversationState {
         messages.flat_map(Message::calls).find(|call| call.id() == id)
     }
 
-    /// The hook for waiting calls: the agent's own, or else the hook of the caller's agent.
+    /// The hook of this agent for waiting calls, or else the hook of the caller's agent.
     pub(crate) fn waiting_hook(&self) -> Option<&Arc<OnWaiting>> {
         let caller = || self.options.as_ref()?.caller.as_ref()?.on_waiting();
         self.agent.on_waiting().or_else(caller)
     }
 
-    /// All messages so far.
     pub(crate) fn transcript(&self) -> &Transcript {
         self.machine.transcript()
     }
@@ -392,8 +389,8 @@ impl ConversationState {
 struct StateReader {
     state: ConversationState,
     read: usize,
-    /// For answers at the end of the facts: whether the run waited before the first of them. `None` if the last
-    /// fact is not an answer.
+    /// Whether the run waited before the answers at the end of the facts. `None` if the last fact is not an
+    /// answer.
     waited: Option<bool>,
 }
 

@@ -13,7 +13,7 @@ use harness_core::{
     provider::{StopReason, Usage},
 };
 
-/// A call that runs an agent. It is one step on the path to that agent.
+/// A call that runs an agent, as one step on the path to that agent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AgentCall {
@@ -23,7 +23,7 @@ pub struct AgentCall {
     pub call: Box<str>,
 }
 
-/// One thing that happens in a run. It is reported when it happens.
+/// An event in a run. The library reports an event when it happens.
 ///
 /// An event borrows its values, so [`Run::on_event`](crate::Run::on_event) costs no allocation.
 /// [`into_owned`](Self::into_owned) makes a copy that can be kept. As JSON, an event is an object with a `type`
@@ -39,7 +39,7 @@ pub enum Event<'a> {
     },
     /// A turn begins: the next request is sent to the model.
     TurnStarted {
-        /// The number of the turn. It counts from 1 in each run.
+        /// The number of the turn, counted from 1 in each run.
         turn: u32,
     },
     /// The request to the provider has failed with an error that may be temporary, and is sent again after a
@@ -50,7 +50,7 @@ pub enum Event<'a> {
     /// window. Then the request is sent again at once with a lower `max_tokens`, and another
     /// [`TurnStarted`](Self::TurnStarted) follows.
     Retrying {
-        /// The number of the next attempt. It counts from 1 for each provider in each turn.
+        /// The number of the next attempt, counted from 1 for each provider in each turn.
         attempt: u32,
         /// The highest number of attempts at this provider in this turn.
         of: u32,
@@ -59,7 +59,7 @@ pub enum Event<'a> {
         /// The error of the last attempt.
         cause: &'a str,
     },
-    /// A provider is down, and the request is sent to another one.
+    /// A provider is down, and the request is sent to another provider.
     FallingBack {
         /// The name of the provider that is down.
         from: &'a str,
@@ -77,14 +77,14 @@ pub enum Event<'a> {
         /// The text of the server's error.
         cause: &'a str,
     },
-    /// The answer of this turn broke off and starts again. Discard everything that was shown of it.
+    /// The answer of this turn broke off and starts again. Discard the part of the answer that was shown.
     Discarded {
         /// The error that broke off the answer.
         cause: &'a str,
     },
     /// The next piece of the model's text.
     Text(&'a str),
-    /// The source of a piece of the model's text. It follows that text.
+    /// The source of the preceding piece of the model's text.
     Citation(&'a Citation),
     /// An image that the model has made.
     Image(&'a Media),
@@ -95,10 +95,10 @@ pub enum Event<'a> {
     /// The model begins to write a call. A [`ToolCallDelta`](Self::ToolCallDelta) follows for each piece of the
     /// arguments, and a [`ToolCall`](Self::ToolCall) if the call runs.
     ///
-    /// If the same call begins again, discard what has been written of it so far. This happens if the server
-    /// replaces the arguments, and after [`Discarded`](Self::Discarded). A call that has only begun has no
-    /// effect: the answer may still be cut off, or the call may be denied. If the answer has already used the
-    /// call's id, the call may be a repetition, so this event does not occur.
+    /// If the same call begins again, discard its earlier arguments. This happens if the server replaces the
+    /// arguments, and after [`Discarded`](Self::Discarded). A call that has only begun has no effect: the
+    /// answer may still be cut off, or the call may be denied. If the answer has already used the call's id,
+    /// the call may be a repetition, so this event does not occur.
     ToolCallStart {
         /// The call's id.
         call: &'a str,
@@ -109,7 +109,7 @@ pub enum Event<'a> {
     ToolCallDelta {
         /// The call's id.
         call: &'a str,
-        /// The next piece of the JSON text, never empty. It may end anywhere in the text.
+        /// The next piece of the JSON text, never empty. A piece may end anywhere in the text.
         json: &'a str,
     },
     /// A call was denied. It does not run, and the model gets the reason.
@@ -121,8 +121,8 @@ pub enum Event<'a> {
     },
     /// A call may begin, but has to wait: the tool limits how many of its calls run [at
     /// once](harness_core::tool::Tool::at_once), and this program has reached the limit.
-    /// [`ToolCall`](Self::ToolCall) follows when the call begins. If the run is stopped before that, the call
-    /// has not begun.
+    /// [`ToolCall`](Self::ToolCall) follows when the call begins. If the run is stopped first, the call does
+    /// not begin.
     ToolQueued(&'a ToolCall),
     /// A call begins. Exactly one [`ToolResult`](Self::ToolResult) or [`ToolDropped`](Self::ToolDropped) of the
     /// same call follows, even if the run is stopped or fails. The only exception is a call whose tool asks a
@@ -144,9 +144,9 @@ pub enum Event<'a> {
         message: &'a str,
     },
     /// A call has its result. Calls that run at the same time report their results in the order in which they
-    /// end. A call that does not begin has a result without a [`ToolCall`](Self::ToolCall): for example, if
-    /// there are more than [`calls_per_turn`](harness_core::policy::Guardrails::calls_per_turn), or if an equal
-    /// call still runs.
+    /// end. A call that does not begin has a result without a [`ToolCall`](Self::ToolCall): for example, if the
+    /// answer has more calls than [`calls_per_turn`](harness_core::policy::Guardrails::calls_per_turn), or if
+    /// an equal call still runs.
     ToolResult {
         /// The call.
         call: &'a ToolCall,
@@ -155,8 +155,9 @@ pub enum Event<'a> {
         /// How long the call ran.
         elapsed: Duration,
     },
-    /// The result of a call that began while the model was still answering is thrown away, because the answer
-    /// started again or was cut off before the call was complete. The call only reads, so nothing else is lost.
+    /// The result of a call is discarded. The call began while the model was still answering, and the answer
+    /// started again or was cut off before the call was complete. The call only reads, so nothing has to be
+    /// undone.
     ToolDropped {
         /// The call.
         call: &'a ToolCall,
@@ -204,17 +205,17 @@ pub enum Event<'a> {
         /// The message with the faults to the model. `None` if no attempt is left.
         message: Option<&'a Message>,
     },
-    /// The model has [searched](harness_core::tool::ToolSearch) for tools. It gets the found tools from its
-    /// next turn on.
+    /// The model has [searched](harness_core::tool::ToolSearch) for tools. From its next turn on, the model
+    /// gets the found tools.
     ToolsFound {
         /// The call that has searched.
         call: &'a ToolCall,
         /// The names of the found tools that the model did not have before.
         tools: &'a [String],
     },
-    /// Parts of the conversation are no longer sent. If the window is getting full, these are old results of
-    /// read-only tools, and long arguments of old calls that succeeded. If a request cannot have so many files,
-    /// these are old files.
+    /// From now on, requests omit parts of the conversation. If the window is getting full, these parts are old
+    /// results of read-only tools, and long arguments of old calls that succeeded. If a request has too many
+    /// files, these parts are old files.
     ContextCleared {
         /// How many results were cleared, plus how many messages of the user have lost files.
         results: usize,
@@ -259,7 +260,7 @@ pub enum Event<'a> {
     /// The instructions or the tools have changed since earlier answers, and the model rejects reasoning from
     /// before such a change. Or the vendor has refused earlier reasoning. The conversation goes on.
     PrefixChanged {
-        /// What has changed, as text for a person. Empty if that is not known.
+        /// What has changed, as text for a person. Empty if the change is not known.
         change: &'a str,
         /// Whether the change is sent after the messages so far, so that earlier reasoning stays valid.
         appended: bool,
@@ -270,18 +271,18 @@ pub enum Event<'a> {
     },
     /// The model's answer of this turn is complete.
     TurnEnded {
-        /// The number of the turn. It counts from 1 in each run.
+        /// The number of the turn, counted from 1 in each run.
         turn: u32,
         /// Why the model stopped.
         stop: StopReason,
         /// The tokens of this turn.
         usage: &'a Usage,
     },
-    /// An event in the run of an agent that a call of this run has started, at any depth. The text and the
-    /// calls of the agent are not part of this run's answer, and its usage is only part of
-    /// [`Reply::spent`](crate::Reply::spent). The events of one agent come in order.
+    /// An event in the run of an agent that a call of this run has started, at any depth. This run's answer
+    /// does not contain the text and the calls of the agent. Only [`Reply::spent`](crate::Reply::spent)
+    /// includes the usage of the agent. The events of one agent come in order.
     OfAgent {
-        /// The calls that lead to the agent. The first one is a call of this run.
+        /// The calls that lead to the agent. The first call belongs to this run.
         path: &'a [AgentCall],
         /// The event of the agent's run.
         event: &'a EventBuf,
@@ -290,15 +291,16 @@ pub enum Event<'a> {
     RunEnded {
         /// How the run ended.
         outcome: Outcome,
-        /// The tokens of the run's own turns. Agents that its tools run are not included: they are part of
-        /// [`Reply::spent`](crate::Reply::spent).
+        /// The tokens of the run's own turns. Only [`Reply::spent`](crate::Reply::spent) includes the tokens of
+        /// agents that the tools run.
         usage: &'a Usage,
-        /// Why the run has no answer: the text of the [`Stopped`](crate::Stopped) that the program gets, without
-        /// secrets. The text of a journal's error or of a panic is left out. `None` if the model has answered, and for a run that is read back from a journal.
+        /// Why the run has no answer: the text of [`Stopped`](crate::Stopped) without secrets, and without the
+        /// text of a journal's error or of a panic. `None` if the model has answered, or if the run is read
+        /// back from a journal.
         reason: Option<&'a str>,
     },
-    /// An event of a later version of the library, which this version does not know. It occurs only where JSON
-    /// was read, never in a run.
+    /// An event of a later version of the library, unknown to this version. Such an event only comes from JSON,
+    /// never from a run.
     Unknown {
         /// The `type` of the event.
         kind: &'a str,

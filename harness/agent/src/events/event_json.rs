@@ -18,12 +18,12 @@ use harness_core::{
 ///
 /// As JSON, an event is an object. Its member `type` is the name of the event in snake case, and the other
 /// members have the names of the event's fields. Durations are whole milliseconds (`wait_ms`, `elapsed_ms`), so
-/// an event that was read back may differ from the first one by less than a millisecond. Events of the type
+/// an event that was read back may differ from the original by less than a millisecond. Events of the type
 /// `text` and `reasoning` have their text in the member `text`. A result has the same form as in a transcript.
 ///
 /// If this version does not know the type of an event, or cannot read one of its values, the event is read as
-/// [`Event::Unknown`] with all its members. So an older program can work with a newer one. Reading fails only
-/// if the JSON is not an object with a `type` that is a string.
+/// [`Event::Unknown`] with all its members. So an older program can read the events of a newer program. Reading
+/// fails only if the JSON is not an object with a `type` that is a string.
 ///
 /// ```
 /// use harness::agent::{Event, EventBuf};
@@ -41,7 +41,7 @@ use harness_core::{
 pub struct EventBuf(EventForm<'static>);
 
 impl EventBuf {
-    /// The event in the form that can be matched on.
+    /// The event in a form for `match`.
     pub fn as_event(&self) -> Event<'_> {
         self.0.event()
     }
@@ -104,7 +104,7 @@ impl EventBuf {
 }
 
 impl Event<'_> {
-    /// Makes a copy that can be kept.
+    /// Copies the event into an owned value.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -361,7 +361,7 @@ enum EventForm<'a> {
 }
 
 impl<'a> EventForm<'a> {
-    /// The form of an event. Its values are borrowed and not copied.
+    /// The form of an event, with borrowed values.
     fn of(event: Event<'a>) -> Self {
         use BorrowedOrShared::Lent;
         let text = |text: &'a str| Cow::Borrowed(text);
@@ -449,7 +449,7 @@ impl<'a> EventForm<'a> {
         }
     }
 
-    /// The same form with owned values.
+    /// A copy of the form with owned values.
     fn into_static(self) -> EventForm<'static> {
         fn text(text: Cow<'_, str>) -> Cow<'static, str> {
             Cow::Owned(text.into_owned())
@@ -549,7 +549,6 @@ impl<'a> EventForm<'a> {
         }
     }
 
-    /// The event of this form.
     fn event(&self) -> Event<'_> {
         match self {
             Self::RunStarted { said } => Event::RunStarted { said: said.as_deref() },

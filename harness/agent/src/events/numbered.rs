@@ -38,8 +38,8 @@ pub struct Numbered {
 }
 
 impl Numbered {
-    /// The version of the JSON form. It increases only if readers of the earlier form would misread the new
-    /// one. New kinds of events and new members do not change it.
+    /// The version of the JSON form. The version increases only if readers of the earlier form would misread
+    /// the new form. New kinds of events and new members do not change the version.
     pub const VERSION: u32 = 1;
 
     /// A unique id of the event, for the `id` of a server-sent event. A browser that connects again sends the

@@ -13,10 +13,11 @@ type EventHandler<'a> = dyn FnMut(Event<'_>) + Send + 'a;
 /// The watchers of a run, if there are any.
 #[derive(Default)]
 pub(crate) struct RunWatcher<'a> {
-    /// A watcher of the library, which keeps the events. It gets each event before the program's watcher.
+    /// A watcher of the library, which keeps the events and gets each event before the program's watcher.
     first: Option<Box<EventHandler<'a>>>,
     watch: Option<Box<EventHandler<'a>>>,
-    /// If this run is inside a tool call: the sender for the watchers of the caller's run, and that call.
+    /// The sender for the watchers of the caller's run, and the call. `None` if this run is not inside a tool
+    /// call.
     above: Option<(ProgressSender, AgentCall)>,
     /// The panic of the program's watcher, until it is reported.
     panicked: Option<Panicked>,
@@ -47,7 +48,6 @@ impl<'a> RunWatcher<'a> {
         self
     }
 
-    /// Whether the run pauses after some events.
     pub(crate) fn is_paced(&self) -> bool {
         self.paced
     }
@@ -85,7 +85,7 @@ impl<'a> RunWatcher<'a> {
         }
     }
 
-    /// The error that ends the run if the program's watcher has panicked. It is returned only once.
+    /// The error that ends the run after a panic of the program's watcher. Returned only once.
     #[inline]
     pub(crate) fn fault(&mut self) -> Option<Error> {
         let panicked = self.panicked.take()?;

@@ -3,11 +3,11 @@
 use super::outcome::Outcome;
 use harness_core::message::ToolCall;
 
-/// The next thing to do in a conversation. A [`Machine`](crate::Machine) only decides the action.
-/// [`Steps::act`](crate::Steps::act) does it.
+/// The next action in a conversation. A [`Machine`](crate::Machine) only decides the action.
+/// [`Steps::act`](crate::Steps::act) carries out the action.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Nothing, until the user sends a message.
+    /// Wait until the user sends a message.
     AwaitUser,
     /// Send the next request to the model.
     CallProvider,
@@ -16,12 +16,12 @@ pub enum Action {
     /// Run these calls. They may run at the same time.
     RunCalls(Vec<ToolCall>),
     /// Wait until the running calls have their results. [`Steps`](crate::Steps) runs the started calls to their
-    /// ends. If another process had started them, `Steps` records that.
+    /// ends, or records that the process that started the calls has ended.
     AwaitResults,
-    /// Find out the outcomes of these calls, and record a result for each. The process in which these calls
-    /// started ended before they did.
+    /// Find out the outcomes of these calls, and record a result for each call. The process that ran these
+    /// calls ended before the calls did.
     FindOut(Vec<ToolCall>),
-    /// Nothing in this run: calls wait for decisions or answers from outside of the run.
+    /// Wait for decisions or answers from outside of the run.
     AwaitAnswers,
     /// Check whether the model's answer is what the program [wanted](harness_core::journal::WantedAnswer).
     CheckAnswer,

@@ -122,8 +122,8 @@ impl Machine {
         self.untouched = false;
         self.compacting = match fact {
             Fact::CompactionStarted { provider, model } => Some((provider.clone(), model.clone())),
-            // The process that had requested the summary has ended. The request stays, so that a failure can be
-            // recorded for it.
+            // The process that requested the summary has ended. `compacting` is kept, so that a later fact can
+            // record the failure.
             Fact::Reopened { .. } | Fact::Forked {} => self.compacting.take(),
             _ => None,
         };
@@ -269,7 +269,6 @@ impl Machine {
         Ok(())
     }
 
-    /// Applies an answer of the model.
     fn apply_reply(
         &mut self,
         message: Option<&Message>,
@@ -289,8 +288,8 @@ impl Machine {
             StopReason::Paused => AfterCalls::Ask,
         };
         let called = if stop.lets_calls_run() { AfterCalls::Ask } else { ended };
-        // The mark of the message shows how the message ended. That decides which parts of the message may be
-        // sent.
+        // The mark of a message shows how the message ended. Requests contain only the parts that the mark
+        // allows.
         let marked = match stop {
             StopReason::Paused => message.map(Message::paused),
             StopReason::Refused => message.map(Message::refused),
@@ -314,7 +313,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Applies the stop of a run, with the partial answer if there is one.
+    /// Applies the stop of a run, with the partial answer if the model has begun one.
     fn apply_interrupted(
         &mut self,
         message: Option<&Message>,
@@ -434,7 +433,7 @@ impl Machine {
             // This start has had no effect. Earlier starts may have had an effect, so they stay recorded.
             CallStatus::Started(granted) => granted.clone(),
             CallStatus::Doubtful(granted) => granted.cleared(),
-            // The call was to run again, and its tool has found out that it had no effect before.
+            // The call's tool has found out that the earlier start had no effect.
             CallStatus::Allowed(granted) if granted.again => granted.cleared(),
             _ => return Err(cannot(format!("`{call}` is not in doubt"))),
         };
@@ -442,7 +441,6 @@ impl Machine {
         Ok(())
     }
 
-    /// Records that a call has started.
     fn apply_started(&mut self, call: &str) -> Result<(), Error> {
         let CallStatus::Allowed(granted) = &self.call(call)?.status else {
             return Err(cannot(format!("`{call}` cannot start now")));
@@ -508,12 +506,12 @@ impl Machine {
         Ok(())
     }
 
-    /// Adds a message that has the role user but was written by the library.
+    /// Adds a message that the library has written with the role user.
     pub(super) fn add_notice(&mut self, message: &Message) -> Result<(), Error> {
         self.tell(&message.by_program())
     }
 
-    /// Fails if this message is already the last one, so that a fact that is written twice is not applied
+    /// Fails if this message is already the last message. So a fact that was written twice is not applied
     /// twice.
     pub(super) fn check_is_new(&self, message: &Message) -> Result<(), Error> {
         match self.transcript.messages().last().is_some_and(|last| last.id() == message.id()) {
@@ -551,7 +549,7 @@ impl Machine {
         }
     }
 
-    /// Adds the model's message to the transcript. If it has calls, the run waits for their results.
+    /// Adds the model's message to the transcript. If the message has calls, the run waits for their results.
     fn add_model_message(
         &mut self,
         message: Option<&Message>,

@@ -40,7 +40,7 @@ pub(crate) struct CallState {
     pub(crate) status: CallStatus,
     /// Whether the call only reads, as its tool declared when the call was allowed.
     pub(crate) reads: bool,
-    /// What a person saw when they allowed the call, if it has to be decided again now.
+    /// The binding that a person has approved, if the call now needs a new decision.
     pub(crate) allowed_before: Option<Arc<CallBinding>>,
 }
 
@@ -48,8 +48,8 @@ pub(crate) struct CallState {
 #[expect(clippy::large_enum_variant, reason = "only the calls of one answer have a state")]
 pub(crate) enum CallStatus {
     Asked,
-    /// The call waits. If it waits for an approval, the second value is empty; else it is the approval that the
-    /// call has.
+    /// The call waits. The second value is the approval of the call, or empty if the call waits for an
+    /// approval.
     Waiting(Wait, ApprovedCall),
     Allowed(ApprovedCall),
     Started(ApprovedCall),
@@ -65,18 +65,18 @@ pub(crate) struct ApprovedCall {
     pub(crate) repeat: Repeat,
     /// Whether the call had started in an earlier process.
     pub(crate) again: bool,
-    /// Whether the call, or its agent, has asked a question. Then the call had begun before it waited.
+    /// Whether the call, or its agent, has asked a question. If so, the call began before the wait.
     pub(crate) begun: bool,
-    /// Whether the call's agent has waited. The agent may have done something before.
+    /// Whether the call's agent has waited. The agent may have had effects before the wait.
     pub(crate) waited: bool,
-    /// The review that the tool made of the call, if the decision is based on one.
+    /// The tool's review of the call, if the decision is based on a review.
     pub(crate) reviewed: Option<Arc<Reviewed>>,
-    /// Whether the call runs no tool, because it is not valid. Its result is an error message for the model.
+    /// Whether the call is not valid, so that no tool runs. The model then gets an error message.
     pub(crate) runs_nothing: bool,
-    /// What a person saw when they allowed the call, either by an answer or by an earlier *always*.
+    /// What a person saw and allowed, by an answer or by an earlier *always*.
     pub(crate) binding: Option<Arc<CallBinding>>,
-    /// The earlier *always* that has allowed the call, if there is one: the id of the call for which it was
-    /// given, and its scope.
+    /// The earlier *always* that has allowed the call: its scope, and the id of the call for which a person
+    /// gave the *always*.
     pub(crate) by_grant: Option<(String, Scope)>,
     /// Whether the earlier *always* that has allowed the call was withdrawn after the call had started.
     pub(crate) revoked: bool,
@@ -85,8 +85,8 @@ pub(crate) struct ApprovedCall {
 }
 
 impl ApprovedCall {
-    /// The arguments with which the call runs: the arguments that a person saw, if a person saw them, or else
-    /// the model's arguments with the tool's defaults.
+    /// The arguments with which the call runs: the arguments that a person saw. Without such arguments, the
+    /// model's arguments with the tool's defaults.
     pub(crate) fn arguments(&self, call: &ToolCall, tool: &Tool) -> Result<Arguments, Error> {
         match &self.binding {
             Some(seen) => Ok(seen.arguments.clone()),
@@ -99,13 +99,13 @@ impl ApprovedCall {
         self.again || self.waited
     }
 
-    /// The same approval for a call whose earlier starts have had no effect.
+    /// A copy of the approval for a call whose earlier starts have had no effect.
     pub(crate) fn cleared(&self) -> Self {
         Self { again: false, begun: false, waited: false, ..self.clone() }
     }
 
-    /// The status of a call that is to run. If the approval was withdrawn, a call that may have run is in
-    /// doubt, and any other call is decided again.
+    /// The status of an allowed call. If the approval was withdrawn, a call that may have run is in doubt, and
+    /// any other call is decided again.
     pub(crate) fn may_run(self) -> CallStatus {
         match (self.revoked, self.has_run()) {
             (false, _) => CallStatus::Allowed(self),
@@ -186,15 +186,15 @@ impl ToolCallStates {
         if doubtful {
             return Action::FindOut(those(|status| matches!(status, CallStatus::Doubtful(_))));
         }
-        // Calls after a waiting call do not run before it.
+        // A call does not run before an earlier waiting call.
         let open = open.map_while(|CallState { call, status, .. }| match status {
             CallStatus::Allowed(granted) => Some(Some(((call, true), granted.effects))),
             CallStatus::Started(granted) => Some(Some(((call, false), granted.effects))),
             CallStatus::Finished(_) => Some(None),
             CallStatus::Asked | CallStatus::Doubtful(_) | CallStatus::Waiting(..) => None,
         });
-        // Calls that have started are part of the batch. So a call waits if it must not run at the same time as
-        // these calls.
+        // The started calls are part of the batch, so a call that must not run in parallel with a started call
+        // waits.
         let batch = schedule::next_batch(open.flatten());
         if batch.is_empty() && !started {
             return Action::AwaitAnswers;
@@ -207,7 +207,8 @@ impl ToolCallStates {
         }
     }
 
-    /// Withdraws an *always*. If it had allowed a call that may have run, that call does not run again.
+    /// Withdraws an *always*. A call that may have run does not run again if this *always* had allowed the
+    /// call.
     pub(crate) fn revoke(&mut self, asked: &str, scope: &Scope) {
         let ids: Vec<String> = self.calls.iter().map(|call| call.call.id().to_owned()).collect();
         for id in ids {
@@ -253,11 +254,10 @@ impl ToolCallStates {
     }
 }
 
-/// The idempotency key of a call. It is the same for every attempt, even after the program was started again.
-/// It begins with the name of the conversation, if it has one, so the same call has another key in a fork. It
-/// then has the id of the last message before the call, not counting messages of the model. It ends with the
-/// id, the name and the arguments of the call, because two answers to the same message may use one id for two
-/// calls.
+/// The idempotency key of a call, the same for every attempt, even after a restart of the program. The key
+/// begins with the name of the conversation if there is a name, so the call has another key in a fork. The next
+/// part is the id of the last message before the call that the model did not write. The key ends with the id,
+/// the name and the arguments of the call, because two answers to one message may use one id for two calls.
 pub(crate) fn idempotency_key(
     conversation: Option<&str>,
     transcript: &Transcript,
@@ -276,7 +276,7 @@ pub(crate) fn idempotency_key(
 pub(crate) struct CallerName {
     pub(crate) conversation: String,
     pub(crate) call: String,
-    /// The id of the message to which the model has replied with the call. `None` if it is not known.
+    /// The id of the message to which the model has replied with the call. `None` if the message is not known.
     pub(crate) message: Option<String>,
 }
 
@@ -287,8 +287,8 @@ impl CallerName {
     }
 }
 
-/// The id of the message to which the model has replied with the calls at the end of this transcript: the last
-/// message that the model did not write.
+/// The id of the last message of this transcript that the model did not write. The model has replied to this
+/// message with the calls at the end of the transcript.
 pub(crate) fn id_of_question(transcript: &Transcript) -> &str {
     let before = transcript.messages().iter().rev().find(|said| said.role() != Role::Assistant);
     before.map_or("", Message::id)

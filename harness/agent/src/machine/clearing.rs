@@ -1,4 +1,4 @@
-//! Applies a fact that clears results, arguments and files: requests leave them out.
+//! Applies facts that remove results, arguments and files from requests.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -34,7 +34,7 @@ impl LeftOut {
         self.files.retain(|(at, _), _| is_kept(*at));
     }
 
-    /// The message as it is sent, without the left-out files.
+    /// The message in requests, without the left-out files.
     pub(super) fn as_sent(&self, at: usize, message: &Message) -> Message {
         if self.files.is_empty() || !has_files(message) {
             return message.clone();
@@ -55,7 +55,7 @@ impl LeftOut {
     }
 }
 
-/// The result without these files. The line replaces the first of them.
+/// The result without these files. `line` replaces the first left-out file.
 fn without_files(result: &ToolResult, files: &BTreeSet<usize>, line: &str) -> ToolResult {
     let mut number = 0..;
     let content = result.content().iter().filter_map(|part| {

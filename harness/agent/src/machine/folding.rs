@@ -1,4 +1,4 @@
-//! Folds the facts of a conversation, and yields to other tasks of the thread between them.
+//! Folds the facts of a conversation. Between parts of the facts, other tasks of the thread can run.
 
 use tokio::task::yield_now;
 

@@ -12,10 +12,10 @@ use harness_core::{
 /// began.
 #[derive(Clone, Debug, Default)]
 pub(super) struct InitialMessages {
-    /// The reports about each call, by the id of the call. The library may have added a report, or another text
-    /// may quote it. These cases cannot be distinguished, so there may be several reports about one call.
+    /// The reports about each call, by the id of the call. A text that quotes a report looks like a report of
+    /// the library, so there may be several reports about one call.
     ends: HashMap<String, Vec<String>>,
-    /// The reports about each call as one text, with the name under which the whole result is kept.
+    /// The reports about each call as one text, with the name of the stored full result.
     told: HashMap<String, (String, Option<String>)>,
     /// The number of messages with which the conversation began.
     messages: usize,
@@ -24,10 +24,11 @@ pub(super) struct InitialMessages {
 /// How many bytes all reports about one call together may have.
 const SHARE: usize = 1_500;
 
-/// How many reports about one call are listed at most: the first half and the last half of this number.
+/// The highest number of listed reports about one call, half of them from each end of the list.
 const TOLD: usize = 4;
 
-/// How many bytes of two reports are compared. Later bytes depend on how much of a result a model reads.
+/// How many characters of two reports are compared. Later characters depend on how much of a result a model
+/// reads.
 const SAME: usize = 500;
 
 impl InitialMessages {
@@ -68,13 +69,13 @@ impl InitialMessages {
         Self { ends, told, messages: messages.len() }
     }
 
-    /// The report that this call ended after it was stopped, and the name under which the whole result is kept.
+    /// The report that this call ended after it was stopped, and the name of the stored full result.
     pub(super) fn end_of(&self, call: &str) -> Option<(&str, Option<&str>)> {
         self.told.get(call).map(|(end, name)| (end.as_str(), name.as_deref()))
     }
 
-    /// Whether the messages contain this report about a call. The names of kept results are ignored, and only
-    /// the beginning is compared, because results may be cut differently.
+    /// Whether the messages contain this report about a call. Only the beginning of the reports without the
+    /// names of stored results is compared, because results may be cut differently.
     pub(super) fn has_end(&self, call: &str, end: &str) -> bool {
         let start = |end: &str| without_names(end).chars().take(SAME).collect::<String>();
         let start_of_it = start(end);
@@ -87,7 +88,7 @@ impl InitialMessages {
     }
 }
 
-/// The name in backticks under which the whole result of the call is kept, if the report has one.
+/// The name of the stored full result in backticks, if the report has such a name.
 fn name_in(end: &str) -> Option<String> {
     let (_, rest) = end.split_once("; the whole is kept as ")?;
     let (name, _) = rest.strip_prefix('`')?.split_once('`')?;
@@ -132,8 +133,8 @@ fn without_names(text: &str) -> String {
 }
 
 /// Finds the reports in this message. A report says that a stopped call has now ended, and begins with `news`.
-/// The library adds reports as the last part of a message of the user, or of the last result; the same text
-/// elsewhere is a quotation. A reported result may contain quotations, too, so there may be several reports.
+/// A report of the library is the last part of a message of the user or of the last result. The same text
+/// elsewhere is a quotation. A reported result may quote reports, so the method can return several reports.
 fn news_in(message: &Message, news: &str) -> Vec<String> {
     let last = match message.blocks() {
         [_, .., Block::Text(text)] => text.text(),

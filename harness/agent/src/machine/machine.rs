@@ -58,14 +58,14 @@ pub struct Machine {
     pub(super) wanted: Option<OutputRequirement>,
     /// The differences between the transcript and the messages that are sent.
     pub(super) window: ContextState,
-    /// The instructions and tools of requests, if the model rejects its earlier reasoning after they have
-    /// changed.
+    /// The instructions and tools of requests to a model that rejects earlier reasoning after a change of
+    /// either.
     pub(super) prefix: PrefixState,
     /// The id of the last call that was denied since the last answer of the model.
     pub(super) denied: Option<String>,
     /// The call of another conversation that has started the run.
     pub(super) called_by: Option<CallerName>,
-    /// The provider and the model of a request for a summary, as long as no later fact records its outcome.
+    /// The provider and the model of a summary request whose outcome no fact records yet.
     pub(super) compacting: Option<(String, String)>,
 }
 
@@ -119,7 +119,7 @@ impl Machine {
         self.usage
     }
 
-    /// The index of the message of the transcript with which this run began.
+    /// The transcript index of the message with which this run began.
     pub fn begun_at(&self) -> usize {
         self.begun_at
     }
@@ -129,8 +129,8 @@ impl Machine {
         self.answered_by.as_ref().map(|(provider, model)| (provider.as_str(), model.as_str()))
     }
 
-    /// The wanted form of the answer, as the provider gets it. The name of its answer tool differs from the
-    /// names of `tools`.
+    /// The schema of the wanted answer for the provider. The name of the answer tool differs from the names of
+    /// `tools`.
     pub(crate) fn wanted_schema(&self, tools: &ToolRegistry) -> Option<OutputSchema> {
         let wanted = self.wanted.as_ref()?;
         let (_, known) = self.prefix_now();
@@ -173,7 +173,7 @@ impl Machine {
         }
     }
 
-    /// The call with this id. `None` unless it waits for a decision.
+    /// The call with this id. `None` unless the call waits for a decision.
     pub(crate) fn undecided(&self, id: &str) -> Option<&ToolCall> {
         let RunPhase::Calling(calling) = &self.phase else { return None };
         let call = calling.get(id)?;
@@ -199,7 +199,7 @@ impl Machine {
         self.called_by.as_ref().is_none_or(|caller| caller.is_asked_by(message))
     }
 
-    /// What a person saw when they allowed this call, if it has to be decided again now.
+    /// The binding that a person has approved for this call, if the call now needs a new decision.
     pub(crate) fn allowed_before(&self, id: &str) -> Option<&CallBinding> {
         let RunPhase::Calling(calling) = &self.phase else { return None };
         calling.get(id)?.allowed_before.as_deref()
@@ -301,8 +301,8 @@ impl Machine {
         those.map(|call| call.call.id().to_owned()).collect()
     }
 
-    /// The calls whose outcome is not known, in order. They had started in an earlier process, and must not run
-    /// again.
+    /// The calls whose outcome is not known, in order. Such a call had started in an earlier process, and must
+    /// not run again.
     pub fn in_doubt(&self) -> impl Iterator<Item = &ToolCall> {
         self.calls().filter_map(|CallState { call, status, .. }| match status {
             CallStatus::Doubtful(_) => Some(call),
@@ -310,7 +310,7 @@ impl Machine {
         })
     }
 
-    /// The calls that may have run already in an earlier process, and that the facts allow to run again.
+    /// The calls that may have run in an earlier process and may run again by the recorded facts.
     pub(crate) fn to_repeat(&self) -> impl Iterator<Item = &ToolCall> {
         self.calls().filter_map(|CallState { call, status, .. }| match status {
             CallStatus::Started(_) => Some(call),
@@ -332,8 +332,7 @@ impl Machine {
         })
     }
 
-    /// Whether this call belongs to the conversation, and no fact records yet that it ended after it was
-    /// stopped.
+    /// Whether this call belongs to the conversation, and no fact records yet that the stopped call has ended.
     pub(crate) fn needs_end_of(&self, ended: &CallIdentity) -> bool {
         let messages = self.transcript.messages();
         let is_it =
@@ -383,9 +382,9 @@ impl Machine {
         }
     }
 
-    /// The facts that give a result to every call without one. Each result says that the call did not start,
-    /// that it only read, or that it may have partly run. After these facts, the transcript can be sent to a
-    /// model. There are no such facts if every call has a result.
+    /// The facts that give a result to every call without a result. Each result says that the call did not
+    /// start, that it only read, or that it may have partly run. After these facts, the transcript can be sent
+    /// to a model. Empty if every call has a result.
     pub fn settlement(&self) -> impl Iterator<Item = Fact> + '_ {
         let calling = match &self.phase {
             RunPhase::Calling(calling) => Some(calling),
@@ -421,8 +420,8 @@ impl Machine {
         })
     }
 
-    /// The provider and the model of a request for a summary, if no later fact records its outcome. In this
-    /// case, the process ended before the answer was complete.
+    /// The provider and the model of a summary request whose outcome no fact records. The process ended before
+    /// the answer was complete.
     pub(crate) fn compacting(&self) -> Option<(&str, &str)> {
         self.compacting.as_ref().map(|(provider, model)| (provider.as_str(), model.as_str()))
     }

@@ -25,9 +25,9 @@ pub enum Outcome {
     /// The model's last attempt at an answer was not [what the program wanted](crate::Run::answer): see
     /// [`Stopped::faults`](crate::Stopped::faults).
     Unfit,
-    /// The model waits until the program has executed an item of this type, which the library cannot do.
-    /// [`Chat::resume`](crate::Chat::resume) sends the model a notice that the item was not executed, and
-    /// continues.
+    /// The model waits until the program has executed an item of this type. The library cannot execute such
+    /// items. [`Chat::resume`](crate::Chat::resume) sends the model a notice that the item was not executed,
+    /// and continues.
     Unsupported(WantedItem),
     /// The program stopped the run.
     Cancelled,

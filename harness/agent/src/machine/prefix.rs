@@ -12,7 +12,7 @@ use harness_core::{
     tool::ToolSchema,
 };
 
-/// The prefix of requests, and the additions to it since.
+/// The prefix of requests, and the later additions to the prefix.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PrefixState {
     pub(super) first: Option<Arc<Prefix>>,
@@ -25,9 +25,8 @@ pub(super) struct PrefixState {
 }
 
 impl PrefixState {
-    /// Merges the additions into the prefix. It is used when the messages after which they were sent are
-    /// replaced by a summary. The version changes in any case, so that the next request gets the definitions
-    /// that the program has then.
+    /// Merges the additions into the prefix after a summary has replaced the messages before the additions. The
+    /// version always changes, so that the next request gets the program's current definitions.
     pub(super) fn fold(&mut self) {
         self.version = self.version.saturating_add(1);
         if let Some(first) = self.first.as_ref().filter(|_| !self.added.is_empty()) {
@@ -39,8 +38,8 @@ impl PrefixState {
         }
     }
 
-    /// Moves the last addition after the next message of the user, if the model has said nothing since that
-    /// addition: Anthropic accepts instructions after a message only at the end or before an answer.
+    /// If the model has not answered since the last addition, moves this addition after the next message of the
+    /// user. Anthropic accepts such an addition only at the end or before an answer.
     pub(super) fn pass(&mut self, all: &Messages, next: &Message) {
         let Some(last) = self.added.last() else { return };
         let mut since = all.iter().rev().take_while(|message| message.id() != last.after);
@@ -57,13 +56,13 @@ impl PrefixState {
         !self.added.is_empty()
     }
 
-    /// The current instructions: those of the last addition that has some, or else those of the prefix.
+    /// The current instructions: the last added instructions, or the instructions of the prefix.
     pub(super) fn system(&self) -> Option<&str> {
         let added = self.added.iter().rev().find_map(|it| it.system.as_deref());
         added.or_else(|| self.first.as_ref()?.system.as_deref())
     }
 
-    /// The current tools, in the order in which they were added. A later tool replaces an earlier one of the
+    /// The current tools, in the order in which they were added. A later tool replaces an earlier tool of the
     /// same name.
     pub(super) fn tools(&self) -> Vec<&ToolSchema> {
         let first = self.first.iter().flat_map(|first| &first.tools);
@@ -89,7 +88,7 @@ impl PrefixState {
         let added = Arc::make_mut(&mut self.added);
         let (system, tools) = (prefix.system.clone(), prefix.tools.clone());
         match added.last_mut().filter(|last| last.after == after) {
-            // The last addition follows the same message, so both become one.
+            // The last addition follows the same message, so the two additions are merged.
             Some(last) => {
                 last.system = system.or(last.system.take());
                 last.tools.retain(|old| !tools.iter().any(|tool| tool.name == old.name));
@@ -100,10 +99,10 @@ impl PrefixState {
     }
 }
 
-/// Whether this is an answer of the model that is sent back.
+/// Whether this message is an answer of the model that requests contain.
 fn is_said(message: &Message) -> bool {
     let speaks = |block: &Block| match block {
-        // OpenAI gets a refusal back that its model has written. That refusal is vendor data.
+        // A request to OpenAI contains the model's own refusal, as vendor data.
         Block::Text(text) if message.is_refused() => text.vendor().is_some(),
         Block::Text(text) => !text.text().trim().is_empty(),
         block => !message.is_refused() && !matches!(block, Block::Reasoning(_)),
@@ -111,8 +110,8 @@ fn is_said(message: &Message) -> bool {
     message.role() == Role::Assistant && message.blocks().iter().any(speaks)
 }
 
-/// Whether this provider has answered after the last addition, and no message of the user has remained without an answer
-/// since then.
+/// Whether this provider gave the last answer after the last addition. False if two messages of the user follow
+/// that answer.
 pub(crate) fn has_accepted_additions(machine: &Machine, provider: &str) -> bool {
     let Some(last) = machine.prefix.added.last() else { return false };
     let messages = machine.transcript.messages();
@@ -137,7 +136,6 @@ pub(crate) fn messages_with_reasoning(machine: &Machine) -> u64 {
     u64::try_from(counts.max().unwrap_or(0)).unwrap_or(u64::MAX)
 }
 
-/// Applies a [`Fact::PrefixSet`].
 pub(super) fn set_prefix(machine: &mut Machine, fact: &Fact) -> Result<(), Error> {
     let Fact::PrefixSet { prefix, appended, left_out, change: _, refusal } = fact else {
         return Ok(());

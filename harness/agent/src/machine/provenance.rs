@@ -8,11 +8,11 @@ use harness_core::{
     provider::{StopReason, Usage},
 };
 
-/// The origin of an answer of the model, and how many tokens it took.
+/// The origin of an answer of the model, and the tokens of the answer.
 ///
-/// [`Chat::provenance`](crate::Chat::provenance) finds it by the id of the message. It is made from the facts
-/// of the conversation, so it is the same after the conversation was opened again. It is never sent to a
-/// vendor.
+/// [`Chat::provenance`](crate::Chat::provenance) finds the origin by the id of the message. The library makes
+/// this value from the facts of the conversation, so it is the same after the conversation was opened again.
+/// Vendors never get this value.
 ///
 /// ```
 /// use harness::{Agent, message::Role, models::{Models, Price}, testing::{ScriptedProvider, reply}};
@@ -34,11 +34,11 @@ use harness_core::{
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Provenance {
-    /// The provider that answered. With a fallback, this is the provider that gave the answer.
+    /// The provider that gave the answer, which may be a fallback.
     pub provider: String,
-    /// The model that answered, by the vendor's name for it.
+    /// The vendor's name of the model that answered.
     pub model: String,
-    /// The name of the model that was requested, if the vendor has named another one in the answer.
+    /// The name of the requested model, if the answer names another model.
     pub asked_model: Option<String>,
     /// Why the model stopped.
     pub stop: StopReason,
@@ -48,7 +48,7 @@ pub struct Provenance {
 
 impl Provenance {
     /// The cost of the answer, by the prices in this table. `None` if the model has no price or the provider
-    /// has reported no numbers of tokens.
+    /// has not reported any token counts.
     pub fn cost(&self, models: &Models) -> Option<f64> {
         let asked = self.asked_model.as_deref();
         models.price(&self.provider, &self.model, asked)?.of(&self.usage)

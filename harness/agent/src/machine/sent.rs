@@ -1,4 +1,4 @@
-//! The part of a conversation that is sent to the model, and the facts that change it.
+//! The part of a conversation that is sent to the model, and the facts that change this part.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -25,9 +25,9 @@ use harness_core::{
 };
 
 impl Machine {
-    /// The messages as they are sent: the transcript, with the replacements that facts have recorded. Between
-    /// runs they can always be sent to a model. If a model has made a [summary of its own](VendorSummary), it
-    /// gets that summary instead of the summary as text.
+    /// The messages in requests: the transcript with the recorded replacements. Between runs, these messages
+    /// can always be sent to a model. A model with a [summary of its own](VendorSummary) gets that summary
+    /// instead of the summary as text.
     pub fn sent(&self) -> &Transcript {
         self.window.view.as_ref().map_or(&self.transcript, |view| &view.sent)
     }
@@ -37,7 +37,7 @@ impl Machine {
         self.window.view.as_ref().map_or(0, |view| view.thinking_from)
     }
 
-    /// The messages as they are sent to this model of this provider.
+    /// The messages in requests to this model of this provider.
     pub(crate) fn sent_view_for(&self, provider: &str, model: &str) -> ContextView<'_> {
         let vendor = self.window.view.as_deref().and_then(|view| view.vendor.as_deref());
         let made_it = |vendor: &VendorView| {
@@ -47,7 +47,7 @@ impl Machine {
         own.flatten().unwrap_or_else(|| self.readable())
     }
 
-    /// The messages as they are sent to every model that has made no summary of its own.
+    /// The messages in requests to every model that has made no summary of its own.
     pub(crate) fn readable(&self) -> ContextView<'_> {
         let sent = &self.transcript;
         let all = ContextView {
@@ -61,8 +61,7 @@ impl Machine {
         self.window.view.as_deref().map_or(all, EditedContext::sent_view)
     }
 
-    /// The messages as they are sent to the model that has made a summary of its own. `None` if no model has
-    /// made one.
+    /// The messages in requests to the model that has made a summary of its own. `None` without such a model.
     pub(crate) fn vendor_sent_view(&self) -> Option<ContextView<'_>> {
         self.window.view.as_deref()?.vendor_sent_view()
     }
@@ -82,8 +81,8 @@ impl Machine {
         !self.window.compactions.vendor_failed && !self.window.compactions.vendor_refused
     }
 
-    /// The index of the first sent message of a turn: the turn that was open when reasoning was last left out.
-    /// 0 if no reasoning was left out.
+    /// The index of the first sent message of the turn that was open when reasoning was last left out. 0 if no
+    /// reasoning was left out.
     pub(crate) fn open_turn(&self) -> usize {
         self.window.view.as_ref().map_or(0, |view| view.open_turn)
     }
@@ -103,8 +102,8 @@ impl Machine {
         &self.window.found
     }
 
-    /// The tools that the model has found, for a request. A tool does not count as found if the result of its
-    /// search is summarized.
+    /// The found tools for a request. If a summary replaces the result of a search, the tools of that search do
+    /// not count as found.
     pub(crate) fn found_now(&self) -> ToolSearches<'_> {
         ToolSearches::new(&self.window.found, self.summed_up())
     }
@@ -124,13 +123,13 @@ impl Machine {
         Ok(())
     }
 
-    /// How many messages at the beginning of the next request the vendor has counted, and how many tokens they
-    /// have.
+    /// The messages at the beginning of the next request that the vendor has counted, and the number of their
+    /// tokens.
     pub(crate) fn measured(&self) -> Option<MeasuredRequest> {
         self.window.measured
     }
 
-    /// The size of this model's window in tokens, if an error of its vendor has stated it.
+    /// The size of this model's window in tokens, as stated by an error of the vendor.
     pub(crate) fn stated_window(&self, provider: &str, model: &str) -> Option<u64> {
         let all = self.window.refusals.stated_windows.iter().enumerate();
         let of_model = all.filter(|(_, it)| it.is_of(provider, model));
@@ -160,7 +159,7 @@ impl Machine {
         (self.window.refusals.overflows > 0).then_some(last.tokens)
     }
 
-    /// Whether the last request did not fit and the context was not edited since.
+    /// Whether the last request did not fit into the window, and the context was not edited since.
     pub(crate) fn is_refused(&self, provider: &str, model: &str) -> bool {
         self.window.refusals.refused
             && self
@@ -180,9 +179,8 @@ impl Machine {
             .saturating_add(self.window.compactions.refusals.saturating_sub(REFUSALS))
     }
 
-    /// If the vendor has refused a request for a summary as too large: how many tokens of the conversation were
-    /// in the last such request. `None` after a new summary, after an answer of the model, and at the beginning
-    /// of a run.
+    /// The tokens of the conversation in the last summary request that the vendor has refused as too large.
+    /// `None` after a new summary, after an answer of the model, and at the beginning of a run.
     pub(crate) fn too_large(&self) -> Option<u64> {
         self.window.compactions.too_large
     }
@@ -194,9 +192,9 @@ impl Machine {
             && last.is_some_and(|last| !last.is_paused())
     }
 
-    /// The results of read-only calls that can be cleared. Such a result comes before this message of the
-    /// transcript, is sent unchanged, and contains no report about another call. Each result comes with the
-    /// index of its message.
+    /// The results of read-only calls that can be cleared. Such a result comes before the message `before`, is
+    /// sent unchanged, and contains no report about another call. Each result comes with the index of its
+    /// message.
     pub(crate) fn clearable(&self, before: usize) -> impl Iterator<Item = (usize, &ToolResult)> {
         let from = self.summed_up();
         let reads = self.window.reads.iter().take_while(move |(at, _)| *at < before);
@@ -207,9 +205,9 @@ impl Machine {
         })
     }
 
-    /// The calls with long arguments that can be cleared. Such a call has succeeded, is sent unchanged, and its
-    /// result comes before this message of the transcript. Each comes with the index of its message and the
-    /// number of the call in it.
+    /// The calls with long arguments that can be cleared. Such a call has succeeded and is sent unchanged, and
+    /// its result comes before the message `before`. Each call comes with the index of its message and its
+    /// number in that message.
     pub(crate) fn long_calls(
         &self,
         before: usize,
@@ -222,14 +220,13 @@ impl Machine {
         })
     }
 
-    /// Whether the message at this index has the role user but was written by the library.
+    /// Whether the library has written the message at this index with the role user.
     pub(crate) fn is_own_message(&self, at: usize) -> bool {
         let message = self.transcript.messages().get(at);
         message.is_some_and(Message::is_by_program)
     }
 
-    /// The report for the model that a call ended after it was stopped, and the names under which the whole
-    /// result is kept.
+    /// The report for the model that this stopped call has ended, and the names of the stored full result.
     pub(crate) fn late_end_of(&self, call: &str) -> Option<(&str, Option<&str>)> {
         let ContextState { ended, given, .. } = &self.window;
         let ended = ended.get(call).map(|(text, names)| (text.as_str(), names.as_deref()));
@@ -241,7 +238,6 @@ impl Machine {
         self.window.refusals.doubted
     }
 
-    /// How many messages the conversation began with.
     pub(crate) fn began_with(&self) -> usize {
         self.window.given.messages()
     }
@@ -258,8 +254,8 @@ impl Machine {
         self.window.news.contains(&place)
     }
 
-    /// Whether shortened arguments were ever sent for some call. If so, a summary or a later call may contain a
-    /// copy of their placeholder line.
+    /// Whether shortened arguments were ever sent for a call. If so, a summary or a later call may copy the
+    /// placeholder line of such arguments.
     pub(crate) fn has_shortened(&self) -> bool {
         self.window.has_shortened
     }
@@ -331,7 +327,7 @@ impl Machine {
         let (is_changed, open) = (self.prefix.has_additions(), open_turn(all));
         self.prefix.fold();
         let view = window.view.get_or_insert_default();
-        // Reasoning that was left out before stays left out. The vendor's own summary leaves out no other
+        // Reasoning that was left out before stays left out. The vendor's own summary removes no further
         // reasoning.
         let (thinks_at, open_at) = match view.vendor.take() {
             _ if is_changed => (words_at, open),
@@ -358,7 +354,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Records that the vendor has refused a request because of its own summary.
+    /// Records that the vendor has refused a request because of the vendor's own summary.
     pub(super) fn refuse(&mut self) -> Result<(), Error> {
         self.asking("a summary cannot be refused")?;
         let view = self.window.view.as_mut().filter(|view| view.vendor.is_some());
@@ -371,8 +367,8 @@ impl Machine {
         Ok(())
     }
 
-    /// The messages for the model that has made a summary of its own. If no model has made one, the messages
-    /// for every model.
+    /// The messages for the model that has made a summary of its own. Without such a model, the messages for
+    /// every model.
     fn widest(&self) -> &Transcript {
         let vendor = self.window.view.as_deref().and_then(|view| view.vendor.as_deref());
         vendor.map_or(self.sent(), |vendor| &vendor.sent)
@@ -383,13 +379,12 @@ impl Machine {
             view.rebuild(self.transcript.messages());
         }
         let messages = self.widest().messages().len();
-        // Without a count of the vendor, later estimates could not be corrected.
+        // Without a count of the vendor, the new size is not kept, as it could not be corrected.
         let measured = self.window.measured.map(|_| MeasuredRequest { messages, tokens: after });
         self.window.measured = measured;
         self.window.refusals.refused = false;
     }
 
-    /// Whether any message has files.
     pub(crate) fn has_files(&self) -> bool {
         !self.window.with_files.is_empty()
     }
@@ -499,8 +494,8 @@ impl Machine {
             let all = self.transcript.messages();
             (vendor.thinks_at, vendor.open_at) = (all.len(), open_turn(all));
         }
-        // Clearing goes on after the last cleared result. Smaller results before the last cleared result are
-        // not cleared.
+        // Later clearing begins after the last cleared result, so smaller results before that result are not
+        // cleared.
         window.reads.retain(|(at, _)| last.is_none_or(|last| *at > last));
         window.long.retain(|place| !shorter.contains_key(place));
         window.has_shortened |= !shorter.is_empty();

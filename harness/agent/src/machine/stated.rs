@@ -5,10 +5,10 @@
 pub(super) struct StatedWindow {
     pub(super) provider: String,
     pub(super) model: String,
-    /// Whether this is the window of another provider, to which the agent of this model fell back.
+    /// Whether the window belongs to a fallback provider.
     pub(super) fallback: bool,
     pub(super) tokens: u64,
-    /// Whether the error stated the size of the window. If not, `tokens` is the size of the refused request.
+    /// Whether the error stated the size of the window. Otherwise `tokens` is the size of the refused request.
     pub(super) is_named: bool,
 }
 

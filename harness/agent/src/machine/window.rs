@@ -19,19 +19,19 @@ use harness_core::{
 };
 
 /// How many requests for a summary may be refused as too large before a refusal counts as a failure. Each of
-/// these requests has half the size of the one before it.
+/// these requests has half the size of the previous request.
 pub(super) const REFUSALS: u32 = 4;
 
-/// The differences between the transcript and the messages that are sent, and what is known of their size.
+/// The differences between the transcript and the sent messages, and the known sizes of the sent messages.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ContextState {
     /// The edited messages. `None` if the transcript is sent unchanged.
     pub(super) view: Option<Box<EditedContext>>,
     /// The results of read-only calls that were not considered for clearing yet: the index of the message, and
-    /// the number of the result in it.
+    /// the number of the result in the message.
     pub(super) reads: VecDeque<(usize, usize)>,
     /// The calls that succeeded and have long arguments: the index of the message, and the number of the call
-    /// in it.
+    /// in the message.
     pub(super) long: VecDeque<(usize, usize)>,
     /// The last request whose tokens the vendor has counted, or the estimate for the next request if the
     /// context was edited since.
@@ -41,10 +41,10 @@ pub(super) struct ContextState {
     /// The indexes of the messages that have files.
     pub(super) with_files: Vec<usize>,
     /// The results that also contain a report that an earlier call ended after it was stopped: the index of the
-    /// message, and the number of the result in it.
+    /// message, and the number of the result in the message.
     pub(super) news: Vec<(usize, usize)>,
-    /// For each call that ended after it was stopped, by its id: the report about its end, and the names under
-    /// which the whole result is kept.
+    /// The report about the end of each call that was stopped before, by the id of the call, and the names of
+    /// the stored full result.
     pub(super) ended: HashMap<String, (String, Option<String>)>,
     /// What is known of the messages with which the conversation began.
     pub(super) given: InitialMessages,
@@ -84,7 +84,7 @@ impl ContextState {
         self.refusals.refused = false;
     }
 
-    /// Reads the messages with which the conversation begins. Records which of them have files, whether
+    /// Reads the messages with which the conversation begins. Records which messages have files, whether
     /// arguments were shortened, and the reports about calls that ended after they were stopped.
     pub(super) fn set_initial_messages(&mut self, messages: &Messages) {
         self.has_shortened |= has_line(messages);
@@ -98,8 +98,8 @@ impl ContextState {
         self.found.iter().any(|found| found.call == call)
     }
 
-    /// Records the size of a request that the model has answered. `messages` is the number of its messages.
-    /// Stated windows that are smaller than this request are wrong and are removed.
+    /// Records the size of a request that the model has answered. `messages` is the number of messages in the
+    /// request. Stated windows that are smaller than this request are wrong and are removed.
     pub(super) fn record_sent(
         &mut self,
         messages: usize,
@@ -143,9 +143,9 @@ pub(super) struct RefusedRequests {
     pub(super) answered: u64,
     /// Whether an error since the last answer stated a window smaller than a request that was answered before.
     pub(super) doubted: bool,
-    /// How many requests in a row did not fit.
+    /// How many requests in a row did not fit into the window.
     pub(super) overflows: u32,
-    /// Whether the last request did not fit and the context was not edited since.
+    /// Whether the last request did not fit into the window, and the context was not edited since.
     pub(super) refused: bool,
 }
 
@@ -156,14 +156,13 @@ pub(super) struct FailedCompactions {
     pub(super) failures: u32,
     /// How many requests for a summary were refused as too large.
     pub(super) refusals: u32,
-    /// If the vendor has refused a request for a summary as too large: how many tokens of the conversation were
-    /// in the last such request. `None` after a new summary, after an answer of the model, and at the beginning
-    /// of a run.
+    /// The tokens of the conversation in the last summary request that the vendor has refused as too large.
+    /// `None` after a new summary, after an answer of the model, and at the beginning of a run.
     pub(super) too_large: Option<u64>,
     /// Whether a request for the vendor's own summary has failed in this run since the last summary.
     pub(super) vendor_failed: bool,
-    /// Whether the vendor has refused a request because of its own summary. Then no other summary is requested
-    /// from the vendor.
+    /// Whether the vendor has refused a request because of the vendor's own summary. If so, no new summary is
+    /// requested from the vendor.
     pub(super) vendor_refused: bool,
 }
 
@@ -182,9 +181,7 @@ impl FailedCompactions {
 /// A request whose tokens the vendor has counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MeasuredRequest {
-    /// How many messages the request had.
     pub(crate) messages: usize,
-    /// How many tokens the request had.
     pub(crate) tokens: u64,
 }
 
@@ -200,9 +197,9 @@ pub(super) struct EditedContext {
     /// The files that are left out.
     pub(super) files: LeftOut,
     /// The shortened arguments that are sent for a call, by the index of the message and the number of the call
-    /// in it.
+    /// in the message.
     pub(super) shorter: HashMap<(usize, usize), String>,
-    /// The messages as they are sent.
+    /// The messages in requests.
     pub(super) sent: Transcript,
     /// The number of messages at the beginning of `sent` that are sent without reasoning.
     pub(super) thinking_from: usize,
@@ -241,7 +238,7 @@ impl EditedContext {
         self.vendor = Some(vendor);
     }
 
-    /// The messages as they are sent to every model that has made no summary of its own.
+    /// The messages in requests to every model that has made no summary of its own.
     pub(super) fn sent_view(&self) -> ContextView<'_> {
         ContextView {
             sent: &self.sent,
@@ -253,7 +250,7 @@ impl EditedContext {
         }
     }
 
-    /// The messages as they are sent to the model that has made a summary of its own.
+    /// The messages in requests to the model that has made a summary of its own.
     pub(super) fn vendor_sent_view(&self) -> Option<ContextView<'_>> {
         let VendorView { summary, words_at, thinks_at, open_at, sent } = self.vendor.as_deref()?;
         let words_at = summary.words.as_ref().map(|_| *words_at);
@@ -305,17 +302,17 @@ impl EditedContext {
 #[derive(Clone, Debug)]
 pub(super) struct VendorView {
     pub(super) summary: VendorSummary,
-    /// How many messages of the transcript come before the text that is sent beside the summary.
+    /// The number of transcript messages before the additional text of the summary.
     pub(super) words_at: usize,
     /// The index of the first message of the transcript that is sent with its reasoning.
     pub(super) thinks_at: usize,
-    /// The index in the transcript of the first message of the turn that was open when `thinks_at` was set. If
-    /// no turn was open, this equals `thinks_at`.
+    /// The transcript index of the first message of the turn that was open when `thinks_at` was set. Equal to
+    /// `thinks_at` if no turn was open.
     pub(super) open_at: usize,
     pub(super) sent: Transcript,
 }
 
-/// The messages as they are sent to one model, and how they correspond to the messages of the transcript.
+/// The messages in requests to one model, and their relation to the messages of the transcript.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ContextView<'a> {
     pub(crate) sent: &'a Transcript,
@@ -325,10 +322,10 @@ pub(crate) struct ContextView<'a> {
     pub(super) open_turn: usize,
     /// How many messages of the transcript are summarized.
     pub(super) summed_up: usize,
-    /// How many messages are sent in place of the summarized ones.
+    /// How many messages are sent in place of the summarized messages.
     pub(super) head: usize,
-    /// The text beside the vendor's own summary is an additional message. It is sent before the message with
-    /// this index in the transcript.
+    /// The transcript index of the message before which the additional text of the vendor's own summary is
+    /// sent.
     pub(super) words_at: Option<usize>,
 }
 
@@ -366,10 +363,10 @@ impl<'a> ContextView<'a> {
         self.messages().range(..self.index_of(at))
     }
 
-    /// Whether the vendor may summarize everything that is sent before this message of the transcript. Nothing
-    /// may come between the vendor's summary and the next message. So the text beside an earlier summary has to
-    /// be summarized, too. The last summarized message and the next one must have different roles, and a call
-    /// stays together with its result.
+    /// Whether the vendor may summarize all sent messages before this message of the transcript. Nothing may
+    /// come between the vendor's summary and the next message. So the additional text of an earlier summary has
+    /// to be summarized, too. The last summarized message and the next message must have different roles, and a
+    /// call stays together with its result.
     ///
     /// Source: <https://platform.claude.com/docs/en/build-with-claude/compaction-thinking-blocks>.
     pub(crate) fn vendor_may_cut(&self, at: usize) -> bool {
@@ -391,7 +388,7 @@ impl<'a> ContextView<'a> {
 }
 
 /// An index from a fact. On a platform with smaller integers, an index that is too large becomes the largest
-/// one.
+/// index.
 pub(super) fn place(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }

@@ -1,5 +1,5 @@
-//! Checks an answer: whether it matches its schema and can be read as the wanted type. If the model has another
-//! attempt, it gets the faults.
+//! Checks whether an answer matches its schema and can be read as the wanted type. If an attempt is left, the
+//! model gets the faults.
 
 use std::pin::pin;
 
@@ -100,13 +100,13 @@ pub(crate) fn output_spec(state: &ConversationState) -> Option<&OutputSpec> {
     state.options.as_ref()?.output_spec.as_ref()
 }
 
-/// The fact with the answer that the run wants. `None` if the run wants no special answer.
+/// The fact with the wanted form of the answer. `None` if the run accepts any text.
 pub(crate) fn wanted_fact(state: &ConversationState) -> Option<Fact> {
     output_spec(state)
         .map(|output_spec| Fact::AnswerWanted { answer: Box::new(output_spec.fact()) })
 }
 
-/// Fails if no answer can ever be read as the type, or if a tool cannot check answers.
+/// Fails if no answer can ever be read as the wanted type, or if a tool cannot check answers.
 pub(crate) fn check_output_options(state: &ConversationState) -> Result<(), Error> {
     let unreadable = output_spec(state).and_then(|output_spec| output_spec.unreadable);
     if let Some(why) = unreadable.and_then(|why| why()) {
@@ -120,7 +120,7 @@ pub(crate) fn check_output_options(state: &ConversationState) -> Result<(), Erro
     }
 }
 
-/// Fails if the resumed run has another output schema or verifier than when it began.
+/// Fails if the output schema or the verifier of the resumed run has changed since the run began.
 pub(crate) fn check_output_spec(state: &ConversationState) -> Result<(), Error> {
     let other = |what: &str| Err(Error::new(ErrorKind::Configuration, what));
     let wanted = state.machine.wanted();
@@ -293,7 +293,7 @@ fn verify_by_tools(run: &RunDriver<'_>, verifiers: &[Tool], answer: Value) -> Ve
     })
 }
 
-/// Those members of an answer for which the tool has a parameter.
+/// The members of an answer for which the tool has a parameter.
 fn members_for_tool(tool: &Tool, members: &Map<String, Value>) -> Map<String, Value> {
     match tool.input_schema().get("properties") {
         Some(Value::Object(taken)) => {

@@ -1,5 +1,5 @@
-//! Finds the one JSON value of an answer in the text of a model. The value may be the whole text, or there may
-//! be sentences before or after it. It may also be in a code block, or between special tokens of a template.
+//! Finds the one JSON value of an answer in the text of a model. The value may be the whole text, have
+//! sentences before or after it, or be in a code block or between special tokens of a template.
 
 use serde_json::{Deserializer, Value};
 
@@ -11,8 +11,8 @@ use harness_core::{
 /// How many bytes of a value are quoted in a fault.
 const QUOTED: usize = 120;
 
-/// The search stops when it has read too much without finding a value. This is the limit, as a multiple of the
-/// length of the text.
+/// The highest number of bytes that the search reads without finding a value, as a multiple of the length of
+/// the text.
 const WORK: usize = 64;
 
 /// The tags around reasoning in a text.
@@ -54,20 +54,19 @@ pub(crate) fn find_value(
     found.only()
 }
 
-/// The values that were found so far.
 #[derive(Default)]
 struct ValueCandidates {
     /// Up to two different values that fit, each with its text.
     fitting: Vec<(Value, String)>,
     /// The faults of the last value that does not fit.
     faults: Vec<String>,
-    /// The parse error of the whole text. If the search has met an object or a list that was cut off or is not
-    /// valid JSON, the parse error of the last one.
+    /// The parse error of the last object or list that was cut off or is not valid JSON. Without such an object
+    /// or list, the parse error of the whole text.
     wrong: Option<String>,
 }
 
 impl ValueCandidates {
-    /// The value, if exactly one was found. Otherwise everything that is wrong.
+    /// Returns the only value that was found, or everything that is wrong.
     fn only(self) -> Result<Value, Vec<String>> {
         let Self { mut fitting, faults, wrong } = self;
         if let [(_, one), (_, other), ..] = &*fitting {
@@ -187,8 +186,8 @@ impl ValueCandidates {
                         if rest.starts_with("{\"") || err.is_eof() {
                             self.wrong = Some(no_value(&err));
                         }
-                        // This value is not valid JSON. Its parts are not the answer, and values in its comments
-                        // are not, either.
+                        // This value is not valid JSON. Neither its parts nor the values in its comments are
+                        // the answer.
                         if is_value_start(rest) {
                             let end = find_closing_bracket(rest);
                             work = work.saturating_sub(end.unwrap_or(rest.len()));
@@ -245,8 +244,8 @@ fn read_before(text: &str, err: &serde_json::Error) -> usize {
     before.map(str::len).sum::<usize>().saturating_add(err.column()).saturating_add(1)
 }
 
-/// The length of the reasoning, or of a closing tag, at the beginning of `rest`. An opening tag without a
-/// closing one counts only at the beginning of the text. In that case, everything is reasoning.
+/// The length of the reasoning, or of a closing tag, at the beginning of `rest`. Without a closing tag, an
+/// opening tag counts only at the beginning of the text, and the whole text is reasoning.
 fn thinking(rest: &str, is_beginning: bool) -> Option<usize> {
     if !rest.starts_with(['<', '[']) {
         return None;

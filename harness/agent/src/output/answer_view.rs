@@ -54,12 +54,12 @@ enum ParserState {
     Value,
     /// The next token must be a value or the end of the list.
     Item,
-    /// The next token must be the name of a member. If the flag is set, it may also be the end of the object.
+    /// The next token must be the name of a member. If the flag is set, the end of the object is also allowed.
     Key(bool),
     Colon,
     /// The next token must be a comma or the end of the object or list.
     Next,
-    /// Inside a string. The first flag says whether it is the name of a member, the second whether the next
+    /// Inside a string. The first flag is true in the name of a member. The second flag is true if the next
     /// character is escaped.
     Text(bool, bool),
     /// Inside a number or a literal.
@@ -69,7 +69,7 @@ enum ParserState {
 }
 
 impl AnswerView {
-    /// A view of an answer that has not begun to arrive.
+    /// A view of an answer before its text arrives.
     pub fn new() -> Self {
         Self::default()
     }

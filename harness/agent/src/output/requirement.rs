@@ -1,4 +1,4 @@
-//! The wanted form of a run's answer, as the facts record it, and how often an answer was rejected.
+//! The recorded form of the answer that a run wants, and the number of rejected answers.
 
 use std::{iter, sync::Arc};
 

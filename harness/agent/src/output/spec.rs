@@ -90,7 +90,7 @@ impl<T: Answer> AnswerReader<T> {
         &self.schema.told
     }
 
-    /// The answer as JSON, without the object that may wrap it, or everything that is wrong with the answer.
+    /// Returns the answer as JSON, without the wrapping object, or everything that is wrong with the answer.
     pub(crate) fn json(&self, words: &[String]) -> Result<Value, Vec<String>> {
         Ok(match self.found(words)? {
             Value::Object(mut map) if self.schema.wrapped => {
@@ -105,7 +105,7 @@ impl<T: Answer> AnswerReader<T> {
         find_value(words, |value| check_schema(checker, self.unwrap_value(value)))
     }
 
-    /// The answer as JSON, in the object that may wrap it, if it can be read as the type. Otherwise everything
+    /// Returns the answer as JSON, with any wrapping object. If the type cannot be read, returns everything
     /// that is wrong with the answer.
     pub(crate) fn read_value(&self, words: &[String]) -> Result<Value, Vec<String>> {
         self.read(words).and_then(|_| self.found(words))
@@ -116,7 +116,7 @@ impl<T: Answer> AnswerReader<T> {
         let (checker, value) = (self.checker.as_ref().map_err(no_schema)?, self.json(words)?);
         let mut again = value.clone();
         serde_json::from_value(value).or_else(|error| {
-            // JSON Schema accepts 3.0 as an integer, and models write it, but serde does not accept it.
+            // JSON Schema accepts 3.0 as an integer, and models write such numbers, but serde rejects them.
             let inside = self.schema.wrapped.then_some(WRAPPED);
             let changed = match inside {
                 Some(name) => checker.integers_of(name, &mut again),
@@ -129,8 +129,8 @@ impl<T: Answer> AnswerReader<T> {
 }
 
 impl<T> AnswerReader<T> {
-    /// Puts a value into the requested object if the value is not in it already. The object is requested if the
-    /// type itself is not an object. A model may leave the object out.
+    /// Wraps the value in the requested object, unless the model has done so. The object is requested if the
+    /// type itself is not an object.
     fn unwrap_value(&self, value: Value) -> Value {
         let is_inside =
             value.as_object().is_some_and(|map| map.len() == 1 && map.contains_key(WRAPPED));
@@ -141,13 +141,13 @@ impl<T> AnswerReader<T> {
     }
 }
 
-/// A type of answers: a model can give a value of the type as its answer. The type can be read from JSON and has
-/// a schema.
+/// A type of answers: a model can give a value of the type as its answer. The type can be read from JSON and
+/// has a schema.
 ///
-/// This trait holds for every type that derives `serde::Deserialize` and `schemars::JsonSchema` and contains no
-/// references: structs, enums (a choice between answers), and also lists, numbers and the like. The model gets
-/// the doc comments of the type and of its members. It also gets limits such as `#[schemars(range(min = 1))]`,
-/// and its answer is checked against them.
+/// The library implements this trait for every type that derives `serde::Deserialize` and
+/// `schemars::JsonSchema` and contains no references: structs, enums (a choice between answers), and also
+/// lists, numbers and the like. The model gets the doc comments of the type and of its members. The model also
+/// gets limits such as `#[schemars(range(min = 1))]`, and answers are checked against these limits.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the answer of a run",
     label = "no answer can be read as this type",
@@ -176,7 +176,7 @@ pub(crate) fn unreadable<T: Answer>() -> Option<String> {
         Ok(_) => Ok(()),
         Err(error) => Err(ReadFault::from(error.to_string())),
     };
-    // Reading the type may run code of the program. A panic on a made-up value proves nothing, so it is
+    // Reading the type may run code of the program. A panic on a made-up value proves nothing, so the panic is
     // ignored.
     let found = caught(|| match schema.wrapped {
         true => never_read(WRAPPED, &schema.checked, &check),

@@ -22,7 +22,7 @@ struct OutputArguments {
     /// How many objects and lists are open.
     depth: usize,
     in_string: bool,
-    /// Whether the last byte was a backslash that escapes the next one.
+    /// Whether the last byte was a backslash that escapes the next byte.
     escapes: bool,
     /// Whether the object or list at the beginning of the text has ended.
     is_whole: bool,
@@ -54,9 +54,9 @@ impl<'a> OutputToolText<'a> {
         Self { tool, arguments: BTreeMap::new(), calls: false }
     }
 
-    /// The arguments with which the model has called the answer tool. If there are several complete calls, this
-    /// is the first one that `is_of_use` accepts. If it accepts no call, this is the first complete call.
-    /// `None` without a call, `Some(None)` if no call is complete.
+    /// The arguments of the first complete call of the answer tool that `is_of_use` accepts. If `is_of_use`
+    /// accepts no call, the arguments of the first complete call. `None` without a call, `Some(None)` if no
+    /// call is complete.
     pub(crate) fn call(&self, is_of_use: impl Fn(&str) -> bool) -> Option<Option<&str>> {
         if self.arguments.is_empty() {
             return None;
@@ -70,7 +70,7 @@ impl<'a> OutputToolText<'a> {
         Some(whole().find(|text| is_of_use(text)).or_else(|| whole().next()))
     }
 
-    /// The event that replaces this one. `None` if the event is to be left out.
+    /// Returns the event that replaces `event`. `None` if the event is left out.
     pub(crate) fn read(&mut self, event: StreamEvent) -> Option<StreamEvent> {
         let Some(tool) = self.tool else { return Some(event) };
         match event {

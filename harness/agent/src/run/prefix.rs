@@ -1,5 +1,5 @@
-//! The prefix of requests (instructions and tools) to a model that accepts its earlier reasoning only after the
-//! same prefix. This file handles the changes that the program makes.
+//! The prefix of requests: instructions and tools. Some models accept their earlier reasoning only after an
+//! unchanged prefix. This file handles the changes that the program makes to the prefix.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ use harness_core::{
     unwind::caught,
 };
 
-/// The prefix of the next request, if the model's reasoning is bound to it. If the prefix has changed, the
-/// change is recorded.
+/// Returns the prefix of the next request, if the model's reasoning is bound to a prefix. Records a change of
+/// the prefix.
 pub(crate) fn update_prefix(run: &mut RunDriver<'_>) -> Result<Option<Arc<SentPrefix>>, Error> {
     let binding = run.state.reasoning_binding()?;
     if !binding.is_bound && !run.state.machine.is_reasoning_refused() {
@@ -38,19 +38,19 @@ pub(crate) fn update_prefix(run: &mut RunDriver<'_>) -> Result<Option<Arc<SentPr
     if let Some(sent) = known.filter(is_for) {
         return Ok(Some(Arc::clone(sent)));
     }
-    // The vendor continues its own answer only if nothing has changed.
+    // A vendor continues a paused answer only if the prefix is unchanged.
     let last = run.state.transcript().messages().last();
     let is_paused = last.is_some_and(Message::is_paused);
     if let Some(fact) = run.state.prefix_change(&binding).filter(|_| !is_paused) {
         record_prefix(run, &fact)?;
     }
     let sent = run.state.sent_prefix(&binding).map(Arc::new);
-    // A change that has to wait for the end of a paused answer is not in this prefix.
+    // The prefix is not cached while an answer is paused, because a pending change is not in the prefix yet.
     run.state.requests.prefix = sent.clone().filter(|_| !is_paused);
     Ok(sent)
 }
 
-/// Records that the vendor has refused reasoning. The request that is being answered was sent without it.
+/// Records that the vendor has refused reasoning. The current request was sent without this reasoning.
 pub(crate) fn record_refused_reasoning(run: &mut RunDriver<'_>) -> Result<(), Error> {
     let Some(refusal) = run.request.reasoning_refused.take() else { return Ok(()) };
     let left_out = messages_with_reasoning(&run.state.machine);
@@ -66,11 +66,11 @@ pub(crate) fn record_refused_reasoning(run: &mut RunDriver<'_>) -> Result<(), Er
     record_prefix(run, &Fact::PrefixSet { prefix, appended, left_out, change, refusal })
 }
 
-/// Handles an error of the server about the additions that were sent after messages: the additions become
-/// part of the prefix. Returns whether the model can be asked again.
+/// If the error may be a refusal of additions that were sent after messages, makes them part of the prefix.
+/// Returns whether the request can be sent again.
 pub(crate) fn fold_prefix_after(run: &mut RunDriver<'_>, error: &Error) -> Result<bool, Error> {
-    // Servers have no common words for this refusal. After it, there are no additions, so this happens only once.
-    // A vendor continues its own answer only if nothing has changed.
+    // Each server words this refusal differently. Afterwards there are no additions, so this happens only
+    // once. A vendor continues a paused answer only if the prefix is unchanged.
     let is_paused = run.state.transcript().messages().last().is_some_and(Message::is_paused);
     let provider = run.state.agent.provider().name();
     if is_paused || has_accepted_additions(&run.state.machine, provider) && !names_additions(error)
@@ -94,7 +94,7 @@ pub(crate) fn fold_prefix_after(run: &mut RunDriver<'_>, error: &Error) -> Resul
     Ok(true)
 }
 
-/// Whether this error is likely to be about additions, although the server has accepted them before.
+/// Whether this error is likely to be about additions, although the server has accepted additions before.
 fn names_additions(error: &Error) -> bool {
     const WORDS: [&str; 7] = [
         "system",
@@ -115,7 +115,7 @@ fn record_prefix(run: &mut RunDriver<'_>, fact: &Fact) -> Result<(), Error> {
     }
     Ok(())
 }
-/// The event of this fact. `None` if the fact sets the prefix without a change for the model.
+/// The event of this fact. `None` if nothing changes for the model.
 pub(crate) fn changed(fact: &Fact) -> Option<Event<'_>> {
     let Fact::PrefixSet { prefix: _, appended, left_out, change, refusal } = fact else {
         return None;
@@ -133,7 +133,8 @@ impl ConversationState {
         let Some(first) = self.machine.prefix().filter(|first| first.form != binding.form) else {
             return Ok(binding);
         };
-        // A tool for the answer can be sent behind the messages; the vendor's format for it comes before them.
+        // A tool for the answer can be sent after the messages. The vendor's own format has to come before
+        // the messages.
         let by_tool = match wanted().filter(|_| self.can_append(&binding)) {
             Some(wanted) => self.binding_with(Some(wanted.only_by_tool()))?,
             None => return Ok(binding),
@@ -170,7 +171,8 @@ impl ConversationState {
         Prefix::new(system, tools, binding.form.clone()).with_found(found)
     }
 
-    /// The tools that come before the messages. `defers`: found tools are sent at the positions of the searches.
+    /// The tools that come before the messages. If `defers` is set, found tools are sent at the positions of
+    /// the searches.
     fn tools_in_prefix<'a>(
         &'a self,
         binding: &'a ReasoningBinding,
@@ -189,7 +191,7 @@ impl ConversationState {
         found.filter_map(|name| tools.get(name)).map(|tool| tool.schema())
     }
 
-    /// The fact about the change of the prefix with the next request. `None` if the prefix does not change.
+    /// The fact that records how the next request changes the prefix. `None` if the prefix does not change.
     fn prefix_change(&self, binding: &ReasoningBinding) -> Option<Fact> {
         let all = |left_out, change| Fact::PrefixSet {
             prefix: Some(Box::new(self.prefix_of_program(binding))),
@@ -199,7 +201,7 @@ impl ConversationState {
             refusal: None,
         };
         let left_out = || messages_with_reasoning(&self.machine);
-        // It is not known to which prefix earlier reasoning is bound.
+        // The prefix to which earlier reasoning is bound is not known.
         let Some(first) = self.machine.prefix() else {
             return Some(all(left_out(), String::new()));
         };
@@ -212,7 +214,8 @@ impl ConversationState {
         };
         let found: Vec<ToolSchema> = self.found_schemas().filter(is_other).cloned().collect();
         let appends = self.can_append(binding);
-        // Additions that a provider cannot send would be lost, and so would found tools.
+        // The new prefix has to contain the additions and found tools that the provider cannot send
+        // separately.
         let has_new_form = first.form != binding.form
             || !appends && !self.machine.prefix_additions().is_empty()
             || defers && !binding.defers_tools;
@@ -234,7 +237,7 @@ impl ConversationState {
         let again = self.found_schemas().filter(|tool| defers && !is_other(tool));
         let now = tools.into_iter().chain(again);
         let new: Vec<ToolSchema> = now.filter(|tool| !is_known(tool)).cloned().collect();
-        // What an earlier search has found can only be sent as it was found.
+        // A found tool can only be sent in the form in which the search found the tool.
         let is_sent = |tool: &ToolSchema| sent.iter().any(|known| known.name == tool.name);
         let has_changed_found = new.iter().any(is_sent);
         let mut change = Vec::new();
@@ -261,9 +264,8 @@ impl ConversationState {
         Some(Fact::PrefixSet { prefix, appended: true, left_out: 0, change, refusal: None })
     }
 
-    /// The prefix of the last request, for a request for a summary. Also returns whether earlier reasoning is
-    /// still valid after that prefix. It may not be, because a request for a summary never asks for a typed
-    /// answer.
+    /// The prefix of the last request, for a summary request. Also returns whether earlier reasoning is still
+    /// valid after the prefix: the form may differ, because a summary request never asks for a typed answer.
     pub(crate) fn prefix_so_far(&self) -> Option<(SentPrefix, bool)> {
         let binding = self.binding_with(None).ok()?;
         let is_bound = binding.is_bound || self.machine.is_reasoning_refused();

@@ -1,5 +1,5 @@
-//! The end of a conversation, as a reader last saw it. Before a journal appends facts, it compares this end with the
-//! end that it has stored. So no writer continues facts that it has not read.
+//! The end of a conversation, as a reader last saw it. A journal appends facts only if this end equals the stored
+//! end. So no writer continues facts that it has not read.
 
 use std::hash::{BuildHasher as _, RandomState};
 
@@ -55,10 +55,9 @@ impl Head {
         }
     }
 
-    /// Whether facts may be appended after this head. `there` is the head that the journal has stored. The heads must
-    /// be equal: same conversation, no further facts. If this is the head of a missing conversation, the conversation
-    /// must still be missing. A conversation that was created since then belongs to another writer, even if it has no
-    /// facts.
+    /// Whether a journal with the stored head `there` may append facts after this head. Both heads must be equal. If
+    /// this is the head of a missing conversation, the conversation must still be missing: a conversation with this
+    /// name but without facts may belong to another writer.
     pub fn is_end_of(&self, there: &Self) -> bool {
         self == there
     }

@@ -119,8 +119,8 @@ impl ConversationQuery {
         self
     }
 
-    /// Continues after this page. If `page` is the last one, whose [`next`](ConversationPage::next) is `None`, the
-    /// listing starts over.
+    /// Continues after this page. After the last page ([`next`](ConversationPage::next) is `None`), the listing
+    /// starts over.
     #[must_use]
     pub fn after(mut self, page: &ConversationPage) -> Self {
         self.after.clone_from(&page.next);
@@ -144,7 +144,7 @@ pub struct ConversationPage {
 }
 
 impl ConversationPage {
-    /// A page, and the position of the next page.
+    /// A page. `next` is the position of the next page.
     pub fn new(conversations: Vec<ConversationInfo>, next: Option<String>) -> Self {
         Self { conversations, next }
     }

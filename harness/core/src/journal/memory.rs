@@ -69,7 +69,7 @@ impl StoredConversation {
 }
 
 impl MemoryState {
-    /// The conversation, marked as changed now. A missing conversation is created.
+    /// Creates the conversation if it is missing, marks it as changed now, and returns it.
     fn changed(&mut self, conversation: &str) -> &mut StoredConversation {
         self.changes = self.changes.saturating_add(1);
         let made = || StoredConversation {
@@ -165,7 +165,7 @@ impl MemoryState {
     }
 }
 
-/// The hold on a conversation. Dropping this value ends the hold.
+/// The lease of a conversation. Dropping this value ends the lease.
 struct MemoryLease {
     journal: MemoryJournal,
     conversation: String,

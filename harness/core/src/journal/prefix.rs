@@ -20,8 +20,8 @@ pub struct Prefix {
     /// [`ReasoningBinding::form`](crate::provider::ReasoningBinding::form).
     #[serde(skip_serializing_if = "String::is_empty")]
     pub form: String,
-    /// The tools that the model has found by searching, as they are sent at the positions of the searches. `None` if no
-    /// tool is sent in this way.
+    /// The tools that the model has found by searching. A request contains each of these tools at the position of its
+    /// search. `None` if no tool is sent in this way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<Vec<ToolSchema>>,
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::tool::SideEffects;
 
-/// The maximum nesting of sources, because JSON readers refuse deeply nested values.
+/// The maximum nesting of sources. JSON readers refuse deeply nested values.
 const DEEPEST: usize = 8;
 
 /// A source of content that the model has read. The [`DataFlowPolicy`](crate::policy::DataFlowPolicy) of each agent
@@ -13,8 +13,8 @@ const DEEPEST: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Source {
-    /// The name of the tool, or another name if the content comes from no tool of the program, such as `web_search` for
-    /// a search by the vendor. Empty if unknown.
+    /// The name of the tool, or a name for other content, such as `web_search` for a search by the vendor. Empty if
+    /// unknown.
     pub tool: String,
     /// The side effects that the tool declared. All side effects if the declaration is unknown.
     pub effects: SideEffects,
@@ -55,7 +55,7 @@ impl Sources {
         &self.0
     }
 
-    /// Adds a source with its nested sources. Returns whether any of them is new.
+    /// Adds a source with its nested sources. Returns whether the source or a nested source is new.
     pub fn add(&mut self, new: &Source) -> bool {
         if let Some(known) = self.0.iter_mut().find(|known| known.is_like(new)) {
             let mut inside = Self(std::mem::take(&mut known.inside));
@@ -79,7 +79,7 @@ impl Sources {
         !is_known
     }
 
-    /// Adds sources. Returns whether any of them, or of their nested sources, is new.
+    /// Adds sources. Returns whether a source or a nested source is new.
     pub fn add_all<'s>(&mut self, new: impl IntoIterator<Item = &'s Source>) -> bool {
         new.into_iter().fold(false, |is_new, source| self.add(source) | is_new)
     }

@@ -85,17 +85,17 @@ pub trait Journal: Send + Sync {
     /// ([`parent`](Metadata::parent)). Forks of a deleted conversation keep the shared facts. Returns whether the
     /// conversation existed.
     ///
-    /// Do not delete only the conversation of an agent while the call that runs the agent is open. If the process ended
-    /// during that call, `resume` would start the agent again from the beginning.
+    /// Do not delete an agent's conversation alone while the call that runs the agent is open. After a crash during
+    /// that call, `resume` would start the agent again from the beginning.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Busy`] if one of these conversations is held, and with [`ErrorKind::Journal`] if they
     /// cannot be deleted. In both cases nothing is deleted.
     fn delete<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, bool>;
 
-    /// Creates the conversation `to` with the facts of `from` up to the head `at`, which must be the current head or an
-    /// earlier head ([`StoredFacts::head_at`]) of `from`. Returns the head of `to`. The default implementation copies
-    /// the facts.
+    /// Creates the conversation `to` with the facts of `from` up to the head `at`. `at` must be the current head of
+    /// `from` or an earlier head ([`StoredFacts::head_at`]). Returns the head of `to`. The default implementation
+    /// copies the facts.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Conflict`] if `to` already has facts or `from` never had the head `at`, and with
@@ -114,10 +114,10 @@ pub trait Journal: Send + Sync {
         })
     }
 
-    /// Whether this journal stores large results through the three methods below. Without such a journal, large results
-    /// are truncated. A journal that returns `true` deletes the large results of a conversation with the conversation,
-    /// including large results that no fact names. A fork gets the large results of its original. If the original or
-    /// the fork is deleted, the remaining conversation keeps them.
+    /// Whether this journal stores large results. If not, large results are truncated. A journal that returns `true`
+    /// deletes the large results of a conversation with the conversation, including large results that no fact names.
+    /// A fork gets the large results of its original, and keeps them if the original is deleted. The original keeps
+    /// its large results if the fork is deleted.
     fn can_keep_spills(&self) -> bool {
         false
     }
@@ -217,7 +217,8 @@ pub fn check_id(conversation: &str) -> Result<(), Error> {
     ))
 }
 
-/// The error of an [`append`](Journal::append) after the head `after`, if the stored head is `there`.
+/// The error if an [`append`](Journal::append) expects the head `after`, but the stored head is
+/// `there`.
 pub fn conflict(conversation: &str, after: Head, there: Head) -> Error {
     let why = if after == Head::default() {
         "it was created meanwhile"
@@ -239,7 +240,7 @@ pub fn conflict(conversation: &str, after: Head, there: Head) -> Error {
 }
 
 /// Checks that a conversation with the current head `there` can be forked at the head `at`. `found` is the head that
-/// the conversation had when it had as many facts as `at`.
+/// the conversation had after its first `at.facts` facts.
 ///
 /// # Errors
 /// Fails with [`ErrorKind::Conflict`] if `found` differs from `at` or the incarnation has changed, and with
@@ -272,8 +273,8 @@ pub fn unknown(conversation: &str) -> Error {
     )
 }
 
-/// The error of a [`hold`](Journal::hold) or [`delete`](Journal::delete) of a conversation that is
-/// held.
+/// The error of a [`hold`](Journal::hold) or a [`delete`](Journal::delete) if the conversation is
+/// already held.
 pub fn busy(conversation: &str) -> Error {
     Error::new(
         ErrorKind::Busy,

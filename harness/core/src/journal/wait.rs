@@ -19,8 +19,8 @@ pub struct Wait {
     /// The spending of the agents inside the call until the wait began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent: Option<Box<CallSpent>>,
-    /// A random text that distinguishes the question of a tool from every other question, also from an equal one that
-    /// the tool asks later. `None` for other waits: an approval request has a nonce of its own.
+    /// A random text that identifies the question of a tool. A tool that asks an equal question again gets a new
+    /// nonce. `None` for other waits: an approval request has a nonce of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nonce: Option<Box<str>>,
 }
@@ -82,7 +82,8 @@ pub enum Awaited {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         review: Option<Box<Review>>,
     },
-    /// The result, which the program has to provide because the call was handed to the program.
+    /// The result of the call. The library handed the call to the program, so the program provides
+    /// the result.
     Result,
     /// The answer to a question of the call's tool. The tool is called again with the answer.
     Answer {
@@ -95,8 +96,8 @@ pub enum Awaited {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         form: Option<Value>,
     },
-    /// The agent inside the call: either some of the agent's calls wait for answers, which go to the agent's own
-    /// conversation, or the agent could not continue.
+    /// The agent inside the call. Either calls of this agent wait for answers, or the agent could not continue.
+    /// The answers go to the agent's own conversation.
     Agent {
         /// The name of the agent's conversation.
         conversation: String,
@@ -132,8 +133,8 @@ pub struct CallSpent {
     /// Why the cost of some answer is unknown. `None` if all costs are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown_cost: Option<String>,
-    /// The part of this spending that the facts of other conversations record, too: the spending of agents whose
-    /// conversations are in the journal, as children of the caller's conversation.
+    /// The spending of agents whose conversations are in the journal, as children of the caller's conversation.
+    /// The facts of those conversations record this part of the spending, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept: Option<Box<CallSpent>>,
 }

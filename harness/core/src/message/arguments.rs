@@ -12,8 +12,8 @@ use crate::error::{Error, ErrorKind};
 
 /// The decoded arguments of a call, in the order in which the model wrote them.
 ///
-/// No object in the arguments has two members with the same name. [`decode`](Self::decode) refuses such a text, because
-/// JSON readers disagree on which of the two counts.
+/// No object in the arguments has two members with the same name. [`decode`](Self::decode) refuses duplicate members,
+/// because JSON readers disagree on which member counts.
 ///
 /// ```
 /// use harness::{ToolCall, message::Arguments};
@@ -89,8 +89,8 @@ impl ToolCall {
     }
 }
 
-/// Puts a text that cannot be decoded into arguments with one member. The name of the member is empty, and no argument
-/// of a tool has an empty name.
+/// Wraps an undecodable text in arguments with one member. The member has an empty name, which no argument of a tool
+/// has.
 fn raw(text: &str) -> Arguments {
     Arguments([(String::new(), Value::from(text))].into_iter().collect())
 }
@@ -120,8 +120,8 @@ fn unreadable(what: impl fmt::Display) -> Error {
     Error::new(ErrorKind::Protocol, format!("the arguments {what}"))
 }
 
-/// The SHA-256 hash of a tool's name and its decoded arguments. As text and in JSON, 64 hexadecimal
-/// digits.
+/// The SHA-256 hash of a tool's name and its decoded arguments. The text form and the JSON form
+/// have 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint([u8; 32]);
 

@@ -53,8 +53,8 @@ impl Block {
     }
 }
 
-/// Text with its cited sources, and the vendor data that must be sent back with the text (a phase,
-/// an item's id).
+/// Text with its cited sources, and the vendor data that must be sent back with the text, such as
+/// an item's id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TextBlock {
     text: String,
@@ -117,7 +117,7 @@ impl ReasoningBlock {
         Self { text: text.into(), vendor }
     }
 
-    /// The visible text, often a summary. It may be empty.
+    /// The visible text, which is often a summary and may be empty.
     pub fn text(&self) -> &str {
         &self.text
     }

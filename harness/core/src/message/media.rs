@@ -38,23 +38,23 @@ struct MediaInner {
 /// Where the content of a file is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum MediaSource {
-    /// In memory, as base64.
+    /// The content is in memory, as base64.
     Data {
         /// The media type.
         mime: String,
         /// The base64 text.
         data: String,
     },
-    /// In memory, as text.
+    /// The content is in memory, as text.
     Text {
         /// The media type.
         mime: String,
         /// The text.
         text: String,
     },
-    /// At a URL that the vendor fetches.
+    /// The vendor fetches the content from this URL.
     Url(String),
-    /// Stored by the vendor.
+    /// The vendor stores the content.
     File {
         /// The vendor's id of the file.
         id: String,
@@ -169,8 +169,8 @@ impl Media {
         Self(Arc::new(MediaInner { source, name: self.0.name.clone(), uri: self.0.uri.clone() }))
     }
 
-    /// This file as text, if its media type is a text type but its content is kept as base64. Another program may have
-    /// saved a text file in this form. `None` for any other file.
+    /// Converts a file with a text media type from base64 to text. Files that other programs have saved may contain
+    /// text as base64. `None` for any other file.
     pub fn data_as_text(&self) -> Option<Self> {
         let data = self.base64().filter(|_| self.mime().is_some_and(is_text))?;
         let text = String::from_utf8(decoded(data).ok()?).ok()?;
@@ -218,7 +218,7 @@ impl Media {
         MediaKind::of(self.mime())
     }
 
-    /// The media type as it was given, such as `image/png`, if the file is in memory.
+    /// The media type exactly as it was set, such as `image/png`, if the file is in memory.
     pub fn mime(&self) -> Option<&str> {
         match &self.0.source {
             MediaSource::Data { mime, .. } | MediaSource::Text { mime, .. } => Some(mime),
@@ -372,7 +372,8 @@ pub fn is_base64(data: &str) -> bool {
 }
 
 impl From<Media> for super::Block {
-    /// Makes a picture, audio or a document, as the media type says. A file without a media type becomes a document.
+    /// Makes a block of the media type's kind: a picture, audio or a document. A file without a media type becomes a
+    /// document.
     fn from(media: Media) -> Self {
         match media.kind() {
             MediaKind::Image => Self::Image(media),
@@ -383,7 +384,8 @@ impl From<Media> for super::Block {
 }
 
 impl From<Media> for super::ToolContent {
-    /// Makes a picture, audio or a document, as the media type says. A file without a media type becomes a document.
+    /// Makes a part of the media type's kind: a picture, audio or a document. A file without a media type becomes a
+    /// document.
     fn from(media: Media) -> Self {
         match media.kind() {
             MediaKind::Image => Self::Image(media),

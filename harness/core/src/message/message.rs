@@ -134,8 +134,8 @@ impl Message {
         self.0.by_program
     }
 
-    /// The same blocks in a message with a new id and the current time. The program may send one `Message` value to
-    /// several conversations, and each of them needs a message with an id of its own.
+    /// The same blocks in a message with a new id and the current time. A program may send one `Message` value to
+    /// several conversations, and each conversation needs its own message id.
     #[doc(hidden)]
     pub fn renewed(&self) -> Self {
         Self::new(self.role(), self.blocks().iter().cloned())
@@ -148,8 +148,8 @@ impl Message {
         Self(Arc::new(inner))
     }
 
-    /// The same message, in which each block is replaced by the value that `other` returns for it.
-    /// A block for which `other` returns `None` stays.
+    /// The same message with its blocks replaced by the values that `other` returns. A block for
+    /// which `other` returns `None` stays.
     #[doc(hidden)]
     pub fn with_blocks(&self, mut other: impl FnMut(&Block) -> Option<Block>) -> Self {
         let mut inner = MessageInner::clone(&self.0);
@@ -205,8 +205,8 @@ impl Message {
     /// Checks that the message has content to send.
     ///
     /// # Errors
-    /// [`ErrorKind::Transcript`] if the message contains only blank text. Vendors refuse such a
-    /// message, or take it for the end of the conversation.
+    /// [`ErrorKind::Transcript`] if the message contains only blank text. Vendors refuse a blank
+    /// message, or treat it as the end of the conversation.
     #[doc(hidden)]
     pub fn check_sendable(&self) -> Result<(), Error> {
         let is_blank = |block: &Block| match block {

@@ -1,5 +1,5 @@
-//! The ordered messages of a conversation, as a view that shares the earlier messages with other
-//! views.
+//! The ordered messages of a conversation. Several `Messages` values share equal beginnings in
+//! memory.
 
 use std::{
     fmt,
@@ -182,13 +182,13 @@ fn begin_alike(
     }
 }
 
-/// The position, within a node of this height, of the child on the path to message `at`.
+/// The index of the child that leads to message `at`, in a node of this height.
 fn place(at: usize, height: usize) -> usize {
     (at >> (BITS * height)) % WIDTH
 }
 
-/// Puts a message at its index. The messages at this index and after it belong to other views, so this function removes
-/// them from the copied path.
+/// Puts a message at its index. Removes all later messages from the copied path, because only other views contain
+/// them.
 fn put(node: &mut Arc<MessageNode>, height: usize, at: usize, message: Message) {
     let place = place(at, height);
     match Arc::make_mut(node) {
@@ -363,7 +363,7 @@ mod tests {
         for size in sizes {
             let past = all.range(..size);
             assert!(all.has_prefix(&past), "{size}");
-            // Rebuilt from the same messages, the new value shares no node with `past`.
+            // `anew` has the same messages as `past`, but shares no node with `past`.
             let anew: Messages = past.iter().cloned().collect();
             assert!(all.has_prefix(&anew) && past.has_prefix(&anew), "{size}");
             let read: Messages = past

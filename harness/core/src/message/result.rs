@@ -54,9 +54,9 @@ pub enum CallOutcome {
     /// The call was stopped while it ran, or its progress is unknown. The call may have partly run.
     InDoubt,
     /// The library asked the call to stop, but the call had not ended when the run continued. The result in the
-    /// transcript keeps this outcome. After the call has ended, the model gets a text about the end with the next
-    /// message or results, and the program gets `Event::ToolEnded`. `Chat::still_running` lists the calls that are
-    /// still running.
+    /// transcript keeps this outcome. When the call ends, the program gets `Event::ToolEnded`, and the library
+    /// informs the model with the next message or results. `Chat::still_running` lists the calls that are still
+    /// running.
     StillRunning,
 }
 
@@ -174,8 +174,8 @@ impl ToolResult {
         outcome: CallOutcome,
         content: impl IntoIterator<Item = ToolContent>,
     ) -> Self {
-        // A value that is nested too deeply to be read back is stored as its JSON text. The model reads JSON text in
-        // both cases.
+        // A value that is nested too deeply to be read back is stored as its JSON text. The model reads the same
+        // text for a value and for its JSON text.
         let kept = content.into_iter().map(|part| match part {
             ToolContent::Json(value) if is_too_deep(&value) => ToolContent::Text(value.to_string()),
             part => part,
@@ -205,7 +205,7 @@ impl ToolResult {
 
     #[doc(hidden)]
     pub fn with_kept(mut self, kept: Option<ProgramValue>) -> Self {
-        // A value that is nested deeper could not be read back from storage.
+        // Storage could not read back a value that is nested too deeply.
         let kept = kept.map(|kept| match kept {
             ProgramValue::Json(value) if is_too_deep(&value) => {
                 ProgramValue::LeftOut("it is nested too deep".to_owned())
@@ -248,7 +248,7 @@ impl ToolResult {
         &self.content
     }
 
-    /// The value for the program. `None` if the tool added none with
+    /// The value for the program. `None` if the tool added no value with
     /// [`ToolOutput::with_value`](crate::tool::ToolOutput::with_value).
     pub fn value(&self) -> Option<&Value> {
         match self.value.as_deref() {
@@ -321,7 +321,7 @@ impl ToolResult {
 /// The end of the note that replaces the removed middle of a text. The note begins with the number of removed bytes.
 pub const CUT: &str = " bytes were cut here";
 
-/// The saved form of the part for the program.
+/// Serializes the program's part of a result.
 mod kept {
     use std::sync::Arc;
 
@@ -347,7 +347,7 @@ fn is_empty(names: &Arc<[String]>) -> bool {
     names.is_empty()
 }
 
-/// The saved form of the names of full texts.
+/// Serializes the names of stored full texts.
 mod wholes {
     use std::sync::Arc;
 
@@ -367,7 +367,7 @@ mod wholes {
     }
 }
 
-/// The saved form of the content.
+/// Serializes the content of a result.
 mod saved {
     use std::{borrow::Cow, sync::Arc};
 

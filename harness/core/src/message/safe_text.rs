@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 /// The text in a form that is safe on one line and between backticks. Line breaks, characters that
 /// change the writing direction and invisible characters become spaces, and backticks become
-/// apostrophes. Otherwise a file name, for example, could end its line and forge the next one.
+/// apostrophes. Otherwise a file name could end its line and forge the next line.
 pub fn in_line(text: &str) -> Cow<'_, str> {
     let breaks = |letter: char| letter == '`' || letter.is_control() || is_unseen(letter);
     if !text.contains(breaks) {
@@ -34,8 +34,7 @@ pub(super) fn address(url: &str) -> String {
         Some((_, host)) => Cow::Owned(format!("[secret]@{host}")),
         None => Cow::Borrowed(authority),
     };
-    // A port that is not a number is the beginning of a password that contains a slash: the URL was split inside the
-    // password.
+    // If the port is not a number, the URL was split inside a password that contains a slash.
     let port = host.rsplit_once(':').map(|(_, port)| port).filter(|_| !host.ends_with(']'));
     if port.is_some_and(|port| !port.bytes().all(|digit| digit.is_ascii_digit())) {
         return format!("{scheme}://[secret]");

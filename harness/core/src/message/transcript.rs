@@ -77,16 +77,16 @@ impl Transcript {
     /// Adds a message.
     ///
     /// # Errors
-    /// [`ErrorKind::Transcript`] if the rules above do not allow the message at this point. The
-    /// transcript is unchanged then.
+    /// [`ErrorKind::Transcript`] if the rules of a transcript do not allow the message at this
+    /// point. On error, the transcript stays unchanged.
     pub fn push(&mut self, message: Message) -> Result<(), Error> {
         self.check_order(&message)?;
         self.messages.push(message);
         Ok(())
     }
 
-    /// Adds the result *in doubt* for every call without a result, for example after the record of
-    /// the calls was lost. A transcript that can be sent stays unchanged.
+    /// Adds the result *in doubt* for every call without a result, for example if nobody recorded
+    /// the results. A transcript that can be sent stays unchanged.
     pub fn settle(&mut self) {
         let Some(asked) = self.messages.last().filter(|last| last.calls().next().is_some()) else {
             return;

@@ -1,5 +1,5 @@
-//! What models can do, such as thinking or reading pictures. The price list does not say this, so this file is
-//! maintained by hand.
+//! The abilities of models, such as thinking or reading pictures. The price list does not contain these abilities, so
+//! this file is maintained by hand.
 //!
 //! Sources, as of November 2026: the vendors' documentation and SDKs, and recorded responses of the vendors' servers,
 //! such as a refused effort level (status 400). The answer lengths and the support of pictures and documents are from
@@ -241,9 +241,8 @@ pub(super) fn tools(host: ModelHost) -> Option<u32> {
 /// The abilities that all models of a host have in common.
 ///
 /// DeepSeek's servers refuse messages with anything but text (`unknown variant 'image_url', expected 'text'`), and
-/// their JSON mode takes no schema. Groq refuses its JSON mode together with tools
-/// (`json mode cannot be combined with tool/function calling`). For xAI and Mistral it is unknown whether they accept
-/// both together.
+/// their JSON mode takes no schema. Groq refuses its JSON mode together with tools (`json mode cannot be combined
+/// with tool/function calling`). It is unknown whether xAI and Mistral accept JSON mode together with tools.
 ///
 /// Limits per request: Anthropic accepts 600 pictures and 32 MB, but only 100 pictures with a window of 200,000 tokens
 /// (<https://platform.claude.com/docs/en/build-with-claude/vision>). OpenAI accepts 1,500 pictures and 512 MB

@@ -38,7 +38,6 @@ pub(super) const fn row(
     ModelRow { host, names, window, price }
 }
 
-/// A result of [`look_up`].
 struct CachedLookup {
     provider: Box<str>,
     model: Box<str>,
@@ -77,7 +76,6 @@ pub(super) fn listed(provider: &str, model: &str) -> Model {
     })
 }
 
-/// Searches the table for a model at a provider.
 fn look_up(provider: &str, model: &str) -> Model {
     let model = model.trim().to_ascii_lowercase();
     // If the provider is itself a host in the price list, every model name belongs to this host, even a name with a
@@ -85,7 +83,7 @@ fn look_up(provider: &str, model: &str) -> Model {
     let own = host(provider).map(|host| (host, model.as_str()));
     let told = split_host(&model);
     let on_bedrock = match (own, told) {
-        // Bedrock has its own prices, even for models that are requested by their vendor's name.
+        // Bedrock has its own prices, even if a request uses the vendor's name of the model.
         (Some((ModelHost::Bedrock, _)), Some((ModelHost::Anthropic, name))) => {
             format!("anthropic.{name}")
         }
@@ -280,8 +278,8 @@ fn is_version(rest: &str) -> bool {
     rest.is_empty() || rest == "@default" || matches!(lengths(rest).as_slice(), [8] | [4, 2, 2])
 }
 
-/// Whether this is a version suffix of Google: three digits, or the date of a preview. Such a date has no year
-/// (`05-20`) or no day (`09-2025`).
+/// Whether this is a version suffix of Google: three digits, or the date of a preview without the year
+/// (`05-20`) or without the day (`09-2025`).
 fn is_googles(rest: &str) -> bool {
     matches!(lengths(rest).as_slice(), [3] | [2, 2] | [2, 4])
 }

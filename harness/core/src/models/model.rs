@@ -51,19 +51,20 @@ pub struct Model {
     /// Whether the vendor accepts [found tools](crate::tool::ToolSearch) at the position of the search that found them.
     /// The vendor's cache then stays valid for everything before this position.
     pub deferred_tools: Option<bool>,
-    /// Whether thinking has no visible text unless a request asks for the text.
+    /// Whether the vendor omits the visible text of thinking, unless a request asks for the text.
     pub omits_thinking: Option<bool>,
     /// Whether the vendor binds reasoning to the instructions, the tools and all earlier messages: see
     /// [`ReasoningBinding`](crate::provider::ReasoningBinding).
     pub binds_reasoning: Option<bool>,
     /// Whether the server accepts changed instructions and tools after the messages so far, instead of before all
-    /// messages. If unknown, the library sends them there only to models that bind their reasoning, on the vendor's own
-    /// hosts, and at providers that the program itself names `anthropic` or `openai`. A gateway may refuse or drop such
-    /// changes.
+    /// messages. If unknown, the library sends changes in this position only to models that bind their reasoning: on
+    /// the vendor's own hosts, and at providers that the program names `anthropic` or `openai`. A gateway may refuse
+    /// or drop such changes.
     pub appends_changes: Option<bool>,
     /// Whether a request of Anthropic's protocol may force a call. If not,
     /// [`ToolChoice::Required`](crate::provider::ToolChoice::Required) and
-    /// [`ToolChoice::Tool`](crate::provider::ToolChoice::Tool) make the builder of the provider, or the request, fail.
+    /// [`ToolChoice::Tool`](crate::provider::ToolChoice::Tool) are errors of the provider's builder or of the
+    /// request.
     pub forced_tools: Option<bool>,
 }
 
@@ -224,7 +225,6 @@ impl Models {
         own.or_else(|| self.listed(provider, model).price)
     }
 
-    /// The entry of the library's table.
     fn listed(&self, provider: &str, model: &str) -> Model {
         if self.listed { find::listed(provider, model) } else { Model::default() }
     }

@@ -16,13 +16,13 @@ use crate::provider::Usage;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Price {
-    /// Request tokens that were not cached.
+    /// The price of request tokens that were not cached.
     pub input: f64,
-    /// Request tokens that were read from the vendor's cache.
+    /// The price of request tokens that were read from the vendor's cache.
     pub cache_read: f64,
-    /// Request tokens that were written to the vendor's cache.
+    /// The price of request tokens that were written to the vendor's cache.
     pub cache_write: f64,
-    /// Answer tokens, including thinking.
+    /// The price of answer tokens, including thinking.
     pub output: f64,
     /// The prices for long prompts, if they differ.
     pub long: Option<LongPrompt>,
@@ -32,15 +32,15 @@ pub struct Price {
 /// to all tokens of the request and its answer, not only to the tokens above the limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LongPrompt {
-    /// These prices apply to prompts with more tokens than this, cached tokens included.
+    /// The limit in tokens: these prices apply to prompts with more tokens, cached tokens included.
     pub above: u64,
-    /// Request tokens that were not cached.
+    /// The price of request tokens that were not cached.
     pub input: f64,
-    /// Request tokens that were read from the vendor's cache.
+    /// The price of request tokens that were read from the vendor's cache.
     pub cache_read: f64,
-    /// Request tokens that were written to the vendor's cache.
+    /// The price of request tokens that were written to the vendor's cache.
     pub cache_write: f64,
-    /// Answer tokens, including thinking.
+    /// The price of answer tokens, including thinking.
     pub output: f64,
 }
 
@@ -77,7 +77,8 @@ impl Price {
         self.money(usage).map(Money::to_f64)
     }
 
-    /// The price as in [`of`](Self::of), but as an exact amount. Sums of such amounts are not rounded.
+    /// The price of one answer, as in [`of`](Self::of), but exact. Sums of exact prices are not
+    /// rounded.
     pub(crate) fn money(&self, usage: &Usage) -> Option<Money> {
         let told = usage.input.is_some() && usage.output.is_some();
         (told && self.is_known()).then(|| self.at_least(usage))
@@ -115,8 +116,8 @@ impl Price {
     }
 }
 
-/// Converts the price of a million tokens to millionths of the currency. This is also the price of
-/// one token in units of 10^-12.
+/// Converts the price of a million tokens to millionths of the currency. The same number is the
+/// price of one token in units of 10^-12 of the currency.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -126,8 +127,8 @@ fn millionths(price: f64) -> u64 {
     (price * 1e6).round() as u64
 }
 
-/// An amount in units of 10^-12 of the currency. It is an integer, so that sums do not depend on
-/// the order of addition.
+/// An integer amount in units of 10^-12 of the currency. Integer sums do not depend on the order of
+/// addition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Money(u128);
 

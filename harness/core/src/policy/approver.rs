@@ -57,7 +57,7 @@ pub struct ApprovalRequest {
     pub defaults: Arguments,
     /// A hash of the tool's name and the arguments.
     pub fingerprint: Fingerprint,
-    /// A random text. It makes two requests about the same call different.
+    /// A random text that distinguishes two requests about the same call.
     pub nonce: String,
     /// Why a person has to decide: each reason with the rule, tool or policy that gave it.
     pub reasons: Vec<Reason>,
@@ -68,8 +68,8 @@ pub struct ApprovalRequest {
     /// The scopes for which the person can answer *always*. The first scope covers exactly this call. The tool may
     /// offer wider scopes.
     pub scopes: Vec<Scope>,
-    /// Empty, unless a person has already allowed this call, by *yes* or by *always*. Then there is one line for each
-    /// change since that answer. Show the lines, because the changes are the reason for this new request.
+    /// One line for each change since a person last allowed this call with *yes* or *always*. Empty if nobody has
+    /// allowed this call yet. Show the lines, because the changes are the reason for this new request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
     /// The names of the tools that run the agents above this call, the outermost tool first: see `Agent::as_tool`.
@@ -92,8 +92,8 @@ pub struct ApprovalRequestId {
 }
 
 impl ApprovalRequest {
-    /// Creates an approval request about this call. If the arguments cannot be decoded, the request shows no arguments.
-    /// The library refuses such a call without asking a person.
+    /// Creates an approval request about this call. If the arguments cannot be decoded, the request shows no
+    /// arguments, and the library refuses the call without asking a person.
     pub fn new(call: &ToolCall, effects: SideEffects) -> Self {
         let arguments = call.decoded().unwrap_or_default();
         let shown = format!("exactly this call of {}", call.name());
@@ -181,7 +181,7 @@ impl ApprovalRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Approval {
-    /// The request that was shown.
+    /// The request that this answer belongs to.
     pub question: ApprovalRequestId,
     /// The answer.
     pub answer: ApprovalDecision,
@@ -211,13 +211,12 @@ pub enum ApprovalDecision {
     },
     /// The call may not run.
     No {
-        /// The reason. The model reads it.
+        /// The reason, which the model reads.
         reason: String,
     },
     /// The decision comes later: the call waits, and the run ends as `Outcome::Waiting`.
     Later {
-        /// The time until which a decision counts, in milliseconds since the beginning of 1970 in UTC. `None`: no time
-        /// limit.
+        /// The deadline for the decision, in milliseconds since the Unix epoch. `None` means no deadline.
         until: Option<u64>,
     },
 }
@@ -308,8 +307,8 @@ impl fmt::Display for ApprovalRequestId {
     note = "`TerminalApprover::default()` (feature `terminal`) asks at the terminal"
 )]
 pub trait Approver: Send + Sync {
-    /// Asks the person and returns the answer. When the run is stopped, the library drops the future. The request is
-    /// then withdrawn: stop showing it.
+    /// Asks the person and returns the answer. When the run is stopped, the library drops the future. Stop showing
+    /// the request then.
     fn ask<'a>(
         &'a self,
         question: &'a ApprovalRequest,
@@ -317,7 +316,7 @@ pub trait Approver: Send + Sync {
 }
 
 /// The return type of a function that is an [`Approver`]: a future of an [`Approval`]. Do not implement this trait:
-/// every such future already implements it.
+/// all futures of an `Approval` already implement it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a future of an `Approval`",
     label = "an approver that is a function returns a future of an `Approval`",

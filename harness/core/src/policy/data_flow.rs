@@ -14,8 +14,8 @@ use crate::{
     },
 };
 
-/// The side effects of reading a web address. The library uses them for a web search by the vendor, and for a file that
-/// the user gives by its URL.
+/// The side effects that the library assumes for a web search by the vendor, and for a file that the user gives by
+/// its URL.
 const LOOKS_UP: SideEffects = SideEffects::of(&[Read, Network]);
 /// The longest name of a source, in bytes. No tool has a longer name.
 const LONGEST_NAME: usize = 64;
@@ -31,7 +31,7 @@ const LONGEST_NAME: usize = 64;
 /// of these tools only look something up. With this policy, such a tool runs without an approval request only until the
 /// conversation has read both private data and untrusted text.
 ///
-/// The tool's declared side effects decide how its results count, unless the program has decided for the tool's name:
+/// Unless the program has a setting for the tool's name, the tool's declared side effects decide how its results count:
 ///
 /// | declared | private data | untrusted text |
 /// |---|---|---|
@@ -42,9 +42,9 @@ const LONGEST_NAME: usize = 64;
 ///
 /// A file may contain untrusted text, too: add `.untrusted("read_file")` if your files may.
 ///
-/// Everything that the model reads counts, also from a call that failed, was stopped or ended late. It still counts in
-/// later runs of the conversation, in forks, and after the conversation was opened again or summarized. In this table,
-/// *both* means private data and untrusted text:
+/// Everything that the model reads counts, also from a call that failed, was stopped or ended late. The same
+/// content still counts in later runs, in forks, and after the conversation was opened again or summarized. In this
+/// table, *both* means private data and untrusted text:
 ///
 /// | what the model reads | counts |
 /// |---|---|
@@ -62,9 +62,9 @@ const LONGEST_NAME: usize = 64;
 /// A setting for a name applies to every tool of this name, also in agents that the conversation's calls run. A setting
 /// for the name of an agent, or of a tool that runs agents, applies to everything that these agents have read. For
 /// example, with `.trusted("research")` an answer of the agent `research` counts as no untrusted text for its caller.
-/// Inside the agent, the text still counts. What a caller had read before the call also counts for the agent that the
-/// call runs, since the task may repeat it. If a function runs the agent, two more things count for the agent: the side
-/// effects that the function declares, and what earlier agents of the same call have read.
+/// Inside the agent, the text still counts. Content that a caller had read before the call also counts for the agent in
+/// the call, since the task may repeat this content. If a function runs the agent, two more things count for the agent:
+/// the side effects that the function declares, and the content that earlier agents of the same call have read.
 ///
 /// ```
 /// use harness::policy::{DataFlowPolicy, Permissions};
@@ -113,7 +113,7 @@ impl DataFlowPolicy {
 
     /// Why a person has to decide about a call of a tool with these effects; `None` if there is no reason.
     pub(super) fn reason_to_ask(&self, effects: SideEffects, taint: Taint) -> Option<&'static str> {
-        // A later version may have further side effects. They may send data out, too.
+        // Side effects that a later version adds may send data out, too.
         let stays = effects.is_within(&[Read, Write, Mutate]);
         (!stays && taint.private && taint.untrusted).then_some(
             "this conversation has read private data and words that strangers wrote, and the call \
@@ -136,7 +136,7 @@ impl DataFlowPolicy {
     }
 }
 
-/// How the results of a tool with these declared side effects count.
+/// Whether results of a tool with these side effects count as private data or as untrusted text.
 fn declared(effects: SideEffects) -> Taint {
     let reads_nothing = effects.is_within(&[Write, Network, Mutate]);
     let reads_over_network = effects.has(Network) && effects.is_within(&[Read, Network]);
@@ -156,15 +156,15 @@ pub struct Taint {
     pub untrusted: bool,
 }
 
-/// The sources that a conversation has read, derived from its facts. The record does not depend on a policy. So if a
-/// later process sets a policy, the policy also applies to what was read before.
+/// The sources that a conversation has read, derived from its facts. The sources do not depend on a policy. So a
+/// policy that a later process sets also applies to sources that were read earlier.
 #[derive(Clone, Debug, Default)]
 #[doc(hidden)]
 pub struct TaintTracker {
     sources: Sources,
     /// The calls of the last answer, by id.
     calls: HashMap<String, TrackedCall>,
-    /// Whether a fact has already named the sources that the check of the last answer has read.
+    /// Whether a fact already lists the sources that the check of the last answer has read.
     has_checked: bool,
 }
 
@@ -172,8 +172,8 @@ pub struct TaintTracker {
 #[derive(Clone, Debug)]
 struct TrackedCall {
     tool: String,
-    /// The side effects that decide how the call's result counts. `None` if the sources of the result are already
-    /// recorded, or if the call does not run.
+    /// The side effects by which the call's result counts as private data or as untrusted text. `None` if the
+    /// sources of the result are already recorded, or if the call does not run.
     reads: Option<SideEffects>,
 }
 
@@ -209,11 +209,11 @@ impl TaintTracker {
             }
             Fact::CallDecided { call, decision } => {
                 let reads = match decision {
-                    // The call does not run. Its result only says what is wrong with the call, or why the call was
-                    // denied.
+                    // The call does not run. Its result only explains the fault in the call or the reason of the
+                    // denial.
                     Decision::Allow { by: Decider::Call, .. } | Decision::Deny { .. } => None,
-                    // A later `SourcesRead` fact names what an agent has read. Without this fact, the result counts as
-                    // private data and as untrusted text.
+                    // A later `SourcesRead` fact lists the sources that an agent has read. Without this fact, the
+                    // result counts as private data and as untrusted text.
                     Decision::Allow { repeat: Repeat::Continues, .. } => Some(SideEffects::ALL),
                     Decision::Allow { side_effects, .. } => Some(*side_effects),
                 };
@@ -239,7 +239,7 @@ impl TaintTracker {
                 self.add_result(result)
             }
             Fact::CallEnded { tool, .. } => {
-                // The call was counted when its first result reported that the call was still running.
+                // The result that reported the call as still running has already added this source.
                 let is_known = self.sources.all().iter().any(|source| source.tool == *tool);
                 !is_known && self.add(tool, SideEffects::ALL)
             }
@@ -263,7 +263,7 @@ impl TaintTracker {
             | Fact::ToolsFound { .. }
             | Fact::ContextPinned { .. }
             | Fact::PrefixSet { .. }
-            // A summary repeats only what was read before.
+            // A summary repeats only content that the model has already read.
             | Fact::ContextCleared { .. }
             | Fact::CompactionStarted { .. }
             | Fact::ContextCompacted { .. }
@@ -297,7 +297,7 @@ impl TaintTracker {
         message.blocks().iter().fold(false, |is_new, block| {
             let adds = match block {
                 Block::Image(media) | Block::Audio(media) | Block::Document(media) => {
-                    // The model's own pictures and audio bring no new source.
+                    // Pictures and audio from the model are no new source.
                     message.role() != Role::Assistant
                         && self.add(DataFlowPolicy::USER_FILE, of_file(media))
                 }
@@ -313,7 +313,7 @@ impl TaintTracker {
                     };
                     adds | is_new
                 }),
-                // A call counts when its result arrives, and a separate fact contains the result.
+                // These blocks add no source. A separate fact contains the result of a call.
                 Block::ToolCall(_) | Block::ToolResult(_) | Block::Reasoning(_) => false,
             };
             adds | is_new
@@ -325,8 +325,8 @@ fn of_file(media: &Media) -> SideEffects {
     if media.url().is_some() { LOOKS_UP } else { Read.into() }
 }
 
-/// The name of the vendor's tool that produced this block, and the side effects that decide how the block counts.
-/// `None` if the tool reads nothing.
+/// The vendor's tool that produced this block, and the side effects that the library assumes for the tool. `None`
+/// if the tool reads nothing.
 fn hosted(data: &VendorData) -> Option<(Cow<'static, str>, SideEffects)> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -341,7 +341,7 @@ fn hosted(data: &VendorData) -> Option<(Cow<'static, str>, SideEffects)> {
     }
     let Members { r#type: kind, name } = serde_json::from_str(data.json()).unwrap_or_default();
     let name = match kind.as_str() {
-        // These blocks are made from the conversation itself.
+        // The vendor makes these blocks from the conversation itself.
         "image_generation_call" | "tool_search_call" | "tool_search_output" => return None,
         kind if kind.starts_with("compaction") => return None,
         "server_tool_use" => name,

@@ -71,7 +71,8 @@ struct FallbackMember {
 }
 
 impl FallbackProvider {
-    /// Creates a provider that sends each request to `first`. Its name and its model are those of `first`.
+    /// Creates a provider that sends each request to `first`. The new provider has the name and the model
+    /// of `first`.
     pub fn new(first: impl Provider + 'static) -> Self {
         let secrets = first.secrets().clone();
         let (first, others) = (FallbackMember::new(first), Vec::new());
@@ -94,8 +95,8 @@ impl FallbackProvider {
         self
     }
 
-    /// Sets one retry policy for each provider, in place of its own. The next provider is tried only after this policy
-    /// gives up.
+    /// Sets one retry policy that replaces the policies of all providers. The next provider is tried only after this
+    /// policy gives up.
     ///
     /// ```
     /// use harness::{FallbackProvider, RetryPolicy, testing::ScriptedProvider};
@@ -126,8 +127,8 @@ impl FallbackProvider {
         order
     }
 
-    /// Sends the request to a member. Retries by the common policy, if one is set; otherwise the member's own policy
-    /// applies.
+    /// Sends the request to a member. Retries by the common policy if it is set, and by the member's own policy
+    /// otherwise.
     fn ask<'a>(&'a self, member: &'a FallbackMember, request: Request<'a>) -> EventStream<'a> {
         match &self.retry {
             Some(retry) => retry.stream(request, |request| member.provider.stream(request)),

@@ -1,5 +1,5 @@
-//! Decides when the next request may start after a server has refused one because of its rate. This module reads no
-//! clock: the caller passes the time.
+//! Decides when the next request may start after a server has refused a request because of a rate limit. This
+//! module reads no clock: the caller passes the time.
 
 use std::time::Duration;
 

@@ -40,7 +40,8 @@ impl RuleDecision {
     }
 }
 
-/// A call as rules see it. Rules get the decoded arguments, so another spelling of the same JSON does not evade a rule.
+/// A call in the form that rules get. The arguments are decoded, so another spelling of the same JSON does not evade
+/// a rule.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ProposedCall<'a> {
@@ -90,7 +91,7 @@ impl<'a> ProposedCall<'a> {
         self
     }
 
-    /// The argument of this name as a string; `None` if it is missing or no string.
+    /// The argument of this name as a string. `None` if the argument is missing or not a string.
     pub fn text(&self, name: &str) -> Option<&'a str> {
         self.arguments.get(name)?.as_str()
     }
@@ -113,7 +114,7 @@ pub enum PolicyDecision {
     Deny {
         /// Who denies the call.
         by: Decider,
-        /// The reason. The model reads it.
+        /// The reason, which the model reads.
         reason: String,
     },
 }
@@ -277,17 +278,16 @@ impl Permissions {
         self
     }
 
-    /// Ends the run at the first denied call, instead of letting the model try another way. This also applies to denied
-    /// calls inside agents that calls of the run start.
+    /// Ends the run at the first denied call, instead of letting the model try another way. A denied call in an agent
+    /// that the run starts also ends the run.
     #[must_use]
     pub fn stop_on_denial(mut self) -> Self {
         self.stops_on_denial = true;
         self
     }
 
-    /// Checks each name in these permissions. Fails if the name is not a valid tool name. Also fails if no tool has the
-    /// name, but another tool's name is nearly the same: if the program misspells the name in a denial, the tool could
-    /// run.
+    /// Checks each name in these permissions. Fails if a name is not a valid tool name. Also fails if no tool has the
+    /// name, but a tool has a similar name: a misspelt denial would let that tool run.
     #[doc(hidden)]
     pub fn check_names(&self, tools: &ToolRegistry) -> Result<(), Error> {
         let fault = |name: &String| {
@@ -330,9 +330,9 @@ impl Permissions {
         self.decide_with(call, std::iter::empty())
     }
 
-    /// Decides like [`decide`](Self::decide), with further permissions in `others`: the permissions of the run, and of
-    /// the agents and runs above it. Each element also says what the conversation has read, judged by the data flow
-    /// policy of these permissions.
+    /// Decides like [`decide`](Self::decide), with further permissions in `others`: the permissions of the run, and
+    /// of the agents and runs above it. Each element pairs permissions with the taint of the conversation, judged by
+    /// the data flow policy of these permissions.
     #[doc(hidden)]
     pub fn decide_with<'s>(
         &'s self,
@@ -412,7 +412,7 @@ impl Permissions {
     }
 }
 
-/// Who gives a verdict about a call, the verdict, and the text of the approval request if the verdict is to ask.
+/// The decider, its verdict, and the text of the approval request if the verdict is `Ask`.
 type RuleOutcome = (Decider, RuleDecision, String);
 
 impl fmt::Debug for Permissions {

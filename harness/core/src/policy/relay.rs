@@ -7,7 +7,6 @@ use crate::{
     provider::{EventSender, EventStream, StreamEvent, cut_off},
 };
 
-/// An attempt that failed.
 pub(super) struct FailedAttempt {
     pub(super) error: Error,
     /// Whether a part of the answer was already passed on.
@@ -21,11 +20,11 @@ pub(super) enum AfterAttempt {
     Something,
 }
 
-/// Passes on the events of an attempt, with the event `ahead` before them. Events that only mark the beginning of an
-/// answer are held back until there is output. So an attempt that fails before its first output leaves no trace. Token
-/// counts are passed on at once: if the run is stopped before any output, the tokens still count. The counts of the
-/// next attempt replace them. If no other attempt can follow after the first output, `speaker` forwards the rest of the
-/// stream, and this function returns before the stream ends.
+/// Passes on the event `ahead`, and then the events of an attempt. Events that only mark the beginning of an answer
+/// are held back until there is output. So an attempt that fails before its first output passes on no such events.
+/// Token counts are passed on at once: if the run is stopped before any output, the tokens still count. The next
+/// attempt replaces the token counts of this attempt. If no other attempt can follow after the first output,
+/// `speaker` forwards the rest of the stream, and this function returns before the stream ends.
 pub(super) async fn relay<'a>(
     mut stream: EventStream<'a>,
     ahead: Option<&StreamEvent>,

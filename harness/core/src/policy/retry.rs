@@ -74,9 +74,9 @@ pub struct RetryPolicy {
     /// partial answer.
     pub after_output: bool,
     /// Whether a ready provider replaces a kept-alive connection that breaks before an answer has begun. The provider
-    /// then sends the request again at once over a new connection. This is no failed attempt, and no event reports it.
-    /// The reason: servers close kept-alive connections after a while, and sometimes a request is sent on a connection
-    /// that is just being closed. Default `true`. If the new connection breaks, the attempt has failed.
+    /// then sends the request again at once over a new connection. The broken connection is no failed attempt, and no
+    /// event reports it. Reason: a server may close a kept-alive connection at the moment when a request is sent on
+    /// it. Default `true`. If the new connection breaks, the attempt has failed.
     pub reconnect: bool,
 }
 
@@ -158,13 +158,13 @@ pub enum RetryScope {
 }
 
 impl RetryPolicy {
-    /// A policy that sends nothing twice: no retries, and no new connection in place of one that breaks.
+    /// A policy that sends no request twice: it neither retries nor replaces a broken connection.
     pub fn none() -> Self {
         Self { attempts: 1, after_output: false, reconnect: false, ..Self::default() }
     }
 
-    /// Decides about a failed attempt. `call` is what this call has lost so far, and `run` what the whole run has lost.
-    /// Both include this attempt. `chance` is a random number from 0 up to, but not including, 1.
+    /// Decides about a failed attempt. `call` is the cost of this call's failures, and `run` is the cost of all
+    /// failures of the run. Both include this attempt. `chance` is a random number from 0 (included) to 1 (excluded).
     pub fn decide(
         &self,
         error: &Error,
@@ -207,8 +207,8 @@ impl RetryPolicy {
         })
     }
 
-    /// The highest number of attempts that a call can reach within the bounds. `call` is what the call has lost so far,
-    /// and `run` what its run has lost.
+    /// The highest number of attempts that a call can reach within the bounds. `call` is the cost of the call's
+    /// failures so far, and `run` is the cost of all failures of the run.
     pub(super) fn tries(&self, call: RetryCost, run: RetryCost) -> u32 {
         let left = self.run.tries.saturating_sub(run.attempts);
         self.attempts.min(call.attempts.saturating_add(left))

@@ -40,9 +40,9 @@ impl RetryPolicy {
     /// ```
     ///
     /// # Errors
-    /// The first failure, with [all later ones](Error::later). [`Error::is_retry_budget_exhausted`] returns `true` for
-    /// it if the last failure could be retried but attempts or time are used up. [`ErrorKind::Configuration`] if a wait
-    /// is due and no tokio runtime with a timer exists.
+    /// The first failure, with [all later failures](Error::later). [`Error::is_retry_budget_exhausted`] returns `true`
+    /// if the last failure could be retried but attempts or time are used up. [`ErrorKind::Configuration`] if a wait is
+    /// due and no tokio runtime with a timer exists.
     pub async fn run<T, Attempted>(
         self,
         mut attempt: impl FnMut(u32) -> Attempted,

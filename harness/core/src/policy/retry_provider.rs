@@ -15,7 +15,7 @@ use crate::{
     provider::{AttemptRecord, EventStream, Provider, Request, StreamEvent, stream_events},
 };
 
-/// A provider that wraps another one and retries its transient failures.
+/// A provider that wraps another provider and retries the transient failures of this provider.
 ///
 /// The ready providers retry by themselves. Use this provider for providers of your own, or to set one policy for all
 /// providers that it wraps: a wrapped provider then makes only one attempt, even if it has a retry policy of its own.
@@ -80,7 +80,7 @@ impl<P: Provider> Provider for RetryProvider<P> {
 /// Makes the attempts of a call by a retry policy. Used by every provider that retries.
 #[derive(Clone, Debug)]
 pub struct RetryLoop {
-    /// Which failures are retried, and with which waits.
+    /// The policy: which failures are retried, and after which waits.
     pub policy: RetryPolicy,
     /// The seeded random source, if the waits have to be reproducible.
     seeded: Option<Arc<Mutex<fastrand::Rng>>>,

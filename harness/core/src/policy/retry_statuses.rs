@@ -39,7 +39,7 @@ impl RetryStatuses {
         self
     }
 
-    /// Removes a status, so that a failure with it is not retried.
+    /// Removes a status. Failures with this status are not retried.
     #[must_use]
     pub fn without(mut self, status: u16) -> Self {
         if let Some((word, bit)) = self.place(status) {

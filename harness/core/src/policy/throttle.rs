@@ -15,12 +15,12 @@ use super::{pace::RateLimiter, retry::refusal};
 use crate::provider::{EventStream, Provider, Request, StreamEvent, stream_events};
 
 /// A provider that limits how many requests are in flight at the same time, for all clones together. If the server
-/// refuses a request because of its rate or an overload (such as 429), no request starts until the time that the server
-/// asks for is over. After that, requests start with a gap between them. Each answer makes the gap shorter.
+/// refuses a request because of its rate or an overload (such as 429), no request starts for the time that the server
+/// asks for. Later requests start with a gap between them. Each answer makes the gap shorter.
 ///
 /// All clones share one limit: give a clone to each agent. A call that waits for its retry does not count as in flight.
-/// This holds if the wrapped provider retries by itself, as the ready providers do. It also holds if a
-/// [`RetryProvider`](super::RetryProvider) wraps this provider, because each attempt waits for a free slot.
+/// The wrapped provider may retry by itself, as the ready providers do. A [`RetryProvider`](super::RetryProvider) may
+/// also wrap this provider: each attempt then waits for a free slot.
 ///
 /// ```
 /// use harness::{Agent, policy::ThrottledProvider, testing::ScriptedProvider};
@@ -45,7 +45,7 @@ struct ThrottleState<P> {
 }
 
 impl<P: Provider> ThrottledProvider<P> {
-    /// Creates a provider that sends requests to `provider`, with at most `at_once` of them in flight; 0 counts as 1.
+    /// Creates a provider that sends requests to `provider`. At most `at_once` requests are in flight; 0 counts as 1.
     pub fn new(provider: P, at_once: usize) -> Self {
         let at_once = at_once.clamp(1, Semaphore::MAX_PERMITS);
         let pace = Mutex::new(RateLimiter::new(Instant::now()));
@@ -67,8 +67,7 @@ impl<P> ThrottleState<P> {
     /// new start time.
     async fn enter(&self, request: &Request<'_>) -> ThrottlePermit<'_> {
         let came = Instant::now();
-        // `acquire` fails only for a closed semaphore, and this semaphore is never closed. After a failure, the request
-        // would start without a slot.
+        // `acquire` cannot fail, because this semaphore is never closed.
         let permit = self.places.acquire().await.ok();
         loop {
             let start = self.pace().next_start(Instant::now());
@@ -82,7 +81,7 @@ impl<P> ThrottleState<P> {
     }
 }
 
-/// A request in flight: occupies a slot until it is dropped.
+/// A request in flight. Dropping this value frees its slot.
 struct ThrottlePermit<'a> {
     started: Instant,
     _permit: Option<SemaphorePermit<'a>>,

@@ -164,7 +164,7 @@ enum PartKind {
 struct PartCall {
     /// The id that results refer to.
     id: String,
-    /// The id from the server, empty if it sent none.
+    /// The id from the server; empty if the server sent no id.
     given: String,
     name: String,
     arguments: String,
@@ -178,8 +178,8 @@ struct PartCall {
     print: Option<Option<ArgumentsPrint>>,
 }
 
-/// While an answer arrives, a call is compared with at most this many earlier calls of the same id. When the answer is
-/// complete, a call is compared with all of them.
+/// While an answer arrives, a call is compared with at most this many earlier calls of the same id. When the answer
+/// is complete, a call is compared with all earlier calls of the same id.
 const COMPARED: usize = 16;
 
 impl Accumulator {
@@ -304,8 +304,8 @@ impl Accumulator {
         self.added.is_some()
     }
 
-    /// What the last event added to the call of this block. The event must belong to this block. `None` if it added
-    /// nothing, or if the call may be a repeat, as in [`written_call`](Self::written_call).
+    /// What the last event added to the call of this block. The event must belong to this block. `None` if the
+    /// event added nothing, or if the call may be a repeat: see [`written_call`](Self::written_call).
     pub fn call_piece(&self, block: u32) -> Option<CallPiece<'_>> {
         let ArgumentsChange { begins, from } = self.added?;
         let part = self.parts.get(self.place(block, PartKind::Call)?)?;
@@ -348,9 +348,9 @@ impl Accumulator {
         self.model.as_deref()
     }
 
-    /// The call of this block, if its arguments have ended or are a whole JSON value so far. `None` if the call may be
-    /// a repeat of an earlier call, because this is known only when the answer is complete. A call with the arguments
-    /// `{}` may still get other arguments, because some servers send `{}` first.
+    /// The call of this block, if its arguments have ended or are a whole JSON value so far. `None` if the call may
+    /// be a repeat of an earlier call: only the complete answer shows which calls are repeats. A call with the
+    /// arguments `{}` may still get other arguments, because some servers send `{}` first.
     pub fn written_call(&self, block: u32) -> Option<ToolCall> {
         let part = self.parts.get(self.place(block, PartKind::Call)?)?;
         let PartCall { arguments, progress, ended, is_again, .. } = part.as_call()?;
@@ -358,9 +358,9 @@ impl Accumulator {
         (is_written && !is_again).then(|| part.to_call()).flatten()
     }
 
-    /// Returns the number of the answer's calls up to and including `call`, if `are` returns `true` for all of them.
-    /// `None` if `are` returns `false` for one of them. `are` gets each call in its current state. The result for a
-    /// call that has ended is cached, so every caller must pass the same `are`.
+    /// Returns the number of the answer's calls up to and including `call` if `are` returns `true` for each of these
+    /// calls, and `None` otherwise. `are` gets each call in its current state. The result for a call that has ended
+    /// is cached, so every caller must pass the same `are`.
     pub fn count_up_to(
         &mut self,
         call: &ToolCall,
@@ -407,7 +407,7 @@ impl Accumulator {
         let Self { parts, id, model, provider, .. } = self;
         let blocks = parts.into_iter().filter(|part| match (stop, &part.said) {
             (StopReason::Refused, said) => matches!(said, PartData::Text(_)),
-            // A call whose arguments never began is incomplete; it is no call with empty arguments.
+            // A call is incomplete if no text of its arguments has arrived.
             (StopReason::Truncated, PartData::Call(PartCall { arguments, ended, .. })) => {
                 *ended && !arguments.trim().is_empty() && is_whole(arguments)
             }
@@ -421,10 +421,10 @@ impl Accumulator {
         Ok(ProviderResponse { message, stop, usage, id, model, provider })
     }
 
-    /// Returns the part of a cut-off answer that can be kept: text, with a mark that it was cut off; complete calls;
-    /// and signed thinking, if something follows it. Results of tools that the vendor itself executed are omitted,
-    /// since they may be incomplete. Vendors refuse thinking next to an omitted part. So the thinking directly before
-    /// an omitted part and all later thinking are dropped, and later parts are kept without vendor data.
+    /// Returns the usable part of a cut-off answer: text with a mark at the cut; complete calls; and signed thinking,
+    /// if other content follows. Results of tools that the vendor itself executed are omitted, since they may be
+    /// incomplete. Vendors refuse thinking next to an omitted part. So the thinking directly before an omitted part
+    /// and all later thinking are dropped, and later parts are kept without vendor data.
     pub fn into_partial(mut self) -> Option<Message> {
         self.drop_repeats();
         let mut blocks: Vec<Block> = Vec::new();
@@ -557,7 +557,7 @@ impl Accumulator {
         }
     }
 
-    /// Removes the repeats. If the repeated call has no vendor data, it gets the vendor data of its repeat.
+    /// Removes the repeats. A repeated call without vendor data gets the vendor data of its repeat.
     fn drop_repeats(&mut self) {
         let alike = std::mem::take(&mut self.alike);
         for alike in alike.values().filter(|alike| alike.len() > 1) {
@@ -587,7 +587,7 @@ impl Accumulator {
         at
     }
 
-    /// The last part of this kind in a block. Creates the part if the block has none.
+    /// The last part of this kind in a block. Creates a missing part.
     #[inline]
     fn part(&mut self, block: u32, kind: PartKind) -> &mut AnswerPart {
         let mut at = self.parts.len().saturating_sub(1);
@@ -631,7 +631,8 @@ impl Accumulator {
             .ok_or_else(|| protocol(format!("arguments came for block {block}, which is no call")))
     }
 
-    /// Returns the call of a block, for a change of its arguments. Resets what was derived from the old arguments.
+    /// Returns the call of a block, for a change of its arguments. Resets all values that depend on the old
+    /// arguments.
     fn changing(&mut self, block: u32) -> Result<&mut PartCall, Error> {
         if self.last_call(block).is_some_and(|(_, call)| call.ended) {
             self.cleared = CheckedCalls::default();
@@ -672,8 +673,8 @@ impl Accumulator {
     }
 }
 
-/// `base` with a free number greater than `after` appended. Usually all numbers up to some number are taken and all
-/// greater ones are free, so the search doubles its step and then bisects.
+/// Appends a free number greater than `after` to `base`. Usually all numbers up to some number are taken and all
+/// greater numbers are free, so the search doubles its step and then bisects.
 fn numbered(base: &str, after: usize, is_free: impl Fn(&str) -> bool) -> String {
     let of = |number: usize| format!("{base}_{number}");
     let (mut taken, mut step) = (after, 1_usize);
@@ -743,8 +744,8 @@ impl AnswerPart {
         Some(ToolCall::new(id, name, arguments).with_vendor(self.vendor.clone()))
     }
 
-    /// The block to keep; `None` if nothing is worth keeping. Text that is only white space is dropped, because vendors
-    /// refuse it. Thinking without text and signature is dropped, because it is useless.
+    /// The block to keep, if any. Text that is only white space is dropped, because vendors refuse such text.
+    /// Thinking without text and signature is dropped, because such thinking is useless.
     fn into_block(self) -> Option<Block> {
         let Self { block: _, said, citations, vendor } = self;
         match said {

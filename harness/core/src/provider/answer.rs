@@ -1,4 +1,4 @@
-//! The schema that an answer has to match, as a provider gets it.
+//! The schema of a typed answer, in the form that a provider gets.
 
 use std::{
     fmt,
@@ -72,7 +72,7 @@ impl OutputSchema {
     }
 
     /// Requests the answer through [the tool](OutputMode::Tool), even if the vendor has a format for typed answers.
-    /// Such a format would change the part of the request before the messages, and earlier reasoning is
+    /// The vendor's format would change the part of the request before the messages. Earlier reasoning is
     /// [bound](super::ReasoningBinding) to this part.
     #[must_use]
     pub fn only_by_tool(mut self) -> Self {
@@ -85,9 +85,9 @@ impl OutputSchema {
         self.is_only_by_tool
     }
 
-    /// Sets the purpose of a request that asks only for this answer. If the vendor is not known to enforce schemas, the
-    /// provider forces the model to call the tool for the answer. With some servers, it does so only for
-    /// [`AnswerAgain`](RequestPurpose::AnswerAgain).
+    /// Sets the purpose of a request that asks only for this answer. If the vendor is not known to enforce schemas,
+    /// the provider forces a call of the answer tool. For some servers, the provider forces the call only with the
+    /// purpose [`AnswerAgain`](RequestPurpose::AnswerAgain).
     #[doc(hidden)]
     pub fn forced(mut self, about: RequestPurpose) -> Self {
         self.about = about;
@@ -99,18 +99,18 @@ impl OutputSchema {
         self.about
     }
 
-    /// A tool whose arguments are the answer. Its name is the given name, and its input schema is the schema of the
-    /// answer.
+    /// A tool whose arguments are the answer. The tool has the given name, and the schema of the answer as its
+    /// input schema.
     pub fn tool(&self) -> &ToolSchema {
         &self.tool
     }
 
-    /// The JSON Schema of the answer. It always describes an object.
+    /// The JSON Schema of the answer, which always describes an object.
     pub fn schema(&self) -> &Value {
         &self.tool.input_schema
     }
 
-    /// The index, among the messages of the request, of the user message to which the answer belongs.
+    /// The index of the user message to which the answer belongs, among the messages of the request.
     pub fn message(&self) -> usize {
         self.message
     }
@@ -130,8 +130,8 @@ impl OutputSchema {
         *self.way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The schema in the form that the vendor can enforce. In the same request, the vendor also enforces the schemas of
-    /// the tools in `held`.
+    /// The schema in the form that the vendor can enforce. `held` are the tools of the same request whose schemas the
+    /// vendor also enforces.
     ///
     /// # Errors
     /// Fails if this form cannot express the schema.

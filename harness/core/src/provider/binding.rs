@@ -4,8 +4,8 @@
 use harness_schema::ToolSchema;
 
 /// What the reasoning of a provider's model is bound to. The newest models of Anthropic and OpenAI check the
-/// instructions, tools and messages before the reasoning that is sent back. If these differ from when the reasoning was
-/// generated, the models refuse or drop it.
+/// instructions, tools and messages before the reasoning that is sent back. If this content has changed since the
+/// reasoning was generated, the models refuse or drop the reasoning.
 ///
 /// Sources: <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/prefix-checks>,
 /// <https://developers.openai.com/api/docs/guides/keep-prefix-unchanged>.
@@ -19,9 +19,9 @@ pub struct ReasoningBinding {
     /// Whether the provider puts found tools at the position of the search that found them. Everything before that
     /// position then stays unchanged.
     pub defers_tools: bool,
-    /// Describes what else a request has before its messages, apart from instructions and tools: whether the vendor
-    /// enforces the tools' schemas, and the vendor's format of a typed answer. Two requests with equal texts here have
-    /// the same enforcement and the same format. Empty for most requests.
+    /// A text about other content before the messages, apart from instructions and tools: for example, whether the
+    /// vendor enforces the tools' schemas, or the vendor's format of a typed answer. Two requests with equal texts
+    /// have equal content here. Empty for most requests.
     pub form: String,
     /// The tool whose arguments are the typed answer, if the provider requests the answer through a tool. This tool
     /// counts as a tool of the request.
@@ -48,21 +48,21 @@ impl ReasoningBinding {
         self
     }
 
-    /// Sets the description of what else a request has before its messages.
+    /// Sets the text about other content before the messages.
     #[must_use]
     pub fn with_form(mut self, form: String) -> Self {
         self.form = form;
         self
     }
 
-    /// Sets the tool that takes a typed answer.
+    /// Sets the tool whose arguments are the typed answer.
     #[must_use]
     pub fn with_answer_tool(mut self, tool: Option<ToolSchema>) -> Self {
         self.answer_tool = tool;
         self
     }
 
-    /// Combines two bindings into one that is safe if either of the two providers may answer.
+    /// Combines two bindings into a binding that is safe for both providers.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self.is_bound, other.is_bound) {
@@ -88,7 +88,7 @@ impl ReasoningBinding {
 pub struct PrefixAddition {
     /// The id of the message after which the instructions and tools are sent.
     pub after: String,
-    /// The instructions. Their text says that they replace earlier instructions.
+    /// The instructions. Their text tells the model that they replace earlier instructions.
     pub system: Option<String>,
     /// The tools. A tool replaces an earlier tool of the same name.
     pub tools: Vec<ToolSchema>,

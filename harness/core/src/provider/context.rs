@@ -8,20 +8,20 @@ use crate::message::{Block, Media, MediaKind, Message, Messages};
 
 /// How many tokens each part of a request has.
 ///
-/// Vendors count only the whole request. The parts are estimated from the text: 4 characters of the Latin alphabet make
-/// a token, as do 2 characters of neighbouring alphabets, or 1 of any other. A picture counts as 1,500 tokens. Another
-/// file counts as one token for 16 bytes, or as 1,500 if its data is not in the transcript. Once the vendor has counted
-/// the whole request, the parts are scaled so that they add up to that count, and `measured` is `true`.
+/// Vendors count only the whole request. The parts are estimated from the text: a token has 4 Latin characters, 2
+/// characters of a neighbouring alphabet, or 1 other character. A picture counts as 1,500 tokens. Any other file
+/// counts as one token per 16 bytes, or as 1,500 tokens if its data is not in the transcript. Once the vendor has
+/// counted the whole request, the parts are scaled to add up to the vendor's count, and `measured` is `true`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContextTokens {
-    /// The system prompt.
+    /// The tokens of the system prompt.
     pub system: u64,
-    /// The tool definitions.
+    /// The tokens of the tool definitions.
     pub tools: u64,
-    /// The messages, with calls and results.
+    /// The tokens of the messages, with calls and results.
     pub history: u64,
-    /// Earlier thinking that is sent again.
+    /// The tokens of earlier thinking that is sent again.
     pub reasoning: u64,
     /// Whether the parts are scaled to the vendor's count of the whole request.
     pub measured: bool,
@@ -144,8 +144,8 @@ fn of_message(message: &Message) -> (u64, u64) {
 /// An estimate for a picture of the usual size, in tokens.
 const PICTURE: u64 = 1500;
 
-/// Estimates the tokens of a file. One token for 16 bytes fits PDF files and compressed audio: a page, or a minute, has
-/// some tens of kilobytes and costs a few thousand tokens.
+/// Estimates the tokens of a file. One token for 16 bytes fits PDF files and compressed audio: one page or one minute
+/// has some tens of kilobytes, and costs a few thousand tokens.
 fn of_media(kind: MediaKind, media: &Media) -> u64 {
     match (kind, media.text(), media.size()) {
         (MediaKind::Image, ..) | (_, None, None) => PICTURE,
@@ -162,8 +162,8 @@ fn tokens(text: &str) -> u64 {
         return u64::try_from(text.len()).unwrap_or(u64::MAX).div_ceil(4);
     }
     let is_three = |byte: &u8| u8::from(byte & 0xf0 == 0xe0);
-    // A chunk has at most 255 bytes, so a `u8` can hold its count. This takes less than a tenth of the time that a
-    // count in a wider integer takes.
+    // A chunk has at most 255 bytes, so a `u8` can hold its count. A wider integer would take more than ten times
+    // as long.
     let of_chunk = |chunk: &[u8]| usize::from(chunk.iter().map(is_three).sum::<u8>());
     let of_three: usize = text.as_bytes().chunks(usize::from(u8::MAX)).map(of_chunk).sum();
     let quarters = u64::try_from(text.len().saturating_add(of_three)).unwrap_or(u64::MAX);

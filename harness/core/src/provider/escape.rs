@@ -54,11 +54,11 @@ const fn forms() -> [[u8; 8]; 256] {
 /// How a text is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EscapeMode {
-    /// Unchanged.
+    /// The text is copied unchanged.
     AsIs,
-    /// Written by the steps of the text.
+    /// The text is written by its steps.
     Steps,
-    /// Byte by byte, because the text would have too many steps.
+    /// The text is written byte by byte, because its steps would be too many.
     Bytes,
 }
 
@@ -152,8 +152,8 @@ pub(super) fn by_steps(text: &[u8], steps: &[u8], out: &mut [u8]) -> (usize, usi
             *room = *copied;
         }
         // The position of the next step depends only on the steps, and the loop has no branch to predict, so the
-        // processor can execute several steps at once. A step that only copies also writes bytes after its own length.
-        // The next step overwrites them.
+        // processor can execute several steps at once. A step that only copies also writes bytes after its own
+        // length. The next step overwrites these extra bytes.
         let count = usize::from(step & PLAIN);
         let form = copied.get(count).and_then(|byte| FORMS.get(usize::from(*byte)));
         if let (Some(room), Some(form)) = (room.get_mut(count..count + 8), form) {

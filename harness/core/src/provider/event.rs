@@ -72,7 +72,7 @@ pub enum StreamEvent {
         /// The text, never empty.
         json: String,
     },
-    /// The complete JSON text of the arguments. It replaces all earlier deltas.
+    /// The complete JSON text of the arguments, which replaces all earlier deltas.
     ToolCallArguments {
         /// The index of the block.
         block: u32,
@@ -90,7 +90,7 @@ pub enum StreamEvent {
     Vendor {
         /// The index of the block.
         block: u32,
-        /// The kind of the block. It is needed for thinking that has a signature but no text.
+        /// The kind of the block. Thinking that has a signature but no text needs this field.
         part: VendorPart,
         /// The data. Later data for the same block replaces earlier data.
         data: VendorData,
@@ -115,7 +115,7 @@ pub enum StreamEvent {
         /// The failure, as text for a person.
         cause: String,
     },
-    /// A provider has failed, and the request goes to another one.
+    /// A provider has failed, and the request goes to the next provider.
     FallingBack {
         /// The provider that failed.
         from: String,
@@ -125,8 +125,8 @@ pub enum StreamEvent {
         cause: String,
     },
     /// The server refused a member of the request by its name, and the program had not set this member. The provider
-    /// has sent the request again without the member, and omits the member from later requests. (A limit of tokens is
-    /// sent under its other name instead.)
+    /// has sent the request again without the member, and omits the member from later requests. If the member is a
+    /// limit of tokens, the provider uses its other name instead.
     ParameterDropped {
         /// The name of the member, such as `stream_options`.
         parameter: String,
@@ -140,7 +140,7 @@ pub enum StreamEvent {
         /// The server's refusal, as text for a person.
         cause: String,
     },
-    /// The provider that answers, if several were possible.
+    /// The provider that answers, if several providers were possible.
     AnsweredBy {
         /// The provider's name.
         provider: String,
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn an_event_is_small() {
-        // Each piece of an answer is an event, and is moved several times.
+        // Events are small, because each piece of an answer is an event.
         assert!(size_of::<StreamEvent>() <= 104, "{}", size_of::<StreamEvent>());
     }
 }

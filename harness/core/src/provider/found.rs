@@ -60,7 +60,7 @@ impl<'a> ToolSearches<'a> {
         self.sent().find(|found| found.call == call).map(|found| found.tools.as_slice())
     }
 
-    /// Whether a result that is sent lists this tool as found.
+    /// Whether the request contains a result that lists this tool as found.
     pub fn has(self, tool: &str) -> bool {
         self.sent().any(|found| found.tools.iter().any(|known| known == tool))
     }

@@ -70,8 +70,8 @@ impl RetryAccounting {
     }
 }
 
-/// One attempt, from the view of the code that makes the attempt. Wrapped providers may already have added costs to the
-/// run's record. These costs are not added again.
+/// Measures one attempt, for the code that makes the attempt. Costs that wrapped providers have already added to the
+/// run's record are not added again.
 pub(crate) struct AttemptRecord<'r> {
     request: &'r Request<'r>,
     before: RetryCost,

@@ -86,15 +86,15 @@ pub trait Provider: Send + Sync {
     /// error is the last item of the stream.
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a>;
 
-    /// The wrapped provider, if this provider wraps exactly one other provider. By default, the methods below then
-    /// return the values of the wrapped provider. A provider that wraps several providers implements these methods
-    /// itself. Default: `None`.
+    /// The wrapped provider, if this provider wraps exactly one other provider. Default: `None`. The default
+    /// implementations of the other methods return the values of the wrapped provider. A provider that wraps
+    /// several providers implements the other methods itself.
     fn inner(&self) -> Option<&dyn Provider> {
         None
     }
 
-    /// The secrets of the provider, such as its key. An agent removes them from tool results, error texts and traces. A
-    /// provider that wraps other providers must return their secrets. Default: none.
+    /// The secrets of the provider, such as its key. An agent removes these secrets from tool results, error texts
+    /// and traces. A provider that wraps other providers must return all their secrets. Default: none.
     fn secrets(&self) -> &Secrets {
         match self.inner() {
             Some(inner) => inner.secrets(),
@@ -116,10 +116,10 @@ pub trait Provider: Send + Sync {
     }
 
     /// What the model's reasoning is bound to in requests with the settings, the answer schema and the tools of
-    /// `request`. `request` may have no messages. By default nothing is bound: reasoning is then sent even if something
-    /// before it has changed. A provider that wraps another provider returns that provider's value. A provider that
-    /// requests the answer through a tool [names the tool](ReasoningBinding::with_answer_tool), and then finds it among
-    /// the tools of the request.
+    /// `request`. `request` may have no messages. By default nothing is bound: reasoning is then sent even if earlier
+    /// content has changed. A provider that wraps another provider returns that provider's value. A provider that
+    /// requests the answer through a tool [names the tool](ReasoningBinding::with_answer_tool). The agent then adds
+    /// this tool to the request.
     fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
         self.inner().map(|inner| inner.reasoning_binding(request)).unwrap_or_default()
     }

@@ -25,11 +25,10 @@ pub struct EncodedPart {
 struct LongText {
     message: Message,
     place: TextPosition,
-    /// The index, in bytes, at which the piece starts in the text at `place`. `size` is the length of the piece in
-    /// bytes.
+    /// The start of the piece in the text at `place`, in bytes. `size` is the length of the piece in bytes.
     from: u32,
     size: u32,
-    /// The text is inserted before the byte of `ready` with this index.
+    /// The index of the byte of `ready` before which the text is inserted.
     before: u32,
     /// The index of the text's first step.
     steps: u32,
@@ -46,7 +45,6 @@ struct TextPosition {
 /// The part number of a block's vendor data. Any other part number is the index of a part of a tool result.
 const VENDOR: u32 = u32::MAX;
 
-/// The text at a position.
 fn at(message: &Message, TextPosition { block, part }: TextPosition) -> Option<&str> {
     let block = message.blocks().get(usize::try_from(block).ok()?)?;
     let data = match block {
@@ -106,7 +104,7 @@ impl EncodedPart {
         self.texts.is_empty().then_some(&self.ready)
     }
 
-    /// A copy without the bytes `end` at its end; `None` if the part does not end with them.
+    /// A copy without the final bytes `end`; `None` if the part does not end with these bytes.
     pub fn without_end(&self, end: &[u8]) -> Option<Self> {
         let left = self.ready.strip_suffix(end)?.len();
         // The removed bytes must come after the last long text.
@@ -173,7 +171,8 @@ impl BodyDraft {
         &self.part
     }
 
-    /// Sets the message whose texts are written next. Its long texts are referenced and not copied.
+    /// Sets the message whose texts are written next. The draft only references long texts of this
+    /// message.
     pub fn begin(&mut self, message: &Message) {
         self.found.clear();
         if message.size() < LONG {
@@ -254,7 +253,7 @@ impl BodyDraft {
     /// Writes a JSON string with its quotes.
     pub fn put_text(&mut self, text: &str) {
         if self.message.is_none() || text.len() < LONG {
-            // This cannot fail: every text can be serialized, and a `Vec` accepts all bytes.
+            // Writing cannot fail: every text can be serialized, and a `Vec` accepts all bytes.
             let _ = serde_json::to_writer(&mut self.part.ready, text);
             return;
         }
@@ -265,7 +264,7 @@ impl BodyDraft {
 
     /// Writes text that is already JSON.
     pub fn put_json(&mut self, json: &str) {
-        // The first and the last byte are copied, because later code reads them.
+        // Later code reads the first and the last byte, so these bytes are copied.
         if self.message.is_some()
             && json.len() >= LONG + 2
             && let (Some(first), Some(last)) = (json.chars().next(), json.chars().next_back())

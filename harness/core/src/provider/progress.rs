@@ -3,8 +3,8 @@
 
 use serde::de::IgnoredAny;
 
-/// The maximum length in bytes of a value without brackets and quotes (a number, `true`) that is still checked. Such a
-/// value has no visible end, so each check parses it.
+/// The maximum length in bytes of a value without brackets and quotes (a number, `true`) that is still checked. Each
+/// check parses such a value, because the value has no visible end.
 const BARE: usize = 64;
 
 /// How far a growing JSON text has been read.
@@ -14,7 +14,8 @@ pub struct JsonProgress {
     read: usize,
     /// The first byte that is not white space.
     first: Option<u8>,
-    /// The number of bytes that are not white space. Inside of quotes, this is only a lower bound.
+    /// The number of bytes that are not white space. For bytes inside of quotes, the number is only
+    /// a lower bound.
     solid: usize,
     /// The number of open brackets.
     depth: usize,
@@ -84,7 +85,8 @@ impl JsonProgress {
         }
     }
 
-    /// Handles a closing bracket or quote at the current byte. If it ends the value, the text is parsed.
+    /// Handles a closing bracket or quote at the current byte. Parses the text if the bracket or quote
+    /// ends the value.
     fn closed(&self, text: &str) -> JsonState {
         match self.depth {
             0 if is_json(text.get(..=self.read).unwrap_or_default()) => JsonState::Whole,

@@ -49,18 +49,20 @@ pub(super) struct RepeatCandidate<'a> {
     pub(super) fills: bool,
 }
 
-/// The maximum number of earlier calls with which a call with incomplete arguments is compared.
+/// A call with incomplete arguments is compared with at most this many earlier calls.
 const COMPARED: usize = 16;
 
-/// For each of these calls: the index of the last earlier call that it repeats. All calls must have the same id from
+/// For each call: the index of the last earlier call that this call repeats. All calls must have the same id from
 /// the server. A call without a name can repeat a call of any name.
 pub(super) fn repeated<'a>(
     calls: impl Iterator<Item = RepeatCandidate<'a>>,
 ) -> Vec<(usize, Option<usize>)> {
-    // Both maps contain each call twice: under its name, and under `None` for calls without a name.
+    // Both maps contain each call twice: under its name, and under `None`, which matches calls
+    // without a name.
     let mut named: HashMap<Option<&str>, Vec<(usize, &str)>> = HashMap::new();
     let mut printed: HashMap<(Option<&str>, ArgumentsPrint), usize> = HashMap::new();
-    // `empty`: the last call of each name without arguments. `full`: the last call with arguments.
+    // Calls by name. `empty`: the last call without arguments. `full`: the last call with
+    // arguments.
     let mut empty: HashMap<&str, usize> = HashMap::new();
     let mut full: HashMap<Option<&str>, usize> = HashMap::new();
     let mut found = Vec::new();
@@ -73,8 +75,7 @@ pub(super) fn repeated<'a>(
         } else if let Some(print) = print {
             let spelled =
                 |is_wrapped| printed.get(&(key, ArgumentsPrint { is_wrapped, ..print })).copied();
-            // If an earlier call has its object in a JSON string, only another call with an object in a string can
-            // repeat it.
+            // Only a call with its object in a JSON string can repeat an earlier call with its object in a string.
             spelled(false).max(spelled(true).filter(|_| print.is_wrapped))
         } else {
             let others = others.iter().rev().take(COMPARED);

@@ -14,14 +14,13 @@ use crate::{
     message::{Message, Messages, Transcript},
 };
 
-/// One request to a provider, which is one call of the provider. The request borrows large data, so creating a request
-/// copies nothing.
+/// One request to a provider, which is one call of the provider. The request borrows large data, so creating a
+/// request copies nothing.
 ///
 /// A request can only be created from a transcript in which every call has a result.
 ///
-/// The request contains the failure counter of its call. A clone belongs to the same call, even if both are sent:
-/// failed attempts of the request count for the clone, and the other way round. For each further message to the model,
-/// create a new request.
+/// The request contains the failure counter of its call. A clone belongs to the same call and shares the counter,
+/// even if both requests are sent. For each further message to the model, create a new request.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     system: Option<&'a str>,
@@ -50,8 +49,8 @@ pub struct Request<'a> {
 struct TokenBounds {
     /// The answer may have at least this many tokens, even if `max_tokens` is lower.
     least: Option<u32>,
-    /// The number of tokens that are left in the model's window. A `max_tokens` in the settings is always limited to
-    /// this number. The `bool` is whether the default of a wire is limited, too.
+    /// The number of tokens that are left in the model's window. This number always limits a `max_tokens` in the
+    /// settings. The `bool` is whether this number also limits the default of a wire.
     room: Option<(u32, bool)>,
     /// A reduced limit of tokens, after a refusal or for a summary. This limit also applies to the default of a wire.
     lowered: Option<u32>,
@@ -94,7 +93,8 @@ pub struct VendorsView<'a> {
     pub words: Option<&'a Message>,
     /// The index of the first of `messages` whose thinking is sent.
     pub thinking_from: usize,
-    /// The index of the first message of the turn that was still open when earlier thinking was omitted.
+    /// The index of the first message of the open turn. This turn was open when earlier thinking was
+    /// omitted.
     pub open_turn: usize,
 }
 
@@ -193,15 +193,16 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Adds the run's record of failures. Without it, each call counts as a run of its own.
+    /// Adds the run's record of failures. Without this record, each call counts as a run of its
+    /// own.
     #[must_use]
     pub fn with_ledger(mut self, ledger: Option<&RetryAccounting>) -> Self {
         self.retries.ledger = ledger.cloned();
         self
     }
 
-    /// Adds the encoded messages of an earlier request. Without them, all messages are encoded
-    /// again.
+    /// Adds the encoded messages of an earlier request, so that this request does not encode the
+    /// messages again.
     #[must_use]
     pub fn with_sent(mut self, sent: Option<&'a EncodedPrefix>) -> Self {
         self.sent = sent;
@@ -209,7 +210,7 @@ impl<'a> Request<'a> {
     }
 
     /// Omits the thinking of all messages before this index. Use this after earlier messages have been replaced:
-    /// vendors refuse thinking if the messages before it differ from when it was generated.
+    /// vendors refuse thinking if earlier messages have changed since the thinking was generated.
     #[must_use]
     pub fn with_thinking_from(mut self, message: usize) -> Self {
         (self.view.thinking_from, self.view.open_turn) = (message, message);
@@ -217,8 +218,8 @@ impl<'a> Request<'a> {
     }
 
     /// Sets the first message of the turn that was still open when earlier thinking was omitted. Some models refuse
-    /// results without the thinking before their calls. These models accept this thinking even if the messages before
-    /// it have changed.
+    /// results without the thinking before their calls. These models accept this thinking even if earlier messages
+    /// have changed.
     #[must_use]
     pub fn with_open_turn(mut self, message: usize) -> Self {
         self.view.open_turn = message.min(self.view.thinking_from);
@@ -233,8 +234,8 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Sets which of the tools the model may not call now. They are still sent, because earlier reasoning is bound to
-    /// them.
+    /// Sets which tools the model may not call now. The request still contains these tools, because earlier reasoning
+    /// is bound to them.
     #[must_use]
     pub fn with_hidden_tools(mut self, names: &'a [String]) -> Self {
         self.hidden = names;
@@ -249,7 +250,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Adds the messages for the model that made a summary of its own.
+    /// Adds the messages for the model that made the vendor's summary.
     #[must_use]
     #[doc(hidden)]
     pub fn with_vendors(mut self, view: Option<VendorsView<'a>>) -> Self {
@@ -258,8 +259,8 @@ impl<'a> Request<'a> {
     }
 
     /// The request for this model of this provider. If the model has made a summary of its own (see the fact
-    /// `context_compacted`), the returned request begins with that summary, followed by the summary's text and all
-    /// later messages. For any other model, the request is returned unchanged.
+    /// `context_compacted`), the returned request consists of the summary, the summary's text and all later
+    /// messages. For any other model, the request is returned unchanged.
     pub fn for_model(&self, provider: &str, model: &str) -> Cow<'_, Self> {
         match &self.view.vendors {
             Some(view) if (view.provider, view.model) == (provider, model) => {
@@ -283,15 +284,15 @@ impl<'a> Request<'a> {
         self.view.began.unwrap_or_else(|| self.messages.get(0))
     }
 
-    /// Whether this is the user message that accompanies a vendor's summary. Its text only repeats earlier messages.
+    /// Whether this is the user message that repeats a vendor's summary as text.
     pub fn is_beside_summary(&self, message: &Message) -> bool {
         let words = self.view.vendors.as_ref().and_then(|view| view.words);
         self.view.began.is_some() && words.is_some_and(|words| words.id() == message.id())
     }
 
     /// Adds the token that stops the run, so that the provider can close its connection as soon as the token is
-    /// cancelled. The caller also watches the token. So the stream need not report the cancellation, and yields nothing
-    /// after it.
+    /// cancelled. The caller also watches the token. So the stream need not report the cancellation, and yields
+    /// nothing after the cancellation.
     #[must_use]
     #[doc(hidden)]
     pub fn with_stop(mut self, stop: &'a CancellationToken) -> Self {
@@ -308,8 +309,8 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Sets whether the provider may replace a reused connection that breaks, without an event. This overrides the
-    /// provider's own policy.
+    /// Sets whether the provider may replace a broken reused connection without an event. This setting overrides
+    /// the provider's own policy.
     #[must_use]
     pub(crate) fn with_reconnects(mut self, reconnects: bool) -> Self {
         self.retries.reconnects = Some(reconnects);
@@ -358,7 +359,8 @@ impl<'a> Request<'a> {
         self.summarizes
     }
 
-    /// The index of the first message whose thinking is sent to a model that needs the thinking of an open turn.
+    /// The index of the first message whose thinking is sent, for a model that needs the thinking of an open
+    /// turn.
     pub fn open_turn(&self) -> usize {
         self.view.open_turn
     }
@@ -368,7 +370,7 @@ impl<'a> Request<'a> {
         self.additions
     }
 
-    /// The names of tools that are sent but that the model may not call now.
+    /// The names of tools that the request contains, but that the model may not call now.
     pub fn hidden_tools(&self) -> &'a [String] {
         self.hidden
     }
@@ -440,8 +442,8 @@ impl<'a> Request<'a> {
         self.retries.outside
     }
 
-    /// Whether the provider may replace a reused connection that breaks, without an event. `None`: the provider's own
-    /// policy decides.
+    /// Whether the provider may replace a broken reused connection without an event. `None` means that the provider's
+    /// own policy decides.
     pub fn reconnects(&self) -> Option<bool> {
         self.retries.reconnects
     }

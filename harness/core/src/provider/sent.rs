@@ -1,4 +1,4 @@
-//! The encoded messages of an earlier request. With them, a long conversation is not encoded again for each request.
+//! Caches the encoded messages of a conversation, so that a later request does not encode these messages again.
 
 use std::{
     fmt,
@@ -11,31 +11,32 @@ use crate::message::Messages;
 /// The maximum size of one conversation's stored messages, in bytes. Vendors refuse requests of this size.
 const MOST: usize = 32 * 1024 * 1024;
 
-/// The messages of one conversation as they were last sent, encoded for one wire. A conversation only grows, so the
-/// next request encodes only the new messages.
+/// The messages of one conversation in the last request, encoded for one wire. A conversation only grows, so the next
+/// request encodes only the new messages.
 ///
 /// For each message, the store keeps the encoded JSON without the texts of 128 bytes and more. For these texts, the
 /// store keeps only the positions of the escaped characters, which need at most an eighth of the texts' size. The texts
 /// are read from the messages while a request is sent. A value that a tool returned
 /// ([`ToolContent::Json`](crate::message::ToolContent::Json)) is kept as encoded text. If a conversation would need
-/// more than 32 MiB, the store keeps nothing of it.
+/// more than 32 MiB, the store keeps no messages.
 ///
-/// Each conversation has its own store, and a provider gets it with the [`Request`](super::Request::with_sent). If the
-/// store does not match the request (another wire, another conversation), all messages are encoded again.
+/// Each conversation has its own store. The [`Request`](super::Request::with_sent) passes the store to the provider. If
+/// the store does not match the request (another wire, another conversation), all messages are encoded again.
 #[derive(Default)]
 pub struct EncodedPrefix(Mutex<Option<EncodedMessages>>);
 
-/// Encoded messages.
+/// The encoded messages of one conversation.
 #[derive(Debug)]
 pub struct EncodedMessages {
-    /// The wire, and the settings with which it encoded the messages. The bytes can be reused only for the same wire
-    /// and settings.
+    /// Identifies the wire and the settings of the encoding. The bytes can be reused only for the same wire and
+    /// settings.
     pub form: String,
-    /// The messages that are encoded.
+    /// The messages whose encoded bytes are in `parts`.
     pub messages: Messages,
     /// The bytes of the messages, in order.
     pub parts: Vec<Arc<EncodedPart>>,
-    /// A boundary between two parts: the number of messages before it, and the number of parts before it.
+    /// The boundary at which a cache mark can be inserted: the number of messages and the number of parts before the
+    /// boundary.
     pub end: Option<(usize, usize)>,
 }
 
@@ -56,8 +57,8 @@ impl EncodedPrefix {
         written.iter().flat_map(|written| &written.parts).map(|part| part.weight()).sum()
     }
 
-    /// Removes and returns the stored messages; `None` if they do not match these messages and this form. The caller
-    /// stores the extended version with [`keep`](Self::keep).
+    /// Removes and returns the stored messages; `None` if the stored messages do not match `messages` and `form`. The
+    /// caller stores the extended version with [`keep`](Self::keep).
     pub fn take(&self, form: &str, messages: &Messages) -> Option<EncodedMessages> {
         let written = self.replace(None)?;
         (written.form == form && messages.has_prefix(&written.messages)).then_some(written)

@@ -1,4 +1,4 @@
-//! The settings of an answer that all vendors have in some form.
+//! Settings of a model's answer, such as its maximum length. Every vendor has these settings in some form.
 
 use std::{fmt, str::FromStr};
 
@@ -9,11 +9,11 @@ use crate::{
     secret::beginning,
 };
 
-/// How much the model thinks. Each wire translates the level into its vendor's setting. The vendor refuses a level that
-/// the model does not have, and its error names the levels of the model.
+/// How much the model thinks. Each wire translates the level into its vendor's setting. If the model does not have the
+/// level, the vendor refuses the request. The vendor's error lists the levels of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effort {
-    /// No thinking, or the minimum of the model.
+    /// No thinking, or as little as the model allows.
     Off,
     /// Very little thinking.
     Minimal,
@@ -25,11 +25,12 @@ pub enum Effort {
     High,
     /// Very much thinking.
     XHigh,
-    /// The maximum of the model.
+    /// As much thinking as the model allows.
     Max,
-    /// Thinking of at most this number of tokens. They count as tokens of the answer. Only Claude's models up to 4.5
-    /// and OpenRouter have such a budget. It must be less than [`max_tokens`](Settings::max_tokens), and for Claude at
-    /// least 1,024 tokens. For other models and servers, the builder of the provider fails, and so does each request.
+    /// Thinking of at most this number of tokens. Tokens of thinking count as tokens of the answer. Only Claude's
+    /// models up to 4.5 and OpenRouter accept a budget of tokens. The budget must be less than
+    /// [`max_tokens`](Settings::max_tokens), and for Claude at least 1,024 tokens. For other models and servers, the
+    /// builder of the provider fails, and so does each request.
     Tokens(u32),
 }
 
@@ -84,12 +85,12 @@ pub enum ToolChoice {
 /// <https://platform.openai.com/docs/guides/prompt-caching>.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PromptCache {
-    /// The cache is not used, as far as the vendor allows this.
+    /// Requests do not use the cache, if the vendor allows this.
     Off,
-    /// The cache lives for minutes: the cheapest choice for a conversation without long pauses.
+    /// The vendor keeps cached bytes for minutes. This is the cheapest choice for a conversation without long pauses.
     #[default]
     Short,
-    /// The cache lives for an hour or more: for conversations with long pauses, such as those that wait for a person.
+    /// The vendor keeps cached bytes for an hour or more, if possible. Use this for conversations with long pauses.
     Long,
 }
 
@@ -114,22 +115,21 @@ pub struct Settings {
     pub stop: Vec<String>,
     /// How much the model thinks.
     pub effort: Option<Effort>,
-    /// Whether requests contain the thinking of earlier turns. Default `true`. The thinking of the current turn, since
-    /// the user's last message, is always sent: vendors refuse the results of calls without the thinking before these
-    /// calls. A user message directly after results, as after a stopped run, begins no new turn. There are two
-    /// exceptions. If thinking is off for a model of Anthropic, no thinking is sent, because the vendor would refuse
-    /// it. A server that needs all thinking (`ThoughtReplay::Field`) always gets all of it.
+    /// Whether requests contain the thinking of earlier turns. Default `true`. Requests always contain the thinking
+    /// since the user's last message: vendors refuse the result of a call without the thinking before the call. A user
+    /// message directly after results, as after a stopped run, begins no new turn. There are two exceptions. If
+    /// thinking is off for a model of Anthropic, requests contain no thinking, because the vendor would refuse them.
+    /// Requests to a server that needs all thinking (`ThoughtReplay::Field`) always contain all thinking.
     ///
-    /// `false` makes requests shorter. But then the vendor's prompt cache misses, starting at the first message whose
-    /// thinking is omitted.
+    /// `false` makes requests shorter. But the vendor's prompt cache then ends before the first message without its
+    /// thinking.
     pub earlier_thinking: Option<bool>,
-    /// Whether the thinking of Claude's models comes with a text: the vendor's summary of the thinking. Default `true`.
-    /// Models from Opus 4.7 on send this text only on request. From Opus 5.5 on, the text that the model writes between
-    /// calls counts as thinking, too. So if this setting is `false`, a reader may see nothing for minutes.
+    /// Whether Claude's models send a summary of their thinking as text. Default `true`. Models from Opus 4.7 on send
+    /// the summary only on request. From Opus 5.5 on, text that the model writes between calls also counts as thinking.
+    /// With `false`, a reader may therefore see no text for minutes.
     pub thinking_text: Option<bool>,
-    /// Whether the model may, must or must not call a tool. Some models [cannot be
-    /// forced](crate::models::Model::forced_tools) to call a tool: for such a model, the builder of the provider or the
-    /// request fails.
+    /// Whether the model may, must or must not call a tool. If the model [cannot be
+    /// forced](crate::models::Model::forced_tools) to call a tool, the builder of the provider or the request fails.
     pub tool_choice: Option<ToolChoice>,
     /// Whether the model may make several calls in one answer.
     pub parallel_calls: Option<bool>,
@@ -142,23 +142,23 @@ pub struct Settings {
     /// Groups requests that begin alike: OpenAI routes requests with the same key to the same machines, whose cache
     /// contains earlier requests. Default: the id of the conversation's first message, so that a conversation and its
     /// forks share a key, also after a restart. A server that is not known to accept a key gets a key only if the
-    /// program sets one here. At most 64 characters; a longer key is hashed. If a key is set here, OpenAI's models from
-    /// `gpt-5.6` on also get a cache mark at the end of the system prompt, for conversations that begin alike.
+    /// program sets one here. At most 64 characters; a longer key is hashed. If a key is set here, requests to OpenAI's
+    /// models from `gpt-5.6` on also mark the end of the system prompt for the cache.
     pub cache_key: Option<String>,
     /// A name for the end user, for the vendor's abuse checks. Choose a name that does not identify the person.
     pub user: Option<String>,
     /// Additional members of the request's body, in the vendor's format.
     ///
-    /// If the request already has a member and both values are objects, the objects are merged: values given here
-    /// replace values of the request, `null` removes a value, and all other values stay (`output_config` with a
-    /// `format` keeps the effort). In all other cases, and if the objects have different values of `type`, the value
-    /// given here replaces the whole member, and `null` removes the member. A `null` inside a new object is not sent.
-    /// `tools` are added to the tools of the request. `messages`, `input` and `stream` cannot be replaced.
+    /// An object given here is merged with the request's object of the same name: values given here replace values of
+    /// the request, `null` removes a value, and all other values stay (`output_config` with a `format` keeps the
+    /// effort). Objects with different values of `type` are not merged. A value that is not merged replaces the whole
+    /// member, and `null` removes the member. A `null` inside a new object is not sent. `tools` are added to the tools
+    /// of the request. `messages`, `input` and `stream` cannot be replaced.
     pub extra: Map<String, Value>,
 }
 
 impl Settings {
-    /// These settings. Values that are left open come from `base`.
+    /// Returns these settings. Values that are not set come from `base`.
     #[must_use]
     pub fn over(&self, base: &Self) -> Self {
         let Self {
@@ -204,7 +204,7 @@ impl Settings {
 }
 
 /// Merges `over` into a value. Objects are merged member by member, and a `null` in `over` removes the member. Any
-/// other value is replaced. An object with a different `type` is also replaced, since it means something else.
+/// other value is replaced. An object with a different `type` is also replaced.
 pub fn merge(value: &mut Value, over: &Value) {
     let (Value::Object(members), Value::Object(more)) = (&mut *value, over) else {
         value.clone_from(over);
@@ -224,8 +224,8 @@ pub fn merge(value: &mut Value, over: &Value) {
     }
 }
 
-/// Like [`merge`], but for two values of [`Settings::extra`]. A `null` stays in the result, because it must also remove
-/// the member that the library itself adds to the request.
+/// Like [`merge`], but for two values of [`Settings::extra`]. A `null` stays in the result, because the `null` must
+/// also remove the member that the library itself adds to the request.
 fn merge_extra(value: &mut Value, over: &Value) {
     match (&mut *value, over) {
         (Value::Object(members), Value::Object(more)) if !is_another(members, more) => {
@@ -244,7 +244,7 @@ fn is_another(members: &Map<String, Value>, more: &Map<String, Value>) -> bool {
     more.get("type").is_some_and(|kind| members.get("type").is_some_and(|own| own != kind))
 }
 
-/// Shows only the names of `extra`: its values may contain the key of a server that the vendor calls.
+/// Shows only the names of the members of `extra`. The values may contain the key of a server that the vendor calls.
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {

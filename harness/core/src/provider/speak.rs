@@ -1,4 +1,4 @@
-//! Creates a stream of events from an async block that sends them. Providers that wrap other providers use this. The
+//! Creates a stream from an async block that sends events. Providers that wrap other providers use this module. The
 //! block can also pass on the events of another stream. While these events are passed on, the block is not polled.
 
 use std::{
@@ -16,8 +16,8 @@ use crate::error::Error;
 
 type EventItem = Result<StreamEvent, Error>;
 
-/// Returns the stream of the events that the block sends. The block runs only while the stream is polled. After it has
-/// sent an event, the block continues when the reader polls for the next one.
+/// Returns the stream of the events that the block sends. The block runs only while the stream is polled. After the
+/// block has sent an event, it continues when the reader polls for the next event.
 pub fn stream_events<'a, F>(block: impl FnOnce(EventSender<'a>) -> F) -> EventStream<'a>
 where
     F: Future<Output = ()> + Send + 'a,
@@ -46,15 +46,15 @@ struct SenderState<'a> {
     said: Option<EventItem>,
     /// A stream whose events the block passes on.
     passing: Option<EventStream<'a>>,
-    /// The stream from `passing`, once the block has to handle it again.
+    /// The stream from `passing`, returned to the block.
     passed: Option<ForwardedStream<'a>>,
 }
 
-/// A stream that the block gets back, because the block has to handle the next item or the end of the stream.
+/// A stream that was passed on, and that the block now gets back to handle the next item or the end of the stream.
 pub struct ForwardedStream<'a> {
     /// The rest of the stream.
     pub stream: EventStream<'a>,
-    /// The item that the block has to handle. The reader has not got this item. `None` if the stream has ended.
+    /// The item that the block has to handle. The reader has not received this item. `None` if the stream has ended.
     pub item: Option<EventItem>,
     /// Whether the last event that was yielded completed the answer.
     pub complete: bool,
@@ -67,12 +67,12 @@ impl fmt::Debug for ForwardedStream<'_> {
 }
 
 impl<'a> EventSender<'a> {
-    /// Sends an event, and waits until the reader polls for the next one.
+    /// Sends an event, and waits until the reader polls for the next event.
     pub async fn send(&self, item: EventItem) {
         lock(&self.0).said = Some(item);
         let mut handed_out = false;
-        // Returns pending without registering a waker. This is correct here: the stream yields the event, and its
-        // reader polls again for the next one.
+        // Returns pending without registering a waker. The stream yields the event, and the reader then polls the
+        // stream for the next event.
         poll_fn(|_| match std::mem::replace(&mut handed_out, true) {
             true => Poll::Ready(()),
             false => Poll::Pending,
@@ -91,8 +91,8 @@ impl<'a> EventSender<'a> {
         .await
     }
 
-    /// Passes all further events of a stream through. The block should return after this call, so that its data is
-    /// freed.
+    /// Passes all further events of a stream through. The block should return after this call, so that the data of the
+    /// block is freed.
     pub fn forward(&self, stream: EventStream<'a>) {
         lock(&self.0).passing = Some(stream);
     }
@@ -179,7 +179,7 @@ impl Stream for SentEvents<'_> {
     }
 }
 
-/// Whether an event is part of the answer. Events about retries, fallbacks and withdrawn answers are not.
+/// Whether an event is part of the answer. False for events about retries, fallbacks and withdrawn answers.
 fn is_of_the_answer(event: &StreamEvent) -> bool {
     match event {
         StreamEvent::Retrying { .. }

@@ -22,7 +22,7 @@ pub struct WantedItem {
 const LONGEST: usize = 47;
 
 impl WantedItem {
-    /// Creates an item of this type.
+    /// Creates the item type with this name.
     pub fn new(name: &str) -> Self {
         let (mut bytes, mut length) = ([0; LONGEST], 0);
         for (to, byte) in bytes.iter_mut().zip(name.bytes().filter(u8::is_ascii_graphic)) {

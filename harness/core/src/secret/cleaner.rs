@@ -10,8 +10,8 @@ pub struct SecretFilter {
     secrets: Secrets,
     /// The minimum number of bytes that are searched at a time.
     searched: usize,
-    /// The number of bytes at the end that are held back, because they may be the beginning of a secret: slightly more
-    /// than the longest secret.
+    /// The number of bytes that are held back at the end, because a secret may begin there. Slightly more than the
+    /// longest secret.
     margin: usize,
     /// The incomplete character at the end of a piece.
     cut: Vec<u8>,
@@ -36,8 +36,8 @@ impl SecretFilter {
         Self { secrets, searched, margin, cut: Vec::new(), held: String::new(), hidden: 0 }
     }
 
-    /// Adds a piece. Returns text that can no longer be part of a secret. The text is empty as long as too few bytes
-    /// are held.
+    /// Adds a piece of the text. Returns the finished text without secrets. The returned text is empty while too few
+    /// bytes are held.
     pub fn push(&mut self, piece: &[u8]) -> String {
         self.cut.extend_from_slice(piece);
         let mut whole = self.cut.len();
@@ -55,15 +55,15 @@ impl SecretFilter {
         }
     }
 
-    /// Ends the text and returns the rest of it without secrets.
+    /// Ends the text, and returns the remaining text without secrets.
     pub fn finish(mut self) -> String {
         let rest = std::mem::take(&mut self.cut);
         self.held.push_str(&String::from_utf8_lossy(&rest));
         self.clean(self.held.len())
     }
 
-    /// Ends a text that was cut off, and returns the rest of it without secrets. The beginning of a secret at the cut
-    /// is replaced, too.
+    /// Ends a text that was cut off, and returns the remaining text without secrets. The beginning of a secret at the
+    /// cut is also replaced.
     pub fn finish_cut(mut self) -> String {
         let rest = std::mem::take(&mut self.cut);
         self.held.push_str(super::CUT);
@@ -74,7 +74,7 @@ impl SecretFilter {
         clean + &String::from_utf8_lossy(&rest)
     }
 
-    /// Removes the text before `to` from `held` and returns it without secrets.
+    /// Removes the text before `to` from `held`, and returns this text without secrets.
     fn clean(&mut self, to: usize) -> String {
         let mut to = (0..=to).rev().find(|at| self.held.is_char_boundary(*at)).unwrap_or(0);
         let mut clean = String::with_capacity(to);
@@ -91,8 +91,8 @@ impl SecretFilter {
             }
             from = end.max(from);
             if range.end >= to && to < self.held.len() {
-                // The secret extends beyond the text that is returned now. Keep enough bytes to find the secret's rest,
-                // whose mark is already written.
+                // The secret extends beyond the returned text, and its mark is already written. Keep enough bytes to
+                // find the rest of the secret.
                 let kept = to.saturating_sub(self.margin).max(range.start);
                 let kept = (kept..=to).find(|at| self.held.is_char_boundary(*at)).unwrap_or(to);
                 hidden = to.saturating_sub(kept);

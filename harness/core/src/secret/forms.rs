@@ -15,7 +15,7 @@ const NUMBERED: [(&str, bool, bool); 6] = [
 ];
 
 /// The encoding rules of common URL writers: the characters that stay unencoded besides letters and digits, and whether
-/// a space becomes `+`. In order: RFC 3986's unreserved characters, the same with slashes, form encoding,
+/// a space becomes `+`. In order: RFC 3986's unreserved characters, these characters and slashes, two form encodings,
 /// `encodeURIComponent`, `encodeURI`; then the encodings of WHATWG's URL standard for a query, a query of a special
 /// scheme, a path and a password.
 const PLAIN: [(&str, bool); 11] = [
@@ -58,8 +58,8 @@ pub fn forms(value: &str) -> impl Iterator<Item = String> {
     forms.into_iter()
 }
 
-/// The value in the form that it has inside of a JSON string. In addition to the required escapes, the characters in
-/// `escaped` are escaped by number. If `all` is set, all non-ASCII characters are escaped by number, too.
+/// Escapes the value as inside of a JSON string. In addition to the required escapes, the characters in `escaped` are
+/// escaped by number. If `all` is set, all non-ASCII characters are escaped by number, too.
 fn json(value: &str, escaped: &str, all: bool, capitals: bool) -> String {
     let mut json = String::with_capacity(value.len());
     for c in value.chars() {

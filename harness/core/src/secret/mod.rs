@@ -32,7 +32,7 @@ pub const HIDDEN: &str = "[secret]";
 /// The minimum length of a value in bytes. Shorter values would match parts of ordinary words.
 const LEAST: usize = 4;
 
-/// A set of secret values. In a text, `[secret]` replaces each of them.
+/// A set of secret values. In a text, `[secret]` replaces each value.
 ///
 /// A provider supplies its own secret values
 /// ([`Provider::secrets`](crate::provider::Provider::secrets)), and a program adds more with
@@ -62,7 +62,7 @@ struct KnownForms {
     settled: GrowingSearch,
     /// The most recently added spellings, which `settled` does not contain yet.
     fresh: Vec<Arc<str>>,
-    /// The search over all spellings, built when it is first needed.
+    /// The search over all spellings, built at the first search.
     searches: OnceLock<GrowingSearch>,
 }
 
@@ -73,7 +73,7 @@ impl Secrets {
         &NONE
     }
 
-    /// Adds a value. White space around it is ignored.
+    /// Adds a value. White space around the value is ignored.
     #[must_use]
     pub fn with(mut self, value: impl AsRef<str>) -> Self {
         let value = value.as_ref().trim();
@@ -119,7 +119,7 @@ impl Secrets {
         forms.map(|form| form.len()).max().unwrap_or_default()
     }
 
-    /// The text in which `[secret]` replaces every secret.
+    /// Returns the text with `[secret]` in place of every secret.
     pub fn hide<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let found = self.find(text);
         match found.is_empty() {
@@ -156,8 +156,7 @@ pub fn is_findable(value: &str) -> bool {
     value.trim().len() >= LEAST && !HIDDEN.contains(value.trim())
 }
 
-/// The text in which the mark replaces these ranges. The ranges must be in order and must not
-/// touch.
+/// Returns the text with `[secret]` in place of these ranges. The ranges must be in order and must not touch.
 #[doc(hidden)]
 pub fn without(text: &str, ranges: &[Range<usize>]) -> String {
     let mut left = String::with_capacity(text.len());
@@ -171,17 +170,17 @@ pub fn without(text: &str, ranges: &[Range<usize>]) -> String {
     left
 }
 
-/// Whether a value is distinctive enough to search for in unrelated texts. A value with fewer than eight bytes is not
-/// distinctive. A value with fewer than sixteen bytes is not distinctive either if it has only lower-case letters, `-`,
-/// `_` and `.`: programs use words such as `ollama`, `lm-studio` or `not-needed` as keys for servers without
-/// authentication, and `postgres` is a common user name.
+/// Whether a value is distinctive enough to search for in unrelated texts. A value needs at least eight bytes. If it
+/// has fewer than sixteen bytes, it also needs a character other than lower-case letters, `-`, `_` and `.`: programs
+/// use words such as `ollama`, `lm-studio` or `not-needed` as keys for servers without authentication, and `postgres`
+/// is a common user name.
 pub fn is_telling(value: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'_' | b'.');
     value.len() >= 16 || (value.len() >= 8 && !value.bytes().all(is_plain))
 }
 
-/// The mark at the end of a cut text. If a text ends with the beginning of a secret and this mark, the beginning of the
-/// secret is replaced too, because most of a key is as dangerous as the whole key.
+/// The mark at the end of a cut text. The beginning of a secret directly before this mark is replaced too, because most
+/// of a key is as dangerous as the whole key.
 pub const CUT: &str = "…";
 
 /// The beginning of a text from outside, at most `most` bytes, for an error message that quotes the

@@ -30,9 +30,8 @@ const NAMES: [&str; 18] = [
 /// `clientsecret`.
 const ENDS: [&str; 6] = ["password", "passwd", "passphrase", "secret", "apikey", "token"];
 
-/// Words that mark a secret anywhere in the name of a header or a variable, as in `x-session-id`
-/// and `x-auth-user`. Such names are less uniform than names of fields, so the last word is not
-/// enough.
+/// Words that mark a secret anywhere in the name of a header or a variable, as in `x-session-id` and `x-auth-user`. The
+/// last word is not enough here, because these names are less uniform than names of fields.
 const ANYWHERE: [&str; 26] = [
     "jwt",
     "pass",
@@ -68,8 +67,8 @@ pub fn is_secret_name(name: &str) -> bool {
     NAMES.has(name) || words(name).iter().any(|word| ANYWHERE.contains(&word.as_str()))
 }
 
-/// A list of names of secret values. An entry matches every name that ends with it as a whole word:
-/// `key` matches `api_key`, `X-Api-Key` and `apiKey`.
+/// A list of names of secret values. An entry matches every name whose last words are the entry: `key` matches
+/// `api_key`, `X-Api-Key` and `apiKey`.
 #[derive(Clone, Debug)]
 pub struct SecretNames {
     names: HashSet<String>,

@@ -1,8 +1,8 @@
 //! Searches a text for many words in one pass (the algorithm of Aho and Corasick).
 //!
-//! The crate `aho-corasick` is not suitable. It either lists all matches at each position, which are many if words have
-//! common beginnings, or it misses the end of a word that overlaps another word. This search only needs the longest
-//! word that ends at each position, because that covers all other words.
+//! The crate `aho-corasick` is not suitable. Some of its modes list all matches at each position, which can be very
+//! many. The other modes miss the end of a word that overlaps another word. This search needs only the longest word
+//! that ends at each position, because this word covers all shorter words.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use super::CUT;
 #[doc(hidden)]
 pub use self::work::work;
 
-/// The minimum length of a secret's beginning, in bytes, that counts as a match directly before the mark of a cut text.
+/// The beginning of a secret directly before the mark of a cut text counts as a match from this length on, in bytes.
 const BEGINNING: usize = 6;
 
 /// Searches for many words. The time is proportional to the total length of the words plus the length of the text.
@@ -21,23 +21,22 @@ pub(crate) struct WordSearch {
     /// The nodes of the trie in order of depth, so that the children of a node are adjacent. The first node is the
     /// root.
     nodes: Vec<WordNode>,
-    /// The root's child for each byte, or 0 if there is none. A table is used because most lookups start at the root.
+    /// The root's child for each byte; 0 without a child. A table is used because most lookups start at the root.
     first: Box<[u32; 256]>,
     /// The bytes for which the root has children.
     few: Vec<u8>,
 }
 
-/// A node of the trie. It represents a beginning that several words can share. Only the last byte of the beginning is
-/// stored.
+/// A node of the trie: a beginning that several words can share. The node stores only the last byte of the beginning.
 #[derive(Clone, Copy, Debug)]
 struct WordNode {
     byte: u8,
     /// The number of children. The first child is at index `child`, and the children are ordered by their bytes.
     children: u16,
     child: u32,
-    /// The index of the longest proper suffix of this beginning that is also in the trie.
+    /// The index of the node for the longest proper suffix of this node's beginning.
     shorter: u32,
-    /// The length of the longest word that ends at this node; 0 if there is none.
+    /// The length of the longest word that ends at this node; 0 if no word ends here.
     word: u32,
     depth: u32,
 }
@@ -51,7 +50,7 @@ impl WordSearch {
         words.dedup();
         let root = WordNode { byte: 0, children: 0, child: 0, shorter: 0, word: 0, depth: 0 };
         let mut search = Self { nodes: vec![root], first: Box::new([0; 256]), few: Vec::new() };
-        // For each node: the range of the words that begin with it, and its depth.
+        // For each node, the range of the words below the node, and the depth of the node.
         let mut open = vec![(0..words.len(), 0_usize)];
         let mut at = 0;
         while let Some((of, depth)) = open.get(at).cloned() {
@@ -115,7 +114,7 @@ impl WordSearch {
         self.nodes.get(at).map_or(0, |node| node.shorter as usize)
     }
 
-    /// The node after reading one more byte at node `at`.
+    /// Returns the node to which `byte` leads from node `at`.
     fn follow(&self, mut at: usize, byte: u8) -> usize {
         loop {
             #[cfg(test)]
@@ -199,7 +198,7 @@ pub(crate) fn united(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     apart
 }
 
-/// Converts an index. Words of 4 GiB do not occur. If there were one, the search would not find it.
+/// Converts an index or a length. The search does not find words of 4 GiB and more.
 fn index(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

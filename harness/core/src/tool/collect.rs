@@ -45,7 +45,7 @@ pub fn collected_tools() -> Vec<Tool> {
 }
 
 /// Whether a tool is declared outside of this library. The library's own tools are in the core package and in the
-/// toolbox package. A program gets such a tool only by naming it.
+/// toolbox package. A program gets a tool of the library only by naming the tool.
 fn foreign(found: &&CollectedTool) -> bool {
     let own = env!("CARGO_CRATE_NAME");
     let toolbox = own.strip_suffix("core").map(|front| format!("{front}toolbox"));

@@ -27,12 +27,11 @@ use crate::{
 /// The context that a running tool gets: which call it serves, when it must stop, where to report progress, and the
 /// program's shared values. A clone is cheap and belongs to the same call.
 ///
-/// Two values are available without any setup: what is left of the run's limits, as
+/// Two values are available without any setup: the remaining limits of the run, as
 /// `State<`[`Budget`](crate::policy::Budget)`>`, and the conversation up to the call, as
 /// `State<`[`Transcript`](crate::message::Transcript)`>`. Only a tool that takes the transcript as a parameter, or that
 /// declares it with [`Tool::needs_state`](super::Tool::needs_state), gets the transcript. The transcript ends with the
-/// model's answer that contains the call. So a call of such a tool starts only after the model has completed its
-/// answer.
+/// model's answer that contains the call. So a call of this tool starts only after the model has completed its answer.
 ///
 /// ```
 /// use harness::{
@@ -84,13 +83,13 @@ pub struct ToolContext {
     host: Option<Arc<dyn Any + Send + Sync>>,
     /// The permit that this call holds for its tool's concurrency limit. `None` if the caller has not set a permit.
     permit: Option<WeakPermit>,
-    /// The concurrency limits for which this call, or an outer call that runs this call, holds a permit.
+    /// The concurrency limits for which this call or an outer call holds a permit.
     inside_limits: Vec<ConcurrencyLimit>,
     /// The number of this attempt of the call, starting at 1.
     attempt: u32,
     /// How long the agents inside of this call have waited for a person.
     human_wait: HumanWait,
-    /// Where large results of the conversation are kept; `None` if they are cut.
+    /// The store for large results of the conversation; `None` if large results are cut.
     spills: Option<LargeResults>,
     /// How many bytes of a result the model reads; `None` outside of a conversation.
     readable: Option<usize>,
@@ -171,7 +170,7 @@ impl ToolContext {
         self
     }
 
-    /// Adds these values. Each replaces an earlier value of the same type.
+    /// Adds these values. Earlier values of the same types are replaced.
     pub fn with_values(mut self, values: &SharedValues) -> Self {
         self.values.extend(values);
         self
@@ -189,8 +188,8 @@ impl ToolContext {
         self
     }
 
-    /// Sets where large results of the conversation are kept (`None`: they are cut), and how many bytes of a result the
-    /// model reads.
+    /// Sets the store for large results of the conversation (`None`: large results are cut), and how many bytes of a
+    /// result the model reads.
     #[doc(hidden)]
     pub fn with_spills(mut self, (spills, readable): (Option<LargeResults>, usize)) -> Self {
         (self.spills, self.readable) = (spills, Some(readable));
@@ -202,7 +201,7 @@ impl ToolContext {
         self.readable
     }
 
-    /// Where large results of the conversation are kept; `None` if they are cut.
+    /// The store for large results of the conversation; `None` if large results are cut.
     pub(super) fn spills(&self) -> Option<&LargeResults> {
         self.spills.as_ref()
     }
@@ -215,7 +214,7 @@ impl ToolContext {
 
     /// All tools of the agent in this run, in the order in which they were added. The tool that runs is included. Empty
     /// in a context from [`new`](Self::new). A tool can list the tools but not call them: such a call would bypass the
-    /// permissions, and the facts of the run would not contain it.
+    /// permissions, and would be missing in the facts of the run.
     ///
     /// ```
     /// use harness::{
@@ -272,21 +271,20 @@ impl ToolContext {
         &self.human_wait
     }
 
-    /// The run of the call; `None` if it is not set, or has another type than `H`.
+    /// The run of the call; `None` if no run is set, or if the run has another type than `H`.
     #[doc(hidden)]
     pub fn host<H: Send + Sync + 'static>(&self) -> Option<Arc<H>> {
         Arc::clone(self.host.as_ref()?).downcast().ok()
     }
 
-    /// Sets the permit that the call holds. `None`: the call needs no permit.
+    /// Sets the permit that the call holds; `None` if the call needs no permit.
     #[doc(hidden)]
     pub fn with_permit(mut self, permit: Option<&ConcurrencyPermit>) -> Self {
         self.permit = Some(WeakPermit::of(permit));
         self
     }
 
-    /// Adds concurrency limits. For each of them, this call, or an outer call that runs this call, already holds a
-    /// permit.
+    /// Adds concurrency limits for which this call or an outer call already holds a permit.
     #[doc(hidden)]
     pub fn inside_limits<'p>(
         mut self,
@@ -296,13 +294,13 @@ impl ToolContext {
         self
     }
 
-    /// The concurrency limits for which this call, or an outer call that runs this call, holds a permit.
+    /// The concurrency limits for which this call or an outer call holds a permit.
     #[doc(hidden)]
     pub fn held_limits(&self) -> &[ConcurrencyLimit] {
         &self.inside_limits
     }
 
-    /// The permit that the call holds; `None` if it holds none.
+    /// The permit that the call holds; `None` if the call holds no permit.
     pub(super) fn permit(&self) -> Option<ConcurrencyPermit> {
         self.permit.as_ref()?.permit()
     }
@@ -358,13 +356,13 @@ impl ToolContext {
         self
     }
 
-    /// Whether the tool must not run: the call gets only a result that lists the faults of its arguments.
+    /// Whether the tool must not run. The result of the call then only lists the faults of its arguments.
     pub(super) fn is_only_refused(&self) -> bool {
         self.runs_nothing
     }
 
-    /// The arguments with which this tool runs. If a person has allowed the call, these are exactly the arguments that
-    /// the person allowed. Otherwise they are the model's arguments, plus the defaults of missing arguments.
+    /// The arguments with which this tool runs. If a person has allowed the call, returns exactly the arguments that
+    /// the person allowed. Otherwise, returns the model's arguments, plus the defaults of missing arguments.
     ///
     /// # Errors
     /// Fails like [`ToolCall::decoded`].
@@ -409,7 +407,7 @@ impl ToolContext {
     }
 
     /// A key that is the same for every attempt of this call, also after a restart of the program, and different for
-    /// every other call. Pass it to services that accept an idempotency key.
+    /// every other call. Pass this key to services that accept an idempotency key.
     pub fn idempotency_key(&self) -> &str {
         &self.idempotency_key
     }
@@ -455,9 +453,9 @@ impl ToolContext {
         self.reviewed.is_some()
     }
 
-    /// Compares a new review by the tool, for example of a file that the tool has just opened, with the review on which
-    /// the decision about the call was based. If the decision was made without a review (for example if the program
-    /// itself calls the tool), nothing is compared.
+    /// Compares the new review `now` with the review on which the decision about the call was based. For example, the
+    /// tool may review a file again that it has just opened. A call without an earlier review (for example if the
+    /// program itself calls the tool) may always run.
     ///
     /// # Errors
     /// Fails if the call must not run: the new review refuses the call, requires a decision for a reason that the
@@ -471,8 +469,8 @@ impl ToolContext {
         }
     }
 
-    /// Sets a function that returns the tool's output so far. The library calls the function only if it stops the call.
-    /// The model then reads the returned text. A call that completes returns its result as usual.
+    /// Sets a function that returns the tool's output so far. If the library stops the call, the model reads this
+    /// output. A call that completes returns its result as usual.
     pub fn on_stop(&self, output_so_far: impl Fn() -> String + Send + Sync + 'static) {
         let telling = PartialOutput(Some(Arc::new(output_so_far)));
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
@@ -482,10 +480,10 @@ impl ToolContext {
         drop(before);
     }
 
-    /// The tool's output so far, from the function that the tool has set with [`on_stop`](Self::on_stop). If that
-    /// function panics, the text says so. `None` if no function is set, or the output is empty.
+    /// The tool's output so far, from the function that the tool has set with [`on_stop`](Self::on_stop). If the
+    /// function panics, the text reports the panic. `None` if no function is set, or the output is empty.
     pub fn output_so_far(&self) -> Option<String> {
-        // The function runs without the lock, since it may use this context itself.
+        // The function runs without the lock, because the function may use this context.
         let output = self.output.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let text = caught(|| output.0.as_ref().map(|so_far| so_far())).transpose()?;
         let text = text
@@ -520,7 +518,7 @@ impl ToolContext {
         log.iter().cloned().collect()
     }
 
-    /// The program's shared value of this type; `None` if there is none.
+    /// The program's shared value of this type; `None` if the program shares no such value.
     pub fn state<T: Send + Sync + 'static>(&self) -> Option<State<T>> {
         self.values.get()
     }
@@ -563,7 +561,6 @@ impl Drop for PartialOutput {
     }
 }
 
-/// Returns a tool's output so far.
 type OutputSoFar = dyn Fn() -> String + Send + Sync;
 
 /// A function that receives each progress report at once.

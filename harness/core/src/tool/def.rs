@@ -1,5 +1,5 @@
-//! The declaration that `#[tool]` creates for a function. It consists of constants, so that nothing runs at start-up,
-//! and the declaration can be used in `const` context.
+//! The declaration that `#[tool]` creates for a function. The declaration consists of constants. So nothing runs at
+//! start-up, and the declaration can be used in `const` context.
 
 use std::{fmt, time::Duration};
 
@@ -19,7 +19,8 @@ use super::{
 };
 use crate::message::Arguments;
 
-/// The declaration that `#[tool]` creates for a function. For a function `calc`, it is the constant `calc::TOOL`.
+/// The declaration that `#[tool]` creates for a function. For a function `calc`, the declaration is the constant
+/// `calc::TOOL`.
 ///
 /// ```
 /// use harness::tool;
@@ -114,14 +115,14 @@ impl ToolDef {
         self
     }
 
-    /// Declares how many calls may run at the same time: at least one.
+    /// Declares the maximum number of calls that run at the same time. The minimum is one.
     #[must_use]
     pub const fn at_once(mut self, most: usize) -> Self {
         self.at_once = Some(most);
         self
     }
 
-    /// The concurrency limit of the function. All tools that are created from the function share it.
+    /// The concurrency limit of the function. All tools that are created from the function share the limit.
     pub(super) fn concurrency_limit(&'static self) -> Option<&'static ConcurrencyLimit> {
         let most = self.at_once?;
         Some((self.schema)().concurrency.get_or_init(|| ConcurrencyLimit::new(most)))
@@ -259,9 +260,9 @@ impl ToolDef {
         })
     }
 
-    /// Checks the arguments against the schema. If they fit, returns the arguments, without the optional members that
-    /// are `null` although the schema does not accept `null`. Otherwise, returns all faults, one per line. These
-    /// include the faults that are found only when the arguments are decoded into the parameter types.
+    /// Checks the arguments against the schema. If the arguments fit, returns them without the optional members that
+    /// are `null` although the schema does not accept `null`. Otherwise, returns all faults, one per line, including
+    /// the faults of decoding the arguments into the parameter types.
     pub(super) fn read(
         &'static self,
         mut arguments: Map<String, Value>,

@@ -8,8 +8,8 @@ use crate::{
     message::{Arguments, ToolCall},
 };
 
-/// Schema keywords whose values are only descriptions. If such a keyword changes, for example because of a new doc
-/// comment, the definition stays the same.
+/// Schema keywords whose values are only descriptions. A change of these values, for example by a new doc comment, does
+/// not change the definition.
 const DESCRIBING: [&str; 5] = ["title", "description", "examples", "$comment", "deprecated"];
 
 /// Keywords whose value is an object of schemas: each member of the object is a schema. The keys of the object are
@@ -18,8 +18,8 @@ const NAMING: [&str; 5] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
 impl Tool {
-    /// Sets a hash of the tool's description, which the caller has computed. An approval is then valid only as long as
-    /// the hash stays the same. Use this if the description comes from outside of the program, such as from a server.
+    /// Sets a hash of the tool's description. An approval is valid only as long as this hash stays the same. Use this
+    /// if the description comes from outside of the program, such as from a server.
     pub fn with_definition(mut self, definition: &str) -> Self {
         self.definition = Some(definition.into());
         self
@@ -33,9 +33,9 @@ impl Tool {
         }
     }
 
-    /// A hash of the tool's definition: its name, what it declares, who runs its calls, and its schema. Descriptions
-    /// count only if the tool is described outside of the program. The defaults of top-level arguments do not count,
-    /// because a decision about a call records their values.
+    /// A hash of the tool's name, side effects and schema, and of what runs its calls (a function, an agent or the
+    /// program). Descriptions count only if the tool is described outside of the program. The defaults of top-level
+    /// arguments do not count, because a decision about a call records these defaults.
     #[doc(hidden)]
     pub fn definition(&self) -> String {
         let mut schema = self.input_schema().clone();

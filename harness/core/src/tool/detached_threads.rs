@@ -1,5 +1,6 @@
-//! Threads of synchronous tools that still run after their calls were stopped. A thread cannot be stopped, so it stays
-//! listed until its function returns. Until then, the call is not reported as ended, and no equal call starts.
+//! Threads of synchronous tools that still run after their calls were stopped. The library cannot stop a thread, so the
+//! thread stays listed until its function returns. Until then, the call is not reported as ended, and no equal call
+//! starts.
 
 use std::{
     mem,
@@ -19,7 +20,8 @@ use crate::{
     unwind::{Panicked, caught},
 };
 
-/// The maximum number of ended threads that stay listed. Needed because some conversations are never continued.
+/// The maximum number of ended threads that stay listed. A limit is needed because some conversations are never
+/// continued.
 const KEPT_ENDS: usize = 10_000;
 
 /// The maximum size of the results of all listed threads together, in bytes.
@@ -28,7 +30,7 @@ const KEPT: usize = 64 << 20;
 /// The maximum length of one part of a result, in bytes. A longer part is cut.
 const LARGEST: usize = 16 << 20;
 
-/// The length to which a part above the maximum is cut, in bytes. This is less than a model reads of a result.
+/// A part above the maximum is cut to this length, in bytes. A model would read more than this of a result.
 const KEPT_TEXT: usize = 700;
 
 /// The note in a part that was cut.
@@ -52,7 +54,7 @@ pub struct CallIdentity {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StillRunning {
-    /// The conversation: the id of its first message.
+    /// The id of the first message, which identifies the conversation.
     pub conversation: String,
     /// The id of the call.
     pub call: String,
@@ -101,8 +103,8 @@ impl LateEnd {
 ///
 /// A synchronous tool cannot be stopped from outside: it should check
 /// [`ToolContext::cancellation`](super::ToolContext::cancellation) and return early. When a tokio runtime is dropped,
-/// for example at the end of `main`, it waits for all these functions, even for functions that only read.
-/// [`StillRunning::effects`] shows which functions only read.
+/// for example at the end of `main`, the runtime waits for all these functions. [`StillRunning::effects`] shows which
+/// functions only read.
 pub fn still_running() -> Vec<StillRunning> {
     left()
         .iter()
@@ -129,8 +131,8 @@ pub fn is_still_running(call: &CallIdentity) -> bool {
     left().iter().any(|thread| thread.identity == *call && thread.is_running())
 }
 
-/// Searches for a stopped call in this conversation that has the same effect (`sameness`) and whose function still
-/// runs. Returns its id.
+/// Returns the id of a stopped call in this conversation that has the same effect (`sameness`) and whose function still
+/// runs.
 #[doc(hidden)]
 pub fn equal_still_running(
     conversation: &str,
@@ -152,7 +154,7 @@ pub fn equal_still_running(
 
 /// The stopped calls of this conversation whose functions have ended in the meantime. Only calls for which `wants`
 /// returns true are returned. The calls stay listed, because several chats may continue from one transcript, and each
-/// of them needs a report.
+/// chat needs a report.
 #[doc(hidden)]
 pub fn ended_in(conversation: &str, wants: impl Fn(u64, &CallIdentity) -> bool) -> Vec<LateEnd> {
     let of_it = |thread: &&Arc<ToolThread>| *thread.identity.conversation == *conversation;
@@ -191,7 +193,7 @@ pub(super) struct ToolThread {
 enum ThreadState {
     /// The function has not started.
     Waiting,
-    /// The function runs, and its call waits for it.
+    /// The function runs, and the call waits for the result.
     Running,
     /// The function runs, but its call was stopped.
     Left,
@@ -209,8 +211,8 @@ impl ToolThread {
         Arc::new(Self { number, identity, since, secrets, is_reported, state })
     }
 
-    /// Called when the function is about to start. Returns false if the call was already stopped: the function must not
-    /// run then.
+    /// Called when the function is about to start. Returns false if the call was already stopped, so that the function
+    /// must not run.
     pub(super) fn begin(&self) -> bool {
         let mut state = self.state();
         let begins = matches!(*state, ThreadState::Waiting);
@@ -238,7 +240,7 @@ impl ToolThread {
         }
     }
 
-    /// Called when the call is over. If the function still runs, its thread is listed from now on.
+    /// Called when the call is over. Lists the thread if the function still runs.
     pub(super) fn left(self: &Arc<Self>) {
         // Lock order: the list before the state.
         let mut list = left();
@@ -335,8 +337,8 @@ pub fn mark_reported(number: u64) {
     thread.into_iter().for_each(|thread| thread.is_reported.store(true, Ordering::Relaxed));
 }
 
-/// Makes room for the newest late end. Results that were already recorded are dropped first. If that is not enough, the
-/// newest result is cut. If there are more than `KEPT_ENDS` late ends, the oldest are dropped.
+/// Makes room for the newest late end. Results that were already recorded are dropped first. If more room is needed,
+/// the newest result is cut. If there are more than `KEPT_ENDS` late ends, the oldest late ends are dropped.
 fn make_room(newest: u64) {
     let mut list = left();
     let sizes = list.iter().filter_map(|thread| match &*thread.state() {

@@ -32,8 +32,8 @@ const LISTED: usize = 50;
 impl ToolRegistry {
     /// Runs a call to its end and returns its result. This method never fails. If the tool is unknown, the result lists
     /// the names of the existing tools. If the arguments do not fit, the result lists all faults. If the tool returns
-    /// an error, the result contains the error's text. If the tool panics, the result says so. After a timeout, the
-    /// result says what may have happened. Known secrets are removed from the result (see
+    /// an error, the result contains the error's text. If the tool panics, the result reports the panic. After a
+    /// timeout, the result describes what may have happened. Known secrets are removed from the result (see
     /// [`Secrets`](crate::secret::Secrets)). Texts over the limit are cut in the middle, also the texts of errors.
     ///
     /// A call that fails with [`ToolError::transient`] is retried, if the tool declares that its calls may be repeated.
@@ -113,7 +113,7 @@ impl ToolRegistry {
         let Some(tool) = self.get(call.name()) else {
             return Ok(self.failed(call, self.unknown(call.name()), context).await);
         };
-        // The arguments include the defaults, as they did in the review and the decision.
+        // The arguments include the defaults, like the arguments in the review and in the decision.
         let decoded = match context.arguments_of(call, tool) {
             Ok(decoded) => decoded,
             Err(err) => {
@@ -123,8 +123,8 @@ impl ToolRegistry {
         if context.is_only_refused() {
             return Ok(self.checked_only(tool, call, &decoded, context).await);
         }
-        // In a run, the call already has its permit here, because the run takes it before recording the start. A permit
-        // is needed here only if a program, or another tool with its own context, calls this tool.
+        // In a run, the call already has its permit here, because the run acquires the permit before it records the
+        // start. A permit is needed here only if a program, or another tool with its own context, calls this tool.
         let (_permit, seated) =
             match tool.concurrency_limit().filter(|limit| !limit.is_among(context.held_limits())) {
                 None => (None, None),
@@ -158,7 +158,8 @@ impl ToolRegistry {
         let mut decoded = Some(decoded);
         let mut attempt = 1;
         loop {
-            // A further attempt decodes the arguments again. Keeping a copy for this rare case would cost each call.
+            // A further attempt decodes the arguments again. Keeping a copy for this rare case would make every call
+            // slower.
             let arguments = match decoded.take() {
                 Some(decoded) => decoded,
                 None => context.arguments_of(call, tool).unwrap_or_default(),
@@ -193,8 +194,8 @@ impl ToolRegistry {
         }
     }
 
-    /// The result of a call about which nobody decided, because its arguments did not fit at that time. The tool does
-    /// not run, even if the arguments fit now because the tool has changed.
+    /// Checks the arguments of a call that was refused because its arguments did not fit. The tool does not run, even
+    /// if the arguments fit now because the tool has changed.
     async fn checked_only(
         &self,
         tool: &Tool,
@@ -242,7 +243,7 @@ impl ToolRegistry {
         call.decoded().is_ok_and(|arguments| fits(arguments).unwrap_or(false))
     }
 
-    /// Whether a call has no arguments although its tool takes some. The arguments may still arrive, because some
+    /// Whether a call has no arguments although its tool has parameters. The arguments may still arrive, because some
     /// servers send an empty object first.
     #[doc(hidden)]
     pub fn may_be_filled(&self, call: &ToolCall) -> bool {
@@ -262,7 +263,7 @@ impl ToolRegistry {
     }
 
     async fn attempt(&self, tool: &Tool, context: ToolContext, arguments: Value) -> AttemptOutcome {
-        // Cancelling this token is the only way to tell a tool on its own thread that its call has ended.
+        // A tool on its own thread learns only from this token that its call has ended.
         let stop = context.cancellation().child_token();
         let stop_at_the_end = stop.clone().drop_guard();
         let begun = Instant::now();
@@ -283,11 +284,11 @@ impl ToolRegistry {
             Some(Ok(Err(err))) => AttemptOutcome::Ended(Err(err)),
             Some(Err(panicked)) => AttemptOutcome::Panicked(panicked),
             None => {
-                // The time limit comes from the deadline. The elapsed time would be wrong, because it also includes the
-                // time in which an agent waited for a person.
+                // The time limit is computed from the deadline, because the elapsed time also includes the time in
+                // which an agent waited for a person.
                 let after = deadline.unwrap_or(begun).saturating_duration_since(begun);
                 drop(stop_at_the_end);
-                // The text that a tool returns when it stops says more than its output so far.
+                // The text that a stopped tool returns contains more than the tool's output so far.
                 let said = match timeout(GRACE, &mut run).await {
                     // The tool has completed during the grace period.
                     Ok(Ok(Ok(output))) => return AttemptOutcome::Ended(Ok(output)),
@@ -303,7 +304,7 @@ impl ToolRegistry {
         }
     }
 
-    /// The error text for arguments that cannot be decoded. It quotes the part around the fault.
+    /// The error text for arguments that cannot be decoded. The text quotes the arguments around the fault.
     fn broken(&self, arguments: &str, err: &Error) -> String {
         let place = match serde_json::from_str::<IgnoredAny>(arguments) {
             Ok(_) => 0,
@@ -339,7 +340,7 @@ impl ToolRegistry {
         }
     }
 
-    /// The names of the tools that the model gets without a search: at most [`LISTED`] of them.
+    /// Lists at most [`LISTED`] tools that the model gets without a search.
     fn listed(&self) -> String {
         let told = || self.tools().iter().map(Tool::name).filter(|name| !self.is_searched(name));
         let names: Vec<&str> = told().take(LISTED).collect();
@@ -457,7 +458,7 @@ fn timed_out(
         (CallOutcome::InDoubt, CHECK)
     };
     let was = if runs_on { "was told to stop" } else { "was stopped" };
-    // Rounded to a millisecond. After a first attempt, the time that is left of a limit has many digits.
+    // Rounds to milliseconds, because the remaining time for a further attempt has many digits.
     let after = match u64::try_from((after.as_micros() + 500) / 1000) {
         Ok(millis) if millis > 0 => Duration::from_millis(millis),
         Ok(_) | Err(_) => after,

@@ -11,7 +11,7 @@ use crate::secret::Secrets;
 /// The maximum number of faults of one call in the text for the model.
 const LINES: usize = 50;
 
-/// The maximum length of one fault in the text for the model, in bytes. A fault quotes what the model wrote.
+/// The maximum length of one fault in the text for the model, in bytes. A fault quotes text of the model.
 const LINE: usize = 1000;
 
 /// Why a tool call failed. The model reads the text and can correct its call.
@@ -159,8 +159,8 @@ impl ToolError {
         }
     }
 
-    /// The text for the model. For wrong arguments, the text lists only the first faults, cuts long faults in the
-    /// middle, and contains no secrets. Any other text is returned unchanged, because secrets are removed later, from
+    /// The text for the model. For wrong arguments, only the first faults are listed, long faults are cut in the
+    /// middle, and secrets are removed. Any other text is returned unchanged, because secrets are removed later, from
     /// the whole result.
     pub(super) fn text_for_model(&self, secrets: &Secrets) -> String {
         let lines = match self {

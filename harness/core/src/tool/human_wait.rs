@@ -25,7 +25,7 @@ struct HumanWaitState {
 
 #[derive(Debug, Default)]
 struct WaitTimes {
-    /// The number of agents that wait now. `since`: when the first of them began to wait.
+    /// The number of agents that wait now. `since` is the time at which the first of these agents began to wait.
     asking: usize,
     since: Option<Instant>,
     /// The total waiting time before `since`.

@@ -1,4 +1,4 @@
-//! The setting that limits a call: its time, its attempts, and the size of its result.
+//! The limits of a call: its time, its attempts, and the size of its result.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::message::is_deeper;
 
-/// Limits a call: its time, its attempts, and the size of its result. Every limit has a default.
+/// Limits the time, the attempts and the size of the result of each call. Every limit has a default.
 ///
 /// ```
 /// use std::time::Duration;
@@ -41,7 +41,7 @@ impl Default for ToolLimits {
 
 impl ToolLimits {
     /// Sets the time limit of one attempt; 60 s unless set. A limit that the tool declares has precedence. A call that
-    /// takes longer is stopped, and its result says what may have happened.
+    /// takes longer is stopped, and the result describes what may have happened.
     #[must_use]
     pub fn time(mut self, time: Duration) -> Self {
         self.time = time;
@@ -65,7 +65,7 @@ impl ToolLimits {
     }
 
     /// Sets how many bytes of text a model reads of one result, whether it is an output or an error. Longer text is cut
-    /// in the middle, with a note about the missing length. JSON is cut so that it stays JSON. Files do not count,
+    /// in the middle, with a note about the missing length. JSON is still valid JSON after the cut. Files do not count,
     /// except for the text of documents.
     ///
     /// The default is 64 KiB, and less for a model with a small window: at most a quarter of the window, counting four
@@ -82,8 +82,8 @@ impl ToolLimits {
         self.output.unwrap_or(OUTPUT)
     }
 
-    /// The maximum length of the text of one result, in bytes, for a model with a window of this many tokens.
-    /// `is_kept`: whether large results are kept whole; fewer bytes are enough then.
+    /// The maximum length of the text of one result, in bytes, for a model with a window of this many tokens. If large
+    /// results are kept whole (`is_kept`), fewer bytes are enough.
     #[doc(hidden)]
     pub fn output_in(&self, window: Option<u64>, is_kept: bool) -> usize {
         let part = if is_kept { 4 } else { 1 };
@@ -94,7 +94,7 @@ impl ToolLimits {
 
     /// Sets the maximum size of the value for the program ([`ToolOutput::with_value`](super::ToolOutput::with_value))
     /// in one result, in bytes of JSON; 1 MiB unless set. The conversation stores each value, so a larger value is
-    /// omitted, and reading the value returns an error that says why. The call still succeeds.
+    /// omitted, and reading the value returns an error with the reason. The call still succeeds.
     #[must_use]
     pub fn value(mut self, bytes: usize) -> Self {
         self.value = bytes;
@@ -103,7 +103,7 @@ impl ToolLimits {
 }
 
 /// The maximum nesting depth of arguments. The JSON parser rejects deeper nesting, but a program can pass deeper
-/// arguments. Copying and checking such arguments would need an unlimited stack.
+/// arguments. Copying and checking deeper arguments would need an unlimited stack.
 const DEEPEST: usize = 128;
 
 /// Checks that arguments are not nested too deeply.

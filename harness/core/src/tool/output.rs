@@ -45,7 +45,7 @@ pub struct ToolOutput {
 }
 
 impl ToolOutput {
-    /// An output without content: the result only says that the tool has finished.
+    /// An output without content. The model reads only that the tool has finished.
     pub fn nothing() -> Self {
         Self::default()
     }
@@ -56,7 +56,7 @@ impl ToolOutput {
     /// model can read the rest with the tool `read_result`. Known secrets are removed, as from every result. If the
     /// file ends with the beginning of a secret, this beginning is removed too, because the file's writer may have been
     /// stopped. Bytes that are not UTF-8 become U+FFFD. The program may delete the file once the call has its result.
-    /// If the path cannot be read or is no file, the call fails, and its result says why.
+    /// If the path cannot be read or is no file, the call fails, and the result contains the reason.
     ///
     /// ```
     /// use harness::{ToolError, ToolOutput, tool};

@@ -16,7 +16,7 @@ pub type ReconcileFuture = Pin<Box<dyn Future<Output = Result<Reconciled, ToolEr
 pub enum Reconciled<T = ToolOutput> {
     /// The call happened. Contains its result.
     Happened(T),
-    /// Nothing of the call has happened, so it can run now.
+    /// Nothing of the call has happened, so the call can run now.
     NotHappened,
 }
 

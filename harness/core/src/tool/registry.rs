@@ -39,7 +39,7 @@ impl<I: IntoIterator<Item = Tool>> ToolList for I {
     }
 }
 
-/// All tools of an agent, in the order in which they were added. Their names are unique.
+/// All tools of an agent, with unique names, in the order in which they were added.
 #[derive(Clone, Debug, Default)]
 pub struct ToolRegistry {
     tools: Arc<Vec<Tool>>,
@@ -51,7 +51,7 @@ pub struct ToolRegistry {
     left_out: Vec<String>,
     /// Whether large results are kept, so that `read_result` is one of the tools.
     reads_results: bool,
-    /// The tools that the model gets only by a search; `None` if there are none.
+    /// The tools that the model has to search for; `None` if the model gets all tools at once.
     searched: Option<Arc<ToolIndex>>,
 }
 
@@ -89,7 +89,8 @@ impl ToolRegistry {
         Ok(self)
     }
 
-    /// Adds the tool that searches for these tools. The model gets them only after a search has found them.
+    /// Adds a search tool for the tools with these names. The model gets these tools only after a search has found
+    /// them.
     #[doc(hidden)]
     pub fn searching(mut self, names: &HashSet<String>) -> Result<Self, Error> {
         let index = ToolIndex::of(self.tools.iter().filter(|tool| names.contains(tool.name())));
@@ -111,7 +112,7 @@ impl ToolRegistry {
         self.searched.as_ref().map(|_| TOOL_SEARCH)
     }
 
-    /// The names of the tools that the model gets only by a search; `None` if there are none.
+    /// The names of the tools that the model has to search for; `None` if the model gets all tools at once.
     #[doc(hidden)]
     pub fn searched(&self) -> Option<&HashSet<String>> {
         self.searched.as_deref().map(ToolIndex::names)
@@ -158,7 +159,8 @@ impl ToolRegistry {
     /// Creates a registry with only these tools of `self`, in the same order. The other tools are not offered.
     ///
     /// # Errors
-    /// Fails with all unknown names. Also fails if the names include the search tool but no tool that it can find.
+    /// Fails if names are unknown; the error lists all unknown names. Also fails if the names include the search tool,
+    /// but no tool to search for.
     #[doc(hidden)]
     pub fn only(&self, names: &[String]) -> Result<Self, Error> {
         let unknown = names.iter().filter(|name| self.get(name).is_none());
@@ -256,9 +258,9 @@ impl ToolRegistry {
     }
 
     /// Checks what the compiler cannot check in functions with `#[tool]`. Defaults must fit their parameters (the
-    /// compiler has checked only literals). Ranges must not be empty if constants define them. The keys of maps in
+    /// compiler has checked only literals). Ranges that constants define must not be empty. The keys of maps in
     /// parameter types must be representable as strings. Each tool is checked once in a program. The check also creates
-    /// its schema. Building an agent calls this method.
+    /// the schema of the tool. Building an agent calls this method.
     ///
     /// # Errors
     /// Fails with the first fault.
@@ -269,8 +271,8 @@ impl ToolRegistry {
         }
     }
 
-    /// Checks the values that the tools take as [`State<T>`](super::State). Each value must be given to the agent, or
-    /// the program must have announced that each run brings its own value.
+    /// Checks that the values that the tools take as [`State<T>`](super::State) are available. For each value, either
+    /// the agent has the value, or the program has announced that each run sets its own value.
     ///
     /// # Errors
     /// Fails with all missing values.
@@ -308,7 +310,7 @@ impl ToolRegistry {
         Err(Error::new(ErrorKind::Configuration, format!("{} {help}", missing.join(" "))))
     }
 
-    /// The tool of this name; `None` if there is none.
+    /// The tool of this name; `None` for an unknown name.
     pub fn get(&self, name: &str) -> Option<&Tool> {
         self.tools.iter().find(|tool| tool.name() == name)
     }

@@ -9,9 +9,9 @@ use crate::{message::Arguments, secret::Secrets};
 
 /// What a tool reports about one call before the decision whether the call may run.
 ///
-/// Give a tool a review if its declared side effects do not say enough about a call. For example, a write may replace a
-/// file that other programs run, or a request may go to an address that the model chose. With a review, the permissions
-/// ask a person, who sees the reason and the preview.
+/// Give a tool a review if its declared side effects do not describe a call well enough. For example, a write may
+/// replace a file that other programs run, or a request may go to an address that the model chose. With a review, the
+/// permissions ask a person, who sees the reason and the preview.
 ///
 /// The library calls the review twice, on a thread where it may block: before the decision about the call, and again
 /// right before the call runs. The call does not run if the second review refuses it, requires a decision for a reason
@@ -88,7 +88,7 @@ impl Review {
         self
     }
 
-    /// The same review without known secrets, so that it can be shown and stored.
+    /// Returns the review without known secrets, so that it can be shown and stored.
     pub(crate) fn without_secrets(&self, secrets: &Secrets) -> Self {
         if secrets.is_empty() {
             return self.clone();
@@ -140,7 +140,7 @@ impl Reviewed {
     }
 
     /// Compares this review, on which the decision about the call was based, with the new review `now`. Returns the
-    /// reason why the call must not run; `None` if it may run.
+    /// reason why the call must not run; `None` if the call may run.
     pub(super) fn differs(&self, now: &Review) -> Option<String> {
         if let Some(reason) = &now.refuses {
             return Some(reason.clone());
@@ -174,7 +174,7 @@ impl Preview {
     }
 }
 
-/// Describes for which calls an answer *always* is valid: for all calls whose reviews offer a scope with the same key.
+/// Describes the calls for which an answer *always* is valid: all calls whose reviews offer a scope with this key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Scope {
     key: String,
@@ -205,7 +205,8 @@ impl fmt::Display for Scope {
     }
 }
 
-/// A function that `#[tool(review = ..)]` can name. If the tool is a method, `Value` is the type that has this method.
+/// A function that `#[tool(review = ..)]` can name. If the tool is a method, `Value` is the type of the method's
+/// receiver.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot review calls",
     label = "this is not a `fn(&Arguments) -> Review`",
@@ -221,7 +222,7 @@ pub trait ReviewFunction<Value: ?Sized, Takes> {
 #[derive(Debug)]
 pub struct OfArguments;
 
-/// Marks a review function that takes the value whose method is called, and the arguments.
+/// Marks a review function that takes the receiver of the tool's method, and the arguments.
 #[derive(Debug)]
 pub struct OfValue;
 
@@ -237,8 +238,8 @@ impl<Value, F: FnOnce(&Value, &Arguments) -> Review> ReviewFunction<Value, OfVal
     }
 }
 
-/// Reviews a call. `#[tool]` calls this function, so that the compiler reports a wrong review function by its trait
-/// bound.
+/// Reviews a call. `#[tool]` calls this function, so that the compiler reports a wrong review function as a failed
+/// trait bound.
 pub fn review<Value, Takes>(
     review: impl ReviewFunction<Value, Takes>,
     value: &Value,

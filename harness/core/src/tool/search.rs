@@ -1,4 +1,4 @@
-//! Tool search: if an agent has many tools, the model gets only those that it has searched for.
+//! Tool search: if an agent has many tools, the model gets only the tools that it has searched for.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -17,8 +17,8 @@ use crate::{
 #[doc(hidden)]
 pub const TOOL_SEARCH: &str = "tool_search";
 
-/// If a search could find no more than this number of tools, the model gets all tools from the first request on, even
-/// if its window is small. A search would cost more tokens than it saves.
+/// If a search could find no more than this number of tools, the model gets all tools from the first request on, also
+/// with a small window. A search would cost more tokens than it saves.
 #[doc(hidden)]
 pub const FEW_TOOLS: usize = 10;
 
@@ -28,14 +28,14 @@ const FOUND: usize = 5;
 /// The highest limit that the model may set.
 const MOST: usize = 20;
 
-/// The number of indexed bytes of a description. The rest is ignored, so that a server cannot gain matches with a
-/// longer description.
+/// The number of indexed bytes of a description. The rest of the description is ignored, so that a server cannot gain
+/// matches with a longer description.
 const SEARCHED: usize = 2_000;
 
 /// The number of bytes of a description that are shown to the model.
 const SHOWN: usize = 300;
 
-/// Decides when the model has to search for tools. Set it with `AgentBuilder::tool_search`.
+/// Decides when the model has to search for tools. Set this value with `AgentBuilder::tool_search`.
 ///
 /// ```
 /// use harness::{Agent, testing::{ScriptedProvider, reply}, tool, tool::ToolSearch, tools};
@@ -67,21 +67,21 @@ impl Default for ToolSearch {
 impl ToolSearch {
     /// Creates the default setting. The model has to search for tools if two conditions hold: all tools together need
     /// more than ten percent of the model's window, and the search would offer more than ten tools. The program's own
-    /// tools are still sent from the first request on, unless they alone need more than 2.5 percent of the window. A
+    /// tools are still sent from the first request on, unless these tools need more than 2.5 percent of the window. A
     /// search is also needed if the agent has more tools than [one request may
-    /// contain](crate::models::Model::request_tools), whatever their size.
+    /// contain](crate::models::Model::request_tools), regardless of their size.
     pub fn new() -> Self {
         Self { share: Some(10), always: Vec::new() }
     }
 
-    /// All tools are sent in every request. A vendor refuses a request with too many tools.
+    /// Turns the search off. Every request contains all tools. A vendor refuses a request with too many tools.
     pub fn off() -> Self {
         Self { share: None, always: Vec::new() }
     }
 
-    /// Sets the share of the model's window, in percent from 0 to 95, above which tools have to be searched for. With
-    /// 0, they always have to be searched for. This is useful because hundreds of small tools may still need less than
-    /// the default of 10 percent.
+    /// Sets the share of the model's window, in percent from 0 to 95, above which the model has to search for tools.
+    /// With 0, the model always has to search. A low share is useful because hundreds of small tools may still need
+    /// less than the default of 10 percent.
     pub fn share(mut self, percent: u8) -> Self {
         self.share = Some(percent);
         self

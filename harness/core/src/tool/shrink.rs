@@ -62,7 +62,7 @@ fn list(values: Vec<Value>, room: usize) -> Value {
     Value::Array(kept)
 }
 
-/// Cuts each member to its share of the room. If there are too many members, only the first ones are kept.
+/// Cuts each member to its share of the room. If there are too many members, only the first members are kept.
 fn object(members: Map<String, Value>, room: usize) -> Value {
     let count = members.len();
     let sizes: Vec<usize> = members

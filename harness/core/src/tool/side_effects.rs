@@ -1,5 +1,5 @@
-//! The side effects that a tool declares. The library uses them to decide whether a call needs an approval, and whether
-//! a call may be repeated.
+//! The side effects that a tool declares. From these side effects, the library decides whether a call needs an
+//! approval, and whether a call may be repeated.
 
 use std::fmt;
 
@@ -45,7 +45,8 @@ impl SideEffect {
     }
 }
 
-/// The set of all side effects that a tool declares. Empty if the tool has none. Can be used in `const` context.
+/// The set of all side effects that a tool declares. Empty for a tool without side effects. Can be used in `const`
+/// context.
 ///
 /// ```
 /// use harness::{SideEffect, SideEffects};
@@ -74,7 +75,7 @@ impl SideEffects {
         Self(bits)
     }
 
-    /// All side effects. Assumed for a tool about which nothing is known.
+    /// All side effects: the assumption about an unknown tool.
     pub const ALL: Self = Self::of(&SideEffect::ALL);
 
     /// Whether the set contains this side effect.
@@ -82,8 +83,8 @@ impl SideEffects {
         self.0 & effect.bit() != 0
     }
 
-    /// Whether the set contains no side effects other than these. Code that decides by side effects must list the
-    /// harmless ones, so that a side effect which is added later counts as harmful everywhere.
+    /// Whether the set contains only side effects of `effects`. List the harmless side effects in `effects`, so that a
+    /// side effect of a later version counts as harmful.
     #[doc(hidden)]
     pub const fn is_within(self, effects: &[SideEffect]) -> bool {
         self.0 & !Self::of(effects).0 == 0
@@ -117,7 +118,7 @@ impl SideEffects {
         self.is_within(&[SideEffect::Read]) || (idempotent && can_be_taken_back)
     }
 
-    /// Whether a call runs without a person's approval, judged by its side effects alone.
+    /// Whether these side effects alone require no approval by a person.
     pub(crate) const fn needs_nobody(self) -> bool {
         self.is_read_only() || self.is_within(&[SideEffect::Read, SideEffect::Write])
     }

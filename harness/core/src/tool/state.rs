@@ -9,11 +9,11 @@ use std::{
     sync::Arc,
 };
 
-/// A value that the program shares with its tools. A tool takes it as a parameter.
+/// A value that the program shares with its tools. A tool takes the value as a parameter.
 ///
 /// Give the value to the agent with `AgentBuilder::state`, or to one run with `Run::state`. Building an agent fails if
-/// a tool takes a value that the agent does not have, unless `AgentBuilder::state_per_run` announces that each run
-/// brings the value.
+/// a tool takes a value that the agent does not have, unless `AgentBuilder::state_per_run` announces that each run sets
+/// the value.
 ///
 /// ```
 /// use harness::{Agent, State, testing::{ScriptedProvider, reply}, tool, tools};
@@ -53,8 +53,8 @@ impl<T: ?Sized> fmt::Debug for State<T> {
     }
 }
 
-/// The type of a value that a tool needs. Created in `const` context, where ids and names of types are not available,
-/// so it contains functions that return them.
+/// The type of a value that a tool needs. Contains functions in place of the type's id and name, because these are not
+/// available in `const` context.
 #[derive(Clone, Copy, Debug)]
 pub struct StateType {
     id: fn() -> TypeId,
@@ -90,12 +90,12 @@ impl StateType {
 pub struct SharedValues(Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
 
 impl SharedValues {
-    /// Adds a value. It replaces an earlier value of the same type.
+    /// Adds a value. An earlier value of the same type is replaced.
     pub fn insert<T: Send + Sync + 'static>(&mut self, value: Arc<T>) {
         Arc::make_mut(&mut self.0).insert(TypeId::of::<T>(), value);
     }
 
-    /// Adds all values of `others`. Each replaces an earlier value of the same type.
+    /// Adds all values of `others`. Earlier values of the same types are replaced.
     pub(super) fn extend(&mut self, others: &Self) {
         if self.0.is_empty() {
             self.clone_from(others);
@@ -110,7 +110,7 @@ impl SharedValues {
         value.downcast().ok().map(State)
     }
 
-    /// Copies the value of this type from `others`, unless `self` already has one.
+    /// Copies the value of this type from `others`, unless `self` already has a value of this type.
     pub fn take_over(&mut self, id: TypeId, others: &Self) {
         if let Some(value) = others.0.get(&id).filter(|_| !self.has(id)) {
             Arc::make_mut(&mut self.0).insert(id, Arc::clone(value));

@@ -74,7 +74,7 @@ pub struct Tool {
     external: bool,
     /// The types of the shared values that the tool needs, in addition to the parameters that `#[tool]` has found.
     needs: Vec<StateType>,
-    /// The agent that the calls run; `None` if they run no agent.
+    /// The agent that the calls run; `None` if the calls run no agent.
     agent: Option<InnerAgent>,
     /// The concurrency limit that was set on this value; `None` if none was set.
     concurrency: Option<ConcurrencyLimit>,
@@ -86,7 +86,7 @@ pub struct Tool {
 #[derive(Clone)]
 struct InnerAgent {
     agent: Arc<dyn Any + Send + Sync>,
-    /// The names of the agent's tools. If these tools run further agents, also the names of the tools of those agents.
+    /// The names of the agent's tools, and of the tools of all agents that the agent's tools run.
     tools: Arc<[String]>,
 }
 
@@ -142,12 +142,13 @@ impl Tool {
     /// arguments and does not set `additionalProperties`, other arguments are refused; `"additionalProperties": true`
     /// allows them. An optional argument that is `null` is removed.
     ///
-    /// `run` returns a future in a box. Its result is `Ok("..".into())` for text, `Ok(ToolContent::Json(value).into())`
-    /// for a value, and `Err(ToolError::new(".."))` for an error: see [the example](macro@crate::tool#a-tool-by-hand).
+    /// `run` returns a boxed future. The result of the future is `Ok("..".into())` for text,
+    /// `Ok(ToolContent::Json(value).into())` for a value, and `Err(ToolError::new(".."))` for an error: see [the
+    /// example](macro@crate::tool#a-tool-by-hand).
     ///
-    /// This function cannot fail. Building a [`ToolRegistry`](super::ToolRegistry) with the tool reports its faults: a
-    /// name that vendors do not accept (they accept `^[a-zA-Z0-9_-]{1,64}$`), a schema that does not describe an
-    /// object, and a schema that cannot be checked because it refers to another document.
+    /// This function cannot fail. Building a [`ToolRegistry`](super::ToolRegistry) with the tool reports the faults of
+    /// the tool: a name that vendors do not accept (they accept `^[a-zA-Z0-9_-]{1,64}$`), a schema that does not
+    /// describe an object, and a schema that cannot be checked because it refers to another document.
     pub fn new(
         name: impl Into<Cow<'static, str>>,
         description: impl Into<Cow<'static, str>>,
@@ -247,7 +248,7 @@ impl Tool {
     }
 
     /// Declares that repeating a call with the same arguments has no further effect. A tool that declares
-    /// [`SideEffect::Mutate`](super::SideEffect::Mutate) is not repeated even then.
+    /// [`SideEffect::Mutate`](super::SideEffect::Mutate) is not repeated, even if it is idempotent.
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.idempotent = true;
@@ -262,16 +263,15 @@ impl Tool {
         self
     }
 
-    /// Sets how many calls of the tool may run at the same time in this program, in all chats and agents that have this
-    /// value or a clone of it. For a function with [`#[tool(at_once = ..)]`](macro@crate::tool), the declared limit
-    /// applies to all tools that are created from the function. The limit set here replaces the declared limit for this
-    /// value.
+    /// Sets how many calls of the tool may run at the same time in this program, in all chats and agents that have a
+    /// clone of this tool. For a function with [`#[tool(at_once = ..)]`](macro@crate::tool), the declared limit applies
+    /// to all tools that are created from the function. The limit set here replaces the declared limit for this value.
     ///
-    /// A call beyond the limit waits in a queue before it starts, first come, first served. While the call waits, no
-    /// fact is written and its time limit does not run. If the run is stopped meanwhile, the call is reported as not
-    /// started. A thread that cannot be stopped counts until it ends. If a call runs an agent, calls of the same tool
-    /// inside of that agent do not count again. Two tools with limits can block each other if their agents call each
-    /// other's tool; a time limit of the run ends such a deadlock.
+    /// A call beyond the limit waits in a queue before it starts, first come, first served. While the call waits, the
+    /// library writes no fact, and the call's time limit has not begun. If the run is stopped meanwhile, the call is
+    /// reported as not started. A thread that cannot be stopped counts until it ends. If a call runs an agent, calls of
+    /// the same tool inside of that agent do not count again. Two tools with limits can block each other if their
+    /// agents call each other's tool; a time limit of the run ends such a deadlock.
     ///
     /// Building a registry or an agent with the tool fails if the limit is zero.
     ///
@@ -300,7 +300,7 @@ impl Tool {
         self
     }
 
-    /// The concurrency limit of the tool; `None` if it has none.
+    /// The concurrency limit of the tool; `None` if the tool has no limit.
     pub fn concurrency_limit(&self) -> Option<&ConcurrencyLimit> {
         match &self.body {
             ToolBody::Declared { def, .. } => {
@@ -311,7 +311,8 @@ impl Tool {
     }
 
     /// Sets the title for people, for example in an approval request: one line of up to 100 characters, without
-    /// invisible characters. It replaces a title that `#[tool(title = "..")]` declares. No model reads the title.
+    /// invisible characters. This title replaces a title that `#[tool(title = "..")]` declares. No model reads the
+    /// title.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<Cow<'static, str>>) -> Self {
         self.title = Some(title.into());
@@ -326,7 +327,7 @@ impl Tool {
     }
 
     /// Declares that the tool reads a value of this type with [`ToolContext::state`]. Building an agent with the tool
-    /// then fails unless the program gives the value to the agent, or announces that each run brings the value. A
+    /// then fails unless the program gives the value to the agent, or announces that each run sets the value. A
     /// [`State<T>`](super::State) parameter of a function with `#[tool]` declares this automatically.
     ///
     /// ```
@@ -350,7 +351,7 @@ impl Tool {
         self
     }
 
-    /// Declares that the calls run this agent, which has these tools and needs these shared values.
+    /// Declares the agent that the calls run, the tools of the agent, and the shared values that the agent needs.
     pub fn of_agent(
         mut self,
         agent: Arc<dyn Any + Send + Sync>,
@@ -364,7 +365,7 @@ impl Tool {
         self
     }
 
-    /// The agent that the calls run; `None` if they run no agent, or one of another type than `A`.
+    /// The agent that the calls run; `None` if the calls run no agent, or an agent of another type than `A`.
     pub fn agent<A: 'static>(&self) -> Option<&A> {
         self.agent.as_ref()?.agent.downcast_ref()
     }
@@ -375,13 +376,13 @@ impl Tool {
         std::iter::once(self.name()).chain(below.map(String::as_str))
     }
 
-    /// Whether the calls run an agent. Each call is then a conversation of its own.
+    /// Whether the calls run an agent. Each of these calls has its own conversation.
     pub fn is_agent(&self) -> bool {
         self.agent.is_some()
     }
 
-    /// Sets a function that reviews each call before the decision whether the call may run: see [`Review`]. It replaces
-    /// a review that `#[tool(review = ..)]` declares.
+    /// Sets a function that reviews each call before the decision whether the call may run: see [`Review`]. This
+    /// function replaces a review that `#[tool(review = ..)]` declares.
     #[must_use]
     pub fn with_review(
         mut self,
@@ -392,13 +393,13 @@ impl Tool {
     }
 
     /// Sets a function that finds out whether a call from an earlier process has happened. The function gets the call's
-    /// arguments and its [idempotency key](ToolContext::idempotency_key), and must not change anything. It replaces a
-    /// function that [`#[tool(reconcile = ..)]`](macro@crate::tool) declares.
+    /// arguments and its [idempotency key](ToolContext::idempotency_key), and must not change anything. A function set
+    /// here replaces a function that [`#[tool(reconcile = ..)]`](macro@crate::tool) declares.
     ///
-    /// If the call happened, it gets the result that the function returns. If it did not happen, it runs. If the
-    /// function fails, the call stays in doubt, as it would without the function. The reason of the failure is in the
-    /// result that the model reads, and in the [trace](crate::trace::Happened::ReconcileFailed). Calls of an
-    /// [idempotent](Self::idempotent) tool are repeated without calling the function.
+    /// A call that happened gets the result that the function returns. A call that did not happen runs. If the function
+    /// fails, the call stays in doubt. The reason of the failure is in the result that the model reads, and in the
+    /// [trace](crate::trace::Happened::ReconcileFailed). Calls of an [idempotent](Self::idempotent) tool are repeated
+    /// without calling the function.
     ///
     /// ```
     /// use harness::{SideEffect, SideEffects, Tool, tool::Reconciled};
@@ -439,7 +440,7 @@ impl Tool {
     /// Starts to find out whether a call happened.
     ///
     /// # Errors
-    /// Fails if the tool has no function for this, if the function panics, or if the arguments do not fit.
+    /// Fails if the tool has no reconcile function, if the function panics, or if the arguments do not fit.
     pub fn find_out(
         &self,
         context: ToolContext,
@@ -543,10 +544,10 @@ impl Tool {
         self.title.as_deref().or(declared)
     }
 
-    /// The JSON Schema of the tool's output, if it is known. A function with `#[tool]` has one if its return type has
-    /// `#[derive(schemars::JsonSchema)]`; any tool has one if the program has [set one](Self::with_output_schema). The
-    /// library sends the schema if a protocol has a field for it. The protocols of model vendors have no such field.
-    /// The output is not checked against the schema.
+    /// The JSON Schema of the tool's output; `None` if it is not known. A function with `#[tool]` has this schema if
+    /// its return type has `#[derive(schemars::JsonSchema)]`. For any tool, the program can [set the
+    /// schema](Self::with_output_schema). The library sends the schema if a protocol has a field for it. The protocols
+    /// of model vendors have no such field. The output is not checked against the schema.
     ///
     /// ```
     /// use harness::{tool, tools};
@@ -620,8 +621,8 @@ impl Tool {
         self.state_types().any(|needed| needed.id() == TypeId::of::<T>())
     }
 
-    /// A fault of the tool; `None` if it has none. For a tool created by `#[tool]`, this method checks only the values
-    /// that can be set later, because the compiler checks the rest.
+    /// A fault of the tool; `None` if the tool has no fault. For a tool created by `#[tool]`, this method checks only
+    /// the values that can be set later, because the compiler checks the rest.
     pub(super) fn problem(&self) -> Option<String> {
         if self.concurrency.as_ref().is_some_and(ConcurrencyLimit::is_zero) {
             return Some(format!(
@@ -654,7 +655,7 @@ impl Tool {
         })
     }
 
-    /// The end of an error text: it says how the program can give the tool another name.
+    /// The end of an error text, about how the program can give the tool another name.
     pub(super) fn how_to_name(&self) -> &'static str {
         match &self.body {
             ToolBody::Declared { .. } => "with `#[tool(name = \"...\")]`",
@@ -708,7 +709,7 @@ impl Tool {
         checker.map(SchemaChecker::unchecked).unwrap_or_default()
     }
 
-    /// Calls the tool. The call starts when the future is polled first. Dropping the future stops the tool.
+    /// Calls the tool. The call starts when the future is first polled. Dropping the future stops the tool.
     ///
     /// # Errors
     /// Fails if `arguments` is neither a JSON object nor `null`, if the arguments do not fit, if the tool fails, or if

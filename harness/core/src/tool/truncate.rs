@@ -22,7 +22,7 @@ const PARTS: usize = 1000;
 /// joined, because the notes about the cuts would be longer than the text.
 const LEAST: usize = 256;
 
-/// If the model calls a tool that does not exist: how many bytes of the tool's name are quoted.
+/// The maximum number of bytes that are quoted of the name of an unknown tool.
 const NAME: usize = 100;
 
 impl ToolRegistry {
@@ -61,7 +61,7 @@ impl ToolRegistry {
         }
     }
 
-    /// How many bytes the model reads of the call's result, and where large results are kept.
+    /// The number of bytes that the model reads of the call's result, and the store for large results.
     fn room<'c>(&self, context: &'c ToolContext) -> ResultLimit<'c> {
         match context.spills() {
             // `read_result` returns a part of a result that is already kept.
@@ -89,8 +89,8 @@ impl ToolRegistry {
         is_within(content, limit)
     }
 
-    /// Removes known secrets from the value that a tool returns for the program. Says why the value is left out if it
-    /// cannot be stored, for example because it is over the limit.
+    /// Removes known secrets from the value that a tool returns for the program. If the value cannot be stored, for
+    /// example because it is over the limit, the reason replaces the value.
     fn keepable(&self, value: Value) -> ProgramValue {
         if is_too_deep(&value) {
             return ProgramValue::LeftOut("it is nested too deep".to_owned());
@@ -107,7 +107,7 @@ impl ToolRegistry {
         ))
     }
 
-    /// The result of a call as the model reads it: without known secrets. If the content is over the limit, the longest
+    /// Returns the result of a call for the model, without known secrets. If the content is over the limit, the longest
     /// texts are cut in the middle. If large results are kept, the whole text of each cut part is stored.
     #[doc(hidden)]
     pub async fn readable(
@@ -149,8 +149,8 @@ impl ToolRegistry {
         ToolResult::new(call_id, outcome, kept).kept_as(names)
     }
 
-    /// Like [`readable`](Self::readable), for short texts that the program itself writes: if a part is cut, its whole
-    /// text is not stored.
+    /// Like [`readable`](Self::readable), for short texts that the program itself writes. The whole text of a cut part
+    /// is not stored.
     #[doc(hidden)]
     pub fn readable_now(
         &self,
@@ -200,7 +200,7 @@ impl ToolRegistry {
     }
 }
 
-/// How many bytes a model reads of a result, and where large results are kept (`None`: they are only cut).
+/// The number of bytes that a model reads of a result, and the store for large results (`None`: they are only cut).
 pub(crate) type ResultLimit<'a> = (usize, Option<&'a LargeResults>);
 
 /// A part of a result.
@@ -215,9 +215,9 @@ enum ResultPart {
 
 /// The whole content of a part that is cut.
 enum WholeContent {
-    /// A text. If it is the text of a document, also that document.
+    /// A text, and the document that contains the text, if any.
     Text(String, Option<Media>),
-    /// A text that was JSON or contains JSON, and is cut as text. The note says so.
+    /// A text that was or contains JSON, and is cut as text. The second value is a note about the JSON.
     WasJson(String, &'static str),
     Json(Value),
 }
@@ -232,7 +232,7 @@ impl WholeContent {
 }
 
 impl ResultPart {
-    /// Appends the cut form of this part to `kept`. `whole` is a note that says where the whole text is kept.
+    /// Appends the cut form of this part to `kept`. `whole` is a note about the location of the whole text.
     fn shortened(self, whole: &str, kept: &mut Vec<ToolContent>) {
         let (cut_part, share) = match self {
             Self::Whole(part) => return kept.push(part),
@@ -267,7 +267,7 @@ fn is_within(content: &[ToolContent], limit: usize) -> bool {
     content.len() <= PARTS && content.iter().map(size).sum::<usize>() <= limit
 }
 
-/// Marks each part as whole, or as cut to its share of the limit.
+/// Marks each part as complete, or as cut to its share of the limit.
 fn capped(mut content: Vec<ToolContent>, limit: usize) -> Vec<ResultPart> {
     let mut has_json = false;
     if content.len() > PARTS {
@@ -341,8 +341,8 @@ fn size(part: &ToolContent) -> usize {
     }
 }
 
-/// Removes these secrets from a part. A JSON value keeps its structure, unless a secret spans several of its members:
-/// then it becomes text.
+/// Removes these secrets from a part. A JSON value keeps its structure. But if a secret spans several members, the
+/// value becomes text.
 fn cleaned(part: ToolContent, secrets: &Secrets) -> ToolContent {
     match part {
         ToolContent::Text(text) => match secrets.hide(&text) {
@@ -375,7 +375,7 @@ fn cleaned(part: ToolContent, secrets: &Secrets) -> ToolContent {
 }
 
 /// Removes these secrets from the texts of a file. The bytes of the file are not searched. If the file's address
-/// contains a secret, the address is useless without it, so the part becomes a text with the cleaned address.
+/// contains a secret, the part becomes a text with the cleaned address, because nobody can open this address.
 fn file(media: Media, secrets: &Secrets, part: fn(Media) -> ToolContent) -> ToolContent {
     let clean = |text: &str| match secrets.hide(text) {
         Cow::Borrowed(_) => None,
@@ -419,7 +419,7 @@ pub(super) fn short_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{} .. ({} bytes)", name.get(..end).unwrap_or_default(), name.len()))
 }
 
-/// The part of a text around the byte `place`, at most about `most` bytes.
+/// The text around the byte `place`, about `most` bytes long.
 pub(super) fn around(text: &str, place: usize, most: usize) -> Cow<'_, str> {
     if text.len() <= most {
         return Cow::Borrowed(text);
@@ -434,8 +434,8 @@ pub(super) fn around(text: &str, place: usize, most: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{before}{part}{after} ({} bytes in all)", text.len()))
 }
 
-/// The largest size that each part may have so that all parts fit into `limit`. Smaller parts stay whole, and the
-/// larger ones share the remaining room equally.
+/// The largest size that each part may have so that all parts fit into `limit`. Smaller parts stay whole, and larger
+/// parts share the remaining room equally.
 pub(super) fn fair_share(sizes: &[usize], limit: usize) -> usize {
     let mut sorted = sizes.to_vec();
     sorted.sort_unstable();
@@ -463,8 +463,8 @@ pub fn cut(text: &str, keep: usize, whole: &str) -> String {
     gap(head, tail, text.len(), whole)
 }
 
-/// Joins the head and the tail of a text of `size` bytes, with a note between them. `whole` says where the whole text
-/// is kept.
+/// Joins the head and the tail of a text of `size` bytes, with a note between them. `whole` is a note about the
+/// location of the whole text.
 pub(super) fn gap(head: &str, tail: &str, size: usize, whole: &str) -> String {
     let gone = size.saturating_sub(head.len()).saturating_sub(tail.len());
     format!("{head}\n[.. {gone} of {size}{CUT}{whole} ..]\n{tail}")

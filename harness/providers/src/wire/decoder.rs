@@ -540,20 +540,24 @@ impl EventSink {
 
     fn count_arguments(&mut self, block: u32, json: &str) -> Result<(), Error> {
         self.grow(json.len())?;
-        if let Some(size) = self.calls.get_mut(&block) {
-            *size = size.saturating_add(json.len());
-            if *size > self.limits.arguments {
-                return Err(Error::new(
-                    ErrorKind::TooLarge,
-                    format!(
-                        "the arguments of one call are larger than {} bytes; raise \
-                         `ResponseSizeLimits::arguments` if that is intended",
-                        self.limits.arguments
-                    ),
-                ));
-            }
+        let Some(size) = self.calls.get_mut(&block) else { return Ok(()) };
+        *size = size.saturating_add(json.len());
+        let size = *size;
+        self.check_arguments(size)
+    }
+
+    fn check_arguments(&self, size: usize) -> Result<(), Error> {
+        if size <= self.limits.arguments {
+            return Ok(());
         }
-        Ok(())
+        Err(Error::new(
+            ErrorKind::TooLarge,
+            format!(
+                "the arguments of one call are larger than {} bytes; raise \
+                 `ResponseSizeLimits::arguments` if that is intended",
+                self.limits.arguments
+            ),
+        ))
     }
 
     pub(super) fn call_end(&mut self, block: u32) {
@@ -622,6 +626,13 @@ impl EventSink {
     /// Counts text that a dialect stores for later. The text counts again when it is emitted.
     pub(super) fn kept(&mut self, text: &str) -> Result<(), Error> {
         self.keep_bytes(text.len())
+    }
+
+    /// Counts arguments of a call that a dialect stores for later. `stored` is the number of bytes that it stores of this
+    /// call, with the new ones.
+    pub(super) fn keep_arguments(&mut self, new: &str, stored: usize) -> Result<(), Error> {
+        self.kept(new)?;
+        self.check_arguments(stored)
     }
 
     /// Counts `size` bytes that a dialect stores for later.

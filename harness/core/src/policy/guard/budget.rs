@@ -25,7 +25,7 @@ pub struct BudgetUsage {
     pub turns: u32,
     /// The number of calls that have started.
     pub tool_calls: u32,
-    /// The number of tokens, as far as it is known.
+    /// The known number of tokens.
     pub usage: Usage,
     /// Whether the token counts are complete. `false` if an answer broke off or did not report its tokens: `usage` is
     /// then a lower bound.
@@ -88,8 +88,8 @@ impl fmt::Display for BudgetRemaining {
 pub struct Budget(Arc<BudgetNode>);
 
 impl Budget {
-    /// Creates a budget of the program's own, for the runs that are `within` it. For example, the budget can limit all
-    /// runs for one customer, whichever agents do the work.
+    /// Creates a budget for the runs that the program starts `within` this budget. For example, the budget can limit
+    /// all runs for one customer, whichever agents do the work.
     ///
     /// ```
     /// use harness::{Agent, Limits, Outcome, journal::LimitKind, policy::Budget, testing::{ScriptedProvider, reply}};
@@ -130,7 +130,7 @@ impl Budget {
         self.nodes().iter().try_for_each(|node| node.lock().limits.check())
     }
 
-    /// The limits of this budget, without those of the budgets around it.
+    /// The limits of this budget, without the limits of outer budgets.
     pub(super) fn limits(&self) -> Limits {
         self.0.lock().limits.clone()
     }
@@ -144,8 +144,8 @@ impl Budget {
         budget
     }
 
-    /// Creates a budget for all agents that a call runs, or for one of these agents. The budget is within `outer`: the
-    /// budget of the run, or the budget of all these agents.
+    /// Creates a budget within `outer`. For all agents that a call runs, `outer` is the budget of the run. For one of
+    /// these agents, `outer` is the budget of all these agents.
     #[doc(hidden)]
     pub fn of_agents(outer: &Self) -> Self {
         let budget = Self::made(LimitScope::Outer, Limits::new(), None);
@@ -242,8 +242,8 @@ impl Budget {
         std::iter::once(Arc::clone(&self.0)).chain(above).collect()
     }
 
-    /// Returns the budgets that a run charges: this one and all budgets around it at this time. Budgets that are added
-    /// around it later are not included.
+    /// Returns the budgets that a run charges: this budget and its current outer budgets. Outer budgets that are
+    /// added later are not included.
     pub(super) fn start_run(&self) -> BudgetChain {
         BudgetChain::new(self.nodes())
     }

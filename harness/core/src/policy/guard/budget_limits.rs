@@ -16,7 +16,6 @@ use crate::{
 /// The program gets a warning when this percentage of a limit is used.
 const NEAR: u64 = 80;
 
-/// The reason why the number of tokens is unknown.
 pub(super) const NO_TOKENS: &str = "the provider does not say how many tokens it used";
 
 pub(super) struct BudgetChain {
@@ -41,7 +40,7 @@ impl BudgetChain {
         Self { nodes, by_id }
     }
 
-    /// Whether `node` is the budget of the run, of its conversation or of its agent, or an outer budget.
+    /// The scope of `node` for this run: the run, its conversation, its agent, or an outer budget.
     fn scope(&self, node: &Arc<BudgetNode>) -> LimitScope {
         let own = self.nodes.iter().take(3).any(|own| Arc::ptr_eq(own, node));
         if own { node.scope } else { LimitScope::Outer }
@@ -81,7 +80,8 @@ impl BudgetChain {
     }
 
     /// Reserves `calls` calls in every budget. If a budget has fewer than `needed` calls left, reserves none and
-    /// returns the limit. The `own` calls that this run has already reserved count as left.
+    /// returns the limit. `own` is the number of calls that this run has already reserved. These calls count as
+    /// left.
     pub(super) fn set_aside(&self, calls: u32, needed: u32, own: u32) -> Result<(), LimitReached> {
         let mut held: Vec<(&Arc<BudgetNode>, MutexGuard<'_, BudgetState>)> = self
             .by_id
@@ -132,7 +132,7 @@ impl BudgetChain {
             }
             let allowed = limits.money().map(Money::from_f64);
             if let Some(allowed) = allowed.filter(|allowed| sum.money >= *allowed) {
-                // Prices name no currency.
+                // A price has no currency, so the text assumes US dollars.
                 let detail = format!(
                     "{} of {allowed} was spent, in US dollars unless the prices are in another currency",
                     sum.money

@@ -29,7 +29,7 @@ use crate::{
 pub struct LimitReached {
     /// The limit.
     pub limit: LimitKind,
-    /// Whether the limit is that of the run, its conversation, its agent or an outer budget.
+    /// Whether the limit belongs to the run, its conversation, its agent or an outer budget.
     pub scope: LimitScope,
     /// The used amount, as text for a person.
     pub detail: String,
@@ -65,14 +65,13 @@ struct OfAnswer {
     end: Option<CallEnd>,
 }
 
-/// How a call ended.
 enum CallEnd {
     Denied,
     Finished(CallOutcome, Option<CountedResult>),
 }
 
-/// Enforces the limits of a run: a fold over the run's facts, together with the budgets that the run charges. A message
-/// of the user begins a new run and resets all counts of the old one.
+/// Enforces the limits of a run: a fold over the run's facts, together with the budgets that the run charges. A
+/// message of the user begins a new run and resets all counts.
 #[doc(hidden)]
 pub struct RunGuard {
     rails: Arc<Guardrails>,
@@ -87,8 +86,8 @@ pub struct RunGuard {
     asking: bool,
     /// The last price look-up of this run.
     known: Option<PricedModel>,
-    /// The last price look-up before this run. It is only a cache: an interrupted answer of this run is not charged at
-    /// this price.
+    /// The last price look-up before this run, as a cache. An interrupted answer of this run is not charged at this
+    /// price.
     known_before: Option<PricedModel>,
     /// The number of calls that the run has reserved and that have not started.
     aside: u32,
@@ -133,8 +132,8 @@ impl RunGuard {
         }
     }
 
-    /// If a fact states what agents have spent, charges this amount. Use this only for facts that are read from a
-    /// journal: agents that run in this process charge each of their own facts.
+    /// Charges the amount that a fact states for agents. Use this only for facts that are read from a journal:
+    /// agents that run in this process charge each of their own facts.
     pub fn charge_agents(&self, fact: &Fact) {
         if let Some((_, spent)) = spent_by_agents(fact) {
             self.chain.charge(&FactCharge::of_agents(spent), 0);
@@ -156,18 +155,20 @@ impl RunGuard {
         self.budget.limits().of_run(&self.rails)
     }
 
-    /// Called when the run resumes, because it may now be within other budgets than before.
+    /// Called when the run resumes: the run may now be within other budgets than before.
     pub fn resume(&mut self) {
         self.chain = self.budget.start_run();
         self.chain.turns(self.own.turns);
     }
 
-    /// Called when this run continues the open calls of the run `before`, with limits of its own.
+    /// Called when this run continues the open calls of the run `before`. These calls are already
+    /// counted.
     pub fn resume_from(&mut self, before: &Self) {
         self.started.clone_from(&before.started);
     }
 
-    /// Called when this run follows the run `before` of the same agent: takes over the last price look-up.
+    /// Called when this run follows the run `before` of the same agent. Takes over the last price look-up
+    /// of `before`.
     pub fn continue_after(&mut self, before: &mut Self) {
         self.known_before = before.known.take().or(before.known_before.take());
     }
@@ -225,7 +226,7 @@ impl RunGuard {
         }
     }
 
-    /// Charges a request that was in progress when its process ended. Its cost is unknown.
+    /// Charges an unknown cost, for a request that was in progress when its process ended.
     pub fn request_was_lost(&mut self) {
         self.charge(&FactCharge::of_agents(&unknown_spent(REQUEST_LOST)));
     }
@@ -239,7 +240,7 @@ impl RunGuard {
                 charge.turns = 1;
                 charge
             }
-            // A summary is no turn of the run, since it answers nothing.
+            // The request for a summary is not a turn of the run.
             Fact::ContextCompacted { request, .. } | Fact::CompactionFailed { request, .. } => {
                 let SummaryRequest { usage, provider, model, asked_model, broke_off, .. } =
                     &**request;
@@ -265,13 +266,13 @@ impl RunGuard {
             }
             // A call that starts again (with its external answer, or after its process ended) is not counted twice.
             Fact::CallStarted { call }
-            // A call whose result the program supplies has no start of its own, so it counts when it begins to wait.
+            // A call whose result the program supplies never starts, so such a call counts when it begins to wait.
             | Fact::CallWaits { call, wait: Wait { awaited: Awaited::Result, .. } } => {
                 let is_new = self.started.insert(call.clone());
                 FactCharge { tool_calls: is_new.into(), ..FactCharge::default() }
             }
-            // The process may have ended while the model answered, so this counts as a turn. Otherwise a run that ends
-            // its process each time would never reach its limits.
+            // The process may have ended while the model answered, so a reopened run counts one more turn. Otherwise
+            // a run that ends its process each time would never reach its limits.
             Fact::Reopened { .. } => FactCharge { turns: 1, ..FactCharge::default() },
             _ => FactCharge::default(),
         }
@@ -342,8 +343,8 @@ impl RunGuard {
         }
     }
 
-    /// The limit that forbids a resumed run to continue with its calls; `None` if the run may continue. If the process
-    /// ends during the run, this counts as a turn. So a call that ends its process each time is not repeated forever.
+    /// The limit that forbids a resumed run to continue with its calls; `None` if the run may continue. Each end of
+    /// the process during a run counts as a turn. So a call that ends its process each time is not repeated forever.
     pub fn before_going_on(&self) -> Option<LimitReached> {
         let limit = self.rails.turns.filter(|limit| self.own.turns > *limit)?;
         let detail = format!(
@@ -353,8 +354,8 @@ impl RunGuard {
         reached(LimitKind::Turns, detail)
     }
 
-    /// Returns `None` if the next `calls` calls may run, and reserves these calls, so that no other run uses up the
-    /// limit. Returns a limit if the limit forbids the calls. Then no call may run.
+    /// Reserves the next `calls` calls, so that no other run uses up the limit, and returns `None`. If a limit
+    /// forbids the calls, returns the limit. Then no call may run.
     pub fn before_calls(&mut self, calls: usize) -> Option<LimitReached> {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         let more = calls.saturating_sub(self.aside);
@@ -397,8 +398,8 @@ impl RunGuard {
         may
     }
 
-    /// Charges a call that started early but is missing in the final answer. The call has run, although no fact records
-    /// it.
+    /// Charges a call that started early but is missing in the final answer. The call has run, but no fact records
+    /// the call.
     pub fn dropped(&mut self) {
         self.charge(&FactCharge { tool_calls: 1, ..FactCharge::default() });
     }
@@ -448,8 +449,8 @@ impl RunGuard {
         warnings
     }
 
-    /// The price of this model at this provider. `asked` is the model that was requested, if it has another name. The
-    /// last price is cached, since most look-ups repeat.
+    /// The price of this model at this provider. `asked` is the requested model if its name differs. The last price
+    /// is cached, since most look-ups repeat.
     fn price(&mut self, provider: &str, model: &str, asked: Option<&str>) -> Option<Price> {
         let is_it = |known: &&PricedModel| {
             (known.provider.as_str(), known.model.as_str()) == (provider, model)
@@ -516,8 +517,8 @@ impl RunGuard {
         self.end_call(result.call_id(), CallEnd::Finished(result.outcome(), came));
     }
 
-    /// Records that a call has ended. The ends are counted in the order of the calls, once all calls of the answer have
-    /// ended, because calls end in a random order.
+    /// Records that a call has ended. Calls end in a random order. So the guard counts the ends only when all calls
+    /// of the answer have ended, in the order of the calls.
     fn end_call(&mut self, call: &str, end: CallEnd) {
         let place = self.places.get(call).and_then(|place| self.calls.get_mut(*place));
         let Some(place) = place else { return self.count_end(end) };

@@ -86,11 +86,11 @@ impl Guardrails {
     }
 
     /// Sets how many calls of one answer run: the first 32 unless set. Each further call gets a result that tells the
-    /// model to make the call again in its next answer. This does not end the run.
+    /// model to make the call again in its next answer. The run continues.
     ///
-    /// A call can start before the answer is complete, but only while at least this number of
-    /// [`tool_calls`](super::Limits::tool_calls) is left. So with a smaller number, calls can start early until fewer
-    /// tool calls are left. With `None` here and a limit of tool calls, no call starts early.
+    /// A call can start before the answer is complete only while at least this number of
+    /// [`tool_calls`](super::Limits::tool_calls) is left. With `None` here and a limit of tool calls, no call starts
+    /// early.
     #[must_use]
     pub fn calls_per_turn(mut self, calls: impl Into<Option<u32>>) -> Self {
         self.calls_per_turn = calls.into();
@@ -132,8 +132,8 @@ impl Guardrails {
         self
     }
 
-    /// Exempts the tool of this name from the limits of repetitions. Use it for a tool that waits for something: the
-    /// model may call it in the same way, and get the same result, any number of times.
+    /// Exempts the tool of this name from the limits of repetitions, for example a tool that waits for something.
+    /// The model may repeat a call of this tool, and get the same result, any number of times.
     #[must_use]
     pub fn polling(mut self, tool: impl Into<String>) -> Self {
         self.polling.insert(tool.into());
@@ -150,8 +150,8 @@ impl Guardrails {
     }
 
     /// Sets how deeply agents may be nested, 8 unless set. The agents that a run's tools start have the depth 1, the
-    /// agents that these agents' tools start have the depth 2, and so on. If several of the nested agents set a depth,
-    /// the smallest one applies.
+    /// agents that these agents' tools start have the depth 2, and so on. If several nested agents set a depth, the
+    /// smallest depth applies.
     #[must_use]
     pub fn agent_depth(mut self, depth: impl Into<Option<u32>>) -> Self {
         self.agent_depth = depth.into();

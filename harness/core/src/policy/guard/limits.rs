@@ -64,7 +64,7 @@ fn named<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 }
 
 impl Limits {
-    /// Creates limits that are all left open.
+    /// Creates limits of which none is set.
     pub fn new() -> Self {
         Self::default()
     }
@@ -88,10 +88,9 @@ impl Limits {
     /// Sets how many calls may run. This number is never exceeded. A call that started before the model's answer was
     /// complete counts even if the final answer does not contain it.
     ///
-    /// If an answer has more calls than are left, none of them runs. Read-only calls may start before the answer is
-    /// complete, when the number of its calls is still unknown. They start early only while at least
-    /// [`calls_per_turn`](super::Guardrails::calls_per_turn) calls are left, since no answer can run more calls than
-    /// that.
+    /// If an answer has more calls than are left, no call of the answer runs. Read-only calls may start early,
+    /// before the number of the answer's calls is known. They start early only while at least
+    /// [`calls_per_turn`](super::Guardrails::calls_per_turn) calls are left, since one answer cannot run more calls.
     #[must_use]
     pub fn tool_calls(mut self, calls: impl Into<Option<u32>>) -> Self {
         self.tool_calls = Some(calls.into());
@@ -159,7 +158,7 @@ impl Limits {
         self
     }
 
-    /// These limits. Limits that are left open are taken from `base`.
+    /// A copy of these limits, in which open limits are taken from `base`.
     #[must_use]
     pub fn over(&self, base: &Self) -> Self {
         let Self { tool_calls, input_tokens, output_tokens, cost, refuse_unknown_cost } = self;
@@ -214,7 +213,6 @@ impl Limits {
         self.cost.flatten()
     }
 
-    /// Whether models of unknown cost are refused.
     pub(super) fn can_refuse_unknown_cost(&self) -> bool {
         self.refuse_unknown_cost
     }

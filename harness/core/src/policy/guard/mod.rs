@@ -1,5 +1,5 @@
-//! The limits of a run: what it may spend, and how often it may repeat itself. The limits are a setting. The guard that
-//! enforces them is a fold over all facts of the run, so no spending is missed.
+//! The limits of a run: what it may spend, and how often it may repeat itself. The guard that enforces the limits is
+//! a fold over all facts of the run, so no spending is missed.
 
 mod budget;
 mod budget_limits;

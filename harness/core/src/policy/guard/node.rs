@@ -23,7 +23,7 @@ pub(super) struct BudgetState {
     pub(super) said: Limits,
     /// The limits that apply. For a run, they include the defaults.
     pub(super) limits: Limits,
-    /// All budgets around this one, each once, the nearest first.
+    /// All outer budgets of this budget without duplicates, the nearest first.
     pub(super) above: Vec<Arc<BudgetNode>>,
     pub(super) sum: ChargeSum,
     /// The number of calls that are reserved and have not started.

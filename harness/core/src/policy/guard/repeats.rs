@@ -104,8 +104,7 @@ impl RepeatCounter {
             self.heard.clear();
         }
         if before.is_none() && shows_news {
-            // A new call shows progress, too. For example, a model that alternates between edits and tests repeats the
-            // same test call.
+            // A new call shows progress, too: a model that repeats the same test after each new edit is not stuck.
             self.made.clear();
         }
         self.heard.entry(thing).or_insert_with(|| ResultTurns::new(&tool)).count(self.turn);
@@ -157,12 +156,10 @@ pub(super) fn is_warned(turns: u32, limit: u32) -> bool {
     turns > 1 && turns < limit && (turns == limit / 2 || turns == limit.saturating_sub(1))
 }
 
-/// Adds the note that the result is a repetition.
 pub(super) fn with_note(result: &ToolResult) -> ToolResult {
     with(result, NOTE)
 }
 
-/// Adds the note that the call is a repetition.
 pub(super) fn with_call_note(result: &ToolResult) -> ToolResult {
     with(result, SAME_CALL)
 }
@@ -178,8 +175,8 @@ fn noted(result: &ToolResult) -> bool {
     matches!(last, Some(ToolContent::Text(text)) if [NOTE, SAME_CALL].contains(&text.as_str()))
 }
 
-/// The hash by which repetitions of a result are counted. A success counts per tool and arguments, an error per tool.
-/// `None` for results that do not count.
+/// The hash by which repetitions of a result are counted. Successes are counted per tool and arguments, errors per
+/// tool. `None` for results that do not count.
 fn thing(call: &ToolCall, result: &ToolResult) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     call.name().hash(&mut hasher);

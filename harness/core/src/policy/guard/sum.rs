@@ -12,7 +12,6 @@ use crate::{
     provider::Usage,
 };
 
-/// The cost of one fact.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FactCharge {
     pub(super) turns: u32,
@@ -144,16 +143,16 @@ pub fn unknown_spent(why: &str) -> CallSpent {
     }
 }
 
-/// What the agents of open calls have spent: the amounts that facts state, and amounts that agents spent in an earlier
-/// process, which ended before it wrote a fact.
+/// What the agents of open calls have spent: the amounts in facts, and amounts from an earlier process that ended
+/// before it wrote a fact.
 #[derive(Debug, Default)]
 #[doc(hidden)]
 pub struct AgentSums {
     /// The amounts that facts state for agents whose conversations the journal keeps.
     said: HashMap<String, CallSpent>,
     untold: HashMap<String, CallSpent>,
-    /// The calls whose agents have conversations that are in no journal. A call is removed once a fact states what its
-    /// agents have spent.
+    /// The calls with agents whose conversations are in no journal. A fact that states the spending of these agents
+    /// removes the call.
     unkept: HashSet<String>,
 }
 
@@ -186,20 +185,21 @@ impl AgentSums {
         }
     }
 
-    /// Whether a call runs agents whose conversations are in no journal, and no fact states their spending yet.
+    /// Whether a call has agents whose conversations are in no journal, and no fact states the spending of
+    /// these agents yet.
     pub fn has_unkept_agents(&self, call: &str) -> bool {
         self.unkept.contains(call)
     }
 
-    /// The amounts that are already counted for those agents of a call whose conversations the journal keeps. The
-    /// caller reads these conversations again, and then subtracts these amounts.
+    /// The amounts that are already counted for a call's agents with conversations in the journal. The caller
+    /// reads these conversations again, and then subtracts these amounts.
     pub fn counted(&self, call: &str) -> CallSpent {
         let untold = self.untold.get(call).and_then(|untold| untold.kept.as_deref());
         let all = self.said.get(call).into_iter().chain(untold);
         rest_of(all, &CallSpent::default()).map(|sum| *sum).unwrap_or_default()
     }
 
-    /// Records an amount that was spent in an ended process and that no fact states yet.
+    /// Records an amount that agents spent in an ended process and that no fact states yet.
     pub fn add_unstated(&mut self, call: &str, spent: CallSpent) {
         self.untold.insert(call.to_owned(), spent);
     }

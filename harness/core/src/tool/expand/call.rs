@@ -72,12 +72,12 @@ impl DeclaredCall {
         taken.map_err(|misfit| self.problems.push(misfit.0.below(def.name).line())).ok()
     }
 
-    /// Whether no fault was found. Call this method after all parameters were taken.
+    /// Whether all parameters were decoded without a fault. Call this method after all parameters were taken.
     pub fn is_valid(&mut self) -> bool {
         self.problems.is_empty() && self.broken.is_none()
     }
 
-    /// The result of a call with faults: an error that lists them all.
+    /// Returns an error that lists all faults of the arguments.
     pub fn refusal(self) -> ToolFuture {
         Box::pin(ready(Err(self.wrong())))
     }
@@ -126,7 +126,8 @@ impl DeclaredCall {
     }
 }
 
-/// The function is boxed, so that this code is compiled once and not for each tool.
+/// Runs a boxed function on a thread for blocking work. Because of the box, this code is compiled only once for all
+/// tools.
 fn on_thread_for_blocking(
     thread: Option<Arc<ToolThread>>,
     run: Box<dyn FnOnce() -> Result<ToolOutput, ToolError> + Send>,
@@ -173,7 +174,7 @@ impl fmt::Debug for DeclaredCall {
     }
 }
 
-/// Aborts the task on drop: a function that has not started by then never starts.
+/// Aborts the task on drop. A function that has not started yet never starts.
 pub(in crate::tool) struct OnDrop<T>(JoinHandle<T>);
 
 impl<T> OnDrop<T> {
@@ -226,7 +227,7 @@ impl SharedReceiver {
     /// Returns the value with its original type.
     ///
     /// # Panics
-    /// Never: `#[toolset]` calls this with the type of the value that it wrapped.
+    /// Never, because `#[toolset]` calls this function with the original type.
     #[expect(clippy::expect_used, reason = "`#[toolset]` makes the value and the method together")]
     pub fn get<T: 'static>(&self) -> &T {
         let value = self.0.as_deref().and_then(|value| value.downcast_ref());
@@ -247,7 +248,7 @@ impl<T: Send + 'static> CarriedArguments<T> {
 }
 
 /// The fallback of [`CarriedArguments`] for all types that cannot be sent. The compiler reports such a type at the
-/// position where the user's code names it. This fallback prevents a second error for the code that sends the
+/// position where the user's code names the type. This fallback prevents a second error for the code that sends the
 /// arguments.
 pub trait NotSent {
     /// Selected by the compiler if the arguments cannot be sent to another thread.
@@ -258,7 +259,7 @@ pub trait NotSent {
 
 impl<T> NotSent for CarriedArguments<T> {}
 
-/// The arguments can be sent to another thread.
+/// Means that the arguments can be sent to another thread.
 #[derive(Clone, Copy, Debug)]
 pub struct CanBeSent;
 

@@ -18,7 +18,7 @@ use crate::tool::{ConcurrencyLimit, StateType, ToolDef};
 /// deprecated function outside of deprecated code. So the implementation of this trait is marked as deprecated, and
 /// other code uses only the trait.
 pub trait DeclaredTool {
-    /// The declaration.
+    /// The declaration of the tool.
     const TOOL: &'static ToolDef;
 }
 
@@ -153,7 +153,7 @@ impl ParamDef {
 
 /// A parameter with its Rust type.
 pub struct TypedParam<T> {
-    /// The declaration.
+    /// The declaration of the parameter.
     pub def: ParamDef,
     /// Finds out whether the type shares mutable state.
     pub held: SharedStateProbe<T>,
@@ -204,8 +204,8 @@ impl<T> TypedParam<T> {
         self
     }
 
-    /// Uses `default` if the argument is missing or `null`. `value` returns the default as JSON; `None` if it cannot be
-    /// written as JSON.
+    /// Uses `default` if the argument is missing or `null`. `value` returns the default as JSON; `None` if JSON cannot
+    /// represent the default.
     #[must_use]
     pub const fn or(mut self, default: fn() -> T, value: fn() -> Option<Value>) -> Self {
         self.default = Some(default);

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-/// Returns the JSON of a value. If the type has `Serialize`, the compiler selects the method of `JsonOf`. Otherwise it
-/// selects the method of [`ByName`].
+/// Returns the JSON of a value. The compiler selects the method of `JsonOf` if the type has `Serialize`, and the method
+/// of [`ByName`] otherwise.
 #[derive(Debug)]
 pub struct JsonOf<'a, T>(pub &'a T);
 

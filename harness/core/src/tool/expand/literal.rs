@@ -1,5 +1,5 @@
-//! Traits for literals as default values. They find out whether a type accepts a literal even if the macro does not
-//! know the type's name: an alias of `String` accepts `"a"`, but an enum accepts only its own values.
+//! Traits that find out whether a type accepts a literal as its default value. The macro need not know the type's name:
+//! an alias of `String` accepts `"a"`, but an enum accepts only its own values.
 
 use std::{
     borrow::Cow,
@@ -15,8 +15,8 @@ use crate::tool::{CancellationToken, Progress, State, ToolContext};
 
 /// A type that accepts every literal of this kind as its default.
 ///
-/// A type that accepts only some literals of a kind does not implement this trait. For example, it may reject a
-/// string only at run time, when the string is parsed: too late for a compile error.
+/// A type that accepts only some literals of a kind does not implement this trait. For example, a type may parse a
+/// string at run time and reject it. A compile error is not possible then.
 #[diagnostic::on_unimplemented(
     message = "the default of a parameter of the type `{Self}` cannot be this literal",
     label = "not known to be a `{Self}` before it is read",
@@ -95,7 +95,7 @@ macro_rules! takes_integer {
 }
 takes_integer!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize);
 
-/// Implements the trait for types that wrap another type: they accept the same literals as the inner type.
+/// Implements the trait for types that wrap another type, and accept the same literals as the inner type.
 macro_rules! takes_as {
     ($($ty:ident)*) => {$(
         #[diagnostic::do_not_recommend]
@@ -134,8 +134,8 @@ takes_list! {
 #[diagnostic::do_not_recommend]
 impl<Kind> TakesLiteral<Kind> for Value {}
 
-// The host supplies these parameters, so a default for such a parameter is an error. Other code reports it. Accepting
-// every literal here prevents a second error.
+// The host supplies values of these types, so a default is an error. Other code reports this error. Accepting every
+// literal here prevents a second error.
 #[diagnostic::do_not_recommend]
 impl<Kind> TakesLiteral<Kind> for ToolContext {}
 

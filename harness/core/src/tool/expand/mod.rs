@@ -1,6 +1,6 @@
 //! The code to which `#[tool]`, `#[toolset]` and `tools![]` expand: it declares and decodes the parameters of a
-//! function, calls the function, and turns its return value into a result. Users do not need it; the crate's
-//! `__private` exports it for the expansions.
+//! function, calls the function, and turns its return value into a result. The crate's `__private` exports this code
+//! for the expansions only.
 //!
 //! An expansion becomes a part of the user's code, where the user's blanket traits may add methods to these types. So
 //! expansions call functions by their full path. If only a method call can select an implementation by the type, the

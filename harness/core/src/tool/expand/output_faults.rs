@@ -1,6 +1,6 @@
 //! Finds the parts of a value whose JSON a model would misunderstand. A number that JSON does not have is written as
 //! `null` by `serde_json`, and would look like a missing value. An error in a `Result` would look like an ordinary
-//! value. If a map has keys that are not strings, the error of `serde_json` does not say which map is faulty.
+//! value. If a map has keys that are not strings, the error of `serde_json` does not name the faulty map.
 
 use serde::{
     Serialize, Serializer,
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// The JSON of a value for the model.
 pub(super) struct SerializedOutput {
-    /// The whole value, as `serde` writes it.
+    /// The JSON of the whole value, with the faulty parts.
     pub(super) json: Value,
     /// All parts that are errors, or numbers that JSON does not have.
     pub(super) failed: Vec<FaultyPart>,
@@ -48,8 +48,8 @@ pub(super) fn to_json<T: Serialize>(value: &T) -> Result<SerializedOutput, Strin
 /// does not have.
 ///
 /// # Errors
-/// Fails like [`to_json`]. Also fails if the value contains a number that JSON does not have; the text names its
-/// position.
+/// Fails like [`to_json`]. Also fails if the value contains a number that JSON does not have; the text names the
+/// position of the number.
 pub(in crate::tool) fn faithful_json<T: Serialize>(value: &T) -> Result<Value, String> {
     let SerializedOutput { json, failed } = to_json(value)?;
     match failed.iter().find(|failed| json.pointer(&failed.pointer) == Some(&Value::Null)) {
@@ -80,7 +80,7 @@ struct FaultSearch;
 #[derive(Debug)]
 struct SerializeError(String);
 
-/// The faulty parts of a value, or the reason why it cannot be serialized.
+/// The faulty parts of a value, or the reason why the value cannot be serialized.
 type FaultSearchResult = Result<Vec<FaultyPart>, SerializeError>;
 
 fn number(number: f64) -> FaultSearchResult {
@@ -97,8 +97,8 @@ fn number(number: f64) -> FaultSearchResult {
 }
 
 impl SerializeError {
-    /// Returns the same fault with its position in the outer value. `step` is the position of this value in the outer
-    /// value, and is prepended to the pointer.
+    /// Returns the fault with its position in the outer value. `step`, the position of this value in the outer value,
+    /// is prepended to the pointer.
     fn below(self, step: &str) -> Self {
         let (pointer, fault) = match self.0.strip_prefix("at `") {
             Some(rest) => rest.split_once("`: ").unwrap_or(("", rest)),
@@ -113,8 +113,8 @@ impl FaultyPart {
         Self { pointer: String::new(), words }
     }
 
-    /// Returns the same fault with its position in the outer value. `step` is the position of this value in the outer
-    /// value, and is prepended to the pointer.
+    /// Returns the fault with its position in the outer value. `step`, the position of this value in the outer value,
+    /// is prepended to the pointer.
     fn below(self, step: &str) -> Self {
         Self { pointer: pointer_below(step, &self.pointer), ..self }
     }

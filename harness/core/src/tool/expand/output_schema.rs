@@ -29,8 +29,8 @@ pub fn returned_later<F: Future>(
     ReturnTypeProbe(PhantomData)
 }
 
-// The three traits have a method of the same name, behind different numbers of references. The compiler takes the
-// applicable method behind the most references.
+// The three traits have the same method, for different numbers of references to the probe. The compiler selects the
+// applicable method with the most references.
 
 /// Selected by [`ReturnTypeProbe`] for a `Result` whose value has a schema.
 pub trait SchemaInResult {

@@ -1,5 +1,5 @@
-//! The types that a parameter of a tool can have: a type that the model fills in, or one that the host supplies. A
-//! trait decides between them, so an alias or a re-export of a type works like its original name.
+//! The types that a parameter of a tool can have: types that the model fills in, and types that the host supplies. A
+//! trait distinguishes them, so an alias or a re-export of a type works like its original name.
 
 use std::{
     marker::PhantomData,
@@ -31,7 +31,7 @@ use crate::tool::{CancellationToken, Progress, State, StateType, ToolContext};
     note = "what the host supplies is taken as `&ToolContext`, `State<T>`, `CancellationToken` or `Progress`; the `T` of a `State` is `Send + Sync` and has a size, such as `Arc<dyn Trait + Send + Sync>`"
 )]
 pub trait ToolParam<Source>: Sized {
-    /// Where the value comes from, and how to obtain it.
+    /// Where a value of this type comes from, and how to obtain the value.
     const ORIGIN: ParamOrigin<Self>;
 }
 
@@ -59,7 +59,7 @@ pub enum ParamOrigin<T> {
     Host {
         /// Obtains the value.
         supply: fn(&ToolContext) -> Result<T, String>,
-        /// The type of the shared value that the program has to give; `None` if it need not give one.
+        /// The type of the shared value that the program must provide; `None` if no shared value is required.
         needs: Option<StateType>,
     },
 }
@@ -119,7 +119,8 @@ fn decode<T: DeserializeOwned>(value: Option<&Value>) -> Result<T, ReadFault> {
     let Some(value) = value else {
         return T::deserialize(MissingArgument).map_err(|err| err.to_string().into());
     };
-    // Decode again to find the position of the fault. This costs more, so it is done only after a failure.
+    // Decode again to find the position of the fault. This decoding is slower, so only a failed argument is decoded
+    // twice.
     T::deserialize(value).or_else(|_| {
         serde_path_to_error::deserialize(value).map_err(|err| ReadFault(explain(&err)))
     })
@@ -140,7 +141,7 @@ fn explain(err: &serde_path_to_error::Error<serde_json::Error>) -> ValueFault {
     ValueFault { at: pointer, reason: err.inner().to_string() }
 }
 
-/// A missing argument: only a type that needs no value, such as `Option`, can be decoded from it.
+/// The deserializer for a missing argument. Only a type that needs no value, such as `Option`, can be decoded.
 struct MissingArgument;
 
 impl<'de> Deserializer<'de> for MissingArgument {
@@ -168,9 +169,9 @@ impl<'de> Deserializer<'de> for MissingArgument {
     }
 }
 
-/// Finds out whether a type can be the key of a map. JSON writes such a key as a string, so only decoding would show
-/// this for certain. This probe uses two signs: a type that is created from a string has `FromStr` or
-/// `TryFrom<String>`, and the discriminant of an enum has a certain size.
+/// Finds out whether a type can be the key of a map, which JSON writes as a string. Only decoding would prove this, so
+/// the probe uses two signs. The type has `FromStr` or `TryFrom<String>`, or the size of its discriminant shows an enum
+/// without fields.
 #[derive(Debug)]
 pub struct MapKeyProbe<K>(PhantomData<K>);
 

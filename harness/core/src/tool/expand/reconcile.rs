@@ -32,7 +32,7 @@ pub trait FindsOut<Args, Form> {
     fn find_out(self, args: Args) -> impl Future<Output = ReconcileResult> + Send;
 }
 
-/// Whether the call happened, or why this cannot be found out.
+/// Whether the call happened, or why the function could not find out.
 type ReconcileResult = Result<Reconciled, ToolError>;
 
 macro_rules! finds_out {
@@ -74,7 +74,7 @@ pub trait ReconcileReturn<Form> {
     /// How the function runs: [`AsyncExecution`] or [`BlockingExecution`].
     type Mode;
 
-    /// Whether the call happened.
+    /// Returns whether the call happened.
     fn into_result(self) -> impl Future<Output = ReconcileResult> + Send;
 }
 
@@ -107,9 +107,9 @@ where
 
 /// A type that states whether the call happened, possibly as a `Result`.
 pub trait IntoReconciled<Form> {
-    /// Whether the call happened.
+    /// Returns whether the call happened.
     ///
-    /// Fails if this cannot be found out.
+    /// Fails if the function returned an error.
     fn outcome(self) -> ReconcileResult;
 }
 
@@ -138,15 +138,15 @@ impl<T: IntoToolOutput<Form>, E: Display, Form> IntoReconciled<MayFail<Form>>
     }
 }
 
-/// An `async` function: it runs in the task of the agent.
+/// Marks an `async` function, which runs in the task of the agent.
 #[derive(Clone, Copy, Debug)]
 pub struct AsyncExecution;
 
-/// A function that may block: it runs on a thread for blocking work.
+/// Marks a function that may block. The function runs on a thread for blocking work.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockingExecution;
 
-/// How a function runs. Only the type is used.
+/// Marks how a function runs. Only the type is used.
 pub trait ExecutionMode {
     /// The only value of the type.
     const HERE: Self;
@@ -170,7 +170,7 @@ impl ExecutionMode for BlockingExecution {
         const CLOSING: &str = "the program is shutting down, or the function panicked";
         Box::pin(async move {
             let Ok(runtime) = Handle::try_current() else { return found.await };
-            // The function itself runs inside of this future, which never waits.
+            // This future runs the function, and never waits.
             let mut task = OnDrop::new(runtime.spawn_blocking(move || found.now_or_never()));
             match task.ended().await {
                 Ok(Some(found)) => found,
@@ -180,8 +180,8 @@ impl ExecutionMode for BlockingExecution {
     }
 }
 
-/// An uninhabited type. `#[tool]` expands to closures that take it: rustc infers their return types, and the closures
-/// are never called.
+/// An uninhabited type. `#[tool]` expands to closures with a parameter of this type. rustc infers the return types of
+/// the closures, which are never called.
 #[derive(Clone, Copy, Debug)]
 pub struct UninhabitedValue(Infallible);
 

@@ -14,8 +14,9 @@ use crate::{
 /// A type that a function with `#[tool]` can return, alone or in a `Result`.
 ///
 /// Do not implement this trait. A `serde::Serialize` value is passed on as JSON; a string becomes text, `()` and `None`
-/// become an empty output, and an error in a `Result` inside of the value makes the call fail. [`ToolContent`], a list
-/// of them, and [`ToolOutput`] are passed on unchanged. `Form` is [`AsValue`] or [`AsContent`], and is inferred.
+/// become an empty output, and an error in a `Result` inside of the value makes the call fail. A [`ToolContent`], a
+/// list of these parts, and a [`ToolOutput`] are passed on unchanged. `Form` is [`AsValue`] or [`AsContent`], and is
+/// inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be returned from a tool",
     label = "not a tool result",
@@ -53,7 +54,7 @@ impl<T: Serialize> IntoToolOutput<AsValue> for T {
 
 const UNREADABLE: &str = "the tool ran to its end, but what it returned cannot be written as JSON";
 
-/// The maximum number of errors that are listed. The JSON below the list contains all of them.
+/// The maximum number of errors in the list. The JSON below the list contains all errors.
 const LISTED: usize = 50;
 
 /// The text for the model if a returned value contains errors. The tool ran to its end and reports by itself what
@@ -228,8 +229,8 @@ where
     }
 }
 
-/// The same type. The expansion writes an inferred type as `SameType<_>`: since this has several tokens, a compile
-/// error underlines the whole type that the user wrote.
+/// An alias of `T`. The expansion writes an inferred type as `SameType<_>`. This has several tokens, so a compile error
+/// underlines the whole type that the user wrote.
 pub type SameType<T> = T;
 
 /// Marks a function whose return type is no `Result`.
@@ -266,7 +267,7 @@ impl<ErrorForm> FallibleForm<ErrorForm> {
     }
 
     /// The result of a function whose return type is written as `Result<T, E>`. A compile error about `T` or `E` then
-    /// names only this type.
+    /// names only `T` or `E`.
     ///
     /// # Errors
     /// Fails if the function returned an error. Also fails like [`InfallibleForm::answer`].
@@ -278,8 +279,8 @@ impl<ErrorForm> FallibleForm<ErrorForm> {
     }
 }
 
-/// Finds out whether a type is a `Result`, also through an alias. For a `Result`, the compiler selects the method of
-/// `ReturnKind`. Otherwise it selects the method of [`NotAResult`].
+/// Finds out whether a type is a `Result`, also through an alias. The compiler selects the method of `ReturnKind` for a
+/// `Result`, and the method of [`NotAResult`] for any other type.
 #[derive(Debug)]
 pub struct ReturnKind<T>(PhantomData<T>);
 
@@ -299,7 +300,7 @@ impl<T, E> ReturnKind<Result<T, E>> {
 
 /// The fallback of [`ReturnKind`] for every type that is no `Result`.
 pub trait NotAResult {
-    /// The function cannot fail.
+    /// Returns the marker for a function that cannot fail.
     fn __harness_failing(&self) -> NoErrorType {
         NoErrorType
     }
@@ -319,7 +320,7 @@ impl NoErrorType {
 }
 
 /// Finds out the form of an error type, for example whether the error has causes or only a text. The traits below have
-/// a method of the same name, behind different numbers of references. The compiler takes the applicable method behind
+/// the same method, for different numbers of references to the probe. The compiler selects the applicable method with
 /// the most references.
 #[derive(Debug)]
 pub struct ErrorTypeProbe<E>(PhantomData<E>);
@@ -355,7 +356,7 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> WithCauses for &ErrorTypeProbe<E> {}
 
 /// The fallback of [`ErrorTypeProbe`] for all other types.
 pub trait WithWords {
-    /// Returns the form of an error that has only a text. If the type has no text either, the bound of `AsErrorText`
+    /// Returns the form of an error that has only a text. If the type also has no text, the bound of `AsErrorText`
     /// reports this.
     fn __harness_form(&self) -> FallibleForm<AsErrorText> {
         FallibleForm(PhantomData)

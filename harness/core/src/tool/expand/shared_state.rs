@@ -1,5 +1,5 @@
-//! Refuses parameters that share mutable state. A `Mutex` can be decoded from JSON, but each call would get a new one,
-//! so nothing would be shared. A `Cell`, or a type that contains one, is refused by the bound `Sync` of
+//! Refuses parameters that share mutable state. A `Mutex` can be decoded from JSON, but each call would get a new
+//! `Mutex`, so the calls would share nothing. A `Cell`, or a type that contains one, is refused by the bound `Sync` of
 //! [`ToolParam`](super::param::ToolParam).
 
 use std::{
@@ -60,8 +60,8 @@ impl<T: SharesState + ?Sized> SharesState for Arc<T> {}
 
 /// Finds out whether a type shares mutable state.
 ///
-/// The answer is a type, so that it can be used in a constant: the fallback for all other types comes from a trait, and
-/// trait methods cannot run in a constant.
+/// The answer is a type, so that a constant can use the answer. The fallback for all other types is a trait method, and
+/// a constant cannot call trait methods.
 #[derive(Debug)]
 pub struct SharedStateProbe<T>(PhantomData<fn() -> T>);
 

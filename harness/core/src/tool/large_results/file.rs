@@ -16,8 +16,8 @@ use crate::{
 const SEARCHED: usize = 256 * 1024;
 
 /// Returns the text of a file for a model, without known secrets. If the file has more than `limit` bytes, the text has
-/// only the beginning and the end of the file. If `spills` is set, the whole text of such a file is stored in `spills`,
-/// and the name of the stored text is returned. If the file cannot be read, the error says why.
+/// only the beginning and the end of the file. If `spills` is also set, the whole text is stored in `spills`, and the
+/// name of the stored text is returned. If the file cannot be read, the error contains the reason.
 pub(in crate::tool) async fn read_file(
     path: &Path,
     limit: usize,
@@ -54,7 +54,7 @@ async fn off_loop<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|err| Err(io::Error::other(err)))
 }
 
-/// A file whose size the system does not report must be shorter than this, in bytes.
+/// The maximum size, in bytes, of a file for which the system reports no size.
 const UNSIZED: u64 = 64 * 1024 * 1024;
 
 /// Opens a regular file. Only the bytes that the file has now are read, because a log may grow as fast as it is read.

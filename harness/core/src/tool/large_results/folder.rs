@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use super::{CHUNK, SpillFuture, SpillStore, is_name};
 use crate::error::{Error, ErrorKind};
 
-/// The folder of one conversation. It is created when the first result is kept.
+/// The folder of one conversation. The folder is created when the first result is kept.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct SpillFolder(PathBuf);
@@ -111,7 +111,7 @@ impl SpillStore for SpillFolder {
     }
 }
 
-/// Creates a folder that only the user of the process may open, unless it exists.
+/// Creates a folder that only the user of the process may open. An existing folder is not changed.
 fn make(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);

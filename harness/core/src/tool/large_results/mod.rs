@@ -1,5 +1,4 @@
-//! Large results: they are stored whole, in chunks, beside the conversation. The model can then read the parts that it
-//! needs.
+//! Large results are stored whole, in chunks, beside the conversation. The model can then read the parts that it needs.
 
 mod file;
 mod folder;
@@ -77,14 +76,14 @@ impl fmt::Debug for LargeResults {
     }
 }
 
-/// The beginning of the note for a text that could not be stored. The cause follows, and then the checksum.
+/// The beginning of the note for a text that could not be stored. The note continues with the cause and the checksum.
 pub(crate) const NOT_KEPT: &str = "; the whole could not be kept: ";
 
 /// The outcome of storing a text.
 pub(super) struct SpillNote {
     /// A note for the model: how to read the text, or why it could not be stored.
     pub(super) text: String,
-    /// The name of the stored text; `None` if it is not stored.
+    /// The name of the stored text; `None` if the text is not stored.
     pub(super) name: Option<String>,
 }
 
@@ -166,7 +165,7 @@ impl<'a> SpillWriter<'a> {
                 name: Some(self.name),
             },
             Some(error) => {
-                // If this fails too, the chunks are deleted together with the conversation.
+                // If the deletion fails too, the chunks are deleted together with the conversation.
                 let _ = self.store.delete(&self.name).await;
                 let checksum = self.checksum;
                 let text = format!("{NOT_KEPT}{error}; checksum {checksum}");
@@ -194,17 +193,17 @@ pub(crate) fn name_of_arguments(message: usize, call: usize) -> String {
     format!("{ARGUMENTS}{message}-{call}")
 }
 
-/// The middle of the line that requests contain in place of a long argument. The argument's size precedes this text.
-/// The name by which the model reads the arguments follows it.
+/// The middle of the line that requests contain in place of a long argument. The line begins with the argument's size,
+/// and ends with the name by which the model reads the arguments.
 pub(crate) const LEFT_OUT: &str = " bytes stood here, and were left out to save room: `read_result` reads these arguments whole as `";
 
-/// The first words of the result of a call that the library did not start: the model had copied a line that replaces a
-/// left-out argument, and used the line as the argument.
+/// The first words of the result for a call that the library did not start, because its argument was a copy of the line
+/// that replaces a left-out argument.
 #[doc(hidden)]
 pub const COPIED: &str = "This call was not started: its argument ";
 
-/// Whether an argument of the call is a line that replaces a left-out argument. An argument that only quotes such a
-/// line does not count.
+/// Whether an argument of the call is a line that replaces a left-out argument. An argument that only quotes this line
+/// does not count.
 fn is_shortened(call: &ToolCall) -> bool {
     let is_line = |value: &Value| {
         let line = value.as_str().and_then(|text| text.strip_prefix('['));

@@ -5,7 +5,7 @@ use memchr::{memchr_iter, memmem, memrchr};
 use super::{CHUNK, LargeResults};
 use crate::error::Error;
 
-/// A part of a result: its text, and a line that says which part it is.
+/// A part of a result: its text, and a line that describes the position of this text.
 pub(super) struct SpillExcerpt {
     pub(super) head: String,
     pub(super) text: String,

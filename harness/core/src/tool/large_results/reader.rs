@@ -21,7 +21,7 @@ const DESCRIPTION: &str = "Reads what was cut of a result of this conversation, 
 /// The number of bytes that are reserved for the line above the text.
 const SAID: usize = 200;
 
-/// Creates the tool. It reads only results and arguments of the conversation that contains the call.
+/// Creates the tool `read_result`, which reads only results and arguments of the call's own conversation.
 pub(crate) fn read_result() -> Tool {
     let schema = json!({
         "type": "object",

@@ -331,7 +331,7 @@ fn hand_on(
     match unnamed {
         Some(arguments) => {
             arguments.push_str(piece);
-            out.kept(piece)
+            out.keep_arguments(piece, arguments.len())
         }
         None => out.call_delta(number, piece),
     }

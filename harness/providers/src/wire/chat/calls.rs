@@ -146,7 +146,9 @@ impl AnswerCalls {
         self.read(at);
         self.hand_on(at, false, out)?;
         match self.calls.get(at) {
-            Some(call) if call.sent < call.arguments.len() => out.kept(arguments),
+            Some(call) if call.sent < call.arguments.len() => {
+                out.keep_arguments(arguments, call.arguments.len())
+            }
             _ => Ok(()),
         }
     }
@@ -220,7 +222,7 @@ impl AnswerCalls {
         self.read(at);
         match begun {
             true => out.call_arguments(number, arguments),
-            false => out.kept(arguments),
+            false => out.keep_arguments(arguments, arguments.len()),
         }
     }
 

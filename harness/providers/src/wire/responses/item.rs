@@ -283,7 +283,7 @@ impl OpenItem {
                     sent.push_str(event.delta);
                     match *started {
                         true => out.call_delta(number, event.delta),
-                        false => out.kept(event.delta),
+                        false => out.keep_arguments(event.delta, sent.len()),
                     }
                 }
                 ItemEventKind::ArgumentsDone if *started => {
@@ -294,7 +294,7 @@ impl OpenItem {
                     event.name.clone_into(name);
                     let all = arguments(event.arguments);
                     if !are_none(&all) || sent.is_empty() {
-                        out.kept(&all)?;
+                        out.keep_arguments(&all, all.len())?;
                         *sent = all;
                     }
                     Ok(())
