@@ -79,7 +79,8 @@ fn the_client_reads_every_kind_of_event() {
 #[test]
 fn a_call_that_was_answered_during_the_run_is_no_interrupt_at_its_end() {
     let call = |id: &str| json!({"id": id, "name": "remove", "arguments": "{}"});
-    let wait = |nonce: &str| json!({"for": "approval", "question": {"call": "c", "nonce": nonce}});
+    let wait =
+        |nonce: &str| json!({"for": "approval", "repeat": "never", "question": {"nonce": nonce}});
     let mut all = vec![
         json!({"type": "run_started"}),
         json!({"type": "tool_waits", "call": call("c1"), "wait": wait("n1")}),
@@ -92,7 +93,8 @@ fn a_call_that_was_answered_during_the_run_is_no_interrupt_at_its_end() {
     all.push(json!({"type": "run_ended", "outcome": "waiting", "usage": usage}));
     let stream = encoded(AgUiStream::new("c", "r"), &all);
     for (id, times) in [("n1", 0), ("n2", 0), ("n3", 1)] {
-        assert_eq!(stream.matches(&format!("{{\"id\":\"{id}\"")).count(), times, "{id}: {stream}");
+        let interrupt = format!("{{\"id\":\"{id}\",\"reason\"");
+        assert_eq!(stream.matches(&interrupt).count(), times, "{id}: {stream}");
     }
 }
 
