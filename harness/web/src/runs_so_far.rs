@@ -14,6 +14,29 @@ use harness_core::error::Error;
 ///
 /// A watcher begins with the last message of the user. What follows it can be several runs, if a run was stopped, has failed or was
 /// cut off and was then resumed, and a front end reads each run as a stream of its own.
+///
+/// ```
+/// use harness::{
+///     Agent,
+///     agent::Chats,
+///     journal::MemoryJournal,
+///     testing::{ScriptedProvider, reply},
+///     web::{RunsSoFar, ui_message::UiMessageStream},
+/// };
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let agent = Agent::builder(ScriptedProvider::new([reply().text("Hello.")])).build()?;
+/// let chats = Chats::new(&agent, &MemoryJournal::new());
+/// chats.send("chat-17", "Hello?").await?.finish().await?;
+///
+/// let (runs, _watcher) = RunsSoFar::read(&chats, "chat-17").await?;
+/// assert!(runs.earlier.is_empty() && !runs.goes_on);
+/// let messages = UiMessageStream::new().messages(runs.earlier.iter().chain(&runs.last));
+/// assert_eq!(messages[1]["parts"][1]["text"], "Hello.");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RunsSoFar {
