@@ -112,7 +112,7 @@ impl CallContexts {
             .of_agent(tool.is_some_and(Tool::is_agent))
             .with_message_id(id_of_question(transcript));
         let CallHashes { fingerprint, sameness } = CallHashes::of(tool, call, granted);
-        let identity = tool.map(|tool| {
+        let identity = tool.map(|_| {
             let conversation = transcript.messages().first().map_or("", Message::id);
             CallIdentity {
                 conversation: conversation.into(),
