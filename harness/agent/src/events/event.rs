@@ -266,7 +266,7 @@ pub enum Event<'a> {
         appended: bool,
         /// The number of messages whose reasoning is not sent any more.
         left_out: u64,
-        /// The text of the vendor's error, if the vendor has refused earlier reasoning.
+        /// The text of the vendor's error, if the vendor has refused earlier reasoning, or changes after a message.
         refusal: Option<&'a str>,
     },
     /// The model's answer of this turn is complete.

@@ -305,6 +305,7 @@ impl Machine {
             let from = Provenance { provider, model, asked_model, stop, usage };
             self.provenances.insert(message, from);
         }
+        self.prefix.conclude_refusal(Some(provider));
         self.turns = self.turns.saturating_add(1);
         self.usage.add(usage);
         let by = Some((provider.to_owned(), model.to_owned()));
@@ -327,6 +328,7 @@ impl Machine {
             InterruptCause::Failure { .. } => Outcome::Failed,
         };
         let end = AfterCalls::End(outcome);
+        self.prefix.conclude_refusal(None);
         match &mut self.phase {
             RunPhase::Calling(calling) if message.is_none() => {
                 calling.then = end;

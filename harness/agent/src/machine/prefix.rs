@@ -1,7 +1,7 @@
 //! The instructions and tools of requests to a model that accepts its earlier reasoning only after the same
 //! instructions and tools.
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use super::{call_states::cannot, machine::Machine, window::open_turn};
 use harness_core::{
@@ -20,6 +20,11 @@ pub(super) struct PrefixState {
     pub(super) added: Arc<Vec<PrefixAddition>>,
     /// Whether the vendor has refused reasoning of this conversation.
     pub(super) refused: bool,
+    /// Whether the server may have refused additions: it has refused a request that had some, and has not
+    /// answered yet.
+    may_refuse_additions: bool,
+    /// The provider whose server has refused additions, and has answered without them.
+    refuses_additions: Option<String>,
     /// How often the prefix has changed.
     pub(super) version: u64,
 }
@@ -38,11 +43,12 @@ impl PrefixState {
         }
     }
 
-    /// If the model has not answered since the last addition, moves this addition after the next message of the
-    /// user. Anthropic accepts such an addition only at the end or before an answer.
+    /// Moves the last addition after the message of the user that is now the last of all, if the model has not
+    /// answered since that addition. Anthropic accepts such an addition only at the end or before an answer.
     pub(super) fn pass(&mut self, all: &Messages, next: &Message) {
         let Some(last) = self.added.last() else { return };
-        let mut since = all.iter().rev().take_while(|message| message.id() != last.after);
+        let earlier = all.iter().rev().skip(1);
+        let mut since = earlier.take_while(|message| message.id() != last.after);
         if next.role() != Role::User || since.any(is_said) {
             return;
         }
@@ -50,6 +56,18 @@ impl PrefixState {
             last.after = next.id().to_owned();
             self.version = self.version.saturating_add(1);
         }
+    }
+
+    /// Records how the request without additions has ended: by an answer of this provider, or without an answer.
+    pub(super) fn conclude_refusal(&mut self, answered_by: Option<&str>) {
+        if mem::take(&mut self.may_refuse_additions) && answered_by.is_some() {
+            self.refuses_additions = answered_by.map(str::to_owned);
+        }
+    }
+
+    /// Whether this provider gets no additions.
+    pub(super) fn refuses_additions(&self, provider: &str) -> bool {
+        self.may_refuse_additions || self.refuses_additions.as_deref() == Some(provider)
     }
 
     pub(super) fn has_additions(&self) -> bool {
@@ -147,6 +165,8 @@ pub(super) fn set_prefix(machine: &mut Machine, fact: &Fact) -> Result<(), Error
             machine.prefix.add(&after, prefix);
         }
         (_, Some(prefix)) if !appended => {
+            machine.prefix.may_refuse_additions |=
+                refusal.is_some() && machine.prefix.has_additions();
             machine.prefix.first = Some(Arc::new((**prefix).clone()));
             machine.prefix.added = Arc::default();
         }

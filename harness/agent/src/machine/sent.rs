@@ -264,8 +264,8 @@ impl Machine {
         if has_files(&message) {
             self.window.with_files.push(self.transcript.messages().len());
         }
-        self.prefix.pass(self.transcript.messages(), &message);
         self.transcript.push(message.clone())?;
+        self.prefix.pass(self.transcript.messages(), &message);
         let Some(view) = &mut self.window.view else { return Ok(()) };
         if let Some(vendor) = &mut view.vendor {
             vendor.sent.push(message.clone())?;

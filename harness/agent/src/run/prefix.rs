@@ -84,7 +84,6 @@ pub(crate) fn fold_prefix_after(run: &mut RunDriver<'_>, error: &Error) -> Resul
     if !is_refusal || run.state.machine.prefix_additions().is_empty() {
         return Ok(false);
     }
-    run.state.requests.must_not_append = true;
     let prefix = run.state.prefix_of_program(&run.state.reasoning_binding()?);
     let left_out = messages_with_reasoning(&run.state.machine);
     let (prefix, change) = (Some(Box::new(prefix)), String::new());
@@ -96,14 +95,20 @@ pub(crate) fn fold_prefix_after(run: &mut RunDriver<'_>, error: &Error) -> Resul
 
 /// Whether this error is likely to be about additions, although the server has accepted them before.
 fn names_additions(error: &Error) -> bool {
-    const WORDS: [&str; 7] = [
-        "system",
-        "developer",
+    const WORDS: [&str; 13] = [
+        "role 'system'",
+        "role \"system\"",
+        "role `system`",
+        "system role",
+        "`system` message",
+        "'developer'",
+        "developer role",
         "tool_addition",
         "additional_tools",
         "anthropic-beta",
-        "Tool choice",
-        "expected variant",
+        "inline-tools-",
+        "not found in 'tools' parameter",
+        "any expected variant",
     ];
     WORDS.iter().any(|word| error.message().contains(word))
 }
@@ -142,7 +147,7 @@ impl ConversationState {
     }
 
     fn can_append(&self, binding: &ReasoningBinding) -> bool {
-        binding.appends && !self.requests.must_not_append
+        binding.appends && !self.machine.refuses_additions(self.agent.provider().name())
     }
 
     fn binding_with(&self, wanted: Option<OutputSchema>) -> Result<ReasoningBinding, Error> {
@@ -231,8 +236,12 @@ impl ConversationState {
             let known = all.find(|known| known.name == tool.name);
             known.is_some_and(|known| known == tool || keeps && is_same_but_for_words(known, tool))
         };
-        let again = self.found_schemas().filter(|tool| defers && !is_other(tool));
-        let now = tools.into_iter().chain(again);
+        // What the model has needs no search, even if the program now lets it search for this tool.
+        let own = self.tools();
+        let had = known.iter().copied().chain(sent).filter(|tool| own.is_searched(&tool.name));
+        let had = had.filter_map(|tool| Some(own.get(&tool.name)?.schema()));
+        let had: Vec<&ToolSchema> = had.filter(|tool| !tools.contains(tool)).collect();
+        let now = tools.into_iter().chain(had);
         let new: Vec<ToolSchema> = now.filter(|tool| !is_known(tool)).cloned().collect();
         // What an earlier search has found can only be sent as it was found.
         let is_sent = |tool: &ToolSchema| sent.iter().any(|known| known.name == tool.name);
@@ -282,9 +291,10 @@ impl ConversationState {
             true => tools.forms().clone(),
             false => SchemaCache::default(),
         };
+        // A tool that the model already has needs no search.
         let is_offered = |name: &str| {
-            let offered = tools.schemas().iter().chain(self.found_schemas());
-            offered.chain(&binding.answer_tool).any(|tool| tool.name == name)
+            let mut offered = tools.schemas().iter().chain(&binding.answer_tool);
+            tools.is_searched(name) || offered.any(|tool| tool.name == name)
         };
         let known = known.into_iter().chain(found).map(|tool| &tool.name);
         let hidden = known.filter(|name| !is_offered(name));
@@ -298,7 +308,7 @@ impl ConversationState {
             answer_tool: binding.answer_tool.clone(),
             system: first.system.clone(),
             hidden: hidden.cloned().collect(),
-            is_searched: first.found.is_some(),
+            before_searches: first.found.is_some().then_some(first.tools.len()),
             schemas,
             forms,
             additions: self.machine.prefix_additions().iter().map(in_place).collect(),

@@ -36,8 +36,6 @@ pub(crate) struct RequestState {
     pub(crate) offered_tools: Option<Arc<OfferedTools>>,
     /// The prefix of requests, if the model rejects its earlier reasoning after the prefix has changed.
     pub(crate) prefix: Option<Arc<SentPrefix>>,
-    /// Whether the server has refused additions that were sent after messages.
-    pub(crate) must_not_append: bool,
 }
 
 impl RequestState {
@@ -52,7 +50,6 @@ impl RequestState {
             files_before: Vec::new(),
             offered_tools: None,
             prefix: None,
-            must_not_append: false,
         }
     }
 
@@ -73,9 +70,12 @@ pub(crate) fn with_conversation<'a>(
     prefix: Option<&'a SentPrefix>,
 ) -> Request<'a> {
     let found = match prefix {
-        Some(prefix) if !prefix.is_searched => ToolSearches::default(),
         // Earlier searches stay as they were sent, even if this run offers no search.
-        Some(_) => machine.found_now().by_tool(Some(TOOL_SEARCH), tools.searched()),
+        Some(SentPrefix { before_searches: Some(count), schemas, .. }) => {
+            let found = machine.found_now().by_tool(Some(TOOL_SEARCH), tools.searched());
+            found.without(schemas.get(..*count).unwrap_or_default())
+        }
+        Some(_) => ToolSearches::default(),
         None => machine.found_now().by_tool(tools.search(), tools.searched()),
     };
     behind_prefix(request, (tools, offered), prefix)

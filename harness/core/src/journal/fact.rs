@@ -335,7 +335,7 @@ pub enum Fact {
         /// What changed, as text for a person. Empty if the earlier state is unknown.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         change: String,
-        /// The vendor's message, if the vendor refused the reasoning.
+        /// The vendor's message, if the vendor refused the reasoning, or instructions and tools after a message.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refusal: Option<String>,
     },
