@@ -223,7 +223,7 @@ impl<'a> RunDriver<'a> {
             let detail = detail.clone();
             self.end.limit = Some(LimitReached { limit: *limit, scope: *scope, detail });
         }
-        record_prefix_of_answer(self)?;
+        let prefix = record_prefix_of_answer(self);
         let (message, usage) = match self.request.answer.take() {
             Some(answer) => {
                 let usage = answer.usage();
@@ -233,7 +233,7 @@ impl<'a> RunDriver<'a> {
         };
         let asked = mem::take(&mut self.request.asked);
         let recorded = self.state.record(&Fact::Interrupted { message, usage, cause, asked });
-        recorded.and(self.count_early())
+        prefix.and(recorded).and(self.count_early())
     }
 
     /// Records the calls that started early. It is called when the answer is complete or interrupted. Calls that

@@ -19,7 +19,7 @@ use harness_core::{
     error::{Error, ErrorKind},
     journal::{Fact, Prefix},
     message::Message,
-    provider::{OutputSchema, PrefixAddition, ReasoningBinding, Request},
+    provider::{Accumulator, OutputSchema, PrefixAddition, ReasoningBinding, Request},
     unwind::caught,
 };
 
@@ -78,11 +78,10 @@ pub(crate) fn update_prefix(run: &mut RunDriver<'_>) -> Result<Option<Arc<SentPr
 /// Records, before an answer, with which prefix it was made, if that is not recorded yet. Does nothing if the
 /// model has not answered.
 pub(crate) fn record_prefix_of_answer(run: &mut RunDriver<'_>) -> Result<(), Error> {
-    let Some(answer) = run.request.answer.as_ref().filter(|it| !it.is_untouched()) else {
+    if run.request.answer.as_ref().is_none_or(Accumulator::is_untouched) {
         return Ok(());
-    };
-    let is_without_prefix = mem::take(&mut run.request.is_without_prefix);
-    if is_without_prefix && answer.has_reasoning() {
+    }
+    if mem::take(&mut run.request.is_without_prefix) {
         run.state.record(&Fact::PrefixUnused {})?;
     }
     match run.request.prefix_change.take() {

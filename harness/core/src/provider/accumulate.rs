@@ -326,11 +326,6 @@ impl Accumulator {
         self.parts.iter().any(has)
     }
 
-    /// Whether the answer contains reasoning.
-    pub fn has_reasoning(&self) -> bool {
-        self.parts.iter().any(|part| matches!(part.said, PartData::Reasoning(_)))
-    }
-
     /// The tokens so far, including those of discarded answers.
     pub fn usage(&self) -> Usage {
         let mut usage = self.usage;
