@@ -20,9 +20,17 @@ test:
 docs:
     .ci/run docs
 
-# Each package of the library alone, without features and with each one.
+# Each package of the library alone, without features.
 features:
     .ci/run features
+
+# Each feature of a package of the library alone.
+each-feature:
+    .ci/run each_feature
+
+# The package for Restate, which has a lock file of its own.
+restate:
+    .ci/run restate
 
 # What has a lock file of its own.
 outside:

@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// The content of `#[tool(..)]`. A key is `None` if it is missing, or if its value was wrong and has been reported.
+/// The content of `#[tool(..)]`. A key is `None` if it is missing or has a wrong value. Wrong values are reported.
 #[derive(Default)]
 pub(crate) struct ToolArgs {
     pub(crate) side_effects: Option<SideEffectsValue>,
@@ -30,7 +30,7 @@ pub(crate) struct ToolArgs {
     pub(crate) reconcile: Option<(Ident, ReconcileValue)>,
     pub(crate) krate: Option<Path>,
     pub(crate) handle: Option<Ident>,
-    /// The keys that are present, even with a wrong value, so that they are not reported as missing.
+    /// The keys that are present, even with a wrong value. These keys must not be reported as missing.
     pub(crate) seen: Vec<&'static str>,
 }
 
@@ -171,7 +171,7 @@ const PARAM: KnownKeys = KnownKeys {
 /// Keys that other libraries use for a parameter's description. Here, a doc comment is the description.
 const DESCRIBING: [&str; 4] = ["description", "desc", "doc", "help"];
 
-/// Reads one `#[param(..)]` into `args`. A parameter may have several.
+/// Reads one `#[param(..)]` into `args`. A parameter may have several of these attributes.
 pub(crate) fn param_args(args: &mut ParamArgs, meta: &Meta, errors: &mut Errors) {
     let tokens = match meta {
         Meta::List(list) => list.tokens.clone(),
@@ -248,7 +248,7 @@ fn of_a_parameter(key: &Ident) -> Option<String> {
     ))
 }
 
-/// Checks that a key is known and occurs for the first time.
+/// Checks that a key is known and occurs only once.
 fn known_key(
     key: &Ident,
     about: &KnownKeys,

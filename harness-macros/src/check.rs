@@ -118,7 +118,7 @@ fn word(attribute: &Attribute) -> String {
     last.map(|last| last.ident.to_string()).unwrap_or_default()
 }
 
-/// Reports and removes a second `#[tool]`, which would otherwise expand again.
+/// Reports and removes a second `#[tool]`, because otherwise this attribute would expand again.
 fn check_given_once(function: &mut ToolFunction, errors: &mut Errors) {
     for second in function.attributes.extract_if(.., |attribute| is_tool(attribute)) {
         let is_ours = second.path().segments.first().is_some_and(|first| first.ident == "harness");

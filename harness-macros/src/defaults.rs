@@ -89,7 +89,7 @@ fn check_given(
         return None;
     }
     // An example is an argument that a model could write. Only the type can decide whether it accepts the example, so
-    // this is tested when an agent is built.
+    // the example is tested when an agent is built.
     if !known && key == "default" {
         let (shown, ty) = (types::show(expr), types::show(ty));
         rules.push(ParamRule {
@@ -113,8 +113,8 @@ fn length_of(expr: &Expr) -> Option<(i128, &'static str)> {
     Some((i128::try_from(long).ok()?, unit))
 }
 
-/// Whether the spelling of the type shows that the literal is a value of the type. `false` if the spelling does not
-/// suffice; an error if the spelling shows that the literal is no value of the type.
+/// Checks a literal against the spelling of the type. Returns `true` for a value of the type, `false` if the spelling
+/// does not suffice, and an error for a literal that is no value of the type.
 fn check_literal<'a>(
     whose: &str,
     ty: &Type,

@@ -3,8 +3,8 @@
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::quote;
 
-/// The definition of a deprecated tool, as an `impl` for the type `handle`. The definition is the output of a derive
-/// macro, which rustc does not lint; an `allow` attribute would have no effect under `forbid`.
+/// The definition of a deprecated tool, as an `impl` for the type `handle`. A derive macro writes the definition,
+/// because rustc does not lint the output of a derive macro. An `allow` attribute would have no effect under `forbid`.
 pub(crate) fn declared(
     handle: &Ident,
     function: &Ident,

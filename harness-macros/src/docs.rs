@@ -26,7 +26,7 @@ pub(crate) struct FunctionDocs {
 }
 
 impl FunctionDocs {
-    /// The place of a line that seems to describe the parameter without being an entry of the list.
+    /// The span of a line that seems to describe the parameter but is no entry of the list.
     pub(crate) fn stray(&self, name: &str) -> Option<Span> {
         if self.arguments.iter().any(|entry| entry.name == name) {
             // The entry exists, but is empty.
@@ -51,7 +51,7 @@ fn describes(line: &str, name: &str) -> bool {
     })
 }
 
-/// A text that is known to the macro, or only to rustc.
+/// A text that the macro knows, or that only rustc can compute.
 #[derive(Clone)]
 pub(crate) enum DocText {
     Known(String),
@@ -90,7 +90,7 @@ pub(crate) fn read_param(attributes: &[Attribute]) -> Option<DocText> {
     text(&lines(attributes))
 }
 
-/// Whether rustc refuses one of the comments. A comment must be a literal, or a macro call that makes a literal.
+/// Whether rustc refuses one of the comments. rustc accepts a literal, or a macro call that makes a literal.
 pub(crate) fn has_refused(attributes: &[Attribute]) -> bool {
     let is_refused = |attribute: &&Attribute| match &attribute.meta {
         Meta::NameValue(doc) => match ungroup(&doc.value) {

@@ -52,7 +52,7 @@ impl EntryValue {
     }
 }
 
-/// What is known about an attribute before reading it.
+/// The keys of an attribute, and texts for errors about the attribute.
 pub(crate) struct KnownKeys {
     /// The name of the attribute for messages.
     pub(crate) place: &'static str,
@@ -64,7 +64,7 @@ pub(crate) struct KnownKeys {
 }
 
 /// Splits the entries. Tokens that are no entry are reported and skipped up to the next comma. The second result is
-/// `false` if anything was skipped.
+/// `false` if tokens were skipped.
 pub(crate) fn entries(
     tokens: TokenStream,
     about: &KnownKeys,

@@ -1,5 +1,5 @@
-//! Writes the expansion. It contains only constants, names that cannot collide with the user's names, and paths in
-//! `__private`.
+//! Writes the expansion. The expansion contains only constants, names that cannot collide with the user's names, and
+//! paths in `__private`.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote};
@@ -71,7 +71,7 @@ pub(crate) fn companion(
 /// The companion of a function with a mistake. It prevents further errors in lists of tools and in callers.
 pub(crate) fn stub(handle: &Ident, visibility: &Visibility, krate: &TokenStream) -> TokenStream {
     let private = quote!(#krate::__private);
-    // No type can have this function's name, so the type gets a replacement name. `tools![..]` looks for the same
+    // If no type can have this function's name, the type gets a replacement name. `tools![..]` looks for the same
     // replacement.
     let refused = names::is_shadowing(handle).then(|| refused(handle));
     let handle = refused.as_ref().unwrap_or(handle);
@@ -83,9 +83,8 @@ pub(crate) fn stub(handle: &Ident, visibility: &Visibility, krate: &TokenStream)
     wrap(handle, visibility, &definition, krate)
 }
 
-/// The replacement name for a companion if no tool can have the function's own name. A list of tools uses this name,
-/// too. If the listed function has no companion, rustc quotes the replacement name in its error, and the name explains
-/// the fault.
+/// The replacement name for a companion if no tool can have the function's own name. A list of tools uses the same
+/// name. If the listed function has no companion, rustc quotes this name in its error, and the name explains the fault.
 pub(crate) fn refused(handle: &Ident) -> Ident {
     format_ident!("no_tool_can_be_called_{}", handle.unraw(), span = handle.span())
 }
@@ -176,8 +175,8 @@ fn at_once(
     )
 }
 
-/// The call that determines the schema of the return type. The return type is inferred: a closure that is never called
-/// contains a call of the function.
+/// The call that determines the schema of the return type. rustc infers the return type from a closure that contains a
+/// call of the function. The closure is never called.
 fn returning(
     tool: &CheckedTool,
     self_type: Option<&TokenStream>,
@@ -298,7 +297,7 @@ fn lend(passed: &PassingMode, local: &Ident, krate: &TokenStream) -> Option<Toke
     }
 }
 
-/// The description. If only rustc knows its text, also a rule that the text is not empty.
+/// The description. For a text that only rustc knows, this function also returns a rule that the text is not empty.
 fn description(tool: &CheckedTool, krate: &TokenStream) -> (Option<TokenStream>, TokenStream) {
     match &tool.description.text {
         DocText::Known(text) => (None, quote!(#text)),
@@ -381,8 +380,8 @@ fn parameter(
     let SpanRange(first, last) = place;
     let make = at(SpanRange(first, first), quote!(#private::param::<));
     let arguments = at(SpanRange(last, last), quote!(, _>(#name, #description)));
-    // Only one expression names the type. The second expression infers it, because rustc would otherwise report further
-    // errors.
+    // Only one expression names the type. The second expression infers the type, because rustc would otherwise report
+    // further errors.
     let same = inferred(place, krate);
     quote! {
         #function
@@ -434,8 +433,8 @@ fn inferred(SpanRange(first, last): SpanRange, krate: &TokenStream) -> TokenStre
     quote!(#head #tail)
 }
 
-/// A rule for rustc. All its tokens have the span of its place, so that rustc reports an error there. The called
-/// functions are `track_caller` for the same reason.
+/// A rule for rustc. All tokens of the rule have the span of `place`, so that rustc reports an error at this place. The
+/// called functions are `track_caller` for the same reason.
 fn rule(
     ParamRule { place, condition, message }: &ParamRule,
     constant: &Ident,
@@ -518,7 +517,7 @@ fn run(
             lend(&param.passed, local, krate).unwrap_or_else(|| quote!(#local))
         });
     let passed: Vec<TokenStream> = passed.collect();
-    // The call has the span of the function's name, so that rustc reports errors about the call there.
+    // The call has the span of the function's name, so that rustc reports errors about the call at this name.
     let receiver =
         tool.is_method.then(|| quote!(let #this = #private::DeclaredCall::receiver(&#call);));
     let function = match self_type {

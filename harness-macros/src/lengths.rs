@@ -92,8 +92,8 @@ pub(crate) fn check_length(
     Some(quote!(.long(#private::Length::of::<#owned>(#low, #high, #inclusive))))
 }
 
-/// `None` if values of the type may have a length. Otherwise whether the type is spelled as a
-/// number.
+/// Returns `None` if values of the type may have a length. Otherwise, returns whether the type is
+/// spelled as a number.
 fn has_no_length(ty: &Type) -> Option<bool> {
     match types::plain(ty)? {
         PlainType::Integer(..) | PlainType::Float(_) => Some(true),

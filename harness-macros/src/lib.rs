@@ -1,5 +1,5 @@
-//! The macros of the package `harness`. That package documents the syntax of the macros. The macros only transform
-//! tokens; traits in `harness` decide what a type can do.
+//! The macros of the package `harness`, which documents their syntax. The macros only transform tokens. Traits in
+//! `harness` decide what a type can do.
 
 mod args;
 mod check;

@@ -26,7 +26,7 @@ pub(crate) fn suffix(expr: &Expr) -> Option<String> {
     (!suffix.is_empty()).then(|| suffix.to_owned())
 }
 
-/// The literal, if the expression is one.
+/// The literal in an expression, or `None` for other expressions.
 pub(crate) fn literal(expr: &Expr) -> Option<Literal> {
     match ungroup(expr) {
         Expr::Lit(ExprLit { lit, .. }) => Some(match lit {

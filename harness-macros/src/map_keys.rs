@@ -4,7 +4,7 @@ use syn::{Type, TypePath};
 
 use crate::types::{CONTAINERS, LISTS, MAPS, arguments, only_argument, plain, ungroup};
 
-/// The key types of all maps in a type, as far as the spelling shows them.
+/// All map key types that the spelling of a type shows.
 pub(crate) fn all_keys(ty: &Type) -> Vec<&Type> {
     match ungroup(ty) {
         Type::Reference(reference) => all_keys(&reference.elem),
@@ -31,7 +31,7 @@ pub(crate) fn can_be_written_as_key(ty: &Type) -> bool {
     }
 }
 
-/// The key types of all maps in a type, without those whose spelling already shows that they can be read from a string.
+/// All map key types in a type, except well-known types such as `String`.
 pub(crate) fn keys(ty: &Type) -> Vec<&Type> {
     match ungroup(ty) {
         Type::Reference(reference) => keys(&reference.elem),

@@ -34,7 +34,7 @@ const PRIMITIVES: [&str; 18] = [
     "i128", "isize", "f32", "f64", "f16",
 ];
 
-/// What a type with this name would shadow in any package.
+/// The item that a type with this name would shadow in every package.
 fn what_it_always_hides(name: &str) -> Option<&'static str> {
     if PRIMITIVES.contains(&name) {
         Some("the primitive type")
@@ -49,7 +49,7 @@ fn what_it_always_hides(name: &str) -> Option<&'static str> {
     }
 }
 
-/// What a type with this name would shadow in this package.
+/// The item that a type with this name would shadow in this package.
 pub(crate) fn what_it_hides(name: &str) -> Option<&'static str> {
     what_it_always_hides(name).or_else(|| is_crate(name).then_some("the crate"))
 }
@@ -59,7 +59,7 @@ pub(crate) fn is_refused(ident: &Ident) -> bool {
     what_it_always_hides(&ident.unraw().to_string()).is_some()
 }
 
-/// Whether a type with this name would shadow something.
+/// Whether a type with this name would shadow another item.
 pub(crate) fn is_shadowing(ident: &Ident) -> bool {
     what_it_hides(&ident.unraw().to_string()).is_some()
 }

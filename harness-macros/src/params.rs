@@ -188,7 +188,7 @@ fn check_param(
             let place = stray.map_or_else(|| SpanRange::of(&ident), |span| SpanRange(span, span));
             let message = undescribed(&own, stray.is_some(), docs.is_computed);
             if args.meant_description {
-                // If the key is in the wrong place, that error is already reported.
+                // The key for a description in the attribute was already reported.
             } else if plain.is_some() {
                 errors.push_at(place.0, message);
             } else {

@@ -118,8 +118,8 @@ fn as_number(expr: &Expr, float: bool) -> TokenStream {
     }
 }
 
-/// Rules that compare constants: the two ends of a range, or an end and the default. If both values are literals, there
-/// is no rule for them. rustc checks the rules at compile time.
+/// Rules that compare two constants: the two ends of a range, or an end and the default. Two literals need no rule.
+/// rustc checks the rules at compile time.
 fn rules_of_constants(name: &str, ty: &syn::Type, args: &ParamArgs, float: bool) -> Vec<ParamRule> {
     let Some(RangeValue { low, high, inclusive, written }) = &args.range else { return Vec::new() };
     let shown = types::show(written);

@@ -99,7 +99,7 @@ pub(crate) fn replace_self(tokens: TokenStream, self_type: &TokenStream) -> Toke
     out
 }
 
-/// Whether a type is a path without generic arguments, after which `::` may follow directly.
+/// Whether a type is a path without generic arguments, so that `::` can directly follow the path.
 fn is_bare_path(ty: &TokenStream) -> bool {
     ty.clone().into_iter().all(|token| match token {
         TokenTree::Ident(word) => word != "dyn",

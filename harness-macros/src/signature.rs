@@ -73,8 +73,8 @@ pub(crate) fn no_generics(generics: &Generics) -> TokenStream {
     }
 }
 
-/// Marks the last lifetime as coming from the macro. Otherwise rustc would suggest a new type parameter after that
-/// lifetime, and would not merge its two errors about an unknown type.
+/// Marks the last lifetime as written by the macro. Otherwise, rustc would suggest a new type parameter after that
+/// lifetime, and would report an unknown type twice.
 fn take_place_from_last_lifetime(generics: &mut Generics) {
     let Some(GenericParam::Lifetime(last)) = generics.params.last_mut() else { return };
     let lifetime = last.bounds.last_mut().unwrap_or(&mut last.lifetime);

@@ -36,8 +36,8 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-/// Expands a function that syn cannot parse. rustc has already reported why. Code that refers to
-/// the tool still compiles.
+/// Expands a function that syn cannot parse. rustc has already reported the error. Code that refers
+/// to the tool still compiles.
 fn expand_unread(
     attribute: TokenStream,
     mut item: TokenStream,

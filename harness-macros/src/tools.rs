@@ -175,8 +175,8 @@ const A_VALUE: &str =
 /// The maximum number of characters of an expression that an error message quotes.
 const SHOWN_VALUE: usize = 60;
 
-/// Whether an entry is an expression that makes a value and cannot be meant as a function with `#[tool]`: a call of an
-/// associated function of a type, of a method other than `tools`, or of a macro.
+/// Whether an entry is an expression and not a function with `#[tool]`: a call of an associated function of a type, of
+/// a method other than `tools`, or of a macro.
 fn is_a_value(all: &[TokenTree]) -> bool {
     let [before @ .., TokenTree::Ident(name), TokenTree::Group(arguments)] = all else {
         return matches!(all, [.., TokenTree::Punct(mark), TokenTree::Group(_)] if mark.as_char() == '!');

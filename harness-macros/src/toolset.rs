@@ -108,9 +108,8 @@ fn not_a_block(item: &TokenStream, err: syn::Error, errors: &mut Errors) {
              the function",
         ),
         AnnotatedItem::Other("an `impl` block", _) | AnnotatedItem::Unread(_) => {
-            // rustc has already reported a function that it cannot parse. If the code comes from a
-            // macro, rustc may be able to parse it although syn is not able to. So this error is
-            // reported here.
+            // rustc has already reported a function that it cannot parse. But rustc can parse some
+            // code from macros that syn cannot parse, so this error is reported here.
             if unread::is_from_macro(item) {
                 errors.handle::<()>(Err(err));
             }

@@ -42,7 +42,7 @@ pub(crate) enum PlainType {
     Text,
     Char,
     Bool,
-    /// A container. The model supplies its value, so it is not a type that the host supplies.
+    /// A container, whose value the model supplies.
     Other,
 }
 

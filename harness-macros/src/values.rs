@@ -438,8 +438,8 @@ impl FromMeta for ReviewValue {
     }
 }
 
-/// The value of the key `reconcile`: the path of a function. If it is in doubt whether a call happened, this function
-/// finds out. rustc checks its signature.
+/// The value of the key `reconcile`: the path of a function that finds out whether a call in doubt has happened. rustc
+/// checks the signature of the function.
 pub(crate) struct ReconcileValue(pub(crate) ExprPath);
 
 impl FromMeta for ReconcileValue {
@@ -460,7 +460,6 @@ struct FunctionKey {
     example: &'static str,
     /// What the user should write in place of a closure.
     write: &'static str,
-    /// When the function is called.
     called: &'static str,
 }
 

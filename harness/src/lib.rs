@@ -168,7 +168,8 @@ pub use harness_toolbox as toolbox;
 #[doc(inline)]
 pub use harness_web as web;
 
-/// What is stored: conversations, each as the list of its facts in the order in which they happened.
+/// Durable conversations. A journal stores each conversation as the list of its facts, in the order in which they
+/// happened.
 ///
 #[doc = include_str!("../guide/links.txt")]
 #[doc = include_str!("../guide/durable.md")]
@@ -183,8 +184,8 @@ pub mod journal {
     pub use harness_sqlite::*;
 }
 
-/// Policies: what is retried, denied and asked about, and what ends a run. A policy decides and never acts; the
-/// provider wrappers in this module carry out what it decides.
+/// Policies for retries, approvals and limits. A policy only decides. The provider wrappers in this module carry out
+/// the decisions.
 ///
 #[doc = include_str!("../guide/links.txt")]
 #[doc = include_str!("../guide/failing-network.md")]
@@ -197,8 +198,8 @@ pub mod policy {
     pub use harness_terminal::*;
 }
 
-/// Fakes for tests: a provider that follows a script, and a local server that behaves like a vendor's and fails like a
-/// network. Feature `testing`.
+/// Test doubles: a provider that follows a script, and a local server that imitates a vendor's server and the failures
+/// of a network. Feature `testing`.
 #[cfg(feature = "testing")]
 pub mod testing {
     #[doc(inline)]
@@ -207,7 +208,7 @@ pub mod testing {
     pub use harness_testing::*;
 }
 
-/// Tools: what a model may call, what each declares, and how a call runs.
+/// Tools that a model may call, their declarations, and the execution of calls.
 pub mod tool {
     #[doc(inline)]
     pub use harness_core::tool::*;
@@ -225,7 +226,7 @@ pub mod tool {
     pub use harness_schema::ToolSchema;
 }
 
-/// Makes a tool of a function.
+/// Turns a function into a tool.
 ///
 #[doc = include_str!("../guide/links.txt")]
 #[doc = include_str!("../guide/tool.md")]
@@ -235,7 +236,7 @@ pub use harness_macros::tool;
 #[doc = include_str!("../guide/links.txt")]
 #[doc = include_str!("../guide/tools.md")]
 pub use harness_macros::tools;
-/// Makes tools of the methods of a value.
+/// Turns the methods of a value into tools.
 ///
 #[doc = include_str!("../guide/links.txt")]
 #[doc = include_str!("../guide/toolset.md")]

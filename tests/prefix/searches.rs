@@ -4,6 +4,7 @@ use harness::{
     Chat, Tool,
     agent::AgentBuilder,
     journal::MemoryJournal,
+    message::CallOutcome,
     provider::{Settings, ToolChoice},
     testing::PrefixCheck,
     tool::ToolSearch,
@@ -194,22 +195,26 @@ async fn the_next_program_lets_the_model_search_for_a_tool_that_it_has() {
             drop(chat);
             let after = program(&vendor, vec![next]).build().unwrap();
             let mut chat = after.open(&journal, "c").await.unwrap();
-            vendor.says([
-                Say::Call("tool_search", json!({ "query": query })),
-                Say::Call("fox", json!({"den": 7})),
-            ]);
+            let arguments =
+                if told.is_some() { json!({"den": 7}) } else { json!({"city": "Rome"}) };
+            let fox = || Say::Call("fox", arguments.clone());
+            vendor.says([fox(), Say::Call("tool_search", json!({ "query": query })), fox()]);
             let seen = changes(&mut chat, "Three?").await;
             let seen: Vec<_> = seen.iter().map(|it| (&it["change"], &it["appended"])).collect();
             let told = told.map(Value::from);
             assert_eq!(seen, told.iter().map(|it| (it, &Value::Bool(true))).collect::<Vec<_>>());
             let calls = query.contains("gnu").then(|| Say::Call("gnu", json!({"city": "Rome"})));
-            let kept = 6 + usize::from(calls.is_some());
+            let kept = 7 + usize::from(calls.is_some());
             vendor.says(calls);
             chat.send("Four?").await.unwrap();
             let last = vendor.last();
             let references = last.to_string().matches("tool_reference").count();
             let outputs = last.to_string().matches("tool_search_output").count();
-            assert_eq!(references + outputs, kept - 6, "{wire} {last}");
+            let results = chat.transcript().messages().iter().flat_map(|it| it.results());
+            for result in results {
+                assert_eq!(result.outcome(), CallOutcome::Succeeded, "{}", result.to_text());
+            }
+            assert_eq!(references + outputs, kept - 7, "{wire} {last}");
             assert_eq!((vendor.check.kept(), vendor.check.refusals()), (kept, 0), "{wire}");
         }
     }

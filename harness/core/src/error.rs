@@ -1,4 +1,4 @@
-//! The error type of the library. Its fields are private; a program decides by its predicate methods. This module
+//! The error type of the library. A program calls its predicate methods, because its fields are private. This module
 //! depends on no message, tool or vendor. A tool returns another type, `ToolError`, whose text the model may read.
 
 use std::{borrow::Cow, error::Error as StdError, fmt, sync::Arc, time::Duration};
@@ -80,7 +80,7 @@ struct Repr {
     /// Whether a fallback provider, rather than the first provider, produced this error.
     by_fallback: bool,
     url: Option<Arc<str>>,
-    /// The phrase about the proxy between the program and the URL, for the error text.
+    /// The words in the error text that name the proxy for the URL.
     proxy: Option<Arc<str>>,
     note: Option<String>,
     /// Whether the request was retried until the allowed attempts or the allowed time were used up.
@@ -100,7 +100,7 @@ struct ApiDetail {
 }
 
 impl Error {
-    /// Creates an error of this kind. The message should name the place, the fault and the way out.
+    /// Creates an error of this kind. The message should name the location, the fault and the remedy.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Repr {
             kind,
@@ -193,8 +193,8 @@ impl Error {
         self.0.by_fallback
     }
 
-    /// Adds the displayable URL of the request, and the phrase for the proxy in front of that URL. Values that are
-    /// already set stay.
+    /// Adds the URL of the request for display, and the words that name the proxy for the URL. Keeps values that are
+    /// already set.
     #[must_use]
     pub fn with_url(mut self, url: &Arc<str>, proxy: Option<&Arc<str>>) -> Self {
         self.0.url.get_or_insert_with(|| Arc::clone(url));
@@ -217,8 +217,8 @@ impl Error {
         self
     }
 
-    /// Adds a later failure, from a retry or from another provider. The kind, status, code and message of this error
-    /// stay those of the first failure.
+    /// Adds a later failure, from a retry or from another provider. This error keeps its own kind, status, code and
+    /// message.
     #[must_use]
     pub fn with_later(mut self, mut later: Self) -> Self {
         let after = std::mem::take(&mut later.0.later);
@@ -264,7 +264,7 @@ impl Error {
         if self.is_context_full() { ErrorKind::ContextFull } else { self.0.kind }
     }
 
-    /// The message without causes. For a vendor's error, the vendor's message.
+    /// The message without causes. An API error has the vendor's message.
     pub fn message(&self) -> &str {
         &self.0.message
     }
@@ -468,11 +468,11 @@ impl fmt::Display for Told<'_> {
     }
 }
 
-/// The longest text from outside that an error keeps, in bytes.
+/// The maximum number of bytes of an external text that an error keeps.
 const LONGEST: usize = 8 * 1024;
 
-/// The maximum number of nested sources that are read. Without a limit, the library would read an error that is its own
-/// source forever.
+/// The maximum number of nested sources that are read. Without this limit, an error that is its own source would cause
+/// an endless loop.
 const DEEPEST: usize = 32;
 
 /// The text without these secrets, cut to [`LONGEST`] bytes.
@@ -483,8 +483,8 @@ fn clean<'a>(text: &'a str, secrets: &Secrets) -> Cow<'a, str> {
     }
 }
 
-/// A source of an error, with its texts cleaned: without secrets and cut to the limit. `source` is the cause of this
-/// source.
+/// A source of an error, with its texts cleaned: without secrets and cut to the limit. `source` is the next cause in
+/// the chain.
 struct Quoted {
     shown: String,
     debug: String,

@@ -17,16 +17,15 @@ pub struct Record<'a> {
     pub event: &'a [u8],
     /// The value of the `data` fields.
     pub data: &'a [u8],
-    /// The id of this event, or of the last earlier event with an id if this event has none. After a broken stream, a
-    /// new request that names this id continues behind this event.
+    /// The id of this event. An event without an id has the id of the last earlier event. After a broken stream, a new
+    /// request that names this id continues after this event.
     pub id: Option<&'a [u8]>,
 }
 
-/// Splits bytes into records, however the bytes are cut into pieces.
+/// Splits bytes into records. The bytes may arrive in pieces of any size.
 ///
-/// Lines may end in LF, CR or CRLF, a byte order mark may precede them, comments are skipped, and
-/// the blank line after the last event may be missing. Data that arrives in one piece is not
-/// copied.
+/// Lines may end in LF, CR or CRLF, a byte order mark may precede the first line, comments are skipped, and the blank
+/// line after the last event may be missing. Data that arrives in one piece is not copied.
 ///
 /// Some old servers report a failure on a line `error: ..` instead of a `data` field. Such a line becomes a record
 /// named `error`.
@@ -52,7 +51,7 @@ pub struct SseParser {
     event: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
-    /// The `id` of the event that is being read. It becomes the last id when the event is complete.
+    /// The `id` of the event that is being read. This id becomes the last id when the event is complete.
     new_id: Option<Vec<u8>>,
     id: Option<Vec<u8>>,
     retry: Option<u64>,

@@ -66,8 +66,8 @@ fn also(
         .with_no_client_auth())
 }
 
-/// The crypto provider that the program has installed, or `ring`. The library installs none
-/// globally, so that the program can still choose.
+/// The crypto provider that the program has installed, or `ring`. The library does not install a
+/// provider globally, so that the program can still choose one.
 fn provider() -> Arc<CryptoProvider> {
     CryptoProvider::get_default()
         .map_or_else(|| Arc::new(rustls::crypto::ring::default_provider()), Arc::clone)

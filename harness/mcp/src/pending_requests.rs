@@ -13,7 +13,7 @@ use tokio::io::AsyncWrite;
 
 use super::scan::MessageScan;
 
-/// The maximum number of one-way messages that are kept, because a server may reply to them without an id.
+/// The maximum number of notifications that are remembered. Some servers wrongly answer a notification, without an id.
 const REPLIES: usize = 256;
 
 /// The requests that have no answer yet.

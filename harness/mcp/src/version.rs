@@ -1,4 +1,4 @@
-//! The version of the protocol for a server, and how to detect that a server does not know the older version.
+//! The protocol versions, and the check for servers that know only the newer version.
 
 use rmcp::{
     model::{ErrorCode, ProtocolVersion},
@@ -11,7 +11,7 @@ use rmcp::{
 #[non_exhaustive]
 pub enum McpVersion {
     /// [2025-11-25](https://modelcontextprotocol.io/specification/2025-11-25), or an older version that the server
-    /// chooses. There is a session, which starts with `initialize`.
+    /// chooses. The session starts with `initialize`.
     V2025_11_25,
     /// [2026-07-28](https://modelcontextprotocol.io/specification/2026-07-28): there is no session. `server/discover`
     /// returns the server's capabilities, and `subscriptions/listen` reports changes of its tools.
@@ -31,11 +31,10 @@ impl McpVersion {
 }
 
 /// Whether the server's answer to `initialize` shows that the server knows only versions without `initialize`. Such a
-/// server refuses the method, its parameters, its version, or the missing HTTP headers. Over HTTP, the response may
-/// also be no message of the protocol, but only status 400 or 404: the server requires the headers of 2026-07-28, or
-/// does not know this path.
+/// server may refuse the method, its parameters, its version, or the missing HTTP headers. Over HTTP, the whole answer
+/// may be status 400 or 404.
 pub(super) fn is_newer(err: &ClientInitializeError) -> bool {
-    /// `HeaderMismatch` of 2026-07-28.
+    /// The error code `HeaderMismatch` of version 2026-07-28.
     const HEADERS: ErrorCode = ErrorCode(-32020);
     let newer = [
         ErrorCode::METHOD_NOT_FOUND,

@@ -20,7 +20,6 @@ use harness_core::{
     trace::{AppendOutcome, Happened, HoldOutcome, WaitsFor},
 };
 
-/// An operation of the journal.
 pub(super) struct OperationSpan {
     span: Span,
     begun: Instant,
@@ -74,7 +73,7 @@ impl JournalMeters {
 }
 
 impl OtelSpans {
-    /// An operation of the journal begins.
+    /// Opens the span of a journal operation.
     pub(super) fn begin_operation(&mut self, name: &str, journal: &str, conversation: &str) {
         let span = info_span!(
             parent: self.outer(),
@@ -188,7 +187,7 @@ impl OtelSpans {
                 gen_ai.tool.call.id = names::id(call),
                 gen_ai.tool.name = self.tools.name(tool),
                 error.type = of_reconcile(*fault),
-                // The text comes from the tool, like the text of a result.
+                // The text comes from the tool, so it counts as content.
                 harness.reconcile.error = self.content.then_some(error.as_str())
             ),
             Happened::Reopened { in_doubt, runs_again } => event!(
@@ -209,7 +208,7 @@ impl OtelSpans {
         }
     }
 
-    /// An operation of the journal has ended with this outcome.
+    /// Reports the end of a journal operation with this outcome.
     fn ended(
         &self,
         OperationSpan { span, begun }: &OperationSpan,
@@ -235,8 +234,7 @@ impl OtelSpans {
         meters.journal.duration.record(begun.elapsed().as_secs_f64(), &of);
     }
 
-    /// Measures the wait that this event has ended, but only if this process ended the wait. If another process ended
-    /// the wait, that process has measured it.
+    /// Measures the wait that ends with this event. If another process ended the wait, only that process measures it.
     pub(super) fn waited(&self, what: &Happened) {
         let Some(meters) = &self.meters else { return };
         let (awaited, expired, waited) = match what {
@@ -311,7 +309,7 @@ fn whole(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// Milliseconds as seconds, the unit of the conventions.
+/// Converts milliseconds to seconds, the unit of the conventions.
 pub(super) fn seconds(milliseconds: Option<u64>) -> Option<f64> {
     milliseconds.map(|milliseconds| Duration::from_millis(milliseconds).as_secs_f64())
 }

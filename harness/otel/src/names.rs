@@ -9,11 +9,11 @@ use std::{
 /// The longest id or name, in bytes.
 const LONGEST: usize = 128;
 
-/// The maximum number of different models, named by servers, that one process reports. Models that a request asked for
-/// do not count.
+/// The maximum number of model names from servers that one process reports. Names from the program's requests do not
+/// count.
 const MODELS: usize = 100;
 
-/// The value that the conventions prescribe for anything that is not one of their known values.
+/// The value that OpenTelemetry's conventions prescribe for unknown values.
 pub(super) const OTHER: &str = "_OTHER";
 
 /// Returns the id, or [`OTHER`] if the text does not have the form of an id: a server could send any text in place of
@@ -35,14 +35,14 @@ impl KnownTools {
 
     /// Returns the name if it belongs to a tool of the run, and `unknown_tool` otherwise, because a model can invent
     /// any number of names. Outside of a run, the tools are not known, and every valid name is returned. A call that
-    /// ends outside of a run has waited since a run, so its tool existed.
+    /// ends outside of a run began in an earlier run, so its tool existed.
     pub(super) fn name<'a>(&self, tool: &'a str) -> &'a str {
         if self.0.is_empty() || self.0.contains(tool) { id(tool) } else { "unknown_tool" }
     }
 }
 
-/// The name of the model that answered, from the server's answer. [`OTHER`] if the name is not valid, or if the process
-/// already reports too many models. `asked` is the model that the request named.
+/// The name of the model that answered, as the server reports it. [`OTHER`] if the name is not valid, or if there are
+/// already too many different names. `asked` is the model that the request named.
 pub(super) fn model<'a>(named: &'a str, asked: &str) -> &'a str {
     static KNOWN: Mutex<Option<HashSet<String>>> = Mutex::new(None);
     let named = id(named);

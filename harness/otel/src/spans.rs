@@ -1,8 +1,8 @@
 //! Reports to `tracing` and OpenTelemetry by the conventions for generative AI: spans `invoke_agent`,
 //! `chat {model}` and `execute_tool {tool}`, and histograms of the client.
 //!
-//! The names are written out here and in `journal`. Names that the conventions do not have begin with
-//! `harness.`. Usage is only on `chat` spans, so that a sum over all spans counts it once.
+//! The names are defined here and in `journal`. Names that are not in the conventions begin with `harness.`. Only
+//! `chat` spans have the usage, so that a sum over all spans counts each token once.
 
 use std::{
     collections::HashMap,
@@ -73,7 +73,7 @@ struct ChatSpan {
     begun: Instant,
     /// The time at which the last piece of the answer arrived.
     last: Option<Instant>,
-    /// The attributes of every piece, made once.
+    /// The metric attributes of each piece of the answer, created once.
     attributes: Vec<KeyValue>,
 }
 
@@ -128,8 +128,7 @@ impl OtelMeters {
 }
 
 /// Whether this is a real meter provider, and not the placeholder that OpenTelemetry uses if the program sets none.
-/// OpenTelemetry has no function for this check. But the placeholder has size 0, and it drops the attributes that it is
-/// given.
+/// OpenTelemetry has no function for this check. The placeholder has size 0, and drops attributes.
 fn measures(provider: &(dyn MeterProvider + Send + Sync)) -> bool {
     static GIVEN: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("harness"));
     if size_of_val(provider) > 0 {
@@ -484,7 +483,7 @@ impl TraceScope for AnswerScope {
     }
 }
 
-/// The span in which a call runs. It ends with the call.
+/// The span in which a call runs. The span ends with the call.
 struct CallScope {
     span: Span,
     has_ended: bool,
@@ -521,7 +520,7 @@ impl Drop for CallScope {
     }
 }
 
-/// Enters the span on this thread. `Span::enter` does the same, and borrows the span until it is left.
+/// Enters the span on this thread. Unlike `Span::enter`, this function does not keep the span borrowed.
 fn enter(span: &Span) {
     span.with_subscriber(|(id, subscriber)| subscriber.enter(id));
 }
@@ -592,8 +591,7 @@ fn finish_reason(stop: StopReason) -> &'static str {
     }
 }
 
-/// The cause in three forms: as the value of an attribute, as text, and its detail. The detail can quote the user, the
-/// model or the answer of a server.
+/// The attribute value, the text and the detail of a cause. The detail can quote the user, the model or a server.
 fn describe_cause(cause: &InterruptCause) -> (&'static str, String, &str) {
     match cause {
         InterruptCause::Program => ("cancelled", "stopped by the program".to_owned(), ""),

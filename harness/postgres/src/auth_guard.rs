@@ -1,4 +1,5 @@
-//! Checks how a server requests authentication, and refuses to send a password in a form that could be used elsewhere.
+//! Checks how a server requests authentication, and refuses to send a password in a form that the server could use
+//! elsewhere.
 //!
 //! `tokio_postgres` answers every authentication method that a server requests. So the server's messages are checked
 //! before `tokio_postgres` reads them.
@@ -17,8 +18,8 @@ use harness_core::tls::causes;
 /// The maximum length of a server's message before authentication is complete. `libpq` has the same limit.
 const LONGEST: usize = 30_000;
 
-/// The minimum number of SCRAM iterations. With fewer iterations, a server could find the password: it could test many
-/// words with the client's proof. This number is PostgreSQL's default, and the minimum that RFC 7677 recommends.
+/// The minimum number of SCRAM iterations. With fewer iterations, a server could guess the password from the client's
+/// proof. This number is PostgreSQL's default, and the minimum that RFC 7677 recommends.
 const LEAST_ITERATIONS: u32 = 4096;
 
 /// The connections on which a password may be sent in cleartext or as MD5.
@@ -29,12 +30,12 @@ pub(super) enum PlainPassword {
     Anywhere,
 }
 
-/// A request of the server that was refused.
+/// A form of authentication that the server requested and the journal refuses.
 #[derive(Debug)]
 pub(super) enum AuthRefusal {
     Cleartext,
     Md5,
-    /// SCRAM with this number of iterations.
+    /// SCRAM with this number of iterations, which is too small.
     Weak(u32),
     TooLong,
 }
@@ -107,14 +108,15 @@ impl AuthGuard {
     }
 }
 
-/// Whether this message completes authentication. Fails if it requests the password in a refused form.
+/// Whether this message completes authentication. Fails if the message requests the password in a refused form.
 fn is_accepted(request: &[u8], is_plain_allowed: bool) -> Result<bool, AuthRefusal> {
     let Some((code, rest)) = request.split_first_chunk() else { return Ok(false) };
     match u32::from_be_bytes(*code) {
         0 => Ok(true),
         3 if !is_plain_allowed => Err(AuthRefusal::Cleartext),
         5 if !is_plain_allowed => Err(AuthRefusal::Md5),
-        // `r=..,s=..,i=4096` is the server's first message in SCRAM. `tokio_postgres` checks an upper limit.
+        // `r=..,s=..,i=4096` is the server's first message in SCRAM. `tokio_postgres` checks the maximum number of
+        // iterations.
         11 if !is_plain_allowed => {
             let fields = String::from_utf8_lossy(rest);
             let iterations = fields.split(',').filter_map(|field| field.strip_prefix("i="));

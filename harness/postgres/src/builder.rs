@@ -87,10 +87,10 @@ impl PostgresBuilder {
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Configuration`] if the address, a certificate or an option is not valid, if there is no
-    /// tokio runtime with sockets and a timer, if the server refuses the user, the password or the database, or if it
-    /// requests the password in a form that [is not allowed](PostgresJournal#how-the-password-is-proved). Fails with
-    /// [`ErrorKind::Journal`] if the server cannot be reached, or if its tables were made by a later version. No error
-    /// contains the password.
+    /// tokio runtime with sockets and a timer, if the server refuses the user, the password or the database, or if the
+    /// server requests the password in a form that [is not allowed](PostgresJournal#how-the-password-is-proved). Fails
+    /// with [`ErrorKind::Journal`] if the server cannot be reached, or if its tables were made by a later version. No
+    /// error contains the password.
     pub async fn connect(self) -> Result<PostgresJournal, Error> {
         let Self { url, schema, max_connections, time_out, root_certificates, plain_password } =
             self;

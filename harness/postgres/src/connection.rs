@@ -21,7 +21,7 @@ use harness_core::error::{Error, ErrorKind};
 /// A parameter of a statement, with its type.
 pub(super) type SqlValue<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// One session, and the task that communicates with the server. Both end together.
+/// One session, and the task that communicates with the server. The session and the task end together.
 pub(super) struct PostgresConnection {
     client: Client,
     task: JoinHandle<()>,
@@ -58,7 +58,7 @@ impl PostgresConnection {
 
     /// Configures this session. These settings override the settings of the server, the database and the role.
     async fn set_up(&self, target: &DatabaseAddress) -> Result<(), PostgresFailure> {
-        // The server also ends a statement that takes too long, because the caller has stopped waiting by then.
+        // The server also ends a statement that exceeds the time limit, because the caller no longer waits for it.
         let time_out = target.time_out.as_millis().clamp(1, 2_147_483_647).to_string();
         let keepalive = KEEPALIVE.as_secs().to_string();
         let schema = format!("\"{}\"", target.schema.replace('"', "\"\""));
@@ -73,10 +73,10 @@ impl PostgresConnection {
             ("idle_in_transaction_session_timeout", &time_out),
             // An idle session may hold leases, and must not be ended.
             ("idle_session_timeout", "0"),
-            // A statement may wait for a lock until its own time limit.
+            // A statement may wait for a lock as long as `statement_timeout` allows.
             ("lock_timeout", "0"),
             ("transaction_timeout", "0"),
-            // If this machine disappears, the server soon releases the locks of this machine.
+            // Keepalives let the server release the locks of a machine that disappears.
             ("tcp_keepalives_idle", &keepalive),
             ("tcp_keepalives_interval", &keepalive),
             ("tcp_keepalives_count", "3"),

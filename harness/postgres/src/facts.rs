@@ -8,8 +8,8 @@ use harness_core::{
     journal::{Envelope, Head, Incarnation, StoredFacts, WriterId, conflict},
 };
 
-/// Reads the facts of a conversation that begin at a number. These include facts that a fork shares with the
-/// conversation from which it was forked. Each row also contains the head of the conversation.
+/// Reads the facts of a conversation, starting at a number. The facts that a fork shares with its base are included.
+/// Each row also contains the head of the conversation.
 const READ: &str = "
 with recursive chain(id, base, first, behind) as (
     select id, base, shared, facts from conversations where id = $1
@@ -36,7 +36,7 @@ pub(super) async fn read(
     conversation: &str,
     from: u64,
 ) -> Result<StoredFacts, PostgresFailure> {
-    // No conversation can have that many facts.
+    // No conversation has more than `i64::MAX` facts.
     let first = i64::try_from(from).unwrap_or(i64::MAX);
     let values = [(&conversation as _, Type::TEXT), (&first as _, Type::INT8)];
     let rows = connection.query(READ, &values).await?;
@@ -95,8 +95,8 @@ fn damaged(conversation: &str, number: i64) -> PostgresFailure {
     ))
 }
 
-/// The second part of both statements that append. `moved` must return a row if the conversation had the expected head
-/// and now has more facts.
+/// The common end of `BEGIN` and `GO_ON`. `moved` must return a row if the conversation had the expected head and now
+/// has more facts.
 macro_rules! append {
     ($moved:literal) => {
         concat!(
@@ -157,7 +157,7 @@ pub(super) async fn append(
             )));
         }
     }
-    // No conversation can have that many facts.
+    // No conversation has more than `i64::MAX` facts.
     let Ok(behind) = i64::try_from(after.facts) else {
         return Err(refused(connection, conversation, after).await);
     };
@@ -209,7 +209,7 @@ async fn refused(
     }
 }
 
-/// The head of a conversation; the default head if it does not exist.
+/// The head of a conversation, or the default head if the conversation does not exist.
 pub(super) async fn head(
     connection: &PostgresConnection,
     conversation: &str,

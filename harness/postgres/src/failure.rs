@@ -50,8 +50,8 @@ impl DatabaseAddress {
             (None, None) => (self.kind_of_way(&err), self.lost(&err)),
         };
         let error = Error::new(kind, format!("{what}, but PostgreSQL at {} {fault}", self.place));
-        // Only the message of a server's error is kept. Its details can quote the row that the statement writes, and
-        // this row must not be in a log.
+        // Only the message of a server's error is kept. The details of the error can quote the written row, which must
+        // not be in a log.
         let error = match err.as_db_error() {
             Some(_) => error,
             None => match err.into_source() {

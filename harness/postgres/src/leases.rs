@@ -1,6 +1,6 @@
 //! The conversations that this process holds. One session of the server holds an advisory lock for each of these
 //! conversations. So other processes see that these conversations are held. The server releases the locks as soon as
-//! the process ends in any way.
+//! the process ends.
 
 use std::{
     collections::{HashMap, HashSet, hash_map::Entry},
@@ -20,7 +20,7 @@ use harness_core::{
     journal::{Lease, busy},
 };
 
-/// The leases of this process. Kept alive by the journal and by each lease.
+/// The leases of this process. The journal and each lease own this value together.
 pub(super) struct SharedLocks {
     target: Arc<DatabaseAddress>,
     /// The server lets one session take a lock several times, so the leases are also recorded here.
@@ -28,7 +28,8 @@ pub(super) struct SharedLocks {
     keeper: Mutex<Option<LockTask>>,
 }
 
-/// The conversations that this process holds or believes it holds, with the keys of their locks.
+/// The conversations whose leases this process has, with the keys of their locks. The server may have released a lock
+/// because its session broke.
 #[derive(Default)]
 struct HeldNames(Mutex<HashMap<String, i64>>);
 
@@ -65,7 +66,7 @@ impl SharedLocks {
         Self { target, held: Arc::default(), keeper: Mutex::default() }
     }
 
-    /// Takes the lease of a conversation, unless it is held.
+    /// Takes the lease of a conversation. Fails if the conversation is already held.
     pub(super) async fn hold(self: &Arc<Self>, conversation: &str) -> Result<Lease, Error> {
         let key = self.target.lock("conversation", conversation);
         match self.held.lock().entry(conversation.to_owned()) {
@@ -95,7 +96,7 @@ impl SharedLocks {
         let _ = settled.await;
     }
 
-    /// Whether this process holds the conversation, or believes that it does.
+    /// Whether this process has the lease of the conversation, even if the server has released the lock.
     pub(super) fn has(&self, conversation: &str) -> bool {
         self.held.lock().contains_key(conversation)
     }
@@ -130,15 +131,15 @@ struct PostgresLease {
 
 impl Drop for PostgresLease {
     fn drop(&mut self) {
-        // The map stays locked during the send, so that the next holder in this process requests the lock only after it
-        // was released.
+        // The map stays locked during the send. So the next holder in this process sends its request after the request
+        // to unlock.
         let mut held = self.leases.held.lock();
         self.leases.send(LockRequest::Unlock { key: self.key });
         held.remove(&self.conversation);
     }
 }
 
-/// Runs the session with the locks, one request after the other.
+/// Runs the session with the locks, and handles one request after the other.
 async fn keep(
     target: Arc<DatabaseAddress>,
     held: Arc<HeldNames>,
@@ -214,8 +215,8 @@ impl LockSession {
         Ok(is_ours)
     }
 
-    /// Releases a lock. If that fails, the session is closed with all its locks. Otherwise other processes would wait
-    /// in vain for a conversation that nobody holds.
+    /// Releases a lock. If this fails, the session is closed with all its locks. A lock that stays would block the
+    /// conversation for other processes.
     async fn unlock(&mut self, key: i64) {
         if !self.locked.remove(&key) {
             return;

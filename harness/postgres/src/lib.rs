@@ -72,8 +72,8 @@ use harness_core::{
 ///
 /// `sslmode=require` always uses TLS and checks the server's certificate and name, against the authorities that the
 /// system trusts and the authorities in [`root_certificates`](PostgresBuilder::root_certificates). `sslmode=prefer`,
-/// the default, uses TLS with the same checks if the server offers TLS. For a server on this machine, it never uses
-/// TLS. `sslmode=disable` never uses TLS.
+/// the default, uses TLS with the same checks if the server offers TLS. For a server on this machine, `prefer` never
+/// uses TLS. `sslmode=disable` never uses TLS.
 ///
 /// # How the password is proved
 ///
@@ -88,8 +88,8 @@ use harness_core::{
 /// | Unix socket | anything: the folder of the socket decides who can be the server. A folder in which every user can make files, such as `/tmp`, is refused if the address has a password, unless `allow_plain_password_without_tls` is called |
 ///
 /// The journal also refuses a proof with fewer than 4096 iterations (PostgreSQL's default), because the server could
-/// find the password by trying many words. The error names the form that the server requested. Without TLS, an attacker
-/// who can change the traffic does not learn the password, but can read the session and send statements in it. So use
+/// guess the password from the proof. The error names the form that the server requested. Without TLS, an attacker who
+/// can change the traffic does not learn the password, but can read the session and send statements in it. So use
 /// `sslmode=require` over a network.
 ///
 /// # What it promises
@@ -193,7 +193,7 @@ impl PostgresJournal {
         call: impl Future<Output = Result<T, PostgresFailure>> + Send,
     ) -> Result<T, Error> {
         let target = &self.0.target;
-        // Using a socket or a timer panics in a runtime without them.
+        // Sockets and timers panic in a runtime that does not enable them.
         match Shielded::new(async { timeout(target.time_out, call).await }).await {
             Ok(Ok(done)) => done.map_err(|failure| target.error(what, failure)),
             Ok(Err(_)) => Err(target.too_late(what)),

@@ -17,7 +17,7 @@ use harness_core::error::{Error, ErrorKind};
 /// A connection that was idle for longer than this time is checked before use, because a firewall may have dropped it.
 const UNUSED: Duration = Duration::from_secs(30);
 
-/// The time limit of the check. After that, a new connection is made.
+/// The time limit for the check of an idle connection. After this time, a new connection is made.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(3);
 
 /// The idle connections, and the limit for connections in use.
@@ -44,12 +44,12 @@ impl ConnectionPool {
         &self,
         target: &DatabaseAddress,
     ) -> Result<PooledConnection<'_>, PostgresFailure> {
-        // The semaphore is never closed, so this does not fail.
+        // The semaphore is never closed, so `acquire` does not fail.
         let place = self.places.acquire().await;
         let place =
             place.map_err(|err| Error::new(ErrorKind::Journal, "no place").with_source(err))?;
-        // If the program has blocked this thread, closed connections are noticed only now: first by the runtime, and
-        // then by the tasks of the connections.
+        // A blocked thread may not have noticed closed connections. The first yield lets the runtime notice them, and
+        // the second yield lets the tasks of the connections end.
         yield_now().await;
         yield_now().await;
         while let Some(mut connection) = self.next_idle() {

@@ -12,10 +12,10 @@ use harness_core::error::{Error, ErrorKind};
 const VERSION: i32 = 3;
 
 /// `base` is the conversation from which this conversation was forked. The first `shared` facts of the base are also
-/// the first facts of this conversation. `shared` is larger than the number of facts that the base shares with its own
-/// base. `incarnation`, `facts` and `writer` are the head. `changed` is the order in which conversations have changed.
-/// Names are sorted and compared by their bytes (`C`), so that an index stays valid after an update of the operating
-/// system's collations. An index contains only the beginning of a long text.
+/// the first facts of this conversation. `shared` is always larger than the `shared` of the base. `incarnation`,
+/// `facts` and `writer` are the head. `changed` is the order in which conversations have changed. Names are sorted and
+/// compared by their bytes (`C`), so that an index stays valid after an update of the operating system's collations. An
+/// index contains only the beginning of a long text.
 const TABLES: &str = r#"
 create table conversations (
     id text collate "C" primary key,

@@ -22,8 +22,8 @@ create table chunks (
 );
 "#;
 
-/// Writes a large result if the conversation exists. A concurrent deletion of the conversation either waits for this
-/// statement or has already happened. If it has happened, this statement writes nothing.
+/// Writes a large result if the conversation exists. A concurrent deletion of the conversation waits for this
+/// statement. After the deletion, this statement writes nothing.
 const WRITE: &str = "
 with it as (
     select id from conversations where id = $1 and incarnation = $5 for key share

@@ -1,9 +1,9 @@
 //! Operations on several conversations: forks and deletion. A fork shares facts with the conversation from which it was
 //! forked. A deletion leaves these facts to the forks.
 //!
-//! Forks take the structure lock in shared mode, and a deletion takes it exclusively. So while an operation reads which
-//! conversations share facts, no other operation changes which conversations share facts. An append does not need the
-//! structure lock, because it changes no shared facts.
+//! Forks take the structure lock in shared mode, and a deletion takes it exclusively. So no operation changes the links
+//! between conversations while another operation reads these links. An append does not need the structure lock, because
+//! it changes no shared facts.
 
 use tokio_postgres::types::Type;
 
@@ -17,9 +17,9 @@ use super::{
 };
 use harness_core::journal::{Head, Incarnation, WriterId, busy, check_base, check_id, conflict};
 
-/// Follows a conversation to its base, to the base of the base, and so on, as long as the first `$2` facts are shared
-/// with the base. The last row is the best base for a fork with `$2` facts, because this conversation stores the last
-/// of these facts. The row also contains the writer of that fact.
+/// Follows the chain of bases of a conversation, as long as the first `$2` facts are shared with the base. The last row
+/// is the best base for a fork with `$2` facts, because the conversation of this row stores the last of these facts.
+/// The row also contains the writer of that fact.
 const LINE: &str = "
 with recursive line(id, base, shared, facts, depth) as (
     select id, base, shared, facts, 0 from conversations where id = $1
@@ -64,7 +64,7 @@ async fn fork_locked(
     at: Head,
     to: &str,
 ) -> Result<Head, PostgresFailure> {
-    // No conversation can have that many facts.
+    // No conversation has more than `i64::MAX` facts.
     let shared = i64::try_from(at.facts).unwrap_or(i64::MAX);
     // No conversation can have an invalid id.
     let known = check_id(from).map_or("", |()| from);
@@ -95,8 +95,8 @@ async fn fork_locked(
     head_in(forked, [0, 1, 2])
 }
 
-/// The ids of the conversation and of all its direct and indirect children. `offset 0` prevents the server from reading
-/// all conversations to find a few.
+/// The ids of the conversation and of all its direct and indirect children. `offset 0` prevents a scan of all
+/// conversations.
 const FAMILY: &str = r#"
 with recursive family(id) as (
     select $1 collate "C"
@@ -118,7 +118,7 @@ select id from unnest($1::text[], $2::bigint[]) as it(id, key)
 where not pg_try_advisory_xact_lock(key) limit 1";
 
 /// Gives each remaining fork the facts that it shares with the deleted conversations. The new base of the fork is the
-/// first conversation in its chain of bases that is not deleted. If all of them are deleted, the fork has no base.
+/// first remaining conversation in its chain of bases. If no base remains, the fork has no base.
 const LEAVE: &str = "
 with recursive going(fork, id, base, first, behind) as (
     select fork.id, gone.id, gone.base, gone.shared, fork.shared
@@ -138,8 +138,8 @@ update conversations fork set shared = going.first, base = going.base
 from going
 where fork.id = going.fork and (going.base is null or going.base <> all($1))";
 
-/// Deletes a conversation and all conversations that have it as a parent, directly or indirectly. Returns whether it
-/// existed.
+/// Deletes a conversation and all conversations that have it as a parent, directly or indirectly. Returns whether the
+/// conversation existed.
 pub(super) async fn delete(
     connection: &PostgresConnection,
     target: &DatabaseAddress,
@@ -164,8 +164,7 @@ async fn delete_locked(
     let values = [(&family as _, Type::TEXT_ARRAY), (&keys as _, Type::INT8_ARRAY)];
     let held = connection.query(HELD, &values).await?;
     let held: Option<String> = held.first().map(|row| row.try_get(0)).transpose()?;
-    // If the session with the locks is lost, this process only believes that it holds its leases. Such leases also
-    // prevent the deletion.
+    // A lease of this process prevents the deletion even if the server has released the lock.
     if let Some(held) = held.or_else(|| family.iter().find(|id| leases.has(id)).cloned()) {
         return Err(PostgresFailure::Own(busy(&held)));
     }

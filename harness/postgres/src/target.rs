@@ -15,7 +15,7 @@ use harness_core::{
     tls,
 };
 
-/// How often the operating systems of both sides check that the other side is still there.
+/// How often the operating system of each side checks the connection.
 pub(super) const KEEPALIVE: Duration = Duration::from_secs(15);
 
 /// The address of the database, and how to connect to it.
@@ -83,7 +83,7 @@ impl DatabaseAddress {
         Ok(Self { config, connector, schema, time_out, place, secrets })
     }
 
-    /// The key of an advisory lock. It is the same in every process that uses these tables.
+    /// The key of an advisory lock. All processes that use these tables compute the same key.
     pub(super) fn lock(&self, what: &str, name: &str) -> i64 {
         let named = format!("harness journal\0{}\0{what}\0{name}", self.schema);
         let mut bytes = [0; 8];
@@ -94,7 +94,7 @@ impl DatabaseAddress {
     }
 }
 
-/// Parses the address. Errors quote no part of it: the address contains the password, and in a malformed address the
+/// Parses the address. Errors do not quote the address: it contains the password, and in a malformed address the
 /// password may be anywhere.
 fn parse(url: &str) -> Result<Config, Error> {
     let unreadable = |fault: &str| {
@@ -127,8 +127,8 @@ fn parse(url: &str) -> Result<Config, Error> {
             None => unreadable("its parts cannot be recognized"),
         }
     })?;
-    // The password ends at the first `@`. If there are more, the parsed host or database may contain the rest of the
-    // password.
+    // The password ends at the first `@`. If the address has another `@`, the parsed host or database may contain the
+    // rest of the password.
     let is_rest = |host: &Host| matches!(host, Host::Tcp(host) if host.contains('@'));
     let in_database = config.get_dbname().is_some_and(|database| database.contains('@'));
     if is_url && (config.get_hosts().iter().any(is_rest) || in_database) {
@@ -188,7 +188,7 @@ fn is_unix(host: &Host) -> bool {
     !matches!(host, Host::Tcp(_))
 }
 
-/// Whether the server is behind a Unix socket. Such an address has no other hosts.
+/// Whether the server is behind a Unix socket. An address with a Unix socket has no other hosts.
 fn is_socket(config: &Config) -> bool {
     config.get_hosts().first().is_some_and(is_unix)
 }

@@ -16,8 +16,8 @@ use super::auth_guard::{AuthGuard, PlainPassword};
 /// The message that requests TLS from a server.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
-/// Sets up all connections of one journal. Connections without TLS are included, because `tokio_postgres` itself would
-/// set them up without the guard.
+/// Sets up all connections of one journal, with and without TLS. `tokio_postgres` itself would set up connections
+/// without the guard.
 #[derive(Clone)]
 pub(super) struct PostgresTls {
     /// `None` for connections without TLS.
@@ -37,7 +37,7 @@ impl PostgresTls {
         let tls = tls.map(|mut tls| {
             // The ALPN name that PostgreSQL 17 and later require. Earlier versions ignore it.
             tls.alpn_protocols = vec![b"postgresql".to_vec()];
-            // TLS sessions of web servers on the same host are of no use here.
+            // The cache of TLS sessions is separate from the cache of the HTTP client.
             tls.resumption = Resumption::default();
             Arc::new(tls)
         });
@@ -103,9 +103,9 @@ impl TlsConnect<Socket> for ConnectionTls {
     }
 }
 
-/// Hashes a certificate with the hash algorithm of its signature, or with SHA-256 if that algorithm is older. `None` if
-/// the algorithm is unknown: a signature with Ed25519 has no separate hash algorithm, and a signature with RSA-PSS
-/// names its hash algorithm in another field.
+/// Hashes a certificate with the hash algorithm of its signature. SHA-256 replaces MD5 and SHA-1. `None` if the
+/// algorithm is unknown: a signature with Ed25519 has no separate hash algorithm, and RSA-PSS names the hash algorithm
+/// in another field.
 fn hash_of(certificate: &[u8]) -> Option<Vec<u8>> {
     // 1.2.840.113549.1.1, the signatures with RSA by PKCS #1.
     const RSA: [u8; 8] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];

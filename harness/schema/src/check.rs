@@ -126,7 +126,7 @@ impl CheckCost {
 /// One pass over a value.
 struct ValueCheck<'a> {
     checker: &'a SchemaChecker,
-    /// Whether faults are not recorded, so that the pass can end at the first fault.
+    /// If `true`, the pass records no faults and ends at the first fault.
     quiet: bool,
     /// Whether `null` is accepted for optional members.
     lenient: bool,
@@ -706,8 +706,8 @@ impl<'a> ValueCheck<'a> {
         })
     }
 
-    /// Whether this part of the schema evaluates a member. Also searches the parts that apply to the same object and
-    /// accept it. Parts in `seen` were already searched.
+    /// Whether this part of the schema evaluates a member (`unevaluatedProperties`). Other parts that apply to the
+    /// object and accept it are searched too. `seen` contains the parts that were already searched.
     fn covers_member(
         &mut self,
         node: &'a SchemaNode,

@@ -1,7 +1,6 @@
-//! Closes the objects in the schemas of types: a closed schema forbids members that the type does
-//! not have. `serde` ignores unknown members. So without a closed schema, an unknown member from
-//! the model would be lost unnoticed. A struct that stores unknown members (`#[serde(flatten)]` of
-//! a map) allows them in its own schema.
+//! Closes the objects in the schemas of types: a closed schema forbids members that the type does not have. `serde`
+//! ignores unknown members. So without a closed schema, an unknown member from the model would be dropped without an
+//! error. A struct that stores unknown members (`#[serde(flatten)]` of a map) allows them in its own schema.
 
 use std::collections::BTreeSet;
 
@@ -82,8 +81,8 @@ fn several(map: &Map<String, Value>) -> bool {
     map.get("allOf").and_then(Value::as_array).is_some_and(|all| all.len() > 1)
 }
 
-/// A callback for each object schema. It gets the object schema, its position, and the name of the
-/// definition if the object schema is a reference.
+/// A callback for each object schema. Its arguments are the object schema and its position, and, for a reference, the
+/// name of the definition.
 type VisitObject<'a> = dyn FnMut(&mut Map<String, Value>, SchemaPosition, Option<&str>) + 'a;
 
 /// Visits every object of a schema, innermost first.

@@ -51,7 +51,7 @@ impl fmt::Display for UnusableSchema {
     }
 }
 
-/// A part of a schema that is sent to the model although it cannot be checked.
+/// A part of a schema that the library sends to the model but cannot check.
 ///
 /// ```
 /// use harness::{SideEffects, Tool};
@@ -136,8 +136,7 @@ impl SchemaChecker {
         Ok(checker)
     }
 
-    /// Compiles the schema of an answer. The texts of its faults use the word field instead of
-    /// argument.
+    /// Compiles the schema of an answer. The texts of faults say "field" instead of "argument".
     ///
     /// # Errors
     /// The same as [`new`](Self::new).
@@ -272,7 +271,7 @@ struct SchemaCompiler<'a> {
     /// Targets of references that are not compiled yet.
     waiting: Vec<(NodeId, String, &'a Value)>,
     unchecked: Vec<Unchecked>,
-    /// The pointers of all `$anchor` keywords, collected when the first is needed.
+    /// The pointers of all `$anchor` keywords, collected when an anchor is first looked up.
     anchors: Option<HashMap<String, String>>,
     patterns: PatternCompiler,
 }

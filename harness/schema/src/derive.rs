@@ -133,7 +133,7 @@ pub struct DerivedAnswer {
     pub told: Value,
     /// The schema for the check: the schema for the model, plus the limits of Rust's number types.
     pub checked: Value,
-    /// Whether the answer is wrapped in the member [`WRAPPED`] of that object.
+    /// Whether the answer is wrapped in an object, as its member [`WRAPPED`].
     pub wrapped: bool,
 }
 
@@ -222,8 +222,7 @@ fn property(
     let with_example = written.map(|written| format!("{description} ({written})"));
     let description = with_example.as_deref().unwrap_or(description);
     let description = match schema.get("description").and_then(Value::as_str) {
-        // For an enum, the descriptions of its names are kept and follow the parameter's
-        // description. Other descriptions of the type are replaced.
+        // An enum's list of names follows the parameter's description. Any other description of the type is replaced.
         Some(about) if about.starts_with(NAMES) => format!("{description}\n{about}"),
         Some(about) => match about.split_once(&format!("\n{NAMES}")) {
             Some((_, names)) => format!("{description}\n{NAMES}{names}"),
@@ -342,11 +341,10 @@ fn say_format(schema: &mut Map<String, Value>) {
     schema.insert("description".to_owned(), Value::String(description));
 }
 
-/// Adds the limits of integer types of up to 32 bits. `schemars` writes these limits only as a `format`. The limits of
-/// 64-bit types are not sent, except the 0 of unsigned types, which `schemars` writes. The reason is llama.cpp, which
-/// reads limits as signed 64-bit integers: `u64::MAX` becomes -1, so no value fits. llama.cpp treats each limit of
-/// `i64` as "no limit", and refuses a schema with both limits of `i64`. JSON parsers that use floats round these
-/// limits.
+/// Adds the limits of integer types of up to 32 bits. `schemars` writes these limits only as a `format`. 64-bit types
+/// get no limits, except the minimum 0 of unsigned types, which `schemars` writes. llama.cpp reads limits as signed
+/// 64-bit integers: `u64::MAX` becomes -1, so no value fits. llama.cpp also refuses a schema with both limits of `i64`.
+/// JSON parsers that use floats would round these limits.
 fn say_bounds(schema: &mut Map<String, Value>) {
     let bounds: [i64; 2] = match schema.get("format").and_then(Value::as_str) {
         Some("int8") => [i8::MIN.into(), i8::MAX.into()],

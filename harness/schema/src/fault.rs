@@ -1,4 +1,4 @@
-//! The faults of a value, and their places in it.
+//! The faults of a value, with their places inside the value.
 
 use std::fmt;
 

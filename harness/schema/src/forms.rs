@@ -1,5 +1,4 @@
-//! The schemas of one agent's tools as they are sent. They are serialized once per form and reused
-//! by later requests.
+//! The serialized schemas of one agent's tools, cached in each form for later requests.
 
 use std::{
     fmt,
@@ -12,10 +11,10 @@ use super::{StrictForm, ToolSchema};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SchemaForm {
-    /// The form that the vendor accepts without strict mode. Most schemas are unchanged in it.
+    /// The form that the vendor accepts without strict mode. This form leaves most schemas unchanged.
     Plain(StrictForm),
-    /// The strict form, which the vendor enforces, for every tool that has one; the plain form for
-    /// other tools.
+    /// The strict form for each tool that has one, and the plain form for other tools. The vendor enforces the strict
+    /// form.
     Held(StrictForm),
     /// The plain form with only the keywords that the vendor supports, because the vendor refuses
     /// all other keywords.

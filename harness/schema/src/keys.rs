@@ -6,13 +6,12 @@ use serde_json::{Map, Value, json};
 
 use super::fault::ReadFault;
 
-/// The sample keys. Every key type that can be read from a string either accepts one of them or
-/// gives an error other than "invalid type: string".
+/// The sample keys. Every key type that can be read from a string accepts one of these keys, or fails with an error
+/// other than "invalid type: string".
 const KEYS: [&str; 2] = ["true", "1"];
 
-/// Finds a problem of the member `member` of the object that `root` describes, and returns the
-/// problem with a remedy. `None` if there is no problem. `check` deserializes the member's value
-/// into its type.
+/// Searches the member `member` of the object schema `root` for values that its type cannot read. Returns the problem
+/// with a remedy, or `None`. `check` deserializes a value of the member.
 ///
 /// Limits: untagged enums do not report errors about keys. Only the first element of a tuple is tried.
 pub fn never_read(
@@ -35,14 +34,12 @@ pub fn never_read_in(
 struct UnreadSearch<'a> {
     check: &'a dyn Fn(Value) -> Result<(), ReadFault>,
     root: &'a Value,
-    /// The definitions that have been tried. They are not tried again, because a type may contain
-    /// itself.
+    /// The definitions that have been tried. Each definition is tried once, because a type may contain itself.
     seen: Vec<&'a str>,
 }
 
 impl<'a> UnreadSearch<'a> {
-    /// Tries all objects in a schema. `whole` gets a value that the schema describes, and builds the complete value
-    /// that contains it.
+    /// Tries all objects in a schema. `whole` puts a value of this schema into the complete value that is deserialized.
     fn schema(
         &mut self,
         schema: &'a Value,

@@ -1,5 +1,5 @@
-//! Writes the limits of a schema as text. If a schema may not contain the keywords of its limits,
-//! its description contains this text.
+//! Writes the limits of a schema as text. The text replaces keywords that the vendor does not support, in the schema's
+//! description.
 
 use serde_json::{Map, Value};
 
@@ -31,7 +31,7 @@ pub(super) fn in_words(
             said.push(sentence);
         }
     }
-    // All limits together become one sentence. The texts that are complete sentences already follow this sentence.
+    // All limits together become one sentence. Texts that are complete sentences come after this sentence.
     let (limits, others): (Vec<String>, Vec<String>) =
         said.into_iter().partition(|words| !words.ends_with('.'));
     let mut text = limits.join(", ");

@@ -87,7 +87,7 @@ pub(super) struct AllowedValues {
     pub(super) texts: HashSet<String>,
 }
 
-/// If a list has at least this number of values, its texts are looked up by hash.
+/// Lists with at least this number of values use a hash set for their texts.
 pub(super) const MANY: usize = 16;
 
 impl AllowedValues {
@@ -124,7 +124,7 @@ pub(super) struct ArrayRules {
     pub(super) least: Option<u64>,
     pub(super) most: Option<u64>,
     pub(super) unique: bool,
-    /// The node that some items must fit, and the minimum and the maximum number of items that fit it.
+    /// The node that some items must fit, and the minimum and the maximum number of these items.
     pub(super) contains: Option<(NodeId, u64, Option<u64>)>,
     pub(super) unevaluated: Option<NodeId>,
 }

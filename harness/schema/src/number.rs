@@ -31,7 +31,7 @@ fn with_float(integer: i128, float: f64) -> Ordering {
     integer.cmp(&(below as i128)).then(rest)
 }
 
-/// Whether the number is an integer for JSON Schema, as 3.0 is.
+/// Whether JSON Schema counts the number as an integer, for example 3.0.
 pub(super) fn is_whole(number: &Number) -> bool {
     !number.is_f64() || float(number).fract() == 0.0
 }
@@ -93,7 +93,7 @@ pub(super) fn equal(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// Writes a text that is the same for two values exactly if the values are equal.
+/// Writes a canonical text of a value. Two values have the same text exactly if they are equal.
 pub(super) fn canonical(value: &Value, out: &mut String) {
     match value {
         Value::Number(number) => {

@@ -19,7 +19,6 @@ const SPACE: &str = r"\t\n\x0B\x0C\r \u{A0}\u{1680}\u{2000}-\u{200A}\u{2028}\u{2
 /// ECMAScript's `.`: any character except these line ends.
 const LINE_ENDS: &str = r"[^\n\r\u{2028}\u{2029}]";
 
-/// A compiled pattern.
 #[derive(Debug)]
 pub(super) struct CompiledPattern {
     regex: Regex,
@@ -37,7 +36,7 @@ impl CompiledPattern {
 /// Compiles the patterns of one schema.
 #[derive(Debug, Default)]
 pub(super) struct PatternCompiler {
-    /// The total size of the patterns so far, in KiB, including those that were too large to compile.
+    /// The total size of the patterns so far, in KiB, including patterns that were too large to compile.
     pub(super) size: usize,
 }
 
@@ -74,7 +73,7 @@ impl PatternCompiler {
     }
 }
 
-/// Translates a pattern from ECMAScript's syntax to the engine's.
+/// Translates a pattern from ECMAScript's syntax to the syntax of the engine.
 fn translate(pattern: &str) -> Result<String, String> {
     let mut out = String::with_capacity(pattern.len());
     let mut rest = pattern;

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::{StrictForm, limits::said_of};
 
-/// The maximum depth that is rewritten. Schemas with more levels are refused elsewhere.
+/// The maximum depth that is rewritten. Schemas with more levels cannot be compiled, so they are refused.
 const DEEPEST: usize = 128;
 
 /// The maximum length of a schema that is quoted in a description, in bytes.
@@ -52,7 +52,7 @@ impl StrictForm {
     /// The schema of a tool's arguments in the form that this vendor accepts without strict mode.
     pub(super) fn portable(self, schema: &Value) -> Value {
         let mut schema = schema.clone();
-        // References start at the root, which may have the definitions under their older name.
+        // The definitions and the references to them get their current name, `$defs`.
         if let Value::Object(map) = &mut schema {
             renamed(map, "definitions", "$defs");
         }
@@ -612,7 +612,7 @@ fn quoted(schema: &Value) -> String {
     quoted_text(schema.to_string())
 }
 
-/// The text itself, or a replacement if it is too long for a description.
+/// The text itself, or a replacement if the text is too long for a description.
 fn quoted_text(schema: String) -> String {
     if schema.len() <= LONGEST {
         schema

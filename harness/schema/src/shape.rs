@@ -23,7 +23,7 @@ impl SchemaChecker {
     /// for members that they want to omit.
     ///
     /// # Errors
-    /// The unchanged or converted value, and its faults.
+    /// Returns the value and its faults. Some `null` members of the value may be removed.
     pub fn read(&self, mut value: Value) -> Result<Value, (Value, Vec<ValueFault>)> {
         if self.fits(&value) {
             return Ok(value);
@@ -63,8 +63,8 @@ impl SchemaChecker {
 struct ValueShaper<'a> {
     checker: &'a SchemaChecker,
     of: OtherNotation,
-    /// The work spent so far to find the choices that apply. If this work exceeds the maximum, the pass ends: the
-    /// remaining parts are not converted, and count as not matching the schema.
+    /// The work spent so far to find the choices that apply. If this work exceeds the maximum, the remaining parts of
+    /// the value are not converted.
     spent: CheckCost,
 }
 

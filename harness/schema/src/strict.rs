@@ -26,10 +26,9 @@ pub enum StrictForm {
     Anthropic,
     /// OpenAI's strict functions, in both of OpenAI's APIs.
     OpenAI,
-    /// The subset of JSON Schema that Gemini accepts. Gemini does not enforce it.
+    /// The subset of JSON Schema that Gemini accepts. Gemini does not enforce this subset.
     Gemini,
-    /// The smallest common subset of servers that accept OpenAI's form without documenting which
-    /// keywords they support.
+    /// A small common subset, for servers that accept OpenAI's form but do not document which keywords they support.
     Common,
 }
 
@@ -70,15 +69,13 @@ impl fmt::Display for NotStrict {
 impl std::error::Error for NotStrict {}
 
 impl ToolSchema {
-    /// The schema in the form that the vendor enforces: all objects are closed, and unsupported
-    /// rules are in the descriptions. A call that follows this form fits the original schema in
-    /// structure.
+    /// The schema in the form that the vendor enforces: all objects are closed, and unsupported rules are in the
+    /// descriptions. A call that follows this form has the structure of the original schema.
     ///
     /// # Errors
-    /// [`NotStrict`] with the place, if the schema contains a map with arbitrary keys, a tuple, a
-    /// value of any type, several schemas for one value, or an invalid type or reference; if it
-    /// exceeds a limit of the vendor; or if a type contains itself and the vendor does not support
-    /// recursive types.
+    /// [`NotStrict`] with the place, if the schema contains a map with arbitrary keys, a tuple, a value of any type,
+    /// several schemas for one value, or an invalid type or reference. Also fails if the schema exceeds a limit of the
+    /// vendor, or has a recursive type that the vendor does not support.
     ///
     /// ```
     /// use harness::{tool, tool::StrictForm};
@@ -108,8 +105,8 @@ impl ToolSchema {
 }
 
 impl StrictForm {
-    /// The strict forms of the tools of one request, in order. Vendors limit the total per request.
-    /// A tool that would exceed a limit has no strict form.
+    /// The strict forms of the tools of one request, in order. Vendors limit the strict tools of a request. A tool
+    /// above a limit gets no strict form.
     pub fn of_all(self, tools: &[ToolSchema]) -> Vec<Result<Value, NotStrict>> {
         let mut left = self.budget();
         let forms = tools.iter().map(|tool| {
@@ -122,8 +119,8 @@ impl StrictForm {
         forms.collect()
     }
 
-    /// The limits for all strict tools of a request. Source: Anthropic's documentation of strict
-    /// tool use and its error messages.
+    /// The limits for all strict tools of a request. Sources: Anthropic's documentation of strict tool use, and
+    /// Anthropic's error messages.
     const fn budget(self) -> Option<StrictBudget> {
         match self {
             Self::Anthropic => Some(StrictBudget { tools: 20, optional: 24, unions: 16 }),
@@ -217,7 +214,7 @@ impl StrictForm {
         }
     }
 
-    /// Whether an optional member may be missing. If not, it must be present and may be `null`.
+    /// Whether an optional member may be missing. Otherwise the member must be present and may be `null`.
     const fn can_omit(self) -> bool {
         matches!(self, Self::Anthropic | Self::Gemini)
     }
@@ -269,7 +266,7 @@ struct StrictWriter<'a> {
     parts: usize,
     /// The depth of the current part.
     depth: usize,
-    /// Whether parts without a strict form are shortened. If not, they are errors.
+    /// Whether parts without a strict form are shortened. Otherwise such a part is an error.
     in_short: bool,
     patterns: PatternCompiler,
 }
@@ -567,8 +564,8 @@ impl<'a> StrictWriter<'a> {
         Ok(())
     }
 
-    /// Gemini does not support lists of types: `null` becomes the keyword `nullable`, and several
-    /// types become choices.
+    /// Rewrites lists of types, which Gemini does not support: `null` becomes the keyword `nullable`, and several types
+    /// become choices.
     fn kinds(&self, map: &mut Map<String, Value>) {
         if self.form != StrictForm::Gemini {
             return;
@@ -577,7 +574,7 @@ impl<'a> StrictWriter<'a> {
             let mut kinds = kinds.clone();
             let before = kinds.len();
             kinds.retain(|kind| kind != "null");
-            // For Gemini, `enum` contains only texts, so `null` cannot be allowed beside it.
+            // Gemini's `enum` contains only texts, so a value with an `enum` cannot be `null`.
             if kinds.len() < before && !map.contains_key("enum") {
                 map.insert("nullable".to_owned(), Value::Bool(true));
             }

@@ -1,4 +1,4 @@
-//! The quantities of a schema that vendors limit, and the unused part of the limits of one request.
+//! The sizes of a schema that vendors limit, and the remaining limits of one request.
 
 use serde_json::Value;
 

@@ -1,7 +1,6 @@
-//! Handles parts of a schema that cannot be checked. The check treats such a part as if it accepted
-//! every value. This is safe if the part only restricts values. Below a `not`, however, the check
-//! would then refuse every value. So rules that would invert the result of such a part are not
-//! checked either, and are reported.
+//! Handles parts of a schema that cannot be checked. The check treats an unchecked part as if it accepted every value.
+//! This is safe if the part only restricts values. Under a `not`, however, the check would refuse every value. So rules
+//! that would invert the result of an unchecked part are not checked either, and are reported.
 
 use super::{
     compile::{SchemaChecker, Unchecked},

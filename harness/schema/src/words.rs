@@ -20,7 +20,7 @@ const QUOTED: usize = 200;
 /// The expectation of a schema that accepts no value.
 pub(super) const NOTHING: &str = "nothing, because the schema allows no value here";
 
-/// What a part of the schema expects, in a few words. `None` if it has no simple description.
+/// What a part of the schema expects, in a few words. `None` if the part has no simple description.
 pub(super) fn expectation(checker: &SchemaChecker, id: NodeId) -> Option<String> {
     of_node(checker.node(id)).or_else(|| of_node(followed(checker, id)))
 }

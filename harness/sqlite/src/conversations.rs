@@ -174,8 +174,8 @@ fn place_of(place: &str) -> Result<i64, Error> {
     })
 }
 
-/// The base for a fork with this number of facts: the conversation that stores the last of these facts itself. If a
-/// fork is forked again, the new fork gets this base, so that reads pass through as few conversations as possible.
+/// The base for a fork with this number of facts: the conversation that stores the last of these facts itself. A fork
+/// of a fork gets this base directly, so that reads visit fewer conversations.
 fn owner_of(
     transaction: &Transaction<'_>,
     mut row: ConversationRow,
@@ -204,15 +204,15 @@ fn family(transaction: &Transaction<'_>, id: &str) -> rusqlite::Result<Vec<Strin
         .collect()
 }
 
-/// A conversation that is not the base of another conversation in `rows`.
+/// A conversation in `rows` that is not the base of another conversation in `rows`.
 fn without_fork(rows: &HashMap<i64, ConversationRow>) -> Option<i64> {
     let is_base = |key| rows.values().any(|row| row.base == Some(key));
     // This library never writes rows that are bases of each other. Such rows are deleted in any order.
     rows.keys().copied().find(|key| !is_base(*key)).or_else(|| rows.keys().next().copied())
 }
 
-/// Deletes one conversation. The conversation stores facts that its forks share. Each fork gets copies of its shared
-/// facts. The base of the deleted conversation becomes the new base of the forks.
+/// Deletes one conversation. Each of its forks gets copies of the facts that it shares with the conversation, and gets
+/// the conversation's base as its new base.
 fn remove(transaction: &Transaction<'_>, key: i64) -> Result<(), SqliteFault> {
     let Some(gone) = by_key(transaction, key)? else { return Ok(()) };
     let forks: Vec<ConversationRow> = transaction

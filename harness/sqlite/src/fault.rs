@@ -6,8 +6,7 @@ use rusqlite::{ErrorCode, ffi};
 
 use harness_core::error::{Error, ErrorKind};
 
-/// SQLite's error codes for one case: SQLite could read the file, but cannot create, lock or repair the files beside
-/// it.
+/// SQLite's error codes for a readable file beside which SQLite cannot create, lock or repair its `-wal` or `-shm`.
 const NEEDS_FOLDER: [Option<i32>; 4] = [
     Some(ffi::SQLITE_READONLY_RECOVERY),
     Some(ffi::SQLITE_READONLY_CANTLOCK),

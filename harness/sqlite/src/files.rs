@@ -1,4 +1,4 @@
-//! The files of an open journal, and checks that their paths still lead to them.
+//! The files of an open journal, and checks that the paths still name these files.
 
 use std::{
     ffi::OsStr,
@@ -16,7 +16,7 @@ use super::fault::{self, SqliteFault};
 static OPEN: Mutex<Vec<Weak<OpenFiles>>> = Mutex::new(Vec::new());
 
 /// The files that a connection has opened. The journal checks these files because SQLite would also write into deleted
-/// files. No other process would see such writes, and they would be lost at the end of this process.
+/// files. No other process would see such writes, and the writes would be lost at the end of this process.
 pub(super) struct OpenFiles {
     /// The path that the program gave, for errors.
     path: PathBuf,
@@ -39,7 +39,7 @@ impl OpenFiles {
         if cfg!(unix) && !db.is_readonly("main")? && files.ids.contains(&None) {
             return Err(fault::has_moved(path).into());
         }
-        // The connection may have opened another file that had this path before.
+        // Another file may have had this path when the connection opened it.
         #[cfg(unix)]
         {
             let mut moved = 0;
@@ -52,8 +52,7 @@ impl OpenFiles {
         Ok(files)
     }
 
-    /// Checks the file that will be opened: no connection of this process may have lost the `-wal` or the `-shm` of
-    /// this file.
+    /// Fails if a connection of this process to this file has lost its `-wal` or its `-shm`.
     pub(super) fn ensure_none_lost(path: &Path) -> Result<(), SqliteFault> {
         let Ok(file) = fs::canonicalize(path) else { return Ok(()) };
         let now = ids(&file);
@@ -74,8 +73,8 @@ impl OpenFiles {
         }
     }
 
-    /// Whether these ids are equal to the ids of the files that the connection has opened. If the connection did not
-    /// open one of the files, its id is not compared.
+    /// Whether these ids are equal to the ids of the files that the connection has opened. Files that the connection
+    /// did not open are not compared.
     fn are(&self, now: [Option<FileId>; 3]) -> bool {
         self.ids.iter().zip(now).all(|(opened, now)| opened.is_none() || *opened == now)
     }

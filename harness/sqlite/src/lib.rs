@@ -36,7 +36,7 @@ use harness_core::journal::{
     Lease, Metadata, StoredFacts, check_id,
 };
 
-/// A journal in an SQLite file (feature `sqlite`). A clone is the same journal.
+/// A journal in an SQLite file (feature `sqlite`). Clones share one journal.
 ///
 /// ```
 /// use harness::{
@@ -63,10 +63,10 @@ use harness_core::journal::{
 /// failure, unless [`SqliteBuilder::synchronous`] is changed.
 ///
 /// The file may be open several times at once, in one process and in several processes. The file must be on a disk of
-/// this machine, because SQLite's write-ahead log does not work over a network. Beside `chats.db` there are two more
-/// files, `chats.db-wal` and `chats.db-shm`. Move and copy all three together. If one of them is deleted, moved or
-/// replaced while the file is open, calls fail and write nothing more: drop all journals of the file, and open it
-/// again. While conversations are held, there is also the folder `chats.db-lives`.
+/// this machine, because SQLite's write-ahead log does not work over a network. SQLite adds two files to `chats.db`:
+/// `chats.db-wal` and `chats.db-shm`. Move and copy the three files together. If one of these files is deleted, moved
+/// or replaced while the journal is open, calls fail and write nothing more. Then drop all journals of the file, and
+/// open the file again. While conversations are held, there is also the folder `chats.db-lives`.
 ///
 /// The connection runs on its own thread. Calls are executed in the order in which they were made. An
 /// [`append`](Journal::append) whose future is dropped before its turn is not executed. When the last clone and the
@@ -125,7 +125,7 @@ impl SqliteBuilder {
         self
     }
 
-    /// Opens the file only for reading. Calls that would change it fail, and a missing file is not created.
+    /// Opens the file only for reading. Calls that would change the file fail, and a missing file is not created.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
@@ -201,7 +201,8 @@ impl SqliteJournal {
     }
 }
 
-/// A lease that the thread has granted. Dropping it releases the lease, also if the caller no longer waits for it.
+/// A lease that the thread has granted. Dropping this value releases the lease, even if the caller no longer waits for
+/// the lease.
 struct GrantedLease {
     conversation: String,
     jobs: mpsc::Sender<StoreJob>,

@@ -68,7 +68,6 @@ enum FileState {
     Ours,
 }
 
-/// Opens the file.
 pub(super) fn open_store(settings: &SqliteBuilder, path: PathBuf) -> Result<SqliteStore, Error> {
     if path.is_dir() {
         return Err(fault::is_folder(&path));
@@ -103,7 +102,7 @@ fn connect(
     let mut db = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     db.busy_timeout(busy_timeout)?;
     db.set_prepared_statement_cache_capacity(64);
-    // Damage is detected when it is read, and functions that a damaged schema names are not run.
+    // With these settings, SQLite detects damage during reads, and runs no functions that a damaged schema names.
     db.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;")?;
     let is = look(&db, path)?;
     if !db.is_readonly("main")? {
@@ -115,15 +114,15 @@ fn connect(
     if let Some(bytes) = settings.max_size {
         let page: i64 = db.pragma_query_value(None, "page_size", |row| row.get(0))?;
         let pages = bytes / page.max(1).unsigned_abs();
-        // SQLite accepts this range. It would treat 0 as a query for the current value.
+        // SQLite accepts this range. SQLite would treat 0 as a query for the current value.
         let pages = pages.clamp(1, 4_294_967_294);
         db.pragma_update_and_check(None, "max_page_count", pages.cast_signed(), |_| Ok(()))?;
     }
     Ok(db)
 }
 
-/// Creates the file so that only its owner can read it, unless the file exists. SQLite gives the files beside it the
-/// same mode. A failure is ignored here, because SQLite then reports the reason.
+/// Creates the file if it does not exist, so that only its owner can read it. SQLite gives its other files the same
+/// mode. Errors are ignored, because SQLite reports them when it opens the file.
 #[cfg(unix)]
 fn make_private(path: &Path) {
     use std::os::unix::fs::OpenOptionsExt as _;
@@ -132,7 +131,7 @@ fn make_private(path: &Path) {
     drop(options.write(true).create_new(true).mode(0o600).open(path));
 }
 
-/// Checks what the file is, without changing it.
+/// Reads the state of the file, without changing the file.
 fn look(db: &Connection, path: &Path) -> Result<FileState, SqliteFault> {
     // All values are read in one statement, because another process may be creating the tables.
     let what = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) \

@@ -1,9 +1,8 @@
-//! Shows which journals are open. Each open journal has a file that it keeps locked. The operating system releases the
-//! lock when the process ends in any way. So if a file can be locked, its journal is no longer open.
+//! Shows which journals are open. Each open journal keeps a lock on a file of its own. The operating system releases
+//! the lock when the process ends. So if a file can be locked, its journal is no longer open.
 //!
-//! Files are created only inside a write transaction, and files of closed journals are removed only inside a write
-//! transaction. So no process takes a new file, which is not locked yet, for the file of a closed journal. A name is
-//! never used twice.
+//! A file is created and locked in one write transaction, and files of closed journals are removed in a write
+//! transaction. So no process removes a new file before the file is locked. A name is never used twice.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
@@ -58,7 +57,7 @@ impl OpenJournals {
                     self.sweep(&life);
                     return Ok((life, file));
                 }
-                // The last open journal has removed the folder when it was closed.
+                // Another journal was the last to close, and has removed the folder.
                 Err(err) if err.kind() == io::ErrorKind::NotFound && tries > 0 => {}
                 Err(err) => return Err(err),
             }
@@ -66,19 +65,18 @@ impl OpenJournals {
         Err(io::ErrorKind::NotFound.into())
     }
 
-    /// Gives access to the folder to exactly those users who may use the database.
+    /// Gives access to the folder only to users who may use the database.
     #[cfg(unix)]
     fn share(&self, folder: &mut DirBuilder, file: &mut OpenOptions) {
         use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 
         let mode = fs::metadata(&self.database).map_or(0o600, |it| it.permissions().mode()) & 0o666;
         file.mode(mode);
-        // A user who may read the folder may also enter it.
+        // Users who may read the folder also need the right to enter it.
         folder.mode(mode | (mode & 0o444) >> 2);
     }
 
-    /// Removes the files of journals that are gone. A file that cannot be removed stays, and the next journal tries
-    /// again.
+    /// Removes the files of closed journals. A file that cannot be removed stays, and the next journal tries again.
     fn sweep(&self, own: &str) {
         let Ok(files) = fs::read_dir(&self.folder) else { return };
         for file in files.flatten() {
@@ -92,7 +90,7 @@ impl OpenJournals {
         }
     }
 
-    /// Whether another journal is gone. An invalid name belongs to no journal, so the result is `true`.
+    /// Whether another journal is closed. An invalid name belongs to no journal, so the result is `true`.
     pub(super) fn is_dead(&self, life: &str) -> io::Result<bool> {
         if WriterId::parse(life).is_none() {
             return Ok(true);
@@ -109,9 +107,9 @@ impl OpenJournals {
         }
     }
 
-    /// Removes the file of a journal that is gone.
+    /// Removes the file of a closed journal.
     pub(super) fn remove(&self, life: &str) {
-        // A failure does no harm: the file can still be locked, so the journal still counts as gone.
+        // A failure does no harm: the file can still be locked, so the journal still counts as closed.
         drop(fs::remove_file(self.folder.join(life)));
     }
 }
@@ -121,7 +119,7 @@ impl Drop for OpenJournals {
         let Some((life, file)) = self.own.take() else { return };
         self.remove(&life);
         drop(file);
-        // This succeeds only if the folder has no other file.
+        // `remove_dir` fails if the folder still contains a file.
         drop(fs::remove_dir(&self.folder));
     }
 }

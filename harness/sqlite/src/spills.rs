@@ -102,8 +102,8 @@ pub(super) fn share(transaction: &Transaction<'_>, from: i64, to: i64) -> rusqli
     Ok(())
 }
 
-/// Deletes the large results of a conversation, or only the one with this name. Bodies to which a fork also refers are
-/// kept.
+/// Deletes the large results of a conversation, or only the result with this name. Bodies to which a fork also refers
+/// are kept.
 pub(super) fn remove(
     transaction: &Transaction<'_>,
     conversation: i64,

@@ -29,7 +29,7 @@ pub(super) struct SqliteStore {
     busy_timeout: Duration,
     /// What an append waits for.
     synchronous: SqliteSynchronous,
-    /// The current setting for transactions, if it is known.
+    /// The current value of `synchronous` in SQLite, if it is known.
     waits_for: Option<SqliteSynchronous>,
     holds: LeaseTable,
 }
@@ -69,8 +69,8 @@ impl SqliteStore {
         })
     }
 
-    /// Writes without waiting for the disk. This is used for leases, because a crash of the system ends them anyway,
-    /// and for data that a later write makes durable.
+    /// Writes without waiting for the disk. Use it for leases, because a crash of the system ends all leases, and for
+    /// data that a later write makes durable.
     pub(super) fn noting<T>(
         &mut self,
         work: impl FnOnce(&Transaction<'_>, &Path, &mut LeaseTable) -> Result<T, SqliteFault>,
@@ -79,7 +79,7 @@ impl SqliteStore {
         self.transaction(TransactionBehavior::Immediate, work)
     }
 
-    /// Writes everything or nothing. No other connection can write meanwhile.
+    /// Writes everything or nothing. Other connections cannot write at the same time.
     pub(super) fn writing<T>(
         &mut self,
         work: impl FnOnce(&Transaction<'_>, &Path, &mut LeaseTable) -> Result<T, SqliteFault>,
@@ -88,7 +88,7 @@ impl SqliteStore {
         self.transaction(TransactionBehavior::Immediate, work)
     }
 
-    /// Sets what the next transactions wait for. If this fails, the transaction must not start.
+    /// Sets `synchronous` for the next transactions. If this fails, the transaction must not start.
     fn wait_for(&mut self, wanted: SqliteSynchronous) -> Result<(), Error> {
         if self.waits_for == Some(wanted) {
             return Ok(());
@@ -115,8 +115,8 @@ impl SqliteStore {
             let transaction = db.transaction_with_behavior(behavior)?;
             // A transaction that is dropped without a commit is rolled back.
             let done = work(&transaction, path, holds)?;
-            // The check comes before the commit, because a commit may also copy the log into the file. If the log was
-            // replaced, it no longer belongs to this file.
+            // The check comes before the commit, because a commit may also copy the log into the file. A replaced log
+            // does not belong to this file.
             files.ensure_there()?;
             transaction.commit()?;
             // This second check ensures that the committed data is in the files that other connections read.
@@ -142,8 +142,8 @@ impl SqliteStore {
         Ok(())
     }
 
-    /// Releases a conversation. If the file cannot be written now, the row is deleted at the next `hold`, and until
-    /// then other connections see the conversation as held.
+    /// Releases a conversation. If the file cannot be written now, the next `hold` deletes the row. Until then, other
+    /// connections see the conversation as held.
     pub(super) fn release(&mut self, conversation: String) {
         self.holds.here.remove(&conversation);
         self.holds.left.insert(conversation);
@@ -153,7 +153,7 @@ impl SqliteStore {
         }
     }
 
-    /// Called after a commit. The commit has deleted the rows of released conversations and the rows of the journals
+    /// Updates the leases after a commit that has deleted the rows of released conversations and of the journals
     /// `dead`.
     pub(super) fn settled(&mut self, dead: impl IntoIterator<Item = String>) {
         self.holds.settled(dead);
@@ -162,8 +162,8 @@ impl SqliteStore {
 
 impl Drop for SqliteStore {
     fn drop(&mut self) {
-        // The last connection copies the log into the file and deletes the log. If the log was deleted or replaced
-        // earlier, it no longer belongs to the file, so the copy is turned off.
+        // The last connection copies the log into the file and deletes the log. A replaced log does not belong to the
+        // file, so the copy is turned off here.
         if self.files.ensure_there().is_err() {
             let keep = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
             drop(self.db.set_db_config(keep, true));
@@ -172,7 +172,7 @@ impl Drop for SqliteStore {
 }
 
 impl LeaseTable {
-    /// Deletes the rows of released conversations. They are removed from the list after the commit.
+    /// Deletes the rows of released conversations. After the commit, `settled` clears the list.
     pub(super) fn settle(&self, transaction: &Transaction<'_>) -> Result<(), SqliteFault> {
         for conversation in &self.left {
             transaction
@@ -182,15 +182,14 @@ impl LeaseTable {
         Ok(())
     }
 
-    /// Called after the commit: clears the list of released conversations, and removes the files of journals that are
-    /// gone.
+    /// Clears the list of released conversations after the commit, and removes the files of the closed journals `dead`.
     fn settled(&mut self, dead: impl IntoIterator<Item = String>) {
         self.left.clear();
         dead.into_iter().for_each(|life| self.lives.remove(&life));
     }
 
-    /// Checks that no open journal holds a conversation. Deletes the rows of a journal that is gone, and returns the
-    /// name of its file.
+    /// Checks that no open journal holds a conversation. Deletes the rows of a closed journal, and returns the name of
+    /// its file.
     pub(super) fn check_free(
         &self,
         transaction: &Transaction<'_>,

@@ -1,4 +1,4 @@
-//! The thread of the connection. It runs one job after the other, and ends when its owner is dropped.
+//! The thread of the connection. The thread runs one job after the other, and ends when its owner is dropped.
 
 use std::{
     path::PathBuf,
@@ -46,8 +46,8 @@ impl StoreThread {
         Ok((Self { jobs: Some(jobs), thread: Some(thread) }, opening))
     }
 
-    /// Sends a job to the thread and waits for the result. `None` if the thread has ended. The job is skipped if the
-    /// caller no longer waits when its turn comes.
+    /// Sends a job to the thread and waits for the result. `None` if the thread has ended. The thread skips a job if
+    /// its caller no longer waits.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut SqliteStore) -> Result<T, Error> + Send + 'static,
@@ -62,8 +62,7 @@ impl StoreThread {
         answer.await.ok()
     }
 
-    /// A sender to the thread. The thread cannot end while a sender exists, so a value with a sender must be dropped
-    /// before this value.
+    /// A sender to the thread. The thread cannot end while a sender exists. So drop all senders before this value.
     pub(super) fn jobs(&self) -> mpsc::Sender<StoreJob> {
         // Without a channel, the sender gets no receiver, and its jobs are dropped.
         self.jobs.clone().unwrap_or_else(|| mpsc::channel().0)

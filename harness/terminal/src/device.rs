@@ -24,7 +24,7 @@ use rustix::{
 /// The name by which each process can open its controlling terminal.
 const ALIAS: &str = "/dev/tty";
 
-/// Identifies a terminal, by whatever name it was opened.
+/// Identifies a terminal, independently of the name under which it was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum TerminalId {
     /// The controlling terminal of this process, which can also be opened as `/dev/tty`.
@@ -38,7 +38,7 @@ pub(super) enum TerminalId {
 pub(super) struct OpenTerminal {
     pub(super) file: File,
     pub(super) identity: TerminalId,
-    /// Created only when the lock is taken, because a system has few watches and many requests may wait.
+    /// Created only after the lock is taken: the system allows few watches, and many requests may wait for the lock.
     watch: OnceLock<Option<WriteWatch>>,
 }
 
@@ -60,19 +60,18 @@ impl OpenTerminal {
         Ok(Self { file, identity, watch: OnceLock::new() })
     }
 
-    /// Takes the terminal for this process. Returns `false` while another process holds it. The system releases the
-    /// lock when the process ends in any way.
+    /// Locks the terminal for this process. Returns `false` while another process holds the lock. The system releases
+    /// the lock when the process ends or crashes.
     pub(super) fn lock(&self) -> io::Result<bool> {
         let front = tcgetpgrp(&self.file);
         if self.identity == TerminalId::Controlling && front.is_ok_and(|front| front != getpgrp()) {
-            // In a background process, `tcflow` stops the process until it is in the foreground. This happens before
-            // the lock is taken, because otherwise the foreground process would wait for the stopped process. `tcflow`
-            // fails if the process cannot be stopped.
+            // In a background process, `tcflow` stops the process until it is in the foreground, or fails. Otherwise, a
+            // stopped process could hold the lock, and the foreground process would wait for the stopped process.
             tcflow(&self.file, Action::OOn)?;
         }
         match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(false),
-            // Some systems cannot lock devices. There, only the requests of one process wait for each other.
+            // Some systems cannot lock devices. On these systems, requests of several processes may overlap.
             Ok(()) | Err(_) => {
                 self.watch.get_or_init(|| WriteWatch::of(&self.file, self.identity));
                 Ok(true)
@@ -107,7 +106,7 @@ fn is_alias(terminal: &File) -> bool {
     terminal.metadata().map(number).ok() == fs::metadata(ALIAS).map(number).ok()
 }
 
-/// Opens the controlling terminal of this process by its own name, instead of the alias.
+/// Opens the controlling terminal of this process by its device name instead of `/dev/tty`.
 fn controlling_terminal() -> Option<File> {
     let streams = [name_of(io::stdin()), name_of(io::stdout()), name_of(io::stderr())];
     let names = streams.into_iter().flatten().chain(name_in_proc());
@@ -119,7 +118,7 @@ fn name_of(stream: impl AsFd) -> Option<PathBuf> {
     Some(OsStr::from_bytes(name.as_bytes()).into())
 }
 
-/// The name of the controlling terminal according to Linux, for a process whose standard streams are all redirected.
+/// Finds the controlling terminal's name in `/proc`, for a process whose standard streams are all redirected.
 fn name_in_proc() -> Option<PathBuf> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     // The name of the program, in parentheses, may contain spaces.

@@ -14,7 +14,7 @@ const EMPTY: &str = "\"\"";
 /// The input that means an empty list.
 const NONE: &str = "-";
 
-/// The maximum length of a line, in bytes, that a terminal passes on. A line of this length may have been cut.
+/// The maximum number of bytes in a line from a terminal. A line of this length may have been cut.
 const LINE: usize = 4095;
 
 /// The error for a line that may be a mistyped command.
@@ -31,9 +31,9 @@ pub(super) struct FormField {
     is_required: bool,
     schema: Value,
     kind: FieldKind,
-    /// The entered value; `None` if none was entered or the field was left out.
+    /// The entered value, or `None` for a field without a value.
     given: Option<Value>,
-    /// The positions of the entered choices. They are needed because two choices may have the same value.
+    /// The positions of the entered choices, because two choices may have the same value.
     places: Vec<usize>,
 }
 
@@ -87,7 +87,7 @@ impl FieldKind {
     }
 }
 
-/// The choices that a schema lists, with their titles; `None` if it lists none.
+/// The choices in a schema, with their titles, or `None` for a schema without choices.
 fn choices(schema: &Value) -> Option<Vec<FieldChoice>> {
     if let Some(values) = schema["enum"].as_array() {
         let title = |at: usize| schema["enumNames"].get(at).and_then(Value::as_str);
@@ -111,13 +111,13 @@ impl FormField {
         self.schema.get(member)?.as_str()
     }
 
-    /// The default value, if the schema has one that is valid.
+    /// The default value in the schema, if this value is valid.
     fn default(&self) -> Option<&Value> {
         self.schema.get("default").filter(|value| self.faults(value).is_empty())
     }
 
-    /// Adds two parts: the requester's description of the field, on rows with a bar, and the instruction what to type,
-    /// on a row without a bar.
+    /// Adds the requester's description of the field, with a bar on each row, and then the program's instruction,
+    /// without a bar.
     pub(super) fn tell(&self, sheet: &mut RowSheet) {
         sheet.line("field", &self.name);
         if let Some(title) = self.word("title") {
@@ -146,7 +146,7 @@ impl FormField {
         }
     }
 
-    /// The text that says what Enter does if nothing was typed.
+    /// Describes what Enter does on an empty line.
     pub(super) fn enter(&self) -> &'static str {
         match (&self.given, self.default(), self.is_required) {
             (Some(_), ..) => "[Enter] keeps what you gave",
@@ -190,7 +190,7 @@ impl FormField {
         }
     }
 
-    /// Adds a value of this field. `places` has the positions of its choices, if they were typed.
+    /// Adds a value of this field. `places` lists the positions of the typed choices.
     fn tell_value(&self, sheet: &mut RowSheet, label: &str, value: &Value, places: &[usize]) {
         let told = |value: &Value, typed: Option<&usize>| match &self.kind {
             FieldKind::One(choices) | FieldKind::Several(choices) => {
@@ -217,7 +217,7 @@ impl FormField {
         }
     }
 
-    /// The program's instruction what to type.
+    /// The program's instruction that tells the person what to type.
     fn wanted(&self) -> String {
         let is_integer = self.word("type") == Some("integer");
         match &self.kind {
@@ -256,7 +256,7 @@ impl FormField {
         }
     }
 
-    /// Parses a typed line. Returns its value, and the positions of the choices that it names.
+    /// Parses a typed line. Returns the value and the positions of the typed choices.
     ///
     /// # Errors
     /// Fails with all faults of the line, as texts for the person.
@@ -317,7 +317,7 @@ impl FormField {
         if faults.is_empty() { Ok((value, places)) } else { Err(faults) }
     }
 
-    /// The faults of a value according to the schema. If the schema cannot be compiled here, this function returns no
+    /// The faults of a value according to the schema. If the schema cannot be compiled, this function returns no
     /// faults, and only the requester checks the value.
     fn faults(&self, value: &Value) -> Vec<String> {
         let Ok(checker) = SchemaChecker::new(&self.schema) else { return Vec::new() };

@@ -13,7 +13,7 @@ use super::{
     talk::{StrayInput, TalkEnd, TerminalSize, TerminalTalk},
 };
 
-/// The number of rows of a page that are needed for title, prompt and typed line.
+/// The number of rows that each page needs for its title, prompt and typed line.
 const AROUND: usize = 7;
 
 /// The error for an unexpected line on the first page (`FIRST`) and on the last page (`LAST`).
@@ -29,7 +29,7 @@ const TITLE: &str = "Form. Only rows without a bar are this program's words.";
 pub enum Filled {
     /// The person has filled in the form and has agreed to send it. The value is an object that fits the schema.
     Accepted(Map<String, Value>),
-    /// The person does not give the values.
+    /// The person has declined to give the values.
     Declined,
     /// The person has cancelled the form, or the terminal was closed.
     Cancelled,
@@ -40,20 +40,20 @@ pub enum Filled {
 ///
 /// The form is a JSON Schema of an object whose properties are strings, numbers, booleans and choices. The first page
 /// shows the program's own name for the requester. Then each field has a page with its type, its limits and its
-/// default. The last page shows all values, and they are sent only after a `y` there.
+/// default. The last page shows all values. The form sends the values only after the person types `y` on this page.
 ///
-/// - **The person can see which text is the requester's.** Only rows of the program have no bar. Behind a bar,
+/// - **The person can see which text is the requester's.** Only rows of the program have no bar. After a bar,
 ///   characters that control a terminal or are invisible are escaped, as in
 ///   [`TerminalApprover`](super::TerminalApprover).
-/// - **Nothing is hidden off the screen.** A page that does not fit is shown in parts, and a value is accepted only on
-///   the last part. `/decline` and `/cancel` work on each part.
+/// - **Nothing is hidden off the screen.** A long page is shown in parts, and a value is accepted only on the last
+///   part. `/decline` and `/cancel` work on each part.
 /// - **The person is warned** if the message, or the name, title or description of a field, mentions a password (in
 ///   English and other languages), a token, a key, a code for signing in or a payment card (in English), anywhere in
 ///   the text. The protocol forbids servers to request such data in a form.
 /// - **Each value is checked** against the schema of its field when it is entered, except for `format` (such as
 ///   `email`), which the requester checks.
-/// - **An answer counts for what is shown.** The prompt below all values appears one second after them, and keys that
-///   were pressed before are dropped. If another program has written to the terminal, the page is shown again.
+/// - **An answer applies only to the values on the screen.** The prompt appears one second after the values, and keys
+///   pressed before the prompt are dropped. If another program has written to the terminal, the page is shown again.
 /// - **A terminal shows one request at a time**: forms and approval requests of all processes wait for each other, as
 ///   in [`TerminalApprover`](super::TerminalApprover). If a form is withdrawn, the screen says so, and a key for the
 ///   form does not answer the next request.
@@ -62,8 +62,8 @@ pub enum Filled {
 /// |---|---|
 /// | a line | the value of this field; for a choice, its number |
 /// | Enter | the next page or part; for a field, its earlier value or its default; without these, an optional field is left out |
-/// | `/back` | back to the field before |
-/// | `/decline` | the requester gets no values, but a note that the person has declined |
+/// | `/back` | return to the previous field |
+/// | `/decline` | the requester gets no values and learns that the person has declined |
 /// | `/cancel` | the form is cancelled |
 /// | `//...` | a text that begins with a slash |
 /// | any other line that begins with a slash | nothing: it may be a mistyped command, so the field is shown again |
@@ -226,12 +226,12 @@ impl OpenForm {
 struct FormScreen<'a> {
     talk: &'a TerminalTalk,
     pen: TerminalPen,
-    /// Whether the page is the last one, so that a line below it sends the values.
+    /// Whether this is the last page, which asks for consent to send the values.
     asks_consent: bool,
 }
 
 impl FormScreen<'_> {
-    /// Shows rows page by page, and returns the line that is typed below the last part.
+    /// Shows rows in parts, and returns the line that the person types after the last part.
     fn page(
         self,
         rows: &dyn Fn(usize) -> Vec<ScreenRow>,
@@ -258,8 +258,8 @@ impl FormScreen<'_> {
         }
     }
 
-    /// Shows the parts of a page. `None` if the size of the terminal has changed: a part of the page may have left the
-    /// screen.
+    /// Shows the parts of a page. Returns `None` if the terminal was resized, because a part of the page may no longer
+    /// be visible.
     fn pages(
         self,
         rows: &[ScreenRow],
@@ -309,7 +309,7 @@ impl FormScreen<'_> {
                 TypedLine::Back => return Ok(Some(TypedLine::Back)),
                 typed if is_last => return Ok(Some(typed)),
                 TypedLine::Line(line) if line.is_empty() => at += 1,
-                // A line that was typed before the last part was shown is no value, so the part is shown again.
+                // A line typed before the last part appears is not a value. The last part is shown again.
                 _ => {}
             }
         }

@@ -21,7 +21,7 @@ pub(super) struct TerminalHolder {
 }
 
 impl TerminalHolder {
-    /// Reports the process that holds the terminal, if it is stopped. Called while the terminal is not free.
+    /// If a stopped process holds the terminal, reports this process.
     pub(super) fn note_waiting(&mut self, terminal: &File) {
         if self.looked.replace(Instant::now()).is_some_and(|last| last.elapsed() < PAUSE) {
             return;

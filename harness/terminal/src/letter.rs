@@ -20,11 +20,10 @@ pub(super) enum CharacterLook {
     Hidden,
 }
 
-/// Letters and symbols, according to their Unicode category, for which a terminal draws nothing.
+/// Characters that Unicode classifies as letters or symbols, but that a terminal does not draw.
 const BLANK: [char; 5] = ['\u{2800}', '\u{fffc}', '\u{13441}', '\u{13442}', '\u{1d159}'];
 
-/// More characters with a misleading look. Two of them look like another character, a terminal draws one as three
-/// characters, and it draws nothing for one.
+/// More misleading characters. Two look like another character, one is drawn as three characters, and one is invisible.
 const ODD: [char; 4] = ['\u{387}', '\u{17a4}', '\u{17d8}', '\u{a8fa}'];
 
 pub(super) fn look_of(c: char) -> CharacterLook {
@@ -42,8 +41,8 @@ pub(super) fn look_of(c: char) -> CharacterLook {
     }
 }
 
-/// Whether a terminal obeys this character, shows nothing for it, or shows the text around it in another order. Such a
-/// character must not appear in any text on a screen.
+/// Whether this character controls a terminal, is invisible, or reorders the text around it. Such a character must not
+/// appear in any text on a screen.
 pub(super) fn is_unsafe(c: char) -> bool {
     let unknown = matches!(
         GeneralCategory::for_char(c),
@@ -64,8 +63,8 @@ fn ignorable(c: char) -> bool {
     IGNORABLE.contains(c)
 }
 
-/// Whether a letter is drawn into the previous or the next letter. These letters are signs that precede a letter, and
-/// Korean vowels and finals. Ordinary texts contain whole Korean syllables instead.
+/// Whether a terminal joins this letter with the previous or the next letter. Such letters are signs that precede a
+/// letter, and Korean vowels and finals. Ordinary Korean text consists of whole syllables instead.
 fn joins(c: char) -> bool {
     let korean = matches!(c, '\u{1160}'..='\u{11ff}' | '\u{d7b0}'..='\u{d7ff}');
     korean || GraphemeClusterBreak::for_char(c) == GraphemeClusterBreak::Prepend
@@ -94,7 +93,7 @@ fn cells(c: char, category: GeneralCategory) -> usize {
     if narrow.contains(&width) && !symbol { 1 } else { 2 }
 }
 
-/// Whether a mark is certainly drawn onto this character. This is true only for letters outside ASCII. An ASCII letter
+/// Whether a terminal certainly draws a mark onto this character. Only letters outside ASCII qualify. An ASCII letter
 /// with a mark exists as a single character.
 pub(super) fn carries_marks(c: char) -> bool {
     !c.is_ascii() && is_letter(c)
@@ -143,7 +142,7 @@ mod tests {
     #[test]
     fn whatever_a_person_would_not_see_is_hidden() {
         let hidden = [
-            // Control characters of both sets, and line breaks.
+            // Control characters (C0 and C1) and line breaks.
             "\0\u{7}\u{8}\t\n\u{b}\u{c}\r\u{e}\u{1b}\u{7f}\u{80}\u{85}\u{9b}\u{9d}\u{2028}\u{2029}",
             // Format characters: bidirectional, joiners, soft hyphens, tags, annotations.
             "\u{ad}\u{600}\u{61c}\u{180e}\u{200b}\u{200c}\u{200d}\u{200e}\u{200f}\u{202a}\u{202e}",

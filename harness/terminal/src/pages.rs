@@ -8,10 +8,10 @@ use super::{
 };
 use harness_core::policy::{Approval, ApprovalRequest};
 
-/// The minimum number of rows of a terminal on which a request is shown.
+/// A terminal with fewer rows than this cannot show a request.
 pub(super) const LOWEST: usize = 10;
 
-/// The number of characters that are shown of a fingerprint, to tell requests apart.
+/// The number of characters of a fingerprint in the prompt, by which a person tells requests apart.
 const HASH: usize = 8;
 
 /// The number of cells for the tool's name in the prompt.
@@ -40,7 +40,7 @@ impl TerminalPen {
         if self.escapes { empty_screen(size) } else { "\r\n".to_owned() }
     }
 
-    /// Begins the row of the prompt again, because dropped keys may be visible in it.
+    /// The sequence that starts an empty row for the prompt. Dropped keys may be visible in the old row.
     pub(super) fn prompt_row(self) -> &'static str {
         if self.escapes { "\r\x1b[K" } else { "\r\n" }
     }
@@ -69,7 +69,7 @@ enum TypedAnswer {
     Nothing,
     Yes,
     No(Option<String>),
-    /// Always; the value is the position of the scope.
+    /// The answer *always*, with the position of the chosen scope.
     Always(usize),
     End,
     Again,
@@ -79,7 +79,7 @@ enum TypedAnswer {
 impl TypedAnswer {
     fn of(line: Option<&str>, scopes: usize) -> Self {
         let line = match line {
-            // The end of the input.
+            // The input has ended.
             None => return Self::No(None),
             Some(line) => line.trim(),
         };
@@ -183,7 +183,7 @@ struct QuestionPages<'a> {
 }
 
 impl QuestionPages<'_> {
-    /// Shows the pages and returns the answer; `None` if the request has to be laid out again.
+    /// Shows the pages and returns the answer, or `None` if the caller must lay out the request again.
     fn show(&self) -> Result<Option<Approval>, TalkEnd> {
         let height = self.height();
         let pages: Vec<&[ScreenRow]> = self.rows.chunks(height).collect();
@@ -239,13 +239,12 @@ impl QuestionPages<'_> {
         }
     }
 
-    /// The number of rows on a page. From the height of the terminal, three parts are subtracted: the longest prompt,
-    /// one row for the reason why a page is shown again, and one row for a long answer.
+    /// The number of rows on a page: the height of the terminal without the longest prompt, the title, one row for the
+    /// reason why a page is shown again, and one row for a long answer.
     fn height(&self) -> usize {
         let count = self.rows.len();
         let longest = [self.last_words(count, count), words_between(count, count, count)];
         let prompt = longest.iter().map(|words| broken(words, self.size.columns).len()).max();
-        // The title of the request is the first row of each page.
         self.size.rows.saturating_sub(prompt.unwrap_or(1) + 3).max(1)
     }
 
@@ -262,8 +261,7 @@ impl QuestionPages<'_> {
         self.talk.write_page(page.as_bytes())
     }
 
-    /// The prompt below the last page. It names the call, so that the request is clear even if other text was printed
-    /// in between.
+    /// The prompt below the last page. The prompt names the call, so that the request is clear even after other text.
     fn last_words(&self, pages: usize, passed_over: usize) -> String {
         let mut words = match (pages, passed_over) {
             (0 | 1, _) => String::new(),
@@ -288,13 +286,13 @@ impl QuestionPages<'_> {
     }
 }
 
-/// The prompt below a page that is not the last one.
+/// The prompt below each page except the last one.
 fn words_between(page: usize, pages: usize, more: usize) -> String {
     let rows = if more == 1 { "row" } else { "rows" };
     format!("Page {page} of {pages}, {more} {rows} more: [Enter] next page, [e]nd, [n]o:")
 }
 
-/// Writes a prompt in the rows that were reserved for it, and drops earlier keys. `words` is an ASCII text of this
+/// Writes a prompt in the rows reserved for the prompt, and drops earlier keys. `words` is an ASCII text of this
 /// program.
 pub(super) fn prompt(talk: &TerminalTalk, words: &str, size: TerminalSize) -> Result<(), TalkEnd> {
     talk.write_prompt(format!("{} ", broken(words, size.columns).join("\r\n")).as_bytes())

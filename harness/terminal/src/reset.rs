@@ -12,11 +12,11 @@ const RESETS: [(&str, &str); 47] = [
     ("\x1b[?4i", "so does each line"),
     ("\x1b[0$}", "text goes to the status line"),
     ("\x1b[?2026l", "the screen is not redrawn until an update ends"),
-    // Leaving the other screen moves the cursor to its saved position.
+    // Leaving the other screen moves the cursor to its saved position, so the position is saved first.
     ("\x1b7\x1b[?1049l", "the other screen has no history, and disappears when it is left"),
     ("\x1b[?1047l", "the same, for terminals that know only this number"),
     ("\x1b[?47l", "the same, for older ones"),
-    // Setting margins moves the cursor.
+    // Setting margins moves the cursor, so its position is saved first.
     ("\x1b7\x1b[?69l", "margins at the sides hide a part of each row"),
     ("\x1b[r\x1b8", "margins above and below hide rows"),
     ("\x1b[!p", "modes that are not named here, for terminals that know a soft reset"),
@@ -73,8 +73,8 @@ pub(super) fn empty_screen(size: TerminalSize) -> String {
     let mut screen = reset();
     screen += "\x1b[J";
     screen += &"\r\n".repeat(size.rows);
-    // Pictures lie above the text of the screen, so they are removed too. Origin mode counts rows from a margin, and
-    // ending it moves the cursor.
+    // Removes pictures, which would cover the text. Then ends origin mode, so that `CSI H` moves the cursor to the
+    // first row of the screen.
     screen += "\x1b_Ga=d,q=2\x1b\\\x1b[?6l\x1b[H\x1b[2J\x1b#5";
     screen
 }

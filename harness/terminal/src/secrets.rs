@@ -142,9 +142,9 @@ const WHOLE: [&str; 29] = [
     "пинкод",
 ];
 
-/// Words that name a secret only together with one of the qualifiers listed for them: the qualifier is near, or both
-/// form one longer word that begins with the qualifier. Alone, these words are harmless: a postal code, a pinned message,
-/// a boarding pass. Each word may also be in the plural.
+/// Words that name a secret only with one of the listed qualifiers. The qualifier is near the word, or begins a longer
+/// word that ends with the word. Alone, these words are harmless: a postal code, a pinned message, a boarding
+/// pass. Each word may also be in the plural.
 const BESIDE: [(&str, &[&str]); 3] = [
     (
         "code",
@@ -219,7 +219,7 @@ const LETTERS: usize = 32;
 /// The maximum number of words in the name of a secret.
 const JOINED: usize = 4;
 
-/// The names of secrets, with each letter replaced by the letter that it looks like.
+/// The names of secrets, with look-alike characters replaced by plain letters.
 struct SecretSigns {
     inside: Vec<String>,
     at_the_end: Vec<String>,
@@ -247,7 +247,7 @@ pub(super) fn is_secret_name(name: &str) -> bool {
     SecretNames::default().has(name) || has_words_of_a_secret(name)
 }
 
-/// A word of a text, with each letter replaced by the letter that it looks like.
+/// A word of a text, with look-alike characters replaced by plain letters.
 struct FoldedWord {
     text: String,
     /// Whether all letters of the word are in upper case.
@@ -396,7 +396,7 @@ fn shape(c: char) -> LetterShape {
     LetterShape::Letter(alike(lower), c.is_uppercase())
 }
 
-/// The Latin letter that a lower-case Greek or Cyrillic letter, or a letter with a diacritic, looks like.
+/// Maps a lower-case Greek, Cyrillic or accented letter to the Latin letter with the same look.
 fn alike(c: char) -> char {
     match c {
         'а' | 'α' | 'à'..='å' | 'ā' | 'ă' | 'ą' | 'ɑ' => 'a',

@@ -40,13 +40,13 @@ const LABEL: usize = 8;
 const MARGIN: usize = LABEL + 3;
 pub(super) const NARROWEST: usize = MARGIN + 1 + 24;
 
-/// Above this number of empty lines in a row, only their number is shown.
+/// A run of more empty lines than this is shown as a count.
 const EMPTY_LINES: usize = 3;
 
 /// The size of a text is shown unless the text has one line and at most this number of characters.
 const SHORT: usize = 60;
 
-/// If a request has more arguments than this, their number is shown.
+/// For a request with more arguments than this, the number of arguments is shown.
 const COUNTED: usize = 8;
 
 /// How a row is drawn. Colours are not used, because another program may have changed them.
@@ -130,7 +130,7 @@ impl RowSheet {
                 by => self.line("why", &format!("{}: {text}", who(by))),
             }
         }
-        // If the tool declares too many effects, the reason already names them.
+        // A reason from the side effects may already name all declared effects.
         let declared = question.effects.to_string();
         let is_named = |reason: &Reason| {
             reason.by == Decider::SideEffects && reason.text.contains(&format!("`{declared}`"))
@@ -226,7 +226,7 @@ impl RowSheet {
         self.rows.extend(rows.into_iter().map(|text| ScreenRow { text, style: RowStyle::Plain }));
     }
 
-    /// Adds a text as one line. Line breaks in it are escaped.
+    /// Adds a text as one line, with all line breaks escaped.
     pub(super) fn line(&mut self, label: &str, text: &str) {
         self.put(label, units(text), RowStyle::Plain);
     }
@@ -256,7 +256,7 @@ impl RowSheet {
     }
 }
 
-/// Breaks a text into rows that leave the last column free, with room for a space after the last row.
+/// Breaks a text into rows. The last column stays free, and the last row has room for a space at its end.
 pub(super) fn broken(words: &str, columns: usize) -> Vec<String> {
     let room = columns.saturating_sub(2).max(1);
     let mut rows = vec![String::new()];
@@ -290,7 +290,7 @@ fn flatten<'v>(pointer: String, value: &'v Value, into: &mut Vec<(String, &'v Va
     }
 }
 
-/// The name of an argument. A colon in it is escaped, so that it cannot look like the end of the name.
+/// The name of an argument, with all colons escaped. An unescaped colon would look like the end of the name.
 fn name_of(path: &str) -> Vec<TextUnit> {
     let mut name = units(path);
     for unit in &mut name {
@@ -311,7 +311,7 @@ fn token(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// The lines of a text: the units of each line, and its original text. Many empty lines in a row become one unit.
+/// Splits a text into lines. Each line has its units and its original text. Many empty lines in a row become one unit.
 fn lines(text: &str) -> Vec<(Vec<TextUnit>, &str)> {
     let mut lines = Vec::new();
     let mut rest = text.split('\n').peekable();
@@ -376,7 +376,7 @@ fn wrapped(units: Vec<TextUnit>, room: usize) -> Vec<String> {
     let mut used = 0;
     let mut units = units.into_iter().peekable();
     while let Some(unit) = units.next() {
-        // Marks stay with their letter.
+        // A mark stays in the row of its letter.
         let mut piece = vec![unit];
         while let Some(mark) = units.next_if(|unit| matches!(unit, TextUnit::Mark(_))) {
             piece.push(mark);

@@ -1,5 +1,5 @@
-//! A request at a terminal, from the beginning of its turn until its answer. The request runs on a thread. It is
-//! withdrawn when no caller waits for the answer any more.
+//! A request at a terminal, from the beginning of its turn until its answer. The request runs on a thread. The request
+//! is withdrawn when its caller no longer waits.
 
 use std::{io, path::Path, sync::Arc, time::Instant};
 
@@ -27,11 +27,11 @@ pub(super) async fn talk_at<T: Send + 'static>(
         .await
 }
 
-/// A request that is shown at a terminal. Dropping it withdraws the request.
+/// A request that is shown at a terminal. Dropping this value withdraws the request.
 struct ShownQuestion {
     talk: Arc<TerminalTalk>,
     pen: TerminalPen,
-    /// Passed to the next request when the talk has ended.
+    /// The next request gets its turn when this value is dropped.
     turn: TerminalTurn,
 }
 

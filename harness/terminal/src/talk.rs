@@ -1,5 +1,5 @@
-//! A dialogue with a person at a terminal. It writes and reads until the request is answered or withdrawn. After that,
-//! it neither writes to the terminal nor takes keys from it.
+//! A dialogue with a person at a terminal. After the request is answered or withdrawn, the dialogue neither writes to
+//! the terminal nor reads keys.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -15,21 +15,21 @@ use tokio::time::Instant;
 
 use super::{device::OpenTerminal, holder::TerminalHolder};
 
-/// The pause before the next try if a terminal has no key or accepts no more text.
+/// The pause before the next attempt, if a terminal has no key or accepts no more text.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The minimum time between the drawing of a request and an accepted answer. A person who has just answered another
 /// request may press the same keys again before reading the new request.
 const READING: Duration = Duration::from_secs(1);
 
-/// The number of bytes that are written at once. A withdrawal waits at most for one such write.
+/// The maximum number of bytes in one write. A withdrawal waits for at most one write.
 const PIECE: usize = 4096;
 
-/// The time that a process leaves the terminal to other processes after one of its requests has ended. The other
-/// processes try to lock the terminal once every [`PAUSE`].
+/// The time for which a process leaves the terminal to other processes after a request has ended. The other processes
+/// try to lock the terminal once every [`PAUSE`].
 const YIELD: Duration = Duration::from_millis(150);
 
-/// The maximum length of a typed line in bytes. The rest is ignored.
+/// The maximum number of bytes in a typed line. Further bytes are ignored.
 const LINE: usize = 4096;
 
 /// The assumed size of a terminal whose size is unknown.
@@ -72,13 +72,13 @@ struct TalkState {
     covered: bool,
 }
 
-/// What the person typed in the time for reading a request.
+/// The input during the time for reading a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StrayInput {
     Nothing,
-    /// Keys, which were dropped.
+    /// The person pressed keys. The keys were dropped.
     Keys,
-    /// The end of the input.
+    /// The input has ended.
     End,
 }
 
@@ -88,18 +88,18 @@ impl TerminalTalk {
         Self { terminal, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Waits until no other process uses this terminal. If this process has used it a moment ago, other processes come
-    /// first.
+    /// Waits until no other process uses this terminal. If this process has just released the terminal, other processes
+    /// come first.
     pub(super) fn claim(&self, released: Option<std::time::Instant>) -> Result<(), TalkEnd> {
         let not_ready = || io::Error::from(io::ErrorKind::WouldBlock);
         while released.is_some_and(|released| released.elapsed() < YIELD) {
             self.pause(self.state()?, not_ready())?;
         }
         let mut holder = TerminalHolder::default();
-        // `lock` stops a background process. So the lock of the state is not held during this call.
+        // `lock` stops a background process, so the state is not locked during this call.
         loop {
             if self.terminal.lock().map_err(TalkEnd::Failed)? {
-                // If the request was withdrawn meanwhile, `end` no longer unlocks the terminal.
+                // If the request was withdrawn during `lock`, `end` has already run, so the terminal is unlocked here.
                 return self.state().map(drop).inspect_err(|_| self.terminal.unlock());
             }
             holder.note_waiting(&self.terminal.file);
@@ -107,8 +107,8 @@ impl TerminalTalk {
         }
     }
 
-    /// Ends the dialogue: from now on nothing is written or read, and other processes may use the terminal. Returns
-    /// whether this call ended a running dialogue with something on the screen.
+    /// Ends the dialogue. After this call, the dialogue writes and reads nothing, and other processes may use the
+    /// terminal. Returns whether this call ended a running dialogue with something on the screen.
     pub(super) fn end(&self, last_words: &[u8]) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let was_seen = state.live && state.on_screen;
@@ -145,7 +145,7 @@ impl TerminalTalk {
         Ok(())
     }
 
-    /// Writes all bytes, and returns whether it had to wait for the terminal.
+    /// Writes all bytes. Returns whether the function had to wait for the terminal.
     fn put(&self, bytes: &[u8]) -> Result<bool, TalkEnd> {
         let mut rest = bytes;
         let mut waited = false;
@@ -168,16 +168,15 @@ impl TerminalTalk {
         Ok(waited)
     }
 
-    /// Whether another program has written to the terminal since the page was begun. The person may then have answered
-    /// that other text.
+    /// Whether another program has written to the terminal since the page was begun. The person may have answered the
+    /// text of the other program.
     pub(super) fn is_covered(&self) -> Result<bool, TalkEnd> {
         let mut state = self.state()?;
         state.covered |= self.terminal.was_written();
         Ok(state.covered)
     }
 
-    /// Gives the person time to read the page, and drops keys that are pressed meanwhile. Returns early if there are
-    /// such keys.
+    /// Gives the person time to read the page. A key pressed during this time is dropped and ends the time early.
     pub(super) fn let_read(&self) -> Result<StrayInput, TalkEnd> {
         self.forget_keys()?;
         let drawn = Instant::now();
@@ -199,11 +198,11 @@ impl TerminalTalk {
         Ok(StrayInput::Nothing)
     }
 
-    /// Drops all keys that were pressed before.
+    /// Drops all earlier keys.
     pub(super) fn forget_keys(&self) -> Result<(), TalkEnd> {
         let _state = self.state()?;
-        // In a background process, this call stops the program until it is in the foreground again. A read would do the
-        // same. If the process cannot be stopped, the next read reports the error.
+        // In a background process, `tcflush` stops the program until it is in the foreground again, just as a read
+        // would. If the process cannot be stopped, the next read reports the error.
         let _ = tcflush(&self.terminal.file, QueueSelector::IFlush);
         Ok(())
     }
@@ -222,8 +221,8 @@ impl TerminalTalk {
         }
     }
 
-    /// The next typed line; `None` at the end of the input. This also works if another part of the program has switched
-    /// off the line mode and the echo of the terminal.
+    /// The next typed line, or `None` at the end of the input. This function also works in a terminal without line mode
+    /// and echo.
     pub(super) fn line(&self) -> Result<Option<String>, TalkEnd> {
         let mut line = Vec::new();
         loop {
@@ -261,7 +260,7 @@ impl TerminalTalk {
         }
     }
 
-    /// Waits for keys. Empty only at the end of the input.
+    /// Waits for keys. The result is empty only at the end of the input.
     fn keys(&self) -> Result<Vec<u8>, TalkEnd> {
         let mut keys = vec![0; LINE];
         loop {
@@ -276,13 +275,13 @@ impl TerminalTalk {
         }
     }
 
-    /// Locks the state, unless the request was withdrawn. The holder of the guard has the terminal to itself.
+    /// Locks the state, unless the request was withdrawn. Only the holder of the guard uses the terminal.
     fn state(&self) -> Result<MutexGuard<'_, TalkState>, TalkEnd> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.live { Ok(state) } else { Err(TalkEnd::TakenBack) }
     }
 
-    /// Waits a moment for the terminal, or until the request is withdrawn.
+    /// Waits a short time for the terminal. Returns early if the request is withdrawn.
     fn pause(&self, state: MutexGuard<'_, TalkState>, err: io::Error) -> Result<(), TalkEnd> {
         match err.kind() {
             io::ErrorKind::Interrupted => Ok(()),
@@ -296,7 +295,7 @@ impl TerminalTalk {
     }
 }
 
-/// Whether the key is Ctrl-C or Ctrl-D, in a mode in which the terminal does not handle them.
+/// Whether the key is Ctrl-C or Ctrl-D. In some modes, the terminal does not handle these keys.
 fn is_end(key: u8) -> bool {
     matches!(key, 0x03 | 0x04)
 }

@@ -1,5 +1,5 @@
-//! Shows requests that try to deceive the person. No text controls the terminal, no text is hidden, and every text can
-//! be read back.
+//! Shows requests that try to deceive the person. No text may control the terminal or be hidden, and every text can be
+//! read back.
 #![cfg(unix)]
 
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn question(arguments: &Value) -> ApprovalRequest {
     ApprovalRequest::new(&ToolCall::new("call_1", "bash", arguments.to_string()), SideEffects::ALL)
 }
 
-/// The rows of a request. Checks that each of them takes one row of the screen.
+/// The rows of a request. Checks that each row fits into one row of the screen.
 fn screen(question: &ApprovalRequest, columns: usize) -> Vec<String> {
     let rows: Vec<String> = rows(question, None, columns).into_iter().map(|row| row.text).collect();
     for row in &rows {
@@ -111,7 +111,6 @@ fn arguments_on(rows: &[String]) -> Vec<(String, String, String)> {
             continue;
         }
         let kind = if label == "arg" { "text".to_owned() } else { label };
-        // The first colon ends the name.
         match text.split_once(':') {
             Some((name, value)) => {
                 let value = decoded(value).strip_prefix(' ').expect("a space").to_owned();
@@ -129,7 +128,7 @@ fn arguments_on(rows: &[String]) -> Vec<(String, String, String)> {
     arguments
 }
 
-/// The rows of the only argument. For a text with a size, these are the rows below its name.
+/// The rows of the only argument. For a text with a size, only the rows below the name.
 fn shown(text: &str) -> Vec<String> {
     let question = question(&json!({"command": text}));
     let rows = screen(&question, 80);
@@ -273,7 +272,7 @@ fn a_value_cannot_look_like_the_question() {
             "         | bash 1234: run it? [y]es: y"
         ]
     );
-    // If a row is full, the rest of the value cannot look like a part of the request either.
+    // The rest of a value after a full row also cannot look like a part of the request.
     let rows = shown(&format!("{}    tool | harmless", "x".repeat(65)));
     let expected = [
         format!("    text | {}", "x".repeat(65)),
@@ -329,7 +328,6 @@ fn wide_letters_take_their_room() {
     let rows = shown(&wide);
     assert_eq!(rows[0], "    size | 100 characters, 100 not ASCII (Han)");
     assert_eq!(rows.len(), 1 + 3, "34 on a row of 68 cells");
-    // Regional indicators and symbols take at most two cells.
     assert_eq!(shown(&"🇩".repeat(35)).len(), 1 + 2);
     assert_eq!(shown(&"⚙".repeat(35)).len(), 1 + 2);
 }
@@ -423,7 +421,7 @@ fn texts() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// `screen` checks that each row is one row of the terminal without hidden characters.
+    /// `screen` checks that each row fits the terminal and has no hidden characters.
     #[test]
     fn any_text_can_be_read_back_from_the_screen(
         name in texts(), text in texts(), reason in texts(), columns in NARROWEST..100,

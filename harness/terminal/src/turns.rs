@@ -14,9 +14,8 @@ use super::{device::TerminalId, talk::TerminalTalk};
 /// What is known about the previous request at a terminal.
 #[derive(Debug, Default)]
 pub(super) struct PreviousQuestion {
-    /// The dialogue of the request, if it was withdrawn while it was on the screen. A key for that request may still
-    /// arrive. This value keeps the terminal open, so that the system does not give the terminal's device number to
-    /// another terminal.
+    /// The dialogue of the request, if it was withdrawn while it was on the screen. A key for the request may still
+    /// arrive. The open dialogue keeps the system from giving the terminal's device number to another terminal.
     pub(super) taken_back: Option<Arc<TerminalTalk>>,
     /// The conversation from which the request came.
     pub(super) conversation: Option<String>,
@@ -24,7 +23,7 @@ pub(super) struct PreviousQuestion {
     pub(super) ended: Option<Instant>,
 }
 
-/// The turn at one terminal. Dropping it gives the next request its turn.
+/// The turn at one terminal. Dropping this value gives the next request its turn.
 pub(super) type TerminalTurn = OwnedMutexGuard<PreviousQuestion>;
 
 /// All terminals that this process has used. The map stays small, because a system has a limited number of device

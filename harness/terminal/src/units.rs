@@ -8,13 +8,13 @@ use std::{collections::BTreeSet, fmt};
 
 use super::letter::{CharacterLook, carries_marks, is_letter, look_alike, look_of};
 
-/// Above this number of spaces in a row, only their number is shown.
+/// A run of more spaces than this is shown as a count.
 const SPACES: usize = 16;
 
-/// Above this number of equal escaped characters in a row, only their number is shown.
+/// A run of more equal escaped characters than this is shown as a count.
 const SAME: usize = 3;
 
-/// If a letter has more marks than this, the marks are escaped.
+/// The marks of a letter are escaped if the letter has more marks than this.
 const MARKS: usize = 3;
 
 /// A piece of a line. A line can be broken between two pieces.
@@ -22,9 +22,9 @@ const MARKS: usize = 3;
 pub(super) enum TextUnit {
     /// A visible character, and the number of its cells.
     Plain(char, usize),
-    /// A mark on the previous letter.
+    /// A mark that is drawn onto the previous letter.
     Mark(char),
-    /// A character that is shown by its number.
+    /// A character that is shown as its number.
     Escaped(char),
     /// A run of one character, and its length.
     Run(char, usize),
@@ -85,14 +85,14 @@ pub(super) fn units(line: &str) -> Vec<TextUnit> {
     units
 }
 
-/// The unit for a character that is not shown as itself, together with equal characters after it.
+/// The unit for an escaped character. Equal characters after it are in the same unit.
 fn spelled_out(rest: &[char], c: char) -> TextUnit {
     let fewest = if matches!(c, ' ' | '\t') { 2 } else { SAME + 1 };
     let same = rest.iter().take_while(|other| **other == c).count();
     if same < fewest { TextUnit::Escaped(c) } else { TextUnit::Run(c, same) }
 }
 
-/// Whether the line continues with more spaces than a person can count.
+/// Whether the next spaces are too many for a person to count.
 fn is_wide(rest: &[char]) -> bool {
     rest.iter().take(SPACES + 1).take_while(|c| **c == ' ').count() > SPACES
 }

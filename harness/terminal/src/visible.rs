@@ -2,15 +2,14 @@
 
 use super::letter::{CharacterLook, is_unsafe, look_of};
 
-/// If there are more marks in a row than this, they are escaped, because a pile of marks covers other rows.
+/// The maximum number of marks in a row that are not escaped. More marks would cover other rows.
 const MARKS: usize = 4;
 
-/// Returns the text of a model, a tool or a server in a form that can be written to a terminal. Characters that a
-/// terminal obeys, that a person cannot see, or that change the order of the text around them are escaped (`\u{1b}`).
-/// Feature `terminal`.
+/// Returns the text of a model, a tool or a server in a form that can be written to a terminal. Characters that control
+/// a terminal, are invisible, or reorder the text around them are escaped (`\u{1b}`). Feature `terminal`.
 ///
-/// Use this function for every text that a program prints and did not write itself. Line breaks and tabs stay, and so
-/// do letters of every script, spaces of every width and the joiners inside emoji. The text may come in pieces. For
+/// Use this function for every text from outside that a program prints. Line breaks, tabs, letters of every script,
+/// spaces of every width and the joiners inside emoji stay unchanged. A program can pass a text in several pieces. For
 /// text that a person has to approve, `TerminalApprover` is stricter.
 ///
 /// ```
@@ -29,7 +28,7 @@ pub fn visible(text: &str) -> String {
         let stays = match c {
             '\n' | '\t' => true,
             '\r' => rest.peek() == Some(&'\n'),
-            // Joiners and variation selectors belong inside emoji, and inside words of some scripts.
+            // Joiners and variation selectors are allowed inside emoji, and inside words of some scripts.
             '\u{200c}' | '\u{200d}' | '\u{fe0e}' | '\u{fe0f}' => joins(before, c),
             _ => !is_unsafe(c) && marks <= MARKS,
         };
@@ -43,8 +42,8 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
-/// Whether a joiner or a variation selector follows a character to which it belongs. At the beginning of a piece, that
-/// character may be in the previous piece.
+/// Whether a joiner or a variation selector follows a suitable character. At the beginning of a piece, this character
+/// may be in the previous piece.
 fn joins(before: Option<char>, c: char) -> bool {
     match before {
         None => true,

@@ -77,7 +77,7 @@ struct AnthropicUsage {
     thinking: Option<u64>,
 }
 
-/// One content block: its start event, and the deltas up to its stop event.
+/// One content block: its start event and its deltas.
 #[derive(Clone, Debug)]
 struct AnthropicBlock {
     start: Value,
@@ -102,7 +102,7 @@ impl AnthropicBody {
         )
     }
 
-    /// Adds thinking with its signature. `text` may be empty, as it is for hidden thinking.
+    /// Adds thinking with its signature. `text` is empty for hidden thinking.
     #[must_use]
     pub fn thinking(self, text: impl AsRef<str>, signature: &str) -> Self {
         let deltas = deltas::of_words(text.as_ref());
@@ -131,7 +131,7 @@ impl AnthropicBody {
         self.call_text(id, name, text)
     }
 
-    /// Adds a call with this text as its arguments, whether valid or not.
+    /// Adds a call with this argument text, which may be invalid JSON.
     #[must_use]
     pub fn call_text(self, id: &str, name: &str, arguments: impl AsRef<str>) -> Self {
         let deltas = deltas::of_json(arguments.as_ref());
@@ -166,8 +166,8 @@ impl AnthropicBody {
         self.stop("refusal")
     }
 
-    /// Sets the token counts as this vendor reports them: `input` excludes tokens that were read
-    /// from or written to the cache.
+    /// Sets the token counts as this vendor reports them. `input` excludes tokens read from the
+    /// cache and tokens written to the cache.
     #[must_use]
     pub fn usage(mut self, input: u64, output: u64) -> Self {
         self.usage.input = input;
@@ -211,14 +211,14 @@ impl AnthropicBody {
         self
     }
 
-    /// Ends the stream with an error event after the blocks so far.
+    /// Ends the stream with an error event, after the blocks added before this call.
     #[must_use]
     pub fn error(mut self, kind: &str, message: &str) -> Self {
         self.end = AnthropicEnd::Error(json!({"type": kind, "message": message}));
         self
     }
 
-    /// Ends the stream after the blocks so far, without a stop reason.
+    /// Ends the stream without a stop reason, after the blocks added before this call.
     #[must_use]
     pub fn cut(mut self) -> Self {
         self.end = AnthropicEnd::Cut { in_block: false };
@@ -276,7 +276,7 @@ impl AnthropicBody {
     }
 
     fn message_start(&self) -> Value {
-        // These counts are provisional; the counts in `message_delta` replace them.
+        // The counts in `message_delta` later replace these counts.
         let mut usage = self.counted(1);
         set(&mut usage, "service_tier", "standard");
         json!({"type": "message_start", "message": {

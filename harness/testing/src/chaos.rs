@@ -20,22 +20,22 @@ pub enum Fault {
     RateLimit,
     /// Status 429 with a retry time.
     RateLimitWithHint,
-    /// The connection is refused, or is closed before anything is sent.
+    /// The connection is refused, or is closed before the client or the server sends data.
     Refused,
     /// The server sends nothing, so the request ends with a timeout.
     StallAtFirst,
     /// The server stops sending in the middle of the answer, so the request ends with a timeout.
     StallMidway,
-    /// The answer ends in the middle: the connection breaks, or the end looks regular.
+    /// The answer ends too early. The connection breaks, or the end looks like a regular one.
     Cut,
-    /// Bytes that are not valid in the protocol.
+    /// The answer contains bytes that are not valid in the protocol.
     Garbage,
-    /// An event that is sent twice.
+    /// The answer contains an event twice.
     Duplicate,
 }
 
 impl Fault {
-    /// All kinds.
+    /// All kinds of failures.
     pub const ALL: [Self; 9] = [
         Self::ServerError,
         Self::RateLimit,
@@ -99,7 +99,7 @@ struct ChaosState {
 }
 
 impl Chaos {
-    /// Failures of all kinds, in one fifth of the answers.
+    /// Creates failures of all kinds, in one fifth of the answers.
     pub fn seeded(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(ChaosState {
             random: fastrand::Rng::with_seed(seed),
@@ -118,14 +118,14 @@ impl Chaos {
         self
     }
 
-    /// Restricts the failures to these kinds. A kind that is listed twice is twice as frequent.
+    /// Restricts the failures to these kinds. A kind listed twice is twice as frequent.
     #[must_use]
     pub fn only(self, kinds: impl IntoIterator<Item = Fault>) -> Self {
         self.state().kinds = kinds.into_iter().collect();
         self
     }
 
-    /// Sets how long a failure with status 429 asks the client to wait before it retries. The default is 1 s.
+    /// Sets the retry delay that a failure with status 429 requests. The default is 1 s.
     #[must_use]
     pub fn hint(self, wait: Duration) -> Self {
         self.state().hint = wait;

@@ -13,7 +13,7 @@ use harness_core::{
 /// The statuses of a server that is down or overloaded.
 pub(super) const SERVER_ERRORS: [u16; 5] = [500, 502, 503, 504, 529];
 
-/// How long a stalled answer takes until it fails, like the timeout of a real provider.
+/// The time until a stalled answer fails, like the timeout of a real provider.
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// Wraps a provider and adds random failures, like those of a network.
@@ -53,8 +53,7 @@ impl<P: Provider> ChaosProvider<P> {
         Self { inner, chaos }
     }
 
-    /// The error with which a request fails before its first event. `None` if the failure comes
-    /// later.
+    /// The error of a request that fails before its first event, or `None` for a later failure.
     async fn refusal(&self, fault: Fault, random: &mut fastrand::Rng) -> Option<Error> {
         let api = |status| Error::new(ErrorKind::Api, "chaos").with_status(status);
         match fault {
@@ -71,8 +70,8 @@ impl<P: Provider> ChaosProvider<P> {
         }
     }
 
-    /// Passes on `events` events and then fails. If the stream has fewer events, fails instead of
-    /// the last event.
+    /// Passes on `events` events and then fails. In a shorter stream, the failure replaces the last
+    /// event.
     async fn begin(
         &self,
         mut stream: EventStream<'_>,

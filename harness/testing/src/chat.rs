@@ -82,7 +82,7 @@ impl ChatBody {
         self.words("refusal", text.as_ref())
     }
 
-    /// Adds thinking in this field. Servers use either `reasoning_content` or `reasoning`.
+    /// Adds thinking in this field of the delta. Servers use `reasoning_content` or `reasoning`.
     #[must_use]
     pub fn reasoning(self, field: &str, text: impl AsRef<str>) -> Self {
         self.words(field, text.as_ref())
@@ -94,7 +94,7 @@ impl ChatBody {
         self.call_text(id, name, arguments.to_string())
     }
 
-    /// Adds a call with this text as its arguments, whether valid or not.
+    /// Adds a call with this argument text, which may be invalid JSON.
     #[must_use]
     pub fn call_text(mut self, id: &str, name: &str, arguments: impl AsRef<str>) -> Self {
         let index = self.calls;
@@ -154,7 +154,7 @@ impl ChatBody {
         self
     }
 
-    /// Leaves out the token counts, as a server does if they were not requested.
+    /// Leaves out the token counts, which servers send only on request.
     #[must_use]
     pub fn without_usage(mut self) -> Self {
         self.usage = None;
@@ -182,7 +182,7 @@ impl ChatBody {
         self
     }
 
-    /// Ends the stream with an error object in place of a chunk, after the parts so far.
+    /// Adds an error object in place of the next chunk, and ends the stream.
     #[must_use]
     pub fn error(mut self, code: &str, message: &str) -> Self {
         let error =
@@ -191,7 +191,7 @@ impl ChatBody {
         self
     }
 
-    /// Ends the stream after the parts so far, without a finish reason and without `[DONE]`.
+    /// Ends the stream at this point, without a finish reason and without `[DONE]`.
     #[must_use]
     pub fn cut(mut self) -> Self {
         self.end = ChatEnd::Cut;

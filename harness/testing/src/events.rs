@@ -4,14 +4,14 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// Sets a member of an object. Other values are left unchanged.
+/// Sets a member of an object. Does nothing if `object` is no JSON object.
 pub(super) fn set(object: &mut Value, field: &str, value: impl Into<Value>) {
     if let Value::Object(fields) = object {
         fields.insert(field.to_owned(), value.into());
     }
 }
 
-/// The `type` of an event or a block; empty if it has none.
+/// The `type` of an event or a block, or an empty text without a `type`.
 pub(super) fn kind(object: &Value) -> &str {
     object.get("type").and_then(Value::as_str).unwrap_or_default()
 }

@@ -62,7 +62,7 @@ pub enum JournalFault {
 }
 
 impl JournalFault {
-    /// All failures after which the call returns. The delay is 10 ms.
+    /// All failures that let the call return. The delay is 10 ms.
     pub const ANSWERED: [Self; 4] =
         [Self::FailBefore, Self::FailAfter, Self::Repeat, Self::Delay(Duration::from_millis(10))];
 }
@@ -77,7 +77,7 @@ pub struct JournalCounts {
     pub appends: u64,
     /// The number of facts in all appends.
     pub facts: u64,
-    /// The number of bytes of the JSON text of these facts.
+    /// The size of all appended facts as JSON text, in bytes.
     pub bytes: u64,
     /// The number of calls of all methods.
     pub calls: u64,
@@ -137,7 +137,7 @@ impl<J: Clone> Clone for FaultyJournal<J> {
 }
 
 impl<J: Journal> FaultyJournal<J> {
-    /// Wraps a journal, without failures so far.
+    /// Wraps a journal. Initially, no call fails.
     pub fn new(inner: J) -> Self {
         Self { inner, state: Arc::default() }
     }
@@ -183,7 +183,7 @@ impl<J: Journal> FaultyJournal<J> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Executes a call with its failure, if it has one. A call is counted when it is first polled.
+    /// Executes a call with its failure, if one is set. A call is counted when it is first polled.
     fn call<'a, T: 'a>(
         &'a self,
         call: JournalCall,

@@ -1,4 +1,4 @@
-//! Simulates vendors which check that reasoning is sent back after the same prefix.
+//! Simulates vendors that accept reasoning only after an unchanged prefix.
 
 use std::{
     collections::HashMap,
@@ -16,8 +16,8 @@ use serde_json::Value;
 use crate::{Answer, LoopbackServer, ReceivedRequest, anthropic};
 
 /// Simulates how the newest models treat reasoning. Each piece of reasoning is bound to its exact prefix: the
-/// instructions, the tools and all earlier messages. If a request contains a piece after another prefix, the server
-/// reacts. A [refusing](Self::refusing) server answers with status 400 and the vendor's error message, each time. A
+/// instructions, the tools and all earlier messages. If a request contains a piece after another prefix, a
+/// [refusing](Self::refusing) server always answers with status 400 and the vendor's error message. A
 /// [dropping](Self::dropping) server ignores the piece and reports nothing.
 ///
 /// The server of a provider without `.name("anthropic")` or `.name("openai")` counts as a gateway, which gets no changes
@@ -49,10 +49,11 @@ use crate::{Answer, LoopbackServer, ReceivedRequest, anthropic};
 ///
 /// The compared prefix consists of `system` or `instructions`, `tools`, the format of a typed answer (OpenAI), and the
 /// messages. Cache marks, and tools that a search has not found yet, are ignored. The check also refuses changes within
-/// a conversation that the vendor does not accept: a system message that does not follow a user message, or that neither
-/// is the last message nor comes before an answer, an added tool without the required beta header, and a choice of
-/// tools (OpenAI) that names one which is not in the list of tools. A [summary by the vendor](harness_core::context::Window::vendor_summaries)
-/// stands for the messages that it was made of, and reasoning after it stays bound to these messages.
+/// a conversation that the vendor does not accept: a misplaced system message, an added tool without the required beta
+/// header, and a choice of tools (OpenAI) that names an unlisted tool. A system message must follow a user message, and
+/// must be the last message or precede an answer. A [summary by the
+/// vendor](harness_core::context::Window::vendor_summaries) replaces the messages that it summarizes, and reasoning
+/// after the summary stays bound to these messages.
 ///
 /// Sources: <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/prefix-checks>,
 /// <https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages>,
@@ -66,7 +67,7 @@ pub struct PrefixCheck {
     kept: AtomicUsize,
     lost: AtomicUsize,
     refusals: AtomicUsize,
-    /// The messages for which a summary stands, by its proof.
+    /// The messages that each summary replaces, by the proof of the summary.
     summaries: Mutex<HashMap<String, Vec<Value>>>,
 }
 
@@ -106,11 +107,11 @@ impl PrefixCheck {
     }
 
     /// Checks a request. Returns the proof for the reasoning in the answer: use it as the signature of thinking for
-    /// Anthropic, and as the encrypted content for OpenAI. For a request for the vendor's summary, it is the proof of the
-    /// summary.
+    /// Anthropic, and as the encrypted content for OpenAI. If the request asks for the vendor's summary, returns the
+    /// proof of the summary.
     ///
     /// # Errors
-    /// The vendor's error response, if the vendor would refuse the request.
+    /// Returns the vendor's error response if the vendor would refuse the request.
     pub fn check(&self, request: &ReceivedRequest) -> Result<String, Answer> {
         let body = request.json();
         let mut summaries = self.summaries.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,8 +145,8 @@ impl PrefixCheck {
         Ok(prefix.proof())
     }
 
-    /// Starts a server that checks each request. For each accepted request, `answer` gets the request and the proof for
-    /// the reasoning in its answer.
+    /// Starts a server that checks each request. For each accepted request, the server calls `answer` with the request
+    /// and the proof for the reasoning in the answer.
     ///
     /// # Errors
     /// Fails if the operating system provides no port.
@@ -170,9 +171,9 @@ struct PrefixOfRequest {
     /// The part of the request before the messages.
     head: String,
     messages: Vec<Value>,
-    /// How many of these a summary stands for, which the request does not have.
+    /// How many of these messages are not in the request, because a summary replaces them.
     summarized: usize,
-    /// The first tool that the choice of tools names and the list of tools does not have (OpenAI).
+    /// The first tool in the choice of tools that is not in the list of tools (OpenAI).
     unlisted: Option<String>,
 }
 
@@ -228,7 +229,7 @@ impl PrefixOfRequest {
         if self.is_checked { proof } else { format!("{proof}:unbound") }
     }
 
-    /// Whether the reasoning with this proof was made after a prefix of this request.
+    /// Whether the model produced the reasoning with this proof after a prefix of this request.
     fn has_made(&self, proof: &str) -> bool {
         let count = proof.split(':').nth(1).and_then(|count| count.parse().ok());
         count.is_some_and(|count| count < self.messages.len() && self.proof_behind(count) == proof)
@@ -268,8 +269,7 @@ impl PrefixOfRequest {
         anthropic::error(400, "invalid_request_error", &words)
     }
 
-    /// The fault of the conversation, if the conversation contains a change that the vendor does not accept. `None`
-    /// without such a change.
+    /// The first change in the conversation that the vendor does not accept, as an error message.
     fn fault(&self, request: &ReceivedRequest) -> Option<String> {
         let is = |message: &Value, name: &str, value: &str| {
             message.get(name).and_then(Value::as_str) == Some(value)

@@ -15,7 +15,7 @@ use harness_core::{models::Price, provider::Usage};
 /// The number of bytes of JSON that count as one token.
 const BYTES: usize = 4;
 
-/// The minimum number of tokens that can be cached.
+/// The minimum length of a cached prefix, in tokens.
 const LEAST: u64 = 1024;
 
 /// The number of blocks before a mark in which the vendor looks for a cached prefix.
@@ -24,11 +24,11 @@ const LOOKBACK: usize = 20;
 /// The maximum number of marks in a request.
 const MARKS: usize = 4;
 
-/// The granularity, in tokens, of caching without marks.
+/// Without marks, a cached prefix is a multiple of this number of tokens.
 const PIECE: usize = 128;
 
-/// Simulates a vendor's prompt cache: how many tokens of each request are read from the cache, how many are written,
-/// and what all requests cost. Use this to test that a program's requests begin with the same bytes.
+/// Simulates a vendor's prompt cache: the tokens of each request that are read from or written to the cache, and the
+/// cost of all requests. Use this to test that a program's requests begin with the same bytes.
 ///
 /// Four bytes of JSON count as one token. The cache uses tokio's clock, so a test can let time pass with
 /// `tokio::time::advance`.
@@ -65,7 +65,7 @@ const PIECE: usize = 128;
 /// ```
 ///
 /// Sources: <https://docs.claude.com/en/docs/build-with-claude/prompt-caching> and
-/// <https://platform.openai.com/docs/guides/prompt-caching>; for tools that were found by a search,
+/// <https://platform.openai.com/docs/guides/prompt-caching>; for tools found by a search,
 /// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-use-with-prompt-caching>. Not simulated:
 /// requests that reach another machine or start before an earlier request was answered, models with another minimum
 /// length, and OpenAI's marks from `gpt-5.6` on.
@@ -77,7 +77,7 @@ pub struct SimulatedCache {
 
 #[derive(Debug, Default)]
 struct CachedPrefix {
-    /// For each cached prefix: its lifetime after each use, and the time until which it is currently cached.
+    /// For each cached prefix: its lifetime after each use, and its current expiry time.
     beginnings: HashMap<u64, (Duration, Instant)>,
     requests: Vec<Usage>,
 }
@@ -128,7 +128,7 @@ impl SimulatedCache {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).requests.clone()
     }
 
-    /// The cost of all requests, without the answers.
+    /// The cost of all requests, excluding output tokens.
     pub fn cost(&self, price: &Price) -> f64 {
         let of = |usage: &Usage| price.of(&Usage { output: Some(0), ..*usage });
         self.requests().iter().filter_map(of).sum()
@@ -214,7 +214,7 @@ fn tokens(bytes: usize) -> u64 {
 fn blocks(body: &Value) -> Vec<CacheBlock> {
     let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
     let mut blocks: Vec<CacheBlock> = Vec::new();
-    // A tool that was found by a search is at the position of the search result, not at the beginning.
+    // A tool found by a search is cached after the search result, not at the beginning.
     let is_deferred = |tool: &Value| tool.get("defer_loading") == Some(&Value::Bool(true));
     let (deferred, tools): (Vec<Value>, Vec<Value>) =
         list(body.get("tools")).into_iter().partition(is_deferred);
@@ -253,7 +253,7 @@ fn block(before: &str, mut part: Value) -> CacheBlock {
     CacheBlock { text: format!("{before}{part}"), life: mark.as_ref().and_then(life) }
 }
 
-/// The lifetime of a marked part in the cache; `None` for other types of marks.
+/// The lifetime of a marked part in the cache, or `None` for another type of mark.
 fn life(mark: &Value) -> Option<Duration> {
     (mark.get("type")? == "ephemeral").then(|| match mark.get("ttl").and_then(Value::as_str) {
         Some("1h") => Duration::from_secs(60 * 60),

@@ -1,4 +1,4 @@
-//! One reply of a script: the model's answer in one turn, and its failures. The module `scripted` sends the reply.
+//! One reply of a script: the model's answer in one turn, and its failures.
 
 use std::{collections::VecDeque, fmt, time::Duration};
 
@@ -30,9 +30,8 @@ pub fn reply() -> ScriptedReply {
     ScriptedReply { steps: Vec::new(), stop: None, usage: None }
 }
 
-/// Begins a reply that is a summary of the conversation, in the form that the library requests. Use
-/// this to answer a request for which [`is_summary_request`](RecordedRequest::is_summary_request) is
-/// true.
+/// Begins a reply with a summary of the conversation, in the form that the library requests. Use this to answer a
+/// request for which [`is_summary_request`](RecordedRequest::is_summary_request) is true.
 ///
 /// Each line of `lines` becomes an entry under the first of the five headings, the goals. The other headings get no
 /// entries. If `lines` is empty, the first heading also gets no entries.
@@ -65,7 +64,7 @@ pub fn summary(lines: impl AsRef<str>) -> ScriptedReply {
     reply().text(form(lines.as_ref()))
 }
 
-/// A reply that is computed from the request when the request arrives.
+/// Computes a reply from the request when the request arrives.
 ///
 /// ```
 /// use harness::testing::{ScriptedProvider, reply, reply_to};
@@ -85,10 +84,10 @@ pub fn reply_to(
 
 /// The model's answer in one turn, and its failures. Begin a reply with [`reply`].
 ///
-/// By default, the answer is complete. Its stop reason is [`StopReason::ToolCalls`] if it has a
-/// call and otherwise [`StopReason::Complete`], and its usage is unknown. Text, thinking and
-/// arguments are split into several deltas. Parts after an [`error`](Self::error), a
-/// [`cut`](Self::cut) or a [`stall`](Self::stall) are never sent.
+/// By default, the answer is complete and its usage is unknown. The default stop reason is
+/// [`StopReason::ToolCalls`] for an answer with calls, and otherwise [`StopReason::Complete`].
+/// Text, thinking and arguments are split into several deltas. Parts after an
+/// [`error`](Self::error), a [`cut`](Self::cut) or a [`stall`](Self::stall) are never sent.
 pub struct ScriptedReply {
     steps: Vec<ReplyStep>,
     stop: Option<StopReason>,
@@ -131,8 +130,8 @@ impl ScriptedReply {
         self.with(deltas::of_words(text.as_ref()).into_iter().map(ReplyStep::Reasoning))
     }
 
-    /// Adds thinking with a signature, which must be sent back with the thinking. `text` may be
-    /// empty: vendors also sign hidden thinking.
+    /// Adds thinking with a signature. The agent must send the signature back with the thinking.
+    /// `text` may be empty: vendors also sign hidden thinking.
     ///
     /// The signature is vendor data of the wire `scripted`: `{"signature": ..}`.
     #[must_use]
@@ -158,7 +157,7 @@ impl ScriptedReply {
         self.begin_call(id, name).arguments(arguments.to_string()).end_call()
     }
 
-    /// Adds a call with a generated id and this text as its arguments, whether valid or not.
+    /// Adds a call with a generated id and this argument text, which may be invalid JSON.
     #[must_use]
     pub fn call_text(self, name: impl Into<String>, arguments: impl AsRef<str>) -> Self {
         self.with([ReplyStep::CallStart { id: None, name: name.into() }])
@@ -186,13 +185,13 @@ impl ScriptedReply {
         self.with([ReplyStep::CallEnd])
     }
 
-    /// Adds an event unchanged. Use this for events that have no method here.
+    /// Adds an event unchanged. Use this for events that no other method adds.
     #[must_use]
     pub fn event(self, event: StreamEvent) -> Self {
         self.with([ReplyStep::Event(event)])
     }
 
-    /// Sends [`StreamEvent::Started`] at this point. By default, it is sent with the first part.
+    /// Sends [`StreamEvent::Started`] at this point. By default, the first part sends the event.
     #[must_use]
     pub fn started(self) -> Self {
         self.with([ReplyStep::Started])
@@ -205,14 +204,14 @@ impl ScriptedReply {
         self
     }
 
-    /// Sets the token counts that are reported at the end.
+    /// Sets the token counts at the end of the answer.
     #[must_use]
     pub fn usage(mut self, usage: Usage) -> Self {
         self.usage = Some(usage);
         self
     }
 
-    /// Sets the input and output token counts that are reported at the end.
+    /// Sets the input and output token counts at the end of the answer.
     #[must_use]
     pub fn tokens(self, input: u64, output: u64) -> Self {
         self.usage(Usage { input: Some(input), output: Some(output), ..Usage::default() })
@@ -230,14 +229,14 @@ impl ScriptedReply {
         self.with([ReplyStep::Wait(gate.clone())])
     }
 
-    /// Fails at this point: before the first event if nothing was sent yet, otherwise in the middle
-    /// of the answer.
+    /// Fails at this point. Before any other part, the request fails without events. After other
+    /// parts, the answer fails in the middle.
     #[must_use]
     pub fn error(self, error: Error) -> Self {
         self.with([ReplyStep::Error(error)])
     }
 
-    /// Fails at this point like an overloaded service, with status 529, which providers retry.
+    /// Fails at this point with status 529, like an overloaded service. Providers retry this failure.
     #[must_use]
     pub fn overloaded(self) -> Self {
         self.error(
@@ -245,8 +244,7 @@ impl ScriptedReply {
         )
     }
 
-    /// Ends the stream at this point although the answer is not complete, as if the connection were
-    /// closed.
+    /// Ends the stream of an incomplete answer at this point, as if the connection were closed.
     #[must_use]
     pub fn cut(self) -> Self {
         self.with([ReplyStep::Cut])
@@ -292,7 +290,7 @@ impl ScriptedReply {
                             return acts.queue;
                         }
                     }
-                    // A later thinking begins a new block with its own signature.
+                    // Thinking after a signature begins a new block with its own signature.
                     acts.last = None;
                 }
                 ReplyStep::CallStart { id, name } => {
@@ -387,7 +385,7 @@ struct ReplyActions {
     started: bool,
     /// The index of the next block.
     next: u32,
-    /// The kind of the block before `next`, if further parts may still be added to it.
+    /// The kind of the last block, if more parts can still be added to the block.
     last: Option<ReplyBlockKind>,
 }
 

@@ -1,4 +1,4 @@
-//! A provider that follows a script and records its requests. The module `reply` has the replies of a script.
+//! A provider that follows a script and records its requests.
 
 use std::{
     collections::VecDeque,
@@ -22,12 +22,12 @@ use harness_core::{
 
 /// A provider that follows a script, with one reply per request, and records every request.
 ///
-/// Clones share the script and the records, so a test can keep one clone and give another to the agent. Replies are
-/// taken in the order in which the streams are first polled.
+/// Clones share the script and the records, so a test can keep one clone and give another to the agent. The first
+/// stream to be polled gets the first reply.
 ///
 /// The provider does not retry; wrap it in a [`RetryProvider`](harness_core::policy::RetryProvider) for retries. The
-/// agent's guardrails apply as for any model: if a script repeats an equal call, the run stops at the third equal
-/// result, or at the tenth call if the results differ. Vary the arguments, or give the agent
+/// agent's guardrails apply as for any model: if a script repeats a call, the run stops at the third equal result. If
+/// the results differ, the run stops at the tenth call. Vary the arguments, or give the agent
 /// [`Guardrails`](harness_core::policy::Guardrails) with `repetitions(None)` and `repeated_calls(None)`.
 ///
 /// ```
@@ -57,19 +57,19 @@ type DecideReply = dyn Fn(&RecordedRequest) -> ScriptedReply + Send + Sync;
 #[derive(Default)]
 struct ScriptState {
     left: VecDeque<ScriptedReply>,
-    /// The number of replies in the script at the beginning.
+    /// The initial number of replies in the script.
     written: usize,
-    /// Computes the reply when no scripted reply is left.
+    /// Computes the reply if the script has no reply left.
     always: Option<Arc<DecideReply>>,
     asked: Vec<RecordedRequest>,
-    /// The number of requests after the last reply of the script was used.
+    /// The number of requests for which no reply was left.
     beyond: usize,
     calls: u64,
     open: usize,
 }
 
 impl ScriptedProvider {
-    /// A provider that gives these replies, one for each request.
+    /// A provider with a script of replies, one for each request.
     pub fn new(replies: impl IntoIterator<Item = ScriptedReply>) -> Self {
         let left = VecDeque::from_iter(replies);
         Self::of(ScriptState { written: left.len(), left, ..ScriptState::default() })
@@ -147,9 +147,9 @@ impl ScriptedProvider {
             play.open += 1;
             (reply, play.asked.len())
         };
-        // From here on, dropping `speech` decrements `open`.
+        // If this call is dropped after this line, dropping `speech` decrements `open`.
         let mut speech = OpenReply { acts: VecDeque::new(), play: Arc::clone(&self.play) };
-        // At this point, the lock is not held: the function that computes the reply may use the provider itself.
+        // The lock is not held here, because `decide` may use the provider itself.
         let reply = match reply {
             Ok(ScriptedTurn::Written(reply)) => reply,
             Ok(ScriptedTurn::Decided(decide)) => decide(&request),
@@ -266,7 +266,7 @@ impl OpenReply {
                 ReplyAction::Pause(time) => tokio::time::sleep(time).await,
                 ReplyAction::Wait(gate) => gate.pass().await,
                 ReplyAction::Stall => std::future::pending().await,
-                // Nothing follows a failure.
+                // The stream ends after a failure.
                 ReplyAction::Fail(err) => return Some((Err(err), self)),
             }
         }
@@ -345,7 +345,7 @@ impl RecordedRequest {
         self.messages.last().is_some_and(is_asked)
     }
 
-    /// The results in the last message, in the order of the calls. Empty if the last message is from the user.
+    /// The results in the last message, in the order of the calls. A message of the user has no results.
     pub fn results(&self) -> impl Iterator<Item = &ToolResult> {
         self.messages.last().into_iter().flat_map(Message::results)
     }

@@ -1,5 +1,5 @@
-//! Ready-made tools: arithmetic, files inside one folder, and shell commands. Feature `toolbox`; the feature `calc` has
-//! [`calc`](fn@calc) alone, which builds quickly.
+//! Ready-made tools: arithmetic, files inside one folder, and shell commands. Feature `toolbox`. The feature `calc`
+//! contains only [`calc`](fn@calc), and builds quickly.
 //!
 //! | tool | declares | bounds |
 //! |---|---|---|

@@ -132,8 +132,8 @@ pub(crate) fn lower_max_tokens_after(
         }
         _ => return false,
     };
-    // If the refused value fits the stated sizes, the sizes are wrong. Then the request is sent with half of
-    // the value.
+    // The vendor refused `was`. If `was` fits into the sizes that the error states, these are wrong, and half of `was`
+    // is tried.
     let room = match was {
         Some(was) if room >= was => was / 2,
         _ => room,

@@ -60,8 +60,8 @@ impl PrefixState {
         }
     }
 
-    /// Moves the last addition after the message of the user that is now the last of all, if the model has not
-    /// answered since that addition. Anthropic accepts such an addition only at the end or before an answer.
+    /// If the model has not answered since the last addition, moves this addition after the last of all messages,
+    /// which the user has just added. Anthropic accepts such an addition only at the end or before an answer.
     pub(super) fn pass(&mut self, all: &Messages, next: &Message) {
         let Some(last) = self.added.last() else { return };
         let earlier = all.iter().rev().skip(1);

@@ -22,7 +22,7 @@ use harness_core::{
     tool::ToolList,
 };
 
-/// A run whose answer is a value of type `T`. Await it to get the answer. See [`Run::answer`].
+/// A run whose answer is a value of type `T`. Await this run to get the answer. See [`Run::answer`].
 #[must_use = "nothing is sent before it is awaited"]
 pub struct Answering<'a, T> {
     run: Run<'a>,
@@ -70,20 +70,20 @@ impl<T: Answer> Answered<T> {
 }
 
 impl<'a> Run<'a> {
-    /// Requests the answer as a value of type `T`. The model gets the JSON Schema of `T`, with doc comments as
-    /// descriptions. The answer is checked in the same way as the arguments of a tool. If it does not match,
-    /// the model gets each fault with its place and answers again, at most [twice](Answering::tries) and within
-    /// the limits of the run. Each rejected answer is a fact
+    /// Requests the answer as a value of type `T`. The model gets the JSON Schema of `T`, with doc comments
+    /// as descriptions. The answer is checked in the same way as the arguments of a tool. If the answer does
+    /// not match, the model gets a list of faults and answers again, at most [twice](Answering::tries). The
+    /// limits of the run still apply. Each rejected answer is a fact
     /// ([`Fact::AnswerRejected`](harness_core::journal::Fact::AnswerRejected)) and an
     /// [`Event::AnswerRejected`](crate::Event::AnswerRejected).
     ///
-    /// The schema is a fact, too. A run that is [resumed](crate::Chat::resume) requests an answer of the same
-    /// type, even if it is resumed without this method. If it is resumed with another type, it fails at once.
-    /// Only descriptions may have changed.
+    /// The schema is a fact, too. A [resumed](crate::Chat::resume) run requests the same type, even without
+    /// this method. A run that is resumed with another type fails at once. Only the descriptions in the
+    /// schema may differ.
     ///
-    /// Fails with [`Stopped`], which keeps the text: as [`Outcome::Unfit`] if no attempt was accepted, or else
-    /// as any run does. For example, the run ends as [`Outcome::Refused`], or as [`Outcome::Truncated`] if the
-    /// answer was cut off.
+    /// Fails with [`Stopped`], which keeps the text. The outcome is [`Outcome::Unfit`] if no attempt was
+    /// accepted, [`Outcome::Refused`] if the model refused, and [`Outcome::Truncated`] if the answer was cut
+    /// off. Any other outcome of a run is possible, too.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -115,15 +115,14 @@ impl<'a> Run<'a> {
         Answering { run: self, output_spec: OutputSpec::of::<T>(), reads: read }
     }
 
-    /// Adds a function of the program that checks the final answer, for example by running the tests. An
-    /// objection of the function is sent to the model. The model continues, with its tools if it needs them,
-    /// and answers again. This happens at most `most` times. After that the run ends as [`Outcome::Unfit`]. The
-    /// function gets the text of the answer. It runs within the time limit of the run, and its future is
-    /// dropped when the run is stopped.
+    /// Adds a function of the program that checks the final answer, for example by running the tests. If the
+    /// function objects, the model gets the objection, may use its tools, and answers again. This happens at
+    /// most `most` times. After that the run ends as [`Outcome::Unfit`]. The function gets the text of the
+    /// answer. It runs within the time limit of the run, and its future is dropped when the run is stopped.
     ///
-    /// Each verdict is a fact. A run that is [resumed](crate::Chat::resume) needs the function again, and fails
-    /// at once without it. An answer without a recorded verdict is checked again, so the function may run twice
-    /// for the same answer.
+    /// Each verdict is a fact. A [resumed](crate::Chat::resume) run fails at once if the program does not set
+    /// the function again. An answer without a recorded verdict is checked again, so the function may run
+    /// twice for the same answer.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -169,9 +168,9 @@ impl<T> Answering<'_, T> {
 }
 
 impl<'a, T> Answering<'a, T> {
-    /// The run itself, whose reply has the answer as text. Use it where a run is expected, such as for
-    /// [`Run::events`] and [`ChatRunBuilder::with`](crate::ChatRunBuilder::with). [`Reply::answered`] reads the
-    /// value from the reply.
+    /// Returns the run. Its reply has the answer as text. Use the run for methods that take a run, such as
+    /// [`Run::events`] and [`ChatRunBuilder::with`](crate::ChatRunBuilder::with). [`Reply::answered`] reads
+    /// the value from the reply.
     ///
     /// ```
     /// use harness::{
@@ -201,17 +200,17 @@ impl Reply {
     /// Reads the answer as a value of the type `T`.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Transcript`] if the answer is not a value of the type `T`. With [`Run::answer`],
-    /// the model gets the schema, and answers again in that case.
+    /// Fails with [`ErrorKind::Transcript`] if the answer is not a value of the type `T`. With
+    /// [`Run::answer`], the model gets the schema, and answers again if its answer does not match.
     pub fn answered<T: Answer>(&self) -> Result<T, Error> {
         value_in(self.transcript())
     }
 }
 
 impl<'a, T: Answer> Answering<'a, T> {
-    /// Calls `show` with the complete parts of the answer as a JSON value, each time that more of it has
-    /// arrived. Within one attempt, a part that was shown does not change: see [`AnswerView`]. A new attempt
-    /// starts with an empty value.
+    /// Calls `show` each time that more of the answer has arrived, with its complete parts as a JSON value.
+    /// Within one attempt, a part that was shown does not change: see [`AnswerView`]. A new attempt starts
+    /// with an empty value.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -255,8 +254,8 @@ impl<'a, T: Answer> Answering<'a, T> {
         Answering { run, output_spec, reads }
     }
 
-    /// Adds a function of the program that checks each answer that matches the type. An objection of the
-    /// function is sent to the model, which answers again, at most `most` times. After that the run ends as
+    /// Adds a function of the program that checks each answer that matches the type. If the function objects,
+    /// the model gets the objection and answers again, at most `most` times. After that the run ends as
     /// [`Outcome::Unfit`]. See [`Run::verify`].
     ///
     /// ```
@@ -320,7 +319,7 @@ impl<'a, T: 'a> IntoFuture for Answering<'a, T> {
 fn read<T: Answer>(reply: Reply) -> Result<Answered<T>, Stopped> {
     match AnswerReader::<T>::new().read(&last_words(reply.transcript())) {
         Ok(value) => Ok(Answered { value, reply }),
-        // The run accepts any value of its schema. It may have begun with another type that has the same
+        // The answer matched the schema of the run, so the run may have begun with another type of the same
         // schema.
         Err(faults) => Err(Stopped::unfit(reply, faults)),
     }
@@ -374,13 +373,12 @@ impl Run<'_> {
     /// Adds tools of the program that check the final answer. [`verify`](Self::verify) describes what happens
     /// after a verdict.
     ///
-    /// The answer is accepted if each of the tools succeeds. Otherwise the model gets the errors of the tools.
-    /// If the answer is an object, its members are the arguments of each tool. Any other answer is the argument
-    /// `answer`. Members for which a tool has no parameter are left out, so a tool without parameters can check
-    /// what the run has done. The tools have the state and the limits of the agent's tools, and need not be
-    /// among the tools of the model. The program calls them, so no permission is needed, and only the verdict
-    /// is a fact, not the calls. An agent that such a tool runs has limits of its own, and its spending does
-    /// not count for the conversation.
+    /// The answer is accepted if each of the tools succeeds. Otherwise the model gets the errors of the
+    /// tools. If the answer is an object, its members are the arguments of each tool. Any other answer is the
+    /// argument `answer`. A tool does not get members for which it has no parameter. The tools have the state
+    /// and the limits of the agent's tools, but the model need not have them. The program makes these calls,
+    /// so they need no permission. The verdict is a fact, the calls are not. If such a tool runs an agent,
+    /// that agent has its own limits, and the conversation does not count its spending.
     ///
     /// # Errors
     /// The run fails before its first request if one of the tools must not be repeated. If the process ends

@@ -47,8 +47,8 @@ impl AnswerVerifier {
         Self::Tools(tools.into_tools().collect())
     }
 
-    /// The sources from which the text of an objection may come. A function has no declaration, so all side
-    /// effects count.
+    /// The sources of the text of an objection. A function declares no side effects, so the library
+    /// assumes all side effects.
     pub(crate) fn sources(&self) -> Vec<Source> {
         match self {
             Self::Function(_) => vec![Source::new("verify", SideEffects::ALL)],

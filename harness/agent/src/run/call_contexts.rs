@@ -21,17 +21,17 @@ use harness_core::{
     tool::{CallIdentity, ConcurrencyLimit, READ_RESULT, Tool, ToolContext, is_still_running},
 };
 
-/// The contexts of a run's calls. A context is kept until the turn is over: if the call is stopped, the output
-/// of its tool so far becomes part of the result.
+/// The contexts of a run's calls. Each context is kept until the end of the turn, because the result of a
+/// stopped call includes the output of its tool so far.
 pub(crate) struct CallContexts {
     /// The context that all calls of the run share.
     shared: ToolContext,
     /// The name of the conversation, if it has one.
     conversation: Option<Arc<str>>,
     made: HashMap<String, ToolContext>,
-    /// How long each call of this run may take, if the run sets that.
+    /// The time limit of each call, if the run sets one.
     time: Option<Duration>,
-    /// What the run passes on to the agents that its calls run.
+    /// The data of the run that the agents in its calls need.
     pub(crate) caller: Arc<ParentRun>,
     spilling: LargeResultStore,
 }
@@ -69,8 +69,7 @@ impl CallContexts {
         self.site(call)?.unrecorded_spending()
     }
 
-    /// Takes an agent of the call that can continue later, if this result shows that the call has to stay open
-    /// for the agent.
+    /// Takes the suspended agent of the call, if this result leaves the call open.
     pub(crate) fn take_suspended(
         &self,
         result: &ToolResult,
@@ -144,8 +143,8 @@ impl CallContexts {
             .inside_limits(
                 self.caller.places().iter().chain(tool.and_then(Tool::concurrency_limit)),
             );
-        // Only a tool that takes the transcript gets it. If every context shared the transcript, adding the
-        // next message would copy it as a whole.
+        // A context has the transcript only if its tool takes the transcript. While a context shares the
+        // transcript, each new message copies the whole transcript.
         let context = match tool.is_some_and(Tool::needs::<Transcript>) {
             true => context.with(transcript.clone()),
             false => context,
@@ -154,8 +153,8 @@ impl CallContexts {
         context
     }
 
-    /// The limit on simultaneous calls of this tool, if it applies to the call. It does not apply if an agent
-    /// makes the call inside another call of the same tool: that outer call is counted already.
+    /// The concurrency limit of this tool. `None` if an agent makes the call inside another call of the tool,
+    /// because the outer call is counted already.
     pub(crate) fn places_of<'t>(&self, tool: Option<&'t Tool>) -> Option<&'t ConcurrencyLimit> {
         tool?.concurrency_limit().filter(|limit| !limit.is_among(self.caller.places()))
     }
@@ -167,7 +166,8 @@ impl CallContexts {
     }
 
     /// The correct result of a call that was stopped. If the function of the call could not be stopped, the
-    /// result says that the call still runs. The output that the tool has produced so far is added.
+    /// result says that the call still runs. The result includes the output that the tool has produced so
+    /// far.
     pub(crate) fn with_the_truth(
         &self,
         state: &ConversationState,
@@ -199,12 +199,12 @@ impl CallContexts {
     }
 }
 
-/// The parts of a call's context that are not the same for all calls of the run.
+/// The parts of a context that differ between the calls of a run.
 pub(crate) struct CallContextParts<'a> {
     pub(crate) transcript: &'a Transcript,
     pub(crate) granted: Option<&'a ApprovedCall>,
     pub(crate) rules: CallerRules,
-    /// What is already counted of the spending of the call's agents.
+    /// The spending of the call's agents that is already counted.
     pub(crate) counted: CallSpent,
     /// Whether no fact in the journal records that the call has started.
     pub(crate) is_unwritten: bool,

@@ -19,17 +19,15 @@ impl RunClock {
         *self = Self { before: elapsed, since: None };
     }
 
-    /// Starts the clock.
     pub(crate) fn start(&mut self) {
         *self = Self { before: self.elapsed(), since: Some(Instant::now()) };
     }
 
-    /// Stops the clock.
     pub(crate) fn stop(&mut self) {
         *self = Self { before: self.elapsed(), since: None };
     }
 
-    /// Excludes this time, in which the run waited for a person.
+    /// Excludes `time`, in which the run waited for a person.
     pub(crate) fn postpone(&mut self, time: Duration) {
         self.since = self.since.and_then(|since| since.checked_add(time));
     }

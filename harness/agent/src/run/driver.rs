@@ -1,6 +1,6 @@
-//! The driver: does the actions that the machine decides and records what happened. However a run ends, even if
-//! it panics or its future is dropped, the conversation can be sent to a model afterwards, and its record is
-//! correct.
+//! The driver: does the actions that the machine decides and records what happened. After every run, even one
+//! that panicked or was dropped, the record of the conversation is correct, and the conversation can be sent
+//! to a model.
 
 use std::{collections::HashSet, mem, path::PathBuf, pin::pin, time::Duration};
 
@@ -64,9 +64,9 @@ pub(crate) struct RequestProgress {
     pub(crate) answer: Option<Accumulator>,
     /// Whether a request was sent and no fact records the outcome yet.
     pub(crate) asked: bool,
-    /// How the provider has passed the form of the final answer to the model, if it has reported that.
+    /// How the provider passed the schema of the final answer to the model, if the provider reported this.
     pub(crate) answer_way: Option<OutputMode>,
-    /// What failed attempts have cost this run.
+    /// The cost of failed attempts in this run.
     pub(crate) ledger: RetryAccounting,
     /// Whether the current request went to a fallback provider.
     pub(crate) fell_back: bool,
@@ -89,7 +89,7 @@ pub(crate) struct SummaryProgress {
     pub(crate) last_fault: Option<String>,
 }
 
-/// The running calls, and what is needed to run calls.
+/// The running calls, and the state that is needed to run calls.
 pub(crate) struct CallProgress {
     /// Calls of the current answer that have started early.
     pub(crate) early: EarlyCalls,
@@ -98,9 +98,9 @@ pub(crate) struct CallProgress {
     pub(crate) reports: ProgressReceiver,
     /// Calls whose decision was made before this run, perhaps by other rules.
     pub(crate) calls_from_previous_process: HashSet<String>,
-    /// Concurrency permits of calls. They were acquired before the action that runs these calls.
+    /// Concurrency permits that were acquired before the action that runs the calls.
     pub(crate) kept: KeptPlaces,
-    /// Calls whose start was reported to the watcher and whose end was not, each with its start time.
+    /// Calls whose start, but not yet their end, was reported to the watcher. Each has its start time.
     pub(crate) shown: Vec<(ToolCall, Instant)>,
 }
 
@@ -115,7 +115,7 @@ pub(crate) struct RunEnding {
     pub(crate) limit: Option<LimitReached>,
     /// Whether the beginning of the run is recorded. Before that, the machine still describes the previous run.
     pub(crate) begun: bool,
-    /// Whether the run came to its end. If not, its future was dropped.
+    /// Whether the run ended. `false` if its future was dropped before.
     pub(crate) ended: bool,
     /// The guard and the clock of the previous run. They are restored if this run does not begin.
     pub(crate) before: Option<(RunGuard, RunClock)>,
@@ -170,7 +170,8 @@ impl<'a> RunDriver<'a> {
     }
 
     /// A driver for one action that the program requests between two runs. The action does not belong to the
-    /// previous run, so its time limit counts from now. Dropping the driver does not change the conversation.
+    /// previous run, so the time limit of the action starts now. Dropping the driver does not change the
+    /// conversation.
     pub(crate) fn between_runs(state: &'a mut ConversationState) -> Self {
         let clock = mem::take(&mut state.spending.clock);
         let run = Self::for_one_action(state);
@@ -178,7 +179,7 @@ impl<'a> RunDriver<'a> {
         run
     }
 
-    /// A driver for one action of another driver. Dropping it does not change the conversation.
+    /// A driver for one action of another driver. Dropping the driver does not change the conversation.
     pub(crate) fn for_one_action(state: &'a mut ConversationState) -> Self {
         let mut run = Self::new(state, RunWatcher::default(), StopTokens::default(), None);
         run.end.ended = true;
@@ -236,8 +237,8 @@ impl<'a> RunDriver<'a> {
         prefix.and(recorded).and(self.count_early())
     }
 
-    /// Records the calls that started early. It is called when the answer is complete or interrupted. Calls that
-    /// are part of the answer count as started. The other calls are dropped.
+    /// Records the early calls, once the answer is complete or interrupted. Calls that are part of the answer
+    /// count as started. The other calls are dropped.
     pub(crate) fn count_early(&mut self) -> Result<(), Error> {
         let Self { state, calls: CallProgress { early, .. }, .. } = self;
         let machine = &state.machine;
@@ -254,7 +255,7 @@ impl<'a> RunDriver<'a> {
         all
     }
 
-    /// Reports that the result of a call that started early is thrown away.
+    /// Reports that the result of an early call is discarded.
     pub(crate) fn dropped(&mut self, call: &ToolCall) {
         self.state.tracer.dropped(call);
         self.state.spending.guard.dropped();
@@ -262,9 +263,9 @@ impl<'a> RunDriver<'a> {
         self.watch.tell(Event::ToolDropped { call });
     }
 
-    /// Records the ends of calls that went on after the library had asked them to stop. Their large results are
-    /// stored like the large results of other calls. If the run is stopped meanwhile, the next run records the
-    /// remaining ends.
+    /// Records the ends of calls that continued after the library had asked them to stop. Their large results
+    /// are stored like the large results of other calls. If the run is stopped meanwhile, the next run records
+    /// the remaining ends.
     pub(crate) async fn record_late_ends(&mut self) -> Result<(), Error> {
         let (ends, mut all) = (self.late_ends(), Ok(()));
         for LateEnd { number, identity, outcome, content, file } in ends {
@@ -316,8 +317,8 @@ impl<'a> RunDriver<'a> {
         result
     }
 
-    /// Does the same as [`record_late_ends`](Self::record_late_ends), but does not wait: it leaves out late ends
-    /// with large results, which are recorded before the next request.
+    /// Like [`record_late_ends`](Self::record_late_ends), but does not wait. Late ends with large results are
+    /// recorded before the next request.
     pub(crate) fn record_short_late_ends(&mut self) -> Result<(), Error> {
         let mut all = Ok(());
         for end in self.late_ends() {
@@ -418,7 +419,7 @@ impl<'a> RunDriver<'a> {
     }
 }
 
-/// The error of a run that was stopped before it began, while the journal did not answer.
+/// The error of a run that was stopped before its beginning, while it waited for the journal.
 pub(crate) fn unanswered() -> Error {
     let what = "the run was stopped before the journal had answered: the message was not added";
     Error::new(ErrorKind::Journal, what)
@@ -441,8 +442,7 @@ impl RunDriver<'_> {
         self.state.spending.agents.take_unstated(call, self.calls.contexts.spent_by(call))
     }
 
-    /// If the call's agent waits or could not continue, this result is not final. Then returns the wait to
-    /// record for the call. Returns `None` if the result is final.
+    /// The wait to record for a call whose agent waits or could not continue. `None` if this result is final.
     pub(crate) fn awaited_below(&mut self, result: &ToolResult) -> Option<Awaited> {
         let granted = self.state.machine.approved(result.call_id());
         let is_repeatable =
@@ -456,14 +456,14 @@ impl RunDriver<'_> {
         Some(Awaited::Agent { conversation, cut_off })
     }
 
-    /// Whether the run leaves its calls open when it ends with this error. It does if another run's call has
+    /// Whether a run that ends with this error leaves its calls open. True only if a call of another run has
     /// started this run and will start it again.
     pub(crate) fn must_leave_calls_open(&self, error: &Error) -> bool {
         let is_kept = self.state.options.as_ref().is_some_and(|options| options.is_kept);
         is_kept && is_transient(error, self.state.is_lost())
     }
 
-    /// Sends the watchers the events for facts about calls, if these facts were not reported yet.
+    /// Reports facts about calls to the watchers as events, unless they were already reported.
     pub(crate) fn announce(&mut self) {
         for fact in mem::take(&mut self.state.unannounced) {
             let call = fact.call_id().and_then(|id| self.state.call(id));

@@ -1,4 +1,5 @@
-//! Calls that start while the model is still answering. They only read, so their results can be thrown away.
+//! Calls that start while the model is still answering. These calls only read, so their results can be
+//! discarded.
 
 use std::{
     future::poll_fn,
@@ -21,7 +22,6 @@ pub(crate) struct EarlyCalls {
     calls: Vec<EarlyCall>,
 }
 
-/// A call that has started.
 struct EarlyCall {
     call: ToolCall,
     /// The decision about the call, until the start of the call is recorded.
@@ -35,7 +35,6 @@ enum EarlyCallState {
 }
 
 impl EarlyCalls {
-    /// How many calls have started.
     pub(crate) fn len(&self) -> usize {
         self.calls.len()
     }
@@ -71,10 +70,10 @@ impl EarlyCalls {
         }
     }
 
-    /// Compares the started calls with the calls of the complete answer. `sealed` finds a call of the answer by
-    /// its id. Calls whose decisions are already recorded are not compared. The first list has the calls that
-    /// are part of the answer, with their decisions. The second list has the remaining calls: they are removed
-    /// here, and their results are lost.
+    /// Compares the started calls with the calls of the complete answer. `sealed` finds a call of the answer
+    /// by its id. Calls whose decisions are already recorded are not compared. The first list has the calls
+    /// that are part of the answer, with their decisions. The second list has the remaining calls: they are
+    /// removed here, and their results are discarded.
     pub(crate) fn count<'m>(
         &mut self,
         sealed: impl Fn(&str) -> Option<&'m ToolCall>,

@@ -53,10 +53,10 @@ use harness_core::{
     trace::{SpanScope, Tracer},
 };
 
-/// How many events that have already arrived are read in a row, before stop signals and tools are polled again.
+/// The number of events that are read in a row before stop signals and tools are polled again.
 const IN_A_ROW: u32 = 64;
 
-/// The next thing that happens while an answer arrives.
+/// A stream event or a signal of the run, while an answer arrives.
 enum TurnSignal {
     Stream(Option<Result<StreamEvent, Error>>),
     Run(RunSignal),
@@ -227,7 +227,7 @@ impl RunDriver<'_> {
         Ok(response.read(source, stop_signals, answer_way).await)
     }
 
-    /// Records the answer. If it is not complete, the run is interrupted.
+    /// Records a complete answer. Interrupts the run if the answer is incomplete.
     fn record_answer(&mut self, turn: u32) -> Result<(), Error> {
         let Some(answer) = self.request.answer.take_if(|answer| answer.is_complete()) else {
             return self.interrupt(Some(cut_off()));
@@ -259,13 +259,13 @@ impl RunDriver<'_> {
     }
 }
 
-/// The stream of an answer, and what belongs to its request.
+/// The stream of an answer, with the context of its request.
 struct ResponseSource<'h> {
     answering: ProviderStream<'h>,
     scope: SpanScope,
     /// Cancelled when the program stops the run.
     program: &'h CancellationToken,
-    /// The form of the answer, if the program wants one.
+    /// The schema of the answer, if the program set one.
     wanted: Option<&'h OutputSchema>,
 }
 
@@ -276,7 +276,7 @@ struct ResponseStream<'h, 'w> {
     policy: ApprovalPolicy<'h>,
     transcript: &'h Transcript,
     tracer: &'h mut Tracer,
-    /// Whether a subscriber wants to trace each piece.
+    /// Whether a subscriber wants to trace each piece of the answer.
     listened: bool,
     guard: &'h mut RunGuard,
     answer: &'h mut Accumulator,
@@ -285,7 +285,7 @@ struct ResponseStream<'h, 'w> {
     watch: &'h mut RunWatcher<'w>,
     calls: &'h mut CallProgress,
     over: &'h DropGuard,
-    /// Whether cleared arguments were replaced by placeholder lines, so that a call may contain a copy of one.
+    /// Whether placeholder lines have replaced cleared arguments. The model may copy such a line into a call.
     has_shortened: bool,
     fell_back: &'h mut bool,
     reasoning_refused: &'h mut Option<String>,
@@ -301,8 +301,8 @@ impl ResponseStream<'_, '_> {
     ) -> StreamEnd {
         let ResponseSource { mut answering, scope, program, wanted } = source;
         let mut output_text = OutputToolText::new(wanted);
-        // One future is used for the whole answer: a new one for each event would cost more than all other work
-        // on the event.
+        // One future is used for the whole answer: a new future for each event would cost more than all other
+        // work on the event.
         let halted = stream::unfold(stop_signals, async |stop_signals| {
             Some((stop_signals.next_signal().await, stop_signals))
         });
@@ -312,17 +312,17 @@ impl ResponseStream<'_, '_> {
         loop {
             let others_first = in_a_row == 0 || (wake_flag.is_set() && program.is_cancelled());
             let next = poll_fn(|context| {
-                // This applies tokio's cooperative budget. Otherwise a stream that never pauses would starve
-                // other tasks. Tools do not get the budget, because a tool that never pauses would use it up for
-                // everything that is polled here.
+                // Applies tokio's cooperative budget, because a stream that never pauses would starve other
+                // tasks. Tools are polled without the budget, because a tool that never pauses would exhaust the
+                // budget.
                 if others_first {
                     ready!(poll_proceed(context)).made_progress();
-                // An event that has arrived is read without polling everything else, which would cost more than
-                // the event.
+                // Reads an arrived event without polling the other futures, because polling them costs more than
+                // reading the event.
                 } else if let Poll::Ready(said) = scope.within(|| answering.poll_next(context)) {
                     return Poll::Ready(TurnSignal::Stream(said));
                 }
-                // Everything else is polled only if one of these futures has set the flag.
+                // The other futures are polled only after one of them has set the flag.
                 if wake_flag.take(context)
                     && let Some(signal) = self.poll_others(halted.as_mut(), &mut wake_flag)
                 {
@@ -521,8 +521,8 @@ impl ResponseStream<'_, '_> {
         }
         let Some(decision) = policy.evaluate_early(&call) else { return false };
         let may_start = |call: &ToolCall| policy.evaluate_early(call).is_some();
-        // A read after a write must not run before the write. So a call starts early only if all calls before
-        // it may.
+        // A read after a write must not run before the write. So a call starts early only if all earlier
+        // calls may start early.
         let Some(calls) = self.answer.count_up_to(&call, may_start) else { return false };
         let tools = self.offered.tools();
         // A call with a copy of the placeholder line of a cleared argument does not run.
@@ -535,7 +535,7 @@ impl ResponseStream<'_, '_> {
         if self.answer.has_sources() && tools.get(call.name()).is_some_and(is_outward) {
             return false;
         }
-        // The tool takes the transcript, and the current answer is not part of it yet.
+        // A tool that takes the transcript must not run before the answer is part of the transcript.
         let reads_it = tools.get(call.name()).is_some_and(Tool::needs::<Transcript>);
         let is_ready = tools.accepts(&call) && !tools.may_be_filled(&call) && !reads_it;
         if !is_ready {

@@ -23,15 +23,15 @@ pub(crate) struct RunOptions {
     pub(crate) tools: Option<Arc<ToolRegistry>>,
     /// The messages that the program adds while the run goes on.
     pub(crate) steering: Option<Steering>,
-    /// The messages that a manager of conversations adds while the run goes on.
+    /// The messages that `Chats` adds while the run goes on.
     pub(crate) handed_on: Option<Steering>,
-    /// The form of the answer that the program wants. `None` if any text is accepted.
+    /// The required form of the answer. `None` if the run accepts any text.
     pub(crate) output_spec: Option<OutputSpec>,
     /// The error with which the run fails before it begins.
     pub(crate) fault: Option<Error>,
     /// The call of another agent's run that has started this run.
     pub(crate) caller: Option<Arc<SubagentHost>>,
-    /// A call may have started this run. These concurrency limits already count that call.
+    /// The concurrency limits that already count the call which started this run.
     pub(crate) places: Vec<ConcurrencyLimit>,
     /// Whether the call that has started this run can later continue the conversation of this run.
     pub(crate) is_kept: bool,
@@ -55,7 +55,7 @@ impl RunOptions {
         self.permissions.iter().chain(above.unwrap_or_default())
     }
 
-    /// Everything that can add messages while the run goes on.
+    /// All sources of messages that are added while the run goes on.
     pub(crate) fn steering(&self) -> impl Iterator<Item = &Steering> {
         self.steering.iter().chain(&self.handed_on)
     }

@@ -1,5 +1,5 @@
-//! The prefix of requests (instructions and tools) to a model that accepts its earlier reasoning only after the
-//! same prefix. This file handles the changes that the program makes.
+//! The prefix of requests: instructions and tools. Some models accept their earlier reasoning only after an
+//! unchanged prefix. This file handles the changes that the program makes to the prefix.
 
 use std::{mem, sync::Arc};
 
@@ -53,7 +53,7 @@ pub(crate) fn update_prefix(run: &mut RunDriver<'_>) -> Result<Option<Arc<SentPr
     if let Some(sent) = known.filter(is_for) {
         return Ok(Some(Arc::clone(sent)));
     }
-    // The vendor continues its own answer only if nothing has changed.
+    // A vendor continues a paused answer only if the prefix is unchanged.
     let last = run.state.transcript().messages().last();
     let is_paused = last.is_some_and(Message::is_paused);
     match run.state.prefix_change(&binding, foreign).filter(|_| !is_paused) {
@@ -70,7 +70,7 @@ pub(crate) fn update_prefix(run: &mut RunDriver<'_>) -> Result<Option<Arc<SentPr
         None => {}
     }
     let sent = run.state.sent_prefix(&binding).map(Arc::new);
-    // A change that has to wait for the end of a paused answer is not in this prefix.
+    // The prefix is not cached while an answer is paused, because a pending change is not in the prefix yet.
     run.state.requests.prefix = sent.clone().filter(|_| !is_paused);
     Ok(sent)
 }
@@ -90,7 +90,7 @@ pub(crate) fn record_prefix_of_answer(run: &mut RunDriver<'_>) -> Result<(), Err
     }
 }
 
-/// Records that the vendor has refused reasoning. The request that is being answered was sent without it.
+/// Records that the vendor has refused reasoning. The current request was sent without this reasoning.
 pub(crate) fn record_refused_reasoning(run: &mut RunDriver<'_>) -> Result<(), Error> {
     let Some(refusal) = run.request.reasoning_refused.take() else { return Ok(()) };
     let left_out = messages_with_reasoning(&run.state.machine);
@@ -148,7 +148,7 @@ pub(crate) fn may_refuse_additions(run: &RunDriver<'_>, error: &Error) -> bool {
         && (names_additions(error) || !has_accepted_additions(sent, provider))
 }
 
-/// Whether this error is likely to be about additions, although the server has accepted them before.
+/// Whether this error is likely to be about additions, although the server has accepted additions before.
 fn names_additions(error: &Error) -> bool {
     const WORDS: [&str; 13] = [
         "role 'system'",
@@ -175,7 +175,7 @@ fn record_prefix(run: &mut RunDriver<'_>, fact: &Fact) -> Result<(), Error> {
     }
     Ok(())
 }
-/// The event of this fact. `None` if the fact sets the prefix without a change for the model.
+/// The event of this fact. `None` if nothing changes for the model.
 pub(crate) fn changed(fact: &Fact) -> Option<Event<'_>> {
     let Fact::PrefixSet { appended, left_out, change, refusal, .. } = fact else { return None };
     let (appended, left_out, refusal) = (*appended, *left_out, refusal.as_deref());
@@ -191,7 +191,8 @@ impl ConversationState {
         let Some(first) = self.machine.prefix().filter(|first| first.form != binding.form) else {
             return Ok(binding);
         };
-        // A tool for the answer can be sent behind the messages; the vendor's format for it comes before them.
+        // A tool for the answer can be sent after the messages. The vendor's own format has to come before
+        // the messages.
         let by_tool = match wanted().filter(|_| self.can_append(&binding)) {
             Some(wanted) => self.binding_with(Some(wanted.only_by_tool()))?,
             None => return Ok(binding),
@@ -236,7 +237,8 @@ impl ConversationState {
         Prefix::new(system, tools, binding.form.clone()).with_found(found)
     }
 
-    /// The tools that come before the messages. `defers`: found tools are sent at the positions of the searches.
+    /// The tools that come before the messages. If `defers` is set, found tools are sent at the positions of
+    /// the searches.
     fn tools_in_prefix<'a>(
         &'a self,
         binding: &'a ReasoningBinding,
@@ -267,7 +269,7 @@ impl ConversationState {
             refusal,
         };
         let left_out = || messages_with_reasoning(&self.machine);
-        // It is not known to which prefix earlier reasoning is bound.
+        // The prefix to which earlier reasoning is bound is not known.
         let Some(first) = self.machine.prefix() else {
             return Some(all(left_out(), String::new()));
         };
@@ -306,7 +308,7 @@ impl ConversationState {
         let had: Vec<&ToolSchema> = had.filter(|tool| !tools.contains(tool)).collect();
         let now = tools.into_iter().chain(had);
         let new: Vec<ToolSchema> = now.filter(|tool| !is_known(tool)).cloned().collect();
-        // What an earlier search has found can only be sent as it was found.
+        // A found tool can only be sent in the form in which the search found the tool.
         let is_sent = |tool: &ToolSchema| sent.iter().any(|known| known.name == tool.name);
         let has_changed_found = new.iter().any(is_sent);
         let mut change = Vec::new();
@@ -340,9 +342,8 @@ impl ConversationState {
         Some(Fact::PrefixSet { prefix, appended, left_out, messages, change, refusal })
     }
 
-    /// The prefix of the last request, for a request for a summary. Also returns whether earlier reasoning is
-    /// still valid after that prefix. It may not be, because a request for a summary never asks for a typed
-    /// answer.
+    /// The prefix of the last request, for a summary request. Also returns whether earlier reasoning is still
+    /// valid after the prefix: the form may differ, because a summary request never asks for a typed answer.
     pub(crate) fn prefix_so_far(&self) -> Option<(SentPrefix, bool)> {
         let binding = self.binding_with(None).ok()?;
         let is_bound = binding.is_bound || self.machine.is_reasoning_refused();

@@ -31,7 +31,6 @@ pub(crate) enum ProgressEvent {
 
 /// A signal of a call that runs after the model's answer is complete.
 pub(crate) enum CallSignal {
-    /// A report.
     Progress(ProgressEvent),
     /// A call is about to run an agent. Facts have to be written first.
     RunAgent(AgentRequest),
@@ -39,8 +38,8 @@ pub(crate) enum CallSignal {
 
 /// The request of a call for permission to run an agent.
 pub(crate) struct AgentRequest {
-    /// The id of the call, if its agent's conversation is in no journal. A fact has to record this before the
-    /// agent begins.
+    /// The id of the call, if its agent's conversation is in no journal. A fact has to record this id before
+    /// the agent begins.
     pub(crate) unkept: Option<String>,
     /// Sends the permission to the call.
     pub(crate) permission: oneshot::Sender<()>,
@@ -103,7 +102,7 @@ impl SharedReports {
 }
 
 impl ProgressSender {
-    /// Stores a progress report until it is passed on. It replaces an earlier report of the same call.
+    /// Stores a progress report until the report is passed on. Replaces an earlier report of the same call.
     pub(crate) fn report(&self, call: &str, message: &str) {
         let mut pending = self.0.lock();
         pending.waiting.insert(call.to_owned(), message.to_owned());
@@ -173,7 +172,7 @@ impl ProgressSender {
     }
 }
 
-/// Marks that an agent in a call waits for a person. Dropping it ends the wait.
+/// Marks that an agent in a call waits for a person. Dropping the guard ends the wait.
 pub(crate) struct PauseGuard(ProgressSender);
 
 impl Drop for PauseGuard {

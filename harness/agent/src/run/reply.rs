@@ -41,7 +41,7 @@ impl RunRecord {
     }
 
     fn results(&self) -> Results {
-        // Results of calls that the run has finished may come before the first message of the run.
+        // The message before the run's first message may have results of calls that this run finished.
         let from = self.begun_at.saturating_sub(1);
         Results::of_messages(self.transcript.messages().range(from..))
     }
@@ -67,13 +67,12 @@ impl Reply {
         self
     }
 
-    /// The provider that gave the answer, such as `anthropic`. With a fallback, this is the provider that has
-    /// answered.
+    /// The provider that gave the answer, such as `anthropic`. This can be a fallback provider.
     pub fn provider(&self) -> &str {
         &self.provider
     }
 
-    /// The model that gave the answer, by the vendor's name for it.
+    /// The vendor's name for the model that gave the answer.
     pub fn model(&self) -> &str {
         &self.model
     }
@@ -83,15 +82,14 @@ impl Reply {
         &self.run_record.text
     }
 
-    /// The tokens of the run's own turns. Agents that its tools run are not included: they are part of
-    /// [`spent`](Self::spent).
+    /// The tokens of the run's own turns. Agents in calls are not included: see [`spent`](Self::spent).
     pub fn usage(&self) -> Usage {
         self.run_record.usage
     }
 
     /// The cost of the run's own turns, in the currency of the prices. `None` if the cost is not known: the
-    /// model has no price in the [table](harness_core::models), or an answer came without its number of tokens.
-    /// Agents that its tools run are not included: they are part of [`spent`](Self::spent).
+    /// model has no price in the [table](harness_core::models), or an answer had no token counts. Agents in
+    /// calls are not included: see [`spent`](Self::spent).
     ///
     /// ```
     /// use harness::{Agent, models::{Models, Price}, testing::{ScriptedProvider, reply}};
@@ -178,7 +176,8 @@ impl Stopped {
         Self(Box::new(StoppedInner { outcome, run_record, error, limit }))
     }
 
-    /// A copy for another caller that waits for the same run. Its error has only the kind and the text.
+    /// A copy for another caller that waits for the same run. The error of the copy has only the kind and the
+    /// text.
     pub(crate) fn again(&self) -> Self {
         let StoppedInner { outcome, run_record, error, limit } = &*self.0;
         let error = error.as_ref().map(|error| Error::new(error.kind(), error.to_string()));
@@ -191,8 +190,8 @@ impl Stopped {
         Self::new(Outcome::Unfit, None, None, run_record)
     }
 
-    /// Everything that is wrong with the last answer, if the run has ended as [`Outcome::Unfit`]. Each fault
-    /// has its place as a JSON pointer.
+    /// The faults of the last answer, if the run ended as [`Outcome::Unfit`]. Each fault has its location as
+    /// a JSON pointer.
     pub fn faults(&self) -> &[String] {
         &self.0.run_record.faults
     }
@@ -202,8 +201,8 @@ impl Stopped {
         self.0.outcome
     }
 
-    /// The text of this value for watchers, who may be in a browser. It does not have the words of a journal or of a
-    /// panic, which name folders and files of the server.
+    /// The text of this value for watchers, which may be browsers. Omits the texts of journal errors and
+    /// panics, because these contain paths of the server.
     pub(crate) fn reason_for_watchers(&self) -> String {
         let is_internal =
             |error: &Error| matches!(error.kind(), ErrorKind::Journal | ErrorKind::Panicked);
@@ -229,15 +228,15 @@ impl Stopped {
         &self.0.run_record.text
     }
 
-    /// The tokens of the run's own turns. If the run was interrupted, the numbers are lower bounds. Agents that
-    /// its tools run are not included: they are part of [`spent`](Self::spent).
+    /// The tokens of the run's own turns. If the run was interrupted, the numbers are lower bounds. Agents in
+    /// calls are not included: see [`spent`](Self::spent).
     pub fn usage(&self) -> Usage {
         self.0.run_record.usage
     }
 
     /// The cost of the run's own turns, in the currency of the prices. `None` if the cost is not known: the
-    /// model has no price in the [table](harness_core::models), or an answer came without its number of tokens.
-    /// Agents that its tools run are not included: they are part of [`spent`](Self::spent).
+    /// model has no price in the [table](harness_core::models), or an answer had no token counts. Agents in
+    /// calls are not included: see [`spent`](Self::spent).
     pub fn cost(&self) -> Option<f64> {
         self.0.run_record.cost
     }

@@ -23,18 +23,18 @@ pub(crate) struct RequestState {
     pub(crate) sent: EncodedPrefix,
     /// The sizes of the messages. Each message is counted once.
     pub(crate) gauge: ContextGauge,
-    /// A lowered limit on the next answer, if the last request was refused because its answer might not fit.
+    /// A lowered token limit for the next answer, after a server refused a request whose answer might not
+    /// fit.
     pub(crate) reduced_max_tokens: Option<ReducedMaxTokens>,
     /// Whether a vendor has refused a request of this conversation because its answer might not fit.
     pub(crate) is_strict: bool,
     /// The limits on files in a request, as far as the server has stated them.
     pub(crate) file_limits: FileLimits,
-    /// For results and messages that have lost files since the last answer: the entries with which they were
-    /// sent before.
+    /// The entries with which results and messages were sent before they lost files since the last answer.
     pub(crate) files_before: Vec<ClearedResult>,
-    /// The tools that the model gets, if it has found some by searching.
+    /// The tools that the model gets. `None` if the model has found no tools by searching.
     pub(crate) offered_tools: Option<Arc<OfferedTools>>,
-    /// The prefix of requests, if the model rejects its earlier reasoning after the prefix has changed.
+    /// The prefix of requests, if the model's reasoning is bound to a prefix.
     pub(crate) prefix: Option<Arc<SentPrefix>>,
     /// The text of the server's error, while a request is sent again without additions because the server may have
     /// refused them.
@@ -75,7 +75,7 @@ pub(crate) fn with_conversation<'a>(
     prefix: Option<&'a SentPrefix>,
 ) -> Request<'a> {
     let found = match prefix {
-        // Earlier searches stay as they were sent, even if this run offers no search.
+        // Found tools are sent as before, even if this run offers no search.
         Some(SentPrefix { before_searches: Some(count), schemas, .. }) => {
             let found = machine.found_now().by_tool(Some(TOOL_SEARCH), tools.searched());
             found.without(schemas.get(..*count).unwrap_or_default())

@@ -36,7 +36,7 @@ use harness_core::{
     tool::ToolContext,
 };
 
-/// The work on one message of the user, until the answer. Await it to get the reply.
+/// The work on one message of the user, until the answer. Await the run to get the reply.
 ///
 /// If rustc says *no method named `text` found for struct `Run`*, or that `?` cannot be applied to it, the
 /// `.await` is missing:
@@ -151,7 +151,7 @@ impl<'a> Run<'a> {
         Run { state, input, watch, stops, tool_time, budget, anew, options, call }
     }
 
-    /// Lets the run take in these messages in addition to the messages of its own [`steering`](Self::steering).
+    /// Adds messages for this run, besides those of the run's own [`steering`](Self::steering).
     pub(crate) fn with_steering(mut self, steering: &Steering) -> Self {
         self.options().handed_on = Some(steering.clone());
         self
@@ -177,9 +177,9 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// Shares a value with the tools of this run, such as the user whom the run serves. A tool takes it as a
-    /// parameter [`State<T>`](harness_core::tool::State). The value replaces a value of the same type of the
-    /// [conversation](crate::Chat::state) or the [agent](crate::AgentBuilder::state). See
+    /// Shares a value with the tools of this run, such as the user whom the run serves. A tool takes the value
+    /// as a parameter [`State<T>`](harness_core::tool::State). The value replaces a value of the same type of
+    /// the [conversation](crate::Chat::state) or the [agent](crate::AgentBuilder::state). See
     /// [`AgentBuilder::state_per_run`](crate::AgentBuilder::state_per_run). The value is not written to a
     /// journal: set it again for a run that is [resumed](crate::Chat::resume).
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
@@ -187,9 +187,9 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// Sets the settings of this run's requests, such as the temperature. A setting that `settings` leave open
-    /// has the value of the provider. The settings are not written to a journal: set them again for a run that
-    /// is [resumed](crate::Chat::resume).
+    /// Sets the settings of this run's requests, such as the temperature. A setting that is not set in
+    /// `settings` keeps the provider's value. The settings are not written to a journal: set them again for a
+    /// run that is [resumed](crate::Chat::resume).
     ///
     /// Settings that change the beginning of a request cause a cache miss at the vendor. A value in
     /// [`extra`](Settings::extra) with a name such as `authorization` is hidden in the provider's errors, like
@@ -217,15 +217,15 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// Adds permissions for this run to the permissions of the [agent](crate::AgentBuilder::permissions). A
-    /// call is denied if the run's or the agent's permissions deny it. It needs a person's approval if the
-    /// run's or the agent's permissions require that. If either of them allows a call, the call's side effects
+    /// Adds permissions for this run to the permissions of the [agent](crate::AgentBuilder::permissions). A call
+    /// is denied if the run's or the agent's permissions deny it. A call needs a person's approval if the run's
+    /// or the agent's permissions require an approval. If either of them allows a call, the call's side effects
     /// alone do not make an approval necessary: see [`Permissions`]. So set the rules for all users on the
     /// agent, and the additional rules for one user on the run.
     ///
     /// The permissions are not written to a journal: set them again for a run that is
-    /// [resumed](crate::Chat::resume). A call that was allowed before and has not started is then checked again
-    /// by the new permissions.
+    /// [resumed](crate::Chat::resume). The new permissions then check again a call that was allowed but has
+    /// not started.
     ///
     /// ```
     /// use harness::{
@@ -262,8 +262,8 @@ impl<'a> Run<'a> {
 
     /// Sets the approver of this run, in place of the agent's [approver](crate::AgentBuilder::approver).
     /// `person` is a name that distinguishes this person from other people in the same conversation, in all
-    /// processes. An *always* holds only in runs with the same name. An *always* of the agent's own approver
-    /// holds only in runs without an approver of their own.
+    /// processes. An *always* of this person holds only in runs with the same `person`. An *always* of the
+    /// agent's own approver holds only in runs without an approver of their own.
     ///
     /// The approver is not written to a journal: set it again for a run that is [resumed](crate::Chat::resume).
     /// A decision about one call holds even if a later run has another approver, unless the permissions deny
@@ -309,10 +309,10 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// Offers only these of the agent's tools in this run, in the agent's order. A call of another tool does
-    /// not run: its result says that the tool is not offered now. If no tool has one of the names, the run
-    /// fails before any request is sent. The choice is not written to a journal: a run that is
-    /// [resumed](crate::Chat::resume) without it offers all tools.
+    /// Offers only these of the agent's tools in this run, in the agent's order. A call of another tool does not
+    /// run: its result says that the tool is not offered now. If no tool has one of the names, the run fails
+    /// before any request is sent. The choice is not written to a journal: a run that is
+    /// [resumed](crate::Chat::resume) without this method offers all tools.
     ///
     /// A model that [binds its reasoning](harness_core::models::Model::binds_reasoning) gets the same tools as
     /// before, so that its earlier reasoning stays valid. OpenAI is told by `allowed_tools` which of them may be
@@ -352,13 +352,13 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// Runs inside the call of a tool, as an agent that is [a tool itself](crate::Agent::as_tool) does. The
-    /// spending of this run counts for the caller's run, and whatever stops the caller's run stops this one.
-    /// The caller's permissions and approver apply to the calls of this run. An approver of this run is used
-    /// only if the caller has none. The watcher of the caller gets the events of this run. If the caller's
-    /// conversation is in a journal, a run of [`Agent::run`](crate::Agent::run) gets a conversation named
-    /// `<caller>/<call id>`. If the program has made `context` itself, only the cancellation of that context
-    /// applies.
+    /// Makes this a run inside the call of a tool, like the run of an agent that is [a
+    /// tool](crate::Agent::as_tool). The spending of this run counts for the caller's run, and a stop of the
+    /// caller's run also stops this run. The caller's permissions and approver apply to the calls of this
+    /// run. An approver of this run is used only if the caller has none. The watcher of the caller gets the
+    /// events of this run. If the caller's conversation is in a journal, a run of
+    /// [`Agent::run`](crate::Agent::run) gets a conversation named `<caller>/<call id>`. If the program has
+    /// made `context` itself, only the cancellation of that context applies.
     ///
     /// The tool has to declare all side effects that the agent's tools declare. Otherwise the run fails and
     /// sends no request. If the process ends and the call is repeated, the agent continues where it stopped. So
@@ -439,9 +439,9 @@ impl<'a> Run<'a> {
         self.options.get_or_insert_default()
     }
 
-    /// Sets what this run may spend, including the agents that its tools run: see [`Limits`]. A limit that
-    /// `limits` leaves open keeps the agent's value for [each run](crate::AgentBuilder::run_limits). The number
-    /// of turns is set for all runs of an agent, by
+    /// Sets what this run may spend, including the agents that its tools run: see [`Limits`]. A limit that is
+    /// not set in `limits` keeps the agent's value for [each run](crate::AgentBuilder::run_limits). The
+    /// number of turns is set for all runs of an agent, by
     /// [`AgentBuilder::guardrails`](crate::AgentBuilder::guardrails).
     ///
     /// If a run is [resumed](crate::Chat::resume) without this method, its earlier spending still counts. With
@@ -473,18 +473,17 @@ impl<'a> Run<'a> {
     }
 
     /// Makes the run also spend from a budget that the program has made. (The run of an agent in a tool call
-    /// gets its caller's budget by [`in_call`](Self::in_call).) The spending of the run counts for this budget,
-    /// too. The run stops when this budget is used up. It also stops when a budget that contains this one is
-    /// used up, but only if the program has connected these two budgets before it calls this method. So connect
-    /// the budgets from the outermost one inwards. For several budgets, call this method several times. See
-    /// [`Budget`].
+    /// gets its caller's budget by [`in_call`](Self::in_call).) The spending of the run counts for this
+    /// budget, too. The run stops when this budget is used up. It also stops when an outer budget is used up,
+    /// if that budget was connected to this budget before this method is called. So connect outer budgets
+    /// first. For several budgets, call this method several times. See [`Budget`].
     pub fn within(self, budget: &Budget) -> Self {
         self.budget.within(budget);
         self
     }
 
-    /// What the run has spent, including the agents of its calls, and what is left of its limits and of the
-    /// budgets that contain it. The returned value can be read while the run goes on.
+    /// The spending of the run and of the agents in its calls, and the rest of its limits and of its outer
+    /// budgets. The program can read the returned value while the run goes on.
     pub fn budget(&self) -> Budget {
         self.budget.clone()
     }
@@ -497,7 +496,7 @@ impl<'a> Run<'a> {
     }
 
     /// Stops the run when this token is cancelled. The run then ends as
-    /// [`Outcome::Cancelled`](crate::Outcome::Cancelled), and keeps what it has so far.
+    /// [`Outcome::Cancelled`](crate::Outcome::Cancelled), and keeps its messages so far.
     pub fn cancel_with(mut self, token: CancellationToken) -> Self {
         self.stops.now = token;
         self
@@ -543,7 +542,7 @@ async fn run_in_call(
     }
     let may_begin = Box::pin(call.may_begin()).await;
     if let (StateRef::Owned(new), true) = (&mut state, may_begin) {
-        // In a box, so that the memory of this future is freed before the run begins.
+        // Boxed, so that the memory of this future is freed before the run begins.
         let output_spec = begins.options.as_ref().and_then(|options| options.output_spec.as_ref());
         match Box::pin(call.open_or_begin(new, effects, (&begins.input, output_spec))).await {
             Ok(ChildState::New) => {}

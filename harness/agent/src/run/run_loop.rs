@@ -137,8 +137,8 @@ impl RunDriver<'_> {
         }
     }
 
-    /// Records that a run which waited sends a request now. If the process ended during the request, no other
-    /// fact would show that the vendor may have charged for an answer.
+    /// Records that a waiting run sends a request again. If the process ends during the request, only this
+    /// fact shows that the vendor may have charged for an answer.
     fn record_end_of_wait(&mut self) -> Result<(), Error> {
         if !self.state.has_waited || !self.state.machine.is_asking() {
             return Ok(());
@@ -349,8 +349,8 @@ impl RunDriver<'_> {
         Outcome::Failed
     }
 
-    /// Completes the conversation so that it can be sent to a model. Errors of recording are ignored: the first
-    /// error of the run is already returned, or the run was dropped and no caller gets one.
+    /// Completes the conversation so that it can be sent to a model. Ignores recording errors: a run returns
+    /// only its first error, and a dropped run returns none.
     fn close(&mut self) {
         // If the run has not begun, the conversation does not change.
         if !self.end.begun {

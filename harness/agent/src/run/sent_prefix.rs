@@ -1,5 +1,5 @@
-//! The prefix of requests in the form in which it is sent, for a model that accepts its earlier reasoning only
-//! after the same prefix.
+//! The prefix of requests in its sent form, for a model that accepts its earlier reasoning only after an
+//! unchanged prefix.
 
 use harness_schema::{SchemaCache, ToolSchema};
 use serde_json::{Map, Value};
@@ -10,12 +10,12 @@ use harness_core::{
     tool::ToolRegistry,
 };
 
-/// What happens if the program changes the instructions or the tools of a conversation, and the model's
-/// [reasoning is bound](harness_core::provider::ReasoningBinding) to them. Changed instructions and changed
-/// parameters always take effect with the next request, and a tool that was removed never runs.
+/// How changed instructions and tools take effect if the model's [reasoning is
+/// bound](harness_core::provider::ReasoningBinding) to them. Changed instructions and changed parameters
+/// always take effect with the next request, and a tool that was removed never runs.
 ///
-/// If the vendor has a form for changes, a change is sent after the messages so far. If not, the beginning of
-/// requests changes, earlier reasoning is not sent any more, and the run reports this by
+/// If the vendor's protocol supports changes, a change is sent after the messages so far. Otherwise the
+/// beginning of requests changes, earlier reasoning is no longer sent, and the run emits
 /// [`Event::PrefixChanged`](crate::Event::PrefixChanged).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -25,7 +25,7 @@ pub enum PrefixPolicy {
     /// still sent, and its calls fail.
     #[default]
     Keep,
-    /// The model gets each definition as the program has it now. A changed wording counts as a change.
+    /// The model gets the program's current definitions. A changed wording counts as a change.
     Follow,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct SentPrefix {
     /// of the prefix.
     pub(crate) of: (usize, usize, u64),
     pub(crate) form: String,
-    /// The tool by which the model gives the typed answer that is wanted.
+    /// The tool by which the model gives the required typed answer.
     pub(crate) answer_tool: Option<ToolSchema>,
     pub(crate) system: Option<String>,
     pub(crate) schemas: Vec<ToolSchema>,
@@ -49,8 +49,8 @@ pub(crate) struct SentPrefix {
     pub(crate) before_searches: Option<usize>,
 }
 
-/// Adds to a request the tools that are offered. If the model's reasoning is bound to a prefix, adds the
-/// instructions and tools of that prefix instead.
+/// Adds the offered tools to a request. If the model's reasoning is bound to a prefix, adds the instructions
+/// and tools of that prefix instead.
 pub(crate) fn behind_prefix<'a>(
     request: Request<'a>,
     (tools, more): (&'a ToolRegistry, Option<&'a OfferedTools>),
@@ -67,7 +67,7 @@ pub(crate) fn behind_prefix<'a>(
     request.with_tools(schemas).with_forms(forms)
 }
 
-/// Whether both definitions allow the same calls, so that only their wording differs.
+/// Whether both definitions allow the same calls and differ only in their wording.
 pub(crate) fn is_same_but_for_words(one: &ToolSchema, other: &ToolSchema) -> bool {
     let without = |schema: &Value| {
         let mut schema = schema.clone();

@@ -22,8 +22,7 @@ use harness_core::{
 ///   has taken the message in, the message stays in this value: [`unheard`](Self::unheard) takes it out, or the
 ///   next run with this value takes it in. If the journal cannot write the fact, the chat in memory has the
 ///   message, and writes it with the next run or by [`Chat::save`](crate::Chat::save).
-/// - Each message is taken in once. If several runs have the same value at the same time, one of them takes it
-///   in.
+/// - Each message is taken in once. If several runs share this value, one of them takes the message in.
 /// - The turns after a message count like all other turns. If a limit of the run forbids another turn, the run
 ///   ends by that limit, and the message is in the transcript. If the vendor has paused an answer, the answer
 ///   is first sent back unchanged, and the message is taken in after the rest of the answer.
@@ -71,7 +70,7 @@ impl Steering {
     /// Adds a message for the current run, or for the next run with this value.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Transcript`] if the message is not one that the user can send.
+    /// Fails with [`ErrorKind::Transcript`] if a user cannot send this message.
     pub fn say(&self, message: impl Into<Message>) -> Result<(), Error> {
         self.add(message.into().renewed())
     }
@@ -90,7 +89,7 @@ impl Steering {
         Ok(())
     }
 
-    /// Takes out the messages that no run has taken in, in order.
+    /// Removes and returns the messages that no run has taken in, in order.
     pub fn unheard(&self) -> Vec<Message> {
         self.messages().drain(..).collect()
     }

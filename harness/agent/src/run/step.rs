@@ -28,9 +28,9 @@ pub(crate) enum RunStep {
     AwaitResults,
     /// Find out the outcomes of these calls.
     FindOut(Vec<ToolCall>),
-    /// Nothing in this run: its calls wait for something outside of the run.
+    /// End the run for now: its calls wait for answers from outside of the run.
     AwaitAnswers,
-    /// Check whether the answer is what the program wanted.
+    /// Check the answer against the requirements of the program.
     Check,
     /// Record the results of calls that will not run or were stopped.
     Settle,

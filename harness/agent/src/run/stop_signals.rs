@@ -35,8 +35,8 @@ pub(crate) enum RunSignal {
 }
 
 impl StopSignals {
-    /// Creates the signals for a run that begins now, or that continues after it has already taken the time
-    /// `taken`.
+    /// Creates the signals for a run that begins or continues now. `taken` is the time that the run has
+    /// already used.
     pub(crate) fn new(
         program: CancellationToken,
         guard: &RunGuard,

@@ -39,7 +39,7 @@ use harness_core::{
     trace::SpanScope,
 };
 
-/// How many calls run at the same time, at most.
+/// The maximum number of calls that run at the same time.
 pub(crate) const AT_ONCE: usize = 8;
 
 /// Begins a call. Nothing happens before the future is polled.
@@ -60,7 +60,7 @@ pub(crate) fn begin(
     })
 }
 
-/// A call that waits until its tool's concurrency limit lets it begin.
+/// A call that waits for a permit of its tool's concurrency limit.
 type QueuedCall = Pin<Box<dyn Future<Output = (DueCall, Option<ConcurrencyPermit>)> + Send>>;
 
 /// A call that is about to begin.
@@ -84,7 +84,7 @@ impl RunDriver<'_> {
         Ok(())
     }
 
-    /// Decides which calls may run, one after the other.
+    /// Decides, one call after the other, which calls may run.
     pub(crate) async fn decide(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
         let agent = self.state.agent.clone();
         for call in calls {
@@ -134,7 +134,7 @@ impl RunDriver<'_> {
     }
 
     /// Sends an approval request about a call. If the decision is deferred, the call is recorded as waiting.
-    /// Returns `None` if the run was stopped or has something else to do first.
+    /// Returns `None` if the run was stopped or has to do another action first.
     async fn ask_person(
         &mut self,
         call: &ToolCall,
@@ -172,7 +172,7 @@ impl RunDriver<'_> {
 
     async fn call_all(&mut self, calls: impl Iterator<Item = DueCall>) -> Result<(), Error> {
         let offered = self.state.offered();
-        // A person may have stopped the run together with the answer.
+        // The person who answered may also have stopped the run.
         if self.stop_signals.is_cancelled() {
             return self.interrupt(None);
         }
@@ -272,7 +272,7 @@ impl RunDriver<'_> {
         if let Ok(true) = written {
             return Ok(StartDecision::Now);
         }
-        // The fact says that the call has begun, but the call has not begun.
+        // Corrects the recorded start, because the call has not begun.
         if written.as_ref().is_err_and(|error| self.must_leave_calls_open(error)) {
             self.state.record(&Fact::CallCleared { call: call.id().to_owned(), spent: None })?;
             return written.map(|_| StartDecision::Stopped);
@@ -284,8 +284,8 @@ impl RunDriver<'_> {
         written.map(|_| StartDecision::Stopped)
     }
 
-    /// Checks once more whether an allowed call may run, and records that it starts. If this returns `false`,
-    /// the call waits, has to be decided again, or has its result.
+    /// Checks once more whether an allowed call may run, and records its start. If this returns `false`, the
+    /// call waits, has to be decided again, or has its result.
     pub(crate) fn may_start(&mut self, call: &ToolCall) -> Result<bool, Error> {
         if let Some(other) = self.equal_still_running(call) {
             self.refuse_repeated(call, &other)?;
@@ -298,8 +298,7 @@ impl RunDriver<'_> {
         );
         let approved = self.state.machine.approved(call.id());
         if let Some(approved) = approved.filter(|approved| {
-            // The call or its agent has asked a question in a program that had the tool. This program does not
-            // have it.
+            // The call began in a program that had the tool. This program does not have the tool.
             let is_gone = approved.begun && self.state.tools().get(call.name()).is_none();
             let is_over = approved.again && !may_repeat_call(self.state, call);
             // A call that may have had an effect is not decided again.
@@ -329,7 +328,7 @@ impl RunDriver<'_> {
     }
 
     /// Acquires a permit for a call, if its tool has a concurrency limit. If no permit is free, returns a future
-    /// that waits for one.
+    /// that waits for a permit.
     fn place_of(
         &mut self,
         offered: &RunTools,
@@ -398,7 +397,7 @@ impl RunDriver<'_> {
         for call in calls {
             let granted = self.state.machine.approved(call.id()).cloned().unwrap_or_default();
             if self.equal_still_running(call).is_some_and(|other| other == call.id()) {
-                // The call still runs, so an outcome that its tool finds now could be wrong a moment later.
+                // The call still runs, so its outcome may still change.
                 self.record_doubt(call, still_running_result(call.id()))?;
                 continue;
             }
@@ -477,8 +476,8 @@ impl RunDriver<'_> {
         self.emit(Event::ToolProgress { call, message });
     }
 
-    /// The id of an equal call that still runs, although the library has asked it to stop. It may be the id of
-    /// this call itself, started by a run that this process has dropped.
+    /// The id of an equal call that still runs, although the library has asked it to stop. This may be the id
+    /// of `call` itself, if a dropped run of this process started the call.
     fn equal_still_running(&self, call: &ToolCall) -> Option<String> {
         let tool = self.state.agent.tools().get(call.name())?;
         let approved = self.state.machine.approved(call.id());
@@ -521,8 +520,7 @@ impl RunDriver<'_> {
         if let Some(message) = self.calls.reports.last_of(call.id()) {
             self.report_progress(call.id(), &message);
         }
-        // Reports about calls that ended after they were stopped are added to the last result of a turn. So they
-        // have to be recorded before that result.
+        // The last result of a turn also reports late ends of stopped calls, so these are recorded first.
         let heard = self.record_short_late_ends();
         let result = self.state.spending.guard.noted(&call, result);
         self.state.tracer.ran(&call, elapsed);
@@ -553,9 +551,9 @@ impl RunDriver<'_> {
     }
 }
 
-/// Whether a call may begin before the fact of its start is written: it only reads and may run again. A call
-/// that runs an agent must not begin before that, because the agent writes into a conversation that is named
-/// after the call.
+/// Whether a call may begin before the fact of its start is written. True for a call that only reads and may run
+/// again. False for a call that runs an agent, because the agent writes into a conversation named after the
+/// call.
 fn may_be_lost(granted: &ApprovedCall) -> bool {
     granted.effects.is_read_only() && matches!(granted.repeat, Repeat::Read | Repeat::Idempotent)
 }

@@ -10,18 +10,18 @@ use harness_core::{
     tool::{FEW_TOOLS, Tool, ToolRegistry, ToolSearch},
 };
 
-/// The assumed size of a window whose size is not known, to decide whether there are too many tools.
+/// The assumed size of a context window of unknown size, for the decision whether there are too many tools.
 const WINDOW: u64 = 128_000;
 
 pub(crate) fn tokens_of<'a>(tools: impl Iterator<Item = &'a Tool>) -> u64 {
     tools.map(|tool| ContextMeter::new(None, std::slice::from_ref(tool.schema())).tools()).sum()
 }
 
-/// The names of the tools that the model has to search for. The set is empty if all tools fit into their share
-/// of the window and into one request. Otherwise it has the names of the tools of MCP servers. It also has the
-/// names of the program's own tools, if these tools need more than a quarter of the share or are still too many
-/// for a request. A small number of tools is never deferred, unless the share is 0 or a request cannot have so
-/// many tools.
+/// The names of the tools that the model has to search for. The set is empty if all tools fit into their
+/// share of the window and into one request. Otherwise the set has the tools of MCP servers. The set also has
+/// the program's own tools, if these need more than a quarter of the share or are still too many for one
+/// request. A small number of tools is never deferred, unless the share is 0 or a request cannot have this
+/// number of tools.
 pub(crate) fn deferred_tools(
     tools: &ToolRegistry,
     policy: &ToolSearch,

@@ -1,5 +1,5 @@
-//! Shows whether one of several futures was woken. The futures are polled only in that case. To poll all of
-//! them after each event would cost more than to read the event.
+//! Shows whether one of several futures was woken. The futures are polled only then, because polling them
+//! after each event costs more than reading the event.
 
 use std::{
     sync::{
@@ -14,7 +14,7 @@ use std::{
 pub(crate) struct WakeFlag {
     shared: Arc<WakeState>,
     waker: Waker,
-    /// The waker of the task. `shared` has a copy of it.
+    /// The waker of the task. `shared` has a copy of this waker.
     task: Option<Waker>,
 }
 

@@ -56,14 +56,14 @@ async fn write_pending(run: &mut RunDriver<'_>) -> Result<Option<InterruptCause>
     }
 }
 
-/// Gives a call the permission to run an agent. The start of the call is written first. If the agent's
-/// conversation is in no journal, another fact records this. Returns the cause if the run was stopped
-/// meanwhile.
+/// Permits a call to run an agent, after the start of the call is written. If the agent's conversation is in
+/// no journal, a second fact records the agent. Returns the cause if the run was stopped meanwhile.
 pub(crate) async fn let_run_agent(
     run: &mut RunDriver<'_>,
     AgentRequest { unkept, permission }: AgentRequest,
 ) -> Result<Option<InterruptCause>, Error> {
-    // The call may have ended or was dropped since its request, for example because the answer started again.
+    // The call may have ended since its request. It may also have been dropped, for example because the
+    // answer started again.
     if permission.is_closed() {
         return Ok(None);
     }

@@ -1,5 +1,5 @@
-//! Runs the loop one action at a time, for drivers outside of the library. Such a driver is, for example, an
-//! engine that stores the facts of each action and continues on another machine.
+//! Runs the loop one action at a time, for drivers outside of the library. An example is an engine that
+//! stores the facts of each action and continues on another machine.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -35,27 +35,26 @@ use harness_core::{
     trace::new_run,
 };
 
-/// A conversation whose actions are done by another driver, one at a time. Such a driver is, for example, an
-/// engine that stores the facts of each action and continues on another machine if this machine fails.
+/// A conversation whose actions are done by another driver, one at a time. An example is an engine that
+/// stores the facts of each action and continues on another machine if this machine fails.
 ///
-/// An action returns facts, which can be stored as JSON. They take effect only when they are passed to
-/// [`apply`](Self::apply). So a driver that has stored them can apply them later without doing the action
-/// again. The [`next`](Self::next) action follows from the facts alone, so a replay takes the same path as the
-/// first time. Limits, permissions and tools are used only when an action is done. The library's own driver
-/// does its actions by the same code.
+/// An action returns facts, which can be stored as JSON. The facts take effect only when they are passed to
+/// [`apply`](Self::apply). So a driver can apply stored facts later without doing the action again. The
+/// [`next`](Self::next) action depends only on the facts, so a replay has the same actions. Limits,
+/// permissions and tools are used only when an action is done. The library's own driver uses the same code.
 ///
-/// An engine repeats an action whose facts it has not stored. Read-only calls start and run in one action, and
-/// may be repeated. A call with side effects starts in one action and runs in the next one. It runs only in the
-/// `Steps` that have returned the fact of its start, and only once: make new `Steps` for each replay. In all
-/// other `Steps`, the action returns the fact that the conversation was
-/// [reopened](harness_core::journal::Fact::Reopened). Then the call runs again if it is idempotent. If not, its
-/// tool [finds out](macro@harness_core::tool) the outcome, or the call is in doubt. The library cannot see a
-/// call that still runs on another machine. So an engine must be sure that an action has stopped before it
-/// repeats the action elsewhere.
+/// An engine repeats an action whose facts it has not stored. Read-only calls start and run in one action,
+/// and may be repeated. A call with side effects starts in one action and runs in the next one. The call runs
+/// only once, and only in the `Steps` that returned the fact of its start: make new `Steps` for each replay.
+/// In all other `Steps`, the action returns the fact that the conversation was
+/// [reopened](harness_core::journal::Fact::Reopened). Then the call runs again if it is idempotent. If not,
+/// its tool [finds out](macro@harness_core::tool) the outcome, or the call is in doubt. The library cannot
+/// see a call that still runs on another machine. So an engine must be sure that an action has stopped before
+/// it repeats the action elsewhere.
 ///
 /// If another process has decided about a call, this agent's permissions check the call again before it starts.
-/// If they deny the call, it does not run. If they require an approval, a person is asked, unless a person has
-/// already approved this call.
+/// If these permissions deny the call, it does not run. If these permissions require an approval, a person is
+/// asked, unless a person has already approved this call.
 ///
 /// ```
 /// use harness::{
@@ -98,8 +97,8 @@ use harness_core::{
 pub struct Steps {
     agent: Agent,
     name: Arc<str>,
-    /// The id of the writer in the facts that these steps return. These steps run only calls that they have
-    /// started.
+    /// The writer id of the facts that these steps return. Only calls whose start has this writer id run
+    /// here.
     life: WriterId,
     facts: Arc<Vec<Envelope>>,
     machine: Machine,
@@ -108,8 +107,7 @@ pub struct Steps {
     starts: HashMap<String, StartFact>,
     /// The start facts of the calls that these steps have run.
     begun: StartedCalls,
-    /// The open calls about which these steps have decided themselves. Other decisions may have been made by
-    /// other rules.
+    /// The open calls that these steps have decided. Other calls may have been decided by other rules.
     decided: HashSet<String>,
     /// Concurrency permits of calls that have started and do not run yet.
     kept: KeptPlaces,
@@ -127,8 +125,8 @@ type StartFact = (usize, WriterId);
 type StartedCalls = Arc<Mutex<HashMap<usize, bool>>>;
 
 impl Agent {
-    /// Begins a conversation whose actions are done by another driver. `facts` are the facts that it has so
-    /// far.
+    /// Begins a conversation whose actions are done by another driver. `facts` are the conversation's facts
+    /// so far.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Journal`](harness_core::error::ErrorKind::Journal) if a fact cannot be read or
@@ -171,7 +169,7 @@ impl Steps {
         self
     }
 
-    /// Sets what a run that begins here may spend, as [`Run::limits`](crate::Run::limits) does. A run that is
+    /// Sets the limits of a run that begins here, as [`Run::limits`](crate::Run::limits) does. A run that is
     /// resumed here counts from zero. The limits are part of the facts with which the run begins.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
@@ -180,9 +178,9 @@ impl Steps {
     }
 
     /// Requests the answer of a run that begins here as a value of the type `T`, as
-    /// [`Run::answer`](crate::Run::answer) does. In a run that is resumed here, answers are checked by the
-    /// type. The wanted schema is part of the facts with which the run begins, and steps without a type check
-    /// answers by that schema. [`answered`](Self::answered) returns the value.
+    /// [`Run::answer`](crate::Run::answer) does. A run that is resumed here checks its answers against `T`.
+    /// The first facts of a run contain the schema, and steps without a type check answers against that
+    /// schema. [`answered`](Self::answered) returns the value.
     #[must_use]
     pub fn answer<T: Answer>(mut self) -> Self {
         let verifier = self.output_spec.take().and_then(|output_spec| output_spec.verifier);
@@ -190,10 +188,10 @@ impl Steps {
         self
     }
 
-    /// Adds a function of the program that checks the answers, as [`Run::verify`](crate::Run::verify) does. The
-    /// function gets the answer as text, even if a value is wanted. The function is not part of the facts: set
-    /// it on the steps of each replay. The check of an answer is an action of its own. An engine repeats the
-    /// check if it has not stored the facts of that action.
+    /// Adds a function of the program that checks the answers, as [`Run::verify`](crate::Run::verify) does.
+    /// The function gets the answer as text, even if the answer has a type. The function is not part of the
+    /// facts: set it on the steps of each replay. The check of an answer is an action of its own. An engine
+    /// repeats the check if it has not stored the facts of that action.
     #[must_use]
     pub fn verify<F, V, O, E>(mut self, most: u32, verify: F) -> Self
     where
@@ -233,7 +231,7 @@ impl Steps {
     /// message of the user may be added twice.
     ///
     /// # Errors
-    /// Fails if a fact cannot be read, or cannot follow the facts before it. Then the facts before that one
+    /// Fails if a fact cannot be read, or cannot follow the facts before it. The facts before the failed fact
     /// have taken effect.
     pub fn apply(&mut self, facts: Vec<Envelope>) -> Result<(), Error> {
         for envelope in facts {
@@ -252,7 +250,7 @@ impl Steps {
                 Fact::CallUndecided { call } => {
                     self.decided.remove(&call);
                 }
-                // Calls that have started and do not run yet will not run any more.
+                // The started calls whose execution has not begun will never run.
                 Fact::Interrupted { .. } => self.kept.all().clear(),
                 _ => {}
             }
@@ -271,8 +269,8 @@ impl Steps {
     ///   [sends](Self::say) a message or the run is [resumed](Self::resume),
     /// - [`AwaitAnswers`](Action::AwaitAnswers): nothing, until the [waiting](Self::waiting) calls are
     ///   answered,
-    /// - all other actions: call [`act`](Self::act). That method may do something else than announced here, for
-    ///   example end the run because a limit is reached.
+    /// - all other actions: call [`act`](Self::act). That method may do another action than this one, for
+    ///   example end the run at a limit.
     pub fn next(&self) -> Action {
         self.machine.next()
     }
@@ -364,11 +362,11 @@ impl Steps {
     /// # Errors
     /// In these cases the action does nothing. It fails with
     /// [`ErrorKind::Journal`](harness_core::error::ErrorKind::Journal) if the facts cannot be read in this
-    /// process. It fails with [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if an
-    /// [announced](crate::AgentBuilder::state_per_run) value is missing, or if these steps request another
-    /// answer than the run did at its beginning. It fails with
-    /// [`ErrorKind::Busy`](harness_core::error::ErrorKind::Busy) while calls run in another future of the same
-    /// action. It fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) at
+    /// process. It fails with [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if
+    /// an [announced](crate::AgentBuilder::state_per_run) value is missing, or if these steps request another
+    /// type of answer than the beginning of the run. It fails with
+    /// [`ErrorKind::Busy`](harness_core::error::ErrorKind::Busy) while calls run in another future of the
+    /// same action. It fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) at
     /// [`AwaitUser`](Action::AwaitUser), where no run has begun.
     pub fn act(&self) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
         let (snapshot, kept) = (self.snapshot(), self.kept.clone());
@@ -421,8 +419,8 @@ impl Steps {
         self.record_change(Fact::Interrupted { message, usage, cause, asked })
     }
 
-    /// Stops the run during an action whose facts are lost, for example because the driver has to stop. If a
-    /// request may have been sent to the model, it counts as a turn. The next action records an outcome for
+    /// Stops the run during an action whose facts are lost, for example because the driver has to stop. A
+    /// request that may have been sent to the model counts as a turn. The next action records an outcome for
     /// each call that may have run: *in doubt*, or
     /// [`StoppedReading`](harness_core::message::CallOutcome::StoppedReading) if the call only reads.
     ///
@@ -444,9 +442,9 @@ impl Steps {
         Ok(collect_facts(state))
     }
 
-    /// Shortens the facts of an action for a driver that cannot store all of them. Returns the facts before the
-    /// first one that does not fit, and a fact that the run has failed for the reason `why`. The tokens of the
-    /// model still count. `fits` gets the first facts of the action, and returns whether the driver can store
+    /// Shortens the facts of an action for a driver that cannot store all of them. Returns the first facts,
+    /// as many as fit, and then the fact that the run failed because of `why`. The tokens of the removed
+    /// facts still count. `fits` gets the first facts of the action, and returns whether the driver can store
     /// them.
     ///
     /// # Errors
@@ -491,7 +489,7 @@ impl Steps {
 
     /// Adds a message of the user while the run goes on. The model gets the message with the next request. If
     /// the model has just answered, the run continues, and its limits still count. While calls are open, the
-    /// message is refused and nothing changes: keep it until it can be added.
+    /// message is refused and nothing changes: keep the message and add it later.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) while calls wait for
@@ -503,7 +501,7 @@ impl Steps {
         self.record_change(Fact::Steered { message })
     }
 
-    /// Records a decision about a call that waits for one.
+    /// Records a decision about a call that waits for a decision.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::NotWaiting`] if no call waits for this approval, if the deadline has passed, or
@@ -512,14 +510,13 @@ impl Steps {
         self.resolve_now(&CallResolution::Decide(approval))
     }
 
-    /// Records the outcome of a call that is in doubt or waits for a result or an answer. Whether the outcome
-    /// is accepted is checked at once. The future stores a large result and returns the facts.
+    /// Records the outcome of a call that is in doubt or waits for a result or an answer. This method checks
+    /// the outcome at once. The returned future stores a large result and returns the facts.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::NotWaiting`] if the call does not wait for this outcome or the deadline has
-    /// passed. If the outcome is an answer to a tool's question, the method also fails if the run was stopped.
-    /// It fails with [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if the answer is
-    /// nested too deep.
+    /// passed. An answer to a tool's question also fails after the run was stopped. The method fails with
+    /// [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if the answer is nested too deep.
     pub fn settled(
         &self,
         settlement: Settlement,
@@ -636,7 +633,8 @@ impl ChatSnapshot {
     }
 }
 
-/// The calls that run in an action. Dropping it at the end of the action records that they do not run any more.
+/// The calls that run in an action. Dropping this value at the end of the action marks the calls as not
+/// running.
 struct ActionCalls {
     starts: Vec<usize>,
     begun: StartedCalls,
@@ -699,7 +697,7 @@ impl fmt::Debug for Steps {
     }
 }
 
-/// Does one action. `owns` says whether calls that have started may run here.
+/// Does one action. `owns`: whether started calls may run here.
 async fn do_action(run: &mut RunDriver<'_>, owns: bool) -> Result<(), Error> {
     match next_step(run.state) {
         RunStep::Ask => {

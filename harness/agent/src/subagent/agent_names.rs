@@ -10,11 +10,11 @@ use harness_core::{
     journal::{ConversationQuery, Journal, check_id},
 };
 
-/// The name of the conversation of a call's agent. It is the same in every process. `number` counts the agents
-/// of the call from 0.
+/// The name of the conversation of a call's agent. Every process computes the same name. `number` counts the
+/// agents of the call from 0.
 pub(crate) fn name_of_agent(parent: &str, call: &str, number: u32) -> String {
-    // The id is replaced by its hash if it could be the number of a second agent, or looks like a hash itself.
-    // So no two agents have the same name, whatever ids the server uses.
+    // An id is replaced by its hash if the id is a number or begins like a hash. So two agents never have the
+    // same name, whatever ids the server uses.
     let is_taken = call.bytes().all(|byte| byte.is_ascii_digit()) || call.starts_with(HASHED);
     let call = match is_taken || call.contains('/') || check_id(call).is_err() {
         true => hashed_name(call),

@@ -1,5 +1,4 @@
-//! The agents of open calls, read from their conversations: what they had spent when their process ended, and
-//! whether they can continue.
+//! Reads the conversations of agents in open calls: how much they have spent, and whether they can continue.
 
 use std::{collections::HashSet, pin::Pin, sync::Arc};
 
@@ -22,8 +21,8 @@ use harness_core::{
     tool::SideEffects,
 };
 
-/// Adds what the agents of open calls had spent in earlier processes, unless a fact of this conversation
-/// records it already.
+/// Adds the spending of the agents of open calls in earlier processes, unless a fact of this conversation
+/// already records this spending.
 ///
 /// # Errors
 /// Fails if the journal cannot be read, because the spending of the agents is not known then. An agent whose
@@ -160,8 +159,8 @@ fn child_status<'a>(
             return Ok(ChildStatus::CanContinue);
         }
         for below in machine.waiting().filter_map(agent_of) {
-            // If the inner agent does not wait any more, for example because its conversation was deleted, the
-            // agent that has called it can continue.
+            // If the inner agent does not wait any more, for example because its conversation was deleted,
+            // the outer agent can continue.
             if !matches!(awaited_status(journal, conversation, &below).await?, ChildStatus::Waiting)
             {
                 return Ok(ChildStatus::CanContinue);
@@ -171,8 +170,8 @@ fn child_status<'a>(
     })
 }
 
-/// The status of the agents of a call that waits. The fact of the wait names only one agent, so the other agents of
-/// the call are checked, too: they may have been answered first.
+/// The status of the agents of a call that waits. The fact of the wait names only one agent. All agents of
+/// the call are checked, because another agent may be answered first.
 async fn awaited_status(
     journal: &Arc<dyn Journal>,
     parent: &str,
@@ -195,8 +194,8 @@ async fn awaited_status(
     Ok(ChildStatus::Waiting)
 }
 
-/// The result of a call whose agent waited, if the agent's conversation was deleted meanwhile. The agent is not
-/// started again, because that could repeat what it had done.
+/// The result of a call whose agent waited, if the agent's conversation was deleted meanwhile. The agent is
+/// not started again, because that could repeat its side effects.
 fn deleted_child_result(call: &str, conversation: &str, effects: SideEffects) -> ToolResult {
     let (outcome, text) = deleted_agent_notice(conversation, effects);
     ToolResult::new(call, outcome, [ToolContent::Text(text)])
@@ -216,13 +215,11 @@ async fn read_machine(journal: &dyn Journal, conversation: &str) -> Result<Optio
     folded.map(Some).map_err(named)
 }
 
-/// The most levels of agents that are searched. The limit ends the search if somebody has edited the facts so
-/// that they form a cycle.
+/// The maximum number of levels of agents that are searched. Ends the search if edited facts form a cycle.
 const DEEPEST: usize = 256;
 
-/// Checks that an answer in this conversation will be used. If an agent in a call has this conversation, the
-/// call must still be open. If that call is in the conversation of another agent, the function also checks the
-/// call that has started the other agent, and so on.
+/// Checks that an answer in this conversation will be used. If the conversation belongs to an agent in a
+/// call, this call and the calls of all outer agents must still be open.
 ///
 /// # Errors
 /// Fails with [`ErrorKind::NotWaiting`] if the answer will not be used, and with the journal's error if the

@@ -16,7 +16,7 @@ use harness_core::{
     tool::{Tool, ToolContext, ToolError, ToolOutput},
 };
 
-/// How many bytes of a stopped agent's last text the calling model gets.
+/// The maximum number of bytes of a stopped agent's last text that the calling model gets.
 const LAST_WORDS: usize = 4096;
 
 /// The future of a call of an agent that is a tool.
@@ -29,7 +29,7 @@ impl Agent {
     /// - The tool declares all side effects that the agent's tools declare. So calls of agents that only read
     ///   run at the same time, and all other calls run one after the other. A call does not start before the
     ///   model's answer is complete, because an agent costs money.
-    /// - The agent runs inside the future of its caller: whatever stops the caller also stops the agent.
+    /// - The agent runs inside the future of its caller: a stop of the caller also stops the agent.
     /// - The agent has its own conversation. If the caller's conversation is in a
     ///   [journal](harness_core::journal), the agent's conversation is stored there as `<caller>/<call id>`. If
     ///   the process ends, the agent continues there later. The agent's conversation is deleted together with
@@ -163,7 +163,7 @@ impl Agent {
     }
 }
 
-/// The error of the call, with its text for the calling model. Its cause is the [`Stopped`] itself.
+/// The error of a failed call. Its text is for the calling model, and its cause is the [`Stopped`].
 impl From<Stopped> for ToolError {
     fn from(stopped: Stopped) -> Self {
         let last = beginning(stopped.text(), LAST_WORDS);

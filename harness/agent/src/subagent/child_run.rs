@@ -1,4 +1,5 @@
-//! The run of an agent inside a call: where its conversation is stored, and what the caller gets from it.
+//! The run of an agent inside a call: where its conversation is stored, and what the caller gets from the
+//! run.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -24,7 +25,7 @@ use harness_core::{
 };
 
 impl ParentRun {
-    /// The data of the run that begins now in this conversation, for the agents that its calls will run.
+    /// The data of a run that begins now in this conversation. The agents in its calls need this data.
     pub(crate) fn of(
         chat: &ConversationState,
         progress_sender: ProgressSender,
@@ -88,8 +89,8 @@ pub(crate) struct ChildRun {
 }
 
 impl ChildRun {
-    /// The run of an agent in this call. `names` says whether the conversation is named after the call; if not,
-    /// the program has opened it.
+    /// The run of an agent in this call. `names`: whether the conversation is named after the call. If not,
+    /// the program has opened the conversation.
     pub(crate) fn of(context: &ToolContext, names: bool) -> Self {
         let site = context.host::<SubagentHost>();
         let named = site.as_ref().filter(|_| names);
@@ -126,7 +127,7 @@ impl ChildRun {
         Some((name_of_agent(&parent.name, site.call.id(), self.number), parent))
     }
 
-    /// Counts an agent whose conversation the program has opened itself. The agent has these side effects.
+    /// Counts an agent with these side effects, whose conversation the program has opened.
     ///
     /// # Errors
     /// Fails if the agent is not allowed to run.
@@ -159,7 +160,7 @@ impl ChildRun {
             chat.continue_as(opened.agent);
             return Ok(ChildState::New);
         };
-        // The caller's conversation may have been deleted, and a new conversation may now have its name.
+        // If the caller's conversation was deleted, a new conversation may now have its name.
         let is_of_call = opened.machine.is_called_by(&site.message);
         if !is_of_call || !conversations_below(&**journal, parent).await?.contains(&name) {
             return Err(Error::new(
@@ -197,8 +198,8 @@ impl ChildRun {
 
     /// Handles an error that has prevented the run.
     pub(crate) fn handle_open_failure(&self, stopped: &Stopped) {
-        // After any other error, the entry from an earlier attempt of the tool stays, because calls of the
-        // conversation may still wait.
+        // After an error that is not transient, the entry of an earlier attempt stays, because calls may
+        // still wait.
         if let (Some(site), Some((name, _))) = (&self.site, self.conversation_in_journal())
             && let Some(child) = SuspendedChild::cut_off(stopped, false, &name)
         {
@@ -206,8 +207,8 @@ impl ChildRun {
         }
     }
 
-    /// Handles the end of the run of this conversation. If calls of the run wait and both conversations can be
-    /// opened again, the caller's call also waits.
+    /// Handles the end of the run of this conversation. The caller's call waits if calls of the run wait and
+    /// the conversations of caller and agent can be opened again.
     pub(crate) async fn handle_run_end(
         &self,
         ended: &Result<Reply, Stopped>,
@@ -229,8 +230,7 @@ impl ChildRun {
         let name = &**durable.id();
         let suspended = match stopped {
             Some(stopped) if stopped.outcome() == Outcome::Waiting => {
-                // The tool may have opened the conversation itself, in another journal. Then the caller could
-                // not find it again.
+                // The caller cannot find a conversation that the tool itself has opened in another journal.
                 let incarnation = durable.incarnation().get().copied();
                 let is_found = is_kept || parent.has(name, incarnation).await.unwrap_or(true);
                 is_found.then(|| SuspendedChild::waiting(stopped, name))
@@ -238,8 +238,8 @@ impl ChildRun {
             Some(stopped) if is_kept => SuspendedChild::cut_off(stopped, chat.is_lost(), name),
             _ => None,
         };
-        // If an error has ended the run before it began, calls of the conversation may still wait. Then the
-        // earlier entry stays.
+        // The earlier entry stays if calls of the conversation still wait, because an error ended the run
+        // before it began.
         if suspended.is_some() || chat.machine.next() != Action::AwaitAnswers {
             site.set_suspended(name, suspended);
         }

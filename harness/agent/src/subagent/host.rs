@@ -1,5 +1,5 @@
-//! The connection between a run and the agents that its calls run: what an agent gets from the caller's run,
-//! and what it reports back.
+//! The connection between a run and the agents in its calls: the data that an agent gets from the run, and
+//! the reports that the run gets from the agent.
 
 use std::{
     collections::HashSet,
@@ -26,7 +26,7 @@ use harness_core::{
     tool::{ConcurrencyLimit, HumanWait, HumanWaitGuard, SideEffects, ToolRegistry},
 };
 
-/// The approver, with the name of its person if it has one.
+/// The approver, and the name of the person if known.
 pub(crate) type NamedApprover = (Option<String>, Arc<dyn Approver>);
 
 /// The conversation of the caller's run in its journal.
@@ -64,7 +64,7 @@ impl ParentChat {
     }
 }
 
-/// The data of a run for the agents that its calls run.
+/// The data of a run that the agents in its calls need.
 pub(crate) struct ParentRun {
     /// The conversation of the run, if it is in a journal.
     pub(super) kept: Option<ParentChat>,
@@ -74,9 +74,9 @@ pub(crate) struct ParentRun {
     pub(super) on_waiting: Option<Arc<OnWaiting>>,
     /// The call that has started this run. `None` if no call has started it.
     pub(super) above: Option<Arc<SubagentHost>>,
-    /// A call may have started this run. These concurrency limits already count that call.
+    /// The concurrency limits that already count the call which started this run.
     pub(super) places: Vec<ConcurrencyLimit>,
-    /// Whether the events of this run, or of a run that has started it at any depth, have a receiver.
+    /// Whether the events of this run or of an outer run have a receiver.
     pub(super) is_watched: bool,
     /// How many levels of agents may still be nested below this run. `None` means no limit.
     pub(super) depth: Option<u32>,
@@ -93,7 +93,7 @@ impl ParentRun {
         self.progress_sender.clone()
     }
 
-    /// A call may have started this run. These concurrency limits already count that call.
+    /// The concurrency limits that already count the call which started this run.
     pub(crate) fn places(&self) -> &[ConcurrencyLimit] {
         &self.places
     }
@@ -131,8 +131,8 @@ pub(crate) struct SubagentHost {
     /// How long the call's agents have waited: for a person, or for the write of the fact that the call has
     /// started.
     asking: HumanWait,
-    /// Whether the call has begun and no fact in the journal says so. It may have begun while the model is
-    /// still answering.
+    /// Whether the call has begun, but no fact in the journal records this. A call may begin while the model
+    /// is still answering.
     is_unwritten: AtomicBool,
     /// Whether a fact in the journal says that the call runs agents whose conversations are in no journal.
     runs_unkept: AtomicBool,
@@ -197,7 +197,8 @@ impl SubagentHost {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The budget of the agents that this call runs. It is a part of the budget of the run that made the call.
+    /// The budget of the agents that this call runs. This budget is a part of the budget of the run that made
+    /// the call.
     pub(crate) fn budget(&self) -> &Budget {
         self.budget.get_or_init(|| Budget::of_agents(&self.caller.budget))
     }
@@ -236,9 +237,8 @@ impl SubagentHost {
         knows
     }
 
-    /// Adds the sources that the conversation of an agent has read, to this call and to all calls that lead to
-    /// it. They are added at once, because text of an agent can reach its caller at any time, even when the
-    /// agent is stopped.
+    /// Adds the sources of an agent's conversation to this call and to all outer calls. This happens at once,
+    /// because the agent's text can reach the caller at any time, even after a stop of the agent.
     pub(crate) fn add_sources(&self, sources: &Sources) {
         let new = sources.beyond(&self.known_before_call());
         if !self.state().read.add_all(new.all()) {
@@ -275,8 +275,8 @@ impl SubagentHost {
         names
     }
 
-    /// The spending of the call's agents that no fact of this run has recorded yet. It counts as recorded from
-    /// now on.
+    /// The spending of the call's agents that no fact of this run has recorded yet. Marks this spending as
+    /// recorded.
     pub(crate) fn unrecorded_spending(&self) -> Option<Box<CallSpent>> {
         let mut spent = self.budget.get()?.call_spent()?;
         spent.kept = self.kept_budget.get().and_then(Budget::call_spent);
@@ -286,16 +286,15 @@ impl SubagentHost {
         rest
     }
 
-    /// Records whether the agent of this conversation can continue later. `None` means that it cannot.
+    /// Records whether the agent of this conversation can continue later. `None` means that the agent cannot.
     pub(super) fn set_suspended(&self, conversation: &str, child: Option<SuspendedChild>) {
         let mut state = self.state();
         state.suspended.retain(|other| other.conversation != conversation);
         state.suspended.extend(child);
     }
 
-    /// Takes an agent of the call that can continue later, if this result shows that the call has to stay open
-    /// for the agent. Prefers an agent that waits to an agent that had an error. `is_repeatable` says whether
-    /// the call may run any number of times.
+    /// Takes a suspended agent of the call, if this result leaves the call open. Prefers a waiting agent to
+    /// an agent with an error. `is_repeatable`: whether the call may run any number of times.
     pub(crate) fn take_suspended(
         &self,
         result: &ToolResult,
@@ -324,8 +323,8 @@ impl SubagentHost {
         Some((self.caller.traced.get()?, self.call.id()))
     }
 
-    /// Stops the clocks of this call and its run, and of all calls and runs that lead to them, while a person
-    /// is asked. Dropping the returned guards starts the clocks again.
+    /// Stops the clocks of this call and its run, and of all outer calls and runs, while a person is asked.
+    /// Dropping the returned guards starts the clocks again.
     pub(crate) fn pause(&self) -> Vec<(PauseGuard, HumanWaitGuard)> {
         let mut all = self.caller.above.as_ref().map(|above| above.pause()).unwrap_or_default();
         all.push((self.caller.progress_sender.pause(), self.asking.begin()));
@@ -366,10 +365,10 @@ impl SubagentHost {
         }
     }
 
-    /// Waits until the model's answer is complete and the start of the call is written. An agent costs money,
-    /// and its conversation is named after the call. If the agent's conversation is in no journal, another fact
-    /// records this, because the cost of this agent is lost if the process ends. Returns `false` if the agent
-    /// is not allowed to begin.
+    /// Waits until the model's answer is complete and the start of the call is written, because an agent
+    /// costs money and its conversation is named after the call. If the agent's conversation is in no
+    /// journal, another fact records the agent, because its cost is lost if the process ends. Returns `false`
+    /// if the agent must not begin.
     pub(crate) async fn is_written(&self, is_kept: bool) -> bool {
         let is_unkept = !is_kept && self.caller.kept.is_some();
         let is_untold = is_unkept && !self.runs_unkept.load(Ordering::Acquire);
@@ -405,7 +404,7 @@ impl SubagentHost {
     }
 }
 
-/// The data of a run on which decisions about the calls of its agents depend.
+/// The data of a run that is needed for decisions about the calls of its agents.
 pub(crate) struct CallerRules {
     /// The permissions that apply in the run, including the permissions of the runs that have started it.
     pub(crate) permissions: Vec<Arc<Permissions>>,

@@ -32,8 +32,8 @@ impl SuspendedChild {
         Self { conversation: conversation.to_owned(), error: None, text, in_doubt }
     }
 
-    /// The entry for an agent whose run was ended or prevented by an error. Returns `None` if the agent cannot
-    /// continue later. If the conversation `is_lost`, another owner has continued it.
+    /// The entry for an agent whose run was ended or prevented by an error. Returns `None` if the agent
+    /// cannot continue later. `is_lost`: whether another owner has continued the conversation.
     pub(crate) fn cut_off(stopped: &Stopped, is_lost: bool, conversation: &str) -> Option<Self> {
         let error = stopped.error().filter(|error| is_transient(error, is_lost))?;
         let kind = if is_lost { ErrorKind::Busy } else { error.kind() };
@@ -45,10 +45,9 @@ impl SuspendedChild {
         Some(Self { error, ..Self::waiting(stopped, conversation) })
     }
 
-    /// Returns whether the call that has run this agent begins again later, after the call has ended with this
-    /// result. A call that may run any number of times begins again whenever it has failed. Any other call
-    /// begins again only if its result contains the agent's error: otherwise the tool's function may have
-    /// handled the error.
+    /// Whether the call of this agent begins again after this result. A repeatable call begins again after
+    /// each failure. Any other call begins again only if its result contains the agent's error, because
+    /// otherwise the tool may have handled the error.
     pub(super) fn explains(&self, result: &ToolResult, is_repeatable: bool) -> bool {
         let passes_on = || result.to_text().contains(&self.text);
         match result.outcome() {

@@ -1,4 +1,4 @@
-//! What all checks share: the store, unique names and facts, and helpers for comparing results.
+//! The common parts of all checks: the store, unique names and facts, and helpers for comparing results.
 
 use std::sync::Arc;
 

@@ -172,7 +172,7 @@ async fn distinct_names(store: &CheckedStore) -> CheckResult {
     .into_iter()
     .map(|name| format!("{run}{name}"))
     .collect();
-    // Names of the maximum length, which counts bytes and not characters. They differ only in the last character.
+    // Names of the maximum length in bytes. They differ only in the last character.
     let filled = |last: &str| format!("{run}{}{last}", "é".repeat((508 - run.len()) / 2));
     for last in ["x", "y", "é"] {
         let name = filled(last);

@@ -171,7 +171,7 @@ async fn chain(store: &CheckedStore) -> CheckResult {
         names.push(to);
         all.push(wanted.clone());
     }
-    // This fork contains only facts that its base shares with its own base.
+    // All facts of this fork come from the base of its base.
     let short = store.name("chain, short");
     store
         .one

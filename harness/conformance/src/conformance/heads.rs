@@ -34,7 +34,7 @@ pub(super) const CHECKS: &[JournalCheck] = &[
     },
 ];
 
-/// The head of a conversation. Checks that both handles return it, whatever number they read from.
+/// The head of a conversation. Checks that reads through both handles return this head, from any fact number.
 async fn head(store: &CheckedStore, name: &str) -> Result<Head, String> {
     let head = store.one.read(name, 0).await.seen("read")?.head;
     for from in [0, 1, head.facts, head.facts + 1] {

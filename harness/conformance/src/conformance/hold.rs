@@ -31,8 +31,8 @@ pub(super) const CHECKS: &[JournalCheck] = &[
     },
 ];
 
-/// Takes the lease of a conversation after another handle has dropped it. The release may take some time, so this
-/// function tries again for a while.
+/// Takes the lease of a conversation after another handle has dropped the lease. Retries for a while, because
+/// the release may take some time.
 pub(super) async fn in_time(journal: &dyn Journal, name: &str) -> Result<Lease, Error> {
     for _ in 0..200 {
         match journal.hold(name).await {

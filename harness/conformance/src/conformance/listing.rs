@@ -176,7 +176,7 @@ async fn narrowed(store: &CheckedStore) -> CheckResult {
             format!("of {what} there are {:?}, next {:?}", ids(&page), page.next)
         })?;
     }
-    // An owner that was replaced is no longer the owner.
+    // A replaced owner does not own the conversation any more.
     store.two.describe(n(1), &Metadata::new().owner(&bob)).await.seen("describe")?;
     let page = list(&*store.one, &ConversationQuery::new().owner(&ann)).await?;
     ensure(ids(&page) == [n(2)], || format!("of the former owner there are {:?}", ids(&page)))

@@ -21,13 +21,13 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Checks all promises of a [`Journal`], on one store that is opened twice.
 ///
-/// `open` must open the same store each time: for a journal in a file, the file; for a journal in memory, a clone.
-/// Nothing else may use the store meanwhile. The checks create conversations with random names, so the store need not
-/// be empty, and leave most of them behind.
+/// `open` must open the same store each time: the same file, or a clone of the same journal in memory.
+/// Nothing else may use the store meanwhile. The store need not be empty, because the checks create
+/// conversations with random names. Most of these conversations stay in the store.
 ///
 /// The checks need a runtime whose clock is not paused, because a check that takes longer than five minutes counts as
-/// broken. They do not check whether facts survive the end of the process: use a [`Crashtest`](super::Crashtest) for
-/// that.
+/// broken. The checks do not test whether facts survive the end of the process: use a [`Crashtest`](super::Crashtest)
+/// for that.
 ///
 /// ```
 /// use harness::{journal::MemoryJournal, testing::journal_conformance};
@@ -72,7 +72,7 @@ where
     report
 }
 
-/// The result of [`journal_conformance`]. As text, it lists the broken promises.
+/// The result of [`journal_conformance`]. Its text lists the broken promises.
 #[derive(Clone, Debug)]
 pub struct Conformance {
     kept: Vec<&'static str>,

@@ -1,5 +1,5 @@
-//! Large results are stored in chunks for a conversation and its forks. They are deleted with the last of these
-//! conversations. If a journal declares that it cannot store large results, it must refuse them.
+//! Large results are stored in chunks for a conversation and its forks. A large result is deleted with the last
+//! of these conversations. A journal that declares no support for large results must refuse them.
 
 use super::checks::{CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, refused};
 use harness_core::{
@@ -30,7 +30,7 @@ pub(super) const CHECKS: &[JournalCheck] = &[
     },
 ];
 
-/// As many bytes as a chunk may have, including bytes that are no text.
+/// A chunk of the maximum size that is not valid UTF-8.
 fn bytes(seed: usize) -> Vec<u8> {
     let all: Vec<u8> = (0..=255).collect();
     let mut bytes = all.repeat(1024);

@@ -14,7 +14,7 @@ use harness_core::{
     tool::READ_RESULT,
 };
 
-/// A conversation after its last process: the log, and what the test observed.
+/// A conversation after its last process: the log, and the observations of the test.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EndedConversation {
     pub(super) log: Vec<LogEntry>,

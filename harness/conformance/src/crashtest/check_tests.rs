@@ -33,7 +33,7 @@ fn replied(blocks: Vec<Block>, stop: StopReason) -> Fact {
 }
 
 /// The facts of a conversation with one call of `pay`, in two lists: the facts before the call runs, and the facts from
-/// its result on.
+/// the result of the call onwards.
 fn facts(repeat: Repeat, outcome: CallOutcome) -> (Vec<String>, Vec<String>) {
     let call = || "pay".to_owned();
     let side_effects = SideEffects::of(&[SideEffect::Write]);

@@ -24,7 +24,8 @@ pub(super) struct CallHistory {
     pub(super) begun: u32,
     pub(super) well: u32,
     pub(super) failed: u32,
-    /// How often the tool has reported that the call had no effect. `happened` is whether it has reported an effect.
+    /// How often the tool has reported that the call had no effect. `happened`: whether the tool has reported an
+    /// effect.
     pub(super) not_happened: u32,
     pub(super) happened: bool,
 }
@@ -52,8 +53,8 @@ impl ConversationHistory {
         Self::of_agent(log, None)
     }
 
-    /// The history of one conversation. If `agent` is an id, the conversation belongs to an agent that a call runs. If
-    /// `agent` is `None`, it is the tested conversation.
+    /// The history of one conversation. `agent` is the id of an agent's conversation. If it is `None`, this is the
+    /// history of the tested conversation.
     pub(super) fn of_agent(log: &[LogEntry], agent: Option<&str>) -> Self {
         let mut story = Self::default();
         let own = log.iter().filter(|noted| noted.of_agent() == agent);
@@ -61,7 +62,7 @@ impl ConversationHistory {
         let told = |noted: &&LogEntry| agent.is_none() || noted.of_agent().is_some();
         own.filter(told).for_each(|noted| story.take(noted));
         if agent.is_some() {
-            // The conversation of an agent may not have been read at the end.
+            // Maybe no process has read the final facts of an agent's conversation.
             story.facts = story.known.values().cloned().collect();
         }
         story
@@ -195,7 +196,7 @@ fn folded(facts: &[String]) -> Result<u64, Error> {
     hash(machine.transcript())
 }
 
-/// Names the conversation of an agent in a message. Empty for the tested conversation.
+/// The words that name an agent's conversation in a message. Empty for the tested conversation.
 fn whose(of: &Option<String>) -> String {
     of.as_ref().map(|of| format!(" of `{of}`")).unwrap_or_default()
 }

@@ -93,7 +93,7 @@ impl LogEntry {
 pub(super) enum CallReturn {
     Well,
     Failed,
-    /// With a question, so the call has changed nothing.
+    /// The tool asked a question, so the call has changed nothing.
     Asks,
 }
 

@@ -37,7 +37,7 @@ const KILLS: u32 = 60;
 /// each time, and checks the result: nothing may be lost, nothing may happen twice, nothing false may be reported to
 /// the model, and the conversation must end.
 ///
-/// Use it to test your own agent, with your own tools and your own journal:
+/// Test your own agent with your own tools and your own journal:
 ///
 /// ```no_run
 /// # fn model() -> harness::testing::ScriptedProvider { harness::testing::ScriptedProvider::new([]) }
@@ -67,12 +67,12 @@ const KILLS: u32 = 60;
 ///
 /// The test starts its own binary again for this one test, as a child with the environment variable
 /// `HARNESS_CRASHTEST`. In the child, [`run`](Self::run) does not return: the child opens the journal and the
-/// conversation in its own folder, resumes the interrupted run, and sends the remaining messages. It kills itself
-/// (`abort`) before, inside and after each append, each call of a tool and each answer of the model, while journal and
-/// conversation are opened, after `send` has returned, and at each [`crash_point`]. Or it is killed from outside (`kill
-/// -9`) after a random time. The next child continues and may be killed, too, until a child reaches the end. This works
-/// with `cargo test` and with `cargo nextest`, in a `#[test]` or a `#[tokio::test]`. Write only one crash test in each
-/// test function, because each child also runs the code before it.
+/// conversation in its own folder, resumes the interrupted run, and sends the remaining messages. The child kills
+/// itself (`abort`) before, inside and after each append, each call of a tool and each answer of the model, while
+/// journal and conversation are opened, after `send` has returned, and at each [`crash_point`]. Or the test kills the
+/// child from outside (`kill -9`) after a random time. The next child continues and may be killed, too, until a child
+/// reaches the end. This works with `cargo test` and with `cargo nextest`, in a `#[test]` or a `#[tokio::test]`. Write
+/// only one crash test in each test function, because each child also runs the code before it.
 ///
 /// The model must choose its answer by the request alone, because each child creates a new model: see
 /// [`ScriptedProvider::answering`](harness_testing::ScriptedProvider::answering). Without kills, all messages must be
@@ -90,7 +90,8 @@ const KILLS: u32 = 60;
 /// - [`Harm::Stuck`]: the conversation could not continue, or a call has no end.
 ///
 /// Only [`observe`](Self::observe) can show that an idempotent call is not idempotent, or that a tool which declares
-/// `read` changes something. Without it, the test sees only when the tool code begins and returns.
+/// `read` changes something. Without that function, the test observes only the beginning and the return of the tool
+/// code.
 ///
 /// The test kills processes and not the machine: data that a program has written with `write` and not synced survives
 /// this test, but may not survive a power failure.
@@ -107,9 +108,9 @@ pub struct Crashtest {
 }
 
 impl Crashtest {
-    /// Tests the agent that `agent` builds, with the journal that `open` opens. Both get a folder that the processes of
-    /// one conversation share: put the files that the tools change there, and a journal in files. A journal on a server
-    /// may be the same for all conversations, because each conversation has a unique name.
+    /// Tests the agent that `agent` builds, with the journal that `open` opens. Both functions get a folder that all
+    /// processes of one conversation share. Use this folder for files that the tools change and for a journal in files.
+    /// A journal on a server may be the same for all conversations, because each conversation has a unique name.
     pub fn new<J, F>(
         open: impl Fn(PathBuf) -> F + Send + Sync + 'static,
         agent: impl Fn(&Path) -> Result<Agent, Error> + Send + Sync + 'static,
@@ -135,7 +136,7 @@ impl Crashtest {
         }
     }
 
-    /// Adds a message of the user. It is sent after the previous message is answered.
+    /// Adds a message of the user. The test sends the message after the previous message is answered.
     #[must_use]
     pub fn send(mut self, message: impl Into<String>) -> Self {
         self.messages.push(message.into());
@@ -193,7 +194,7 @@ impl Crashtest {
         self
     }
 
-    /// Runs the test and returns its findings. In a child, it runs the child's part and does not return.
+    /// Runs the test and returns its findings. In a child, this method runs the child's part and does not return.
     ///
     /// # Panics
     /// Panics if the test cannot be run: the binary cannot be started again, or not all messages are

@@ -24,7 +24,7 @@ use super::{
     test_process::{BEGINS, ORDER, ProcessOrder},
 };
 
-/// After this number of failed processes in a row, the conversation is stuck.
+/// The number of consecutive failed processes after which the conversation is stuck.
 const TRIES: u32 = 3;
 
 /// The interval at which the parent checks whether a child has ended.
@@ -274,12 +274,12 @@ impl Drop for TemporaryFolder {
 #[derive(Clone, Copy, Debug)]
 enum ProcessEnd {
     ByItself,
-    /// Killed from outside, this long after its start.
+    /// The parent killed the process, this long after its start.
     Killed(Duration),
     TooLong,
 }
 
-/// A child process. It ends when the parent's end of its standard input is closed.
+/// A child process, which ends when the parent closes the child's standard input.
 struct ChildProcess {
     child: Child,
     began: mpsc::Receiver<()>,
@@ -370,7 +370,7 @@ fn read_output(
         while let Some(Ok(line)) = lines.next() {
             let line = String::from_utf8_lossy(&line).into_owned();
             if line == BEGINS {
-                // The receiver may be gone.
+                // The receiver may have been dropped.
                 let _ = began.as_ref().map(|began| began.send(()));
             } else if tell.send(line).is_err() {
                 return;

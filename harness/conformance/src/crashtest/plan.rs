@@ -8,7 +8,7 @@ pub(super) enum PlannedKill {
     /// The process kills itself at this point. If the point has a duration, the process kills itself `delay`
     /// microseconds later.
     At { point: u32, delay: u64 },
-    /// The process is killed from outside, this long after its start.
+    /// The parent kills the process, this long after its start.
     After(Duration),
 }
 
@@ -37,7 +37,7 @@ impl KillPlan {
         while kills.len() < 4 && random.bool() {
             let next = match random.u8(..3) {
                 0 => self.outside(&mut random),
-                // A resumed run has fewer points than a whole run. If it does not reach the planned point, there is no
+                // A resumed run has fewer points than a whole run, so it may end before the planned point without a
                 // kill.
                 _ => self.at(random.u32(..self.count()), &mut random),
             };

@@ -69,7 +69,7 @@ impl fmt::Display for CrashFinding {
     }
 }
 
-/// The result of a [`Crashtest`](super::Crashtest). As text, it shows the findings with their history.
+/// The result of a [`Crashtest`](super::Crashtest). Its text shows the findings with their history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CrashReport {

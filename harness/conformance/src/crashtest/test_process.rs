@@ -39,12 +39,12 @@ pub(super) struct ProcessOrder {
     /// The folder of the agent.
     pub(super) folder: PathBuf,
     pub(super) log: PathBuf,
-    /// The name of the conversation. It is unique, because conversations may share a journal.
+    /// The name of the conversation. The name is unique, because conversations may share a journal.
     pub(super) conversation: String,
     pub(super) life: u32,
     /// The number of the point at which the process kills itself.
     pub(super) kill: Option<u32>,
-    /// How many microseconds after that point the process kills itself, if the point has a duration.
+    /// The microseconds between that point and the kill, if the point has a duration.
     pub(super) delay: u64,
     /// Whether effects are observed before and after each call that only reads.
     pub(super) looks: bool,
@@ -60,8 +60,8 @@ impl ProcessOrder {
 /// The state of this process, if it is a child of a crash test.
 static LIFE: OnceLock<Arc<TestProcess>> = OnceLock::new();
 
-/// Names a point at which a [`Crashtest`](super::Crashtest) kills the process. Call it in a tool, for
-/// example between two effects. Outside of a crash test it does nothing.
+/// Names a point at which a [`Crashtest`](super::Crashtest) kills the process. Call this function in a tool, for
+/// example between two effects. It does nothing outside of a crash test.
 pub fn crash_point(name: &str) {
     if let Some(life) = LIFE.get() {
         life.point(name);
@@ -89,7 +89,7 @@ impl TestProcess {
         }
     }
 
-    /// Reaches a point, and ends the process there if the order says so.
+    /// Reaches a point. Ends the process there if the order names this point.
     pub(super) fn point(&self, name: &str) {
         if self.pass_point(name) {
             abort();
@@ -151,7 +151,7 @@ pub(super) fn live(test: &Crashtest, order: ProcessOrder) -> ! {
     life.note(&LogEntry::Life { number: life.order.life });
     println!("\n{BEGINS}");
     let ended = thread::scope(|scope| {
-        // The work has its own thread. The test may itself run in a runtime, and this work would block that runtime.
+        // The work has its own thread, because the test may run in a runtime that this work would block.
         let runs = scope.spawn(|| {
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(2)
@@ -261,7 +261,7 @@ async fn talks(
                     Some(error) => Error::new(error.kind(), why),
                     None => Error::new(ErrorKind::Transcript, why),
                 };
-                // If the journal did not fail, the journal must contain what the stopped run has returned.
+                // Unless the journal failed, it must contain the text that the stopped run has returned.
                 if !matches!(error.kind(), ErrorKind::Journal | ErrorKind::Conflict) {
                     life.note(&returned(&chat, stopped.text())?);
                     life.point("after `send` has returned that the run was stopped");

@@ -117,8 +117,8 @@ pub struct CopiedLine {
 }
 
 /// Finds an argument that contains a copy of a placeholder line, in a name or anywhere in a text. A model that sees
-/// placeholder lines in its earlier calls may take them for its own words and repeat them: inside a longer text, in a
-/// JSON string, shortened, or with changed spaces and punctuation.
+/// placeholder lines in its earlier calls may mistake these lines for its own text and repeat them: inside a longer
+/// text, in a JSON string, shortened, or with changed spaces and punctuation.
 #[doc(hidden)]
 pub fn copied_line(arguments: &Arguments) -> Option<CopiedLine> {
     arguments.iter().find_map(|(argument, value)| {

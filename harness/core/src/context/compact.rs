@@ -11,12 +11,12 @@ use crate::{
 };
 
 /// Pairs of percentages. The first number is the size of the newest part of the conversation, in percent of the window.
-/// This part is not summarized. The second number is the percentage of the room for the user's own messages that is
-/// used. Later pairs are tried if earlier pairs free too little.
+/// This part is not summarized. The second number is how much of the space for the user's own messages is used, in
+/// percent. Later pairs are tried if earlier pairs free too little.
 #[doc(hidden)]
 pub const TAILS: [(u8, u8); 3] = [(25, 100), (10, 50), (0, 0)];
 
-/// The part of a transcript to summarize, and what is kept of that part.
+/// The part of a transcript to summarize, and the content of this part that is still sent.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct SummaryCut {
@@ -28,8 +28,8 @@ pub struct SummaryCut {
     calls: Vec<String>,
 }
 
-/// About a call that was still running when the model got a first result: the later text that tells the model how the
-/// call ended, and the names under which the full result is stored.
+/// The later text that tells the model how a call ended, and the names under which the full result is stored. The call
+/// was still running when the model got a first result.
 pub(crate) type LateText<'a> = (&'a str, Option<&'a str>);
 
 /// How to describe the calls that were denied or whose outcome is unknown.
@@ -49,11 +49,10 @@ impl std::fmt::Debug for OpenCalls<'_> {
     }
 }
 
-/// Chooses where to cut a transcript whose first `summed_up` messages are already summarized. About `room` tokens at
-/// the end stay, and `user_tokens` tokens of the user's messages are kept. `None` if the cut would remove nothing.
-/// `as_sent` returns the message at an index in the form in which it is sent. `may_cut` returns whether the transcript
-/// may be cut before an index. `is_users` returns whether a message in the user's role is from the user and not from
-/// the program.
+/// Chooses where to cut a transcript whose first `summed_up` messages are already summarized. Keeps about `room` tokens
+/// at the end, and `user_tokens` tokens of the user's messages. `None` if the cut would remove nothing. `as_sent`
+/// returns the message at an index in the form in which it is sent. `may_cut` returns whether the transcript may be cut
+/// before an index. `is_users` returns whether a message in the user's role is from the user and not from the program.
 #[doc(hidden)]
 pub fn cut<'a>(
     all: &Messages,
@@ -81,8 +80,8 @@ pub fn cut<'a>(
     leaves_out.then_some(SummaryCut { messages, kept, calls })
 }
 
-/// The indexes of the user's messages that are kept. The first and the newest message are always kept. The next newest
-/// messages are kept as far as `room` tokens allow.
+/// The indexes of the user's messages that are kept. The first and the newest message are always kept. Further messages
+/// are kept up to `room` tokens, the newest first.
 fn user_words(
     all: &Messages,
     is_users: impl Fn(usize) -> bool,
@@ -110,8 +109,8 @@ fn user_words(
     kept
 }
 
-/// For a call that was denied or whose outcome is unknown, at most this many bytes of the arguments and of the result
-/// are shown to the model.
+/// The maximum number of bytes of the arguments, and of the result, that the model gets for a call that was denied or
+/// whose outcome is unknown.
 const ARGUMENTS: usize = 2_000;
 
 /// The calls that were denied or whose outcome is unknown. Equal calls are listed once.
@@ -468,9 +467,9 @@ impl SummaryCut {
 /// The maximum number of bytes of each result in the shortened conversation.
 const TOLD: usize = 600;
 
-/// The shortened conversation of at most about `tokens` tokens, as one message that requests a summary. It is used if
-/// the conversation no longer fits into the window, and after the model wrote a faulty summary. If the conversation is
-/// too long, the oldest messages after the beginning are left out first.
+/// The shortened conversation of at most about `tokens` tokens, as one message that requests a summary. This message is
+/// used after a faulty summary, and for a conversation that no longer fits into the window. If the conversation is too
+/// long, the oldest messages after the beginning are left out first.
 #[doc(hidden)]
 pub fn in_short(sent: &Messages, tokens: u64, words: u64) -> Transcript {
     let (told, asked) = (short(sent, tokens), summary_request_text(words, "Answer"));

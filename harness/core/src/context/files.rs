@@ -84,7 +84,7 @@ const MEASURES: [&str; 12] = [
     "width",
     "height",
 ];
-/// Phrases about a whole request (`REQUESTS`), about all its files (`ALL`), and about their size (`SIZES`).
+/// Phrases about a whole request (`REQUESTS`), about all files (`ALL`), and about sizes (`SIZES`).
 const REQUESTS: [&str; 5] = ["request", "payload", "body", "entity", "content"];
 const ALL: [&str; 7] =
     ["total", "combined", "payload", "body", "entity", "request size", "request too"];
@@ -95,8 +95,8 @@ const SIZES: [&str; 3] = ["size", "bytes", " mb"];
 /// Source: <https://platform.claude.com/docs/en/build-with-claude/vision>.
 const MANY_IMAGES: usize = 20;
 
-/// Why a server refused a request with `images` pictures, if the error is about the number or the size of files, or
-/// says that the server accepts no pictures. `None` for other errors, including a full context window.
+/// Why a server refused the files of a request with `images` pictures. `None` for errors that are not about files,
+/// including a full context window.
 #[doc(hidden)]
 pub fn too_much(error: &Error, images: usize) -> Option<TooMuch> {
     // Some servers answer 500 to input that they do not support.

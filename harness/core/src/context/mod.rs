@@ -1,5 +1,5 @@
 //! How much of a conversation is sent: how full the model's window is, and what is cleared and
-//! summarized when it gets full.
+//! summarized when the window gets full.
 
 mod clear;
 mod compact;

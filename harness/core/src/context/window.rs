@@ -1,12 +1,12 @@
-//! When the context is reduced, and how its size is reported.
+//! The settings for the reduction of the context, and the report of its size.
 
 use crate::{
     error::{Error, ErrorKind},
     provider::ContextTokens,
 };
 
-/// At which percentages of the model's window old results are cleared and the oldest part of a conversation is
-/// summarized: see the [module](crate::context).
+/// The percentages of the model's window at which old results are cleared and the oldest messages are summarized: see
+/// the [module](crate::context).
 ///
 /// The size of the window is the size that the program sets here, or else the size in the [table of
 /// models](crate::models). If a vendor refuses a request and states a smaller size, the smaller size applies. If the
@@ -102,10 +102,10 @@ impl Window {
     }
 
     /// Uses the vendor's own summaries where the vendor offers summaries. On Anthropic's Messages, the summary is the
-    /// block of a compaction on demand. On OpenAI's Responses, it is the items of `/responses/compact`. Only the model
-    /// that made a summary gets it, together with the reasoning of the newest turns. All other models get a text
-    /// summary. The model also writes a text summary if the vendor's summary fails, or if the vendor offers no
-    /// summaries (Chat Completions). `Event::ContextCompacted` reports which kind was made.
+    /// block of a compaction on demand. On OpenAI's Responses, the summary is the items of `/responses/compact`. Only
+    /// the model that made a summary gets this summary, together with the reasoning of the newest turns. All other
+    /// models get a text summary. The model also writes a text summary if the vendor's summary fails, or if the vendor
+    /// offers no summaries (Chat Completions). `Event::ContextCompacted` reports which kind was made.
     ///
     /// ```
     /// use harness::context::Window;
@@ -216,7 +216,7 @@ pub struct ContextUse {
     /// are still sent are included.
     pub summed_up: usize,
     /// The number of [searches](crate::tool::ToolSearch) that found tools. Each such search changes the tools at the
-    /// beginning of later requests. That causes a cache miss at the vendor, unless the vendor accepts found tools at a
-    /// later position.
+    /// beginning of later requests. The change causes a cache miss at the vendor, unless the vendor accepts found tools
+    /// at a later position.
     pub tool_searches: usize,
 }

@@ -72,7 +72,7 @@ impl ClearedArguments {
     }
 }
 
-/// A summary in the vendor's own format. It is sent only to the provider and the model that made it.
+/// A summary in the vendor's own format. This summary is sent only to the provider and the model that made it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct VendorSummary {
@@ -80,11 +80,10 @@ pub struct VendorSummary {
     pub provider: String,
     /// The requested name of the model that made the summary.
     pub model: String,
-    /// A message with the vendor's block, unaltered. It is sent as the first message.
+    /// The message with the vendor's unaltered block. Requests begin with this message.
     pub message: Message,
-    /// The content that must not be lost, whatever the block contains: user messages, calls and pinned texts. It is
-    /// sent after all messages that existed when the block was made, because these messages must directly follow the
-    /// block.
+    /// User messages, calls and pinned texts that must not be lost, whatever the block contains. They are sent after
+    /// all messages that existed when the block was made, because these messages must directly follow the block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub words: Option<Message>,
 }

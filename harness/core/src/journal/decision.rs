@@ -16,8 +16,8 @@ use crate::{
 pub enum Decision {
     /// The call may run.
     Allow {
-        /// The side effects that the tool declared when the call was allowed. They determine the order of the calls,
-        /// and what the library tells the model after an interruption.
+        /// The side effects that the tool declared when the call was allowed. These side effects determine the order
+        /// of the calls, and what the library tells the model after an interruption.
         side_effects: SideEffects,
         /// Whether the call may run again if its outcome is unknown.
         #[serde(default)]
@@ -93,7 +93,7 @@ pub enum Decider {
     Expired,
     /// The call itself is invalid: its arguments cannot be read, or its tool does not exist.
     Call,
-    /// The program's code that should have decided panicked.
+    /// The program's code panicked during the decision.
     Fault,
 }
 
@@ -201,8 +201,8 @@ impl Reason {
     }
 }
 
-/// Whether a call may run again if its outcome is unknown. This follows from what the tool declared when the call was
-/// allowed.
+/// Whether a call may run again if its outcome is unknown. The value follows from the tool's declaration at the time
+/// of the decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Repeat {

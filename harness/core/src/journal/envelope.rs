@@ -19,8 +19,8 @@ pub const FORMAT: u32 = 1;
 /// The stored form of a [`Fact`] in a [`Journal`](super::Journal): the JSON text, the writer, and the version of the
 /// library that wrote the fact.
 ///
-/// A journal stores an envelope unchanged even if this version of the library cannot read the fact in it. Only
-/// [`fact`](Self::fact) fails then.
+/// A journal stores an envelope unchanged even if this version of the library cannot read the fact in it. In that case,
+/// only [`fact`](Self::fact) fails.
 ///
 /// ```
 /// use harness::{Message, journal::{Fact, Envelope}};

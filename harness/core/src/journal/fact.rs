@@ -15,7 +15,7 @@ use crate::{
     tool::Scope,
 };
 
-/// One fact. A conversation is stored as the list of its facts; all other state is derived from them.
+/// One fact. A conversation is stored as the list of its facts; all other state is derived from the facts.
 ///
 /// The JSON form is an object whose member `fact` is the name of the variant in snake case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,25 +55,26 @@ pub enum Fact {
         by: AnswerCheck,
         /// All faults of the answer.
         faults: Vec<String>,
-        /// The message that asks the model for another answer. `None` if no attempt is left; the run is over then.
+        /// The message that asks the model for another answer. `None` if no attempt is left. In that case, the run is
+        /// over.
         message: Option<Message>,
     },
     /// A stopped run continues after its last complete fact. The run's spending and duration still count against the
     /// limits, unless new limits are set here.
     Resumed {
-        /// A message to the model, if the model's last answer broke off: a conversation that ends with a message of the
-        /// model cannot be sent. `None` is possible after an answer that the vendor paused, because the library sends
-        /// such a conversation without a further message.
+        /// A message to the model after an incomplete answer, because a conversation that ends with a message of the
+        /// model cannot be sent. Can be `None` after an answer that the vendor paused, because the library sends such a
+        /// conversation unchanged.
         message: Option<Message>,
-        /// New limits, if any. Spending and duration count from zero again then.
+        /// New limits, if any. With new limits, spending and duration count from zero.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limits: Option<Box<RecordedLimits>>,
     },
     /// The conversation was opened again in the middle of a run whose end is unknown, because the process was killed or
-    /// the future was dropped. Started calls run again if they may; the other started calls are in doubt.
+    /// the future was dropped. Started calls that may be repeated run again. All other started calls are in doubt.
     Reopened {
-        /// The ids of calls that were allowed to run again when they were approved, but may not run again according to
-        /// the current declaration of their tools. These calls are in doubt, too.
+        /// The ids of calls that may not run again according to the current declaration of their tools, although they
+        /// were approved as repeatable. These calls are in doubt, too.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         doubtful: Vec<String>,
     },
@@ -93,7 +94,7 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         asked_model: Option<String>,
     },
-    /// The run was stopped, or something that the run needs failed.
+    /// The run was stopped, or a failure ended the run.
     Interrupted {
         /// The part of an unfinished answer that can be kept.
         message: Option<Message>,
@@ -141,7 +142,7 @@ pub enum Fact {
         who: Option<String>,
         /// The time at which the result was given, in milliseconds since the Unix epoch.
         at: u64,
-        /// The amounts that the agents inside the call spent and that earlier facts have not recorded.
+        /// The spending of the agents inside the call, without the amounts that earlier facts have recorded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         spent: Option<Box<CallSpent>>,
     },
@@ -156,7 +157,7 @@ pub enum Fact {
     CallCleared {
         /// The id of the call.
         call: String,
-        /// The amounts that the agents inside the call spent and that earlier facts have not recorded.
+        /// The spending of the agents inside the call, without the amounts that earlier facts have recorded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         spent: Option<Box<CallSpent>>,
     },
@@ -174,8 +175,8 @@ pub enum Fact {
         conversation: String,
         /// The id of the call.
         call: String,
-        /// The id of the model's message that contains the call. It distinguishes the calling conversation from a later
-        /// conversation that got the same name after the calling conversation was deleted.
+        /// The id of the model's message that contains the call. This id distinguishes the calling conversation from a
+        /// later conversation of the same name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
@@ -196,9 +197,9 @@ pub enum Fact {
     /// The model reads content that comes from these sources. The fact that contains the content does not name the
     /// sources.
     SourcesRead {
-        /// The id of a call. The next fact records the result of this call, and the result comes from these sources.
-        /// `None` if the content is not a result. The content is then either the task that a caller gave its agent (the
-        /// previous fact records the task), or an objection to an answer (the next fact records the objection).
+        /// The id of the call whose result, in the next fact, comes from these sources. `None` if the content is a task
+        /// or an objection. The previous fact records the task that a caller gave its agent. The next fact records an
+        /// objection to an answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<String>,
         /// The sources.
@@ -208,7 +209,7 @@ pub enum Fact {
     CallFinished {
         /// The result, with the id of the call.
         result: ToolResult,
-        /// The amounts that the agents inside the call spent and that earlier facts have not recorded.
+        /// The spending of the agents inside the call, without the amounts that earlier facts have recorded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         spent: Option<Box<CallSpent>>,
     },
@@ -254,7 +255,8 @@ pub enum Fact {
     ContextCompacted {
         /// The number of messages, from the beginning of the transcript, that the summary replaces.
         messages: u64,
-        /// The indexes, in the transcript, of replaced messages that requests still contain. They precede the summary.
+        /// The indexes, in the transcript, of replaced messages that requests still contain. These messages precede the
+        /// summary.
         kept: Vec<u64>,
         /// The summary, in the form in which it is sent.
         summary: Message,
@@ -272,8 +274,8 @@ pub enum Fact {
     },
     /// A request for a summary failed. The content of later requests stays the same.
     CompactionFailed {
-        /// If the vendor refused the request as too large: the estimated number of tokens of the conversation that the
-        /// request contained. The next request for a summary is smaller.
+        /// The estimated number of tokens of the conversation in a request that the vendor refused as too large. The
+        /// next request for a summary is smaller.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         too_large: Option<u64>,
         /// The request for the summary.
@@ -299,7 +301,8 @@ pub enum Fact {
         provider: String,
         /// The name of the model whose window is full.
         model: String,
-        /// Whether a fallback provider refused the request. The sizes then do not apply to the first provider's model.
+        /// Whether a fallback provider refused the request. In that case, the sizes do not apply to the first
+        /// provider's model.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         fallback: bool,
         /// The number of tokens of the window, if the vendor stated it.
@@ -316,16 +319,16 @@ pub enum Fact {
         /// The text.
         text: String,
     },
-    /// The instructions and tools that all later requests contain. There is such a fact only for models that refuse or
-    /// drop their earlier reasoning when their instructions or tools change. The library writes it before the first
+    /// The instructions and tools that all later requests contain. This fact exists only for models that refuse or drop
+    /// their earlier reasoning when their instructions or tools change. The library writes this fact before the first
     /// request, after each change of the instructions or the tools, and after a search that has found tools.
     PrefixSet {
-        /// The instructions and the tools, or only the new ones if they are `appended`. `None` if nothing has changed:
-        /// then this fact only records that the vendor refused reasoning.
+        /// The instructions and the tools. With `appended`, only the new instructions and tools. `None` if this fact
+        /// only records that the vendor refused reasoning.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prefix: Option<Box<Prefix>>,
-        /// Whether the new instructions and tools are sent after the last message so far, and the earlier ones stay in
-        /// front. If `false`, they replace the earlier ones.
+        /// Whether the new instructions and tools are sent after the last message so far, and the earlier ones stay at
+        /// the beginning. If `false`, the new ones replace the earlier ones.
         #[serde(default, skip_serializing_if = "is_false")]
         appended: bool,
         /// The number of messages whose reasoning is no longer sent from now on, because that reasoning is valid only
@@ -509,7 +512,7 @@ pub enum InterruptCause {
         /// The id of the denied call.
         call: String,
     },
-    /// Something that the run needs failed.
+    /// A failure ended the run.
     Failure {
         /// What failed, as text for a person.
         error: String,

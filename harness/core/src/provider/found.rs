@@ -72,9 +72,10 @@ impl<'a> ToolSearches<'a> {
         self.sent().find(|found| found.call == call).map(|found| found.tools.as_slice())
     }
 
-    /// Whether the request contains a result that has brought the model this tool.
+    /// Whether the request contains a result that lists this tool as found. `false` if the model had the tool
+    /// [before](Self::without).
     pub fn has(self, tool: &str) -> bool {
-        let is_new = !self.had.iter().any(|had| had.name == tool);
-        is_new && self.sent().any(|found| found.tools.iter().any(|known| known == tool))
+        self.sent().any(|found| found.tools.iter().any(|known| known == tool))
+            && !self.had.iter().any(|had| had.name == tool)
     }
 }

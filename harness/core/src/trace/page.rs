@@ -35,7 +35,7 @@ pub fn page(events: &[TraceEvent]) -> String {
     page
 }
 
-/// The maximum number of characters of a text in the tooltip of a bar (`HINT`) and beside the bar (`LABEL`).
+/// The maximum number of characters in the tooltip of a bar (`HINT`) and in the text beside the bar (`LABEL`).
 const HINT: usize = 1000;
 const LABEL: usize = 160;
 

@@ -10,7 +10,7 @@ use crate::{
     message::CallOutcome,
 };
 
-/// The maximum number of characters of a text that are shown.
+/// The maximum length of a shown text, in characters.
 const SHOWN: usize = 160;
 
 /// Formats the trace as text, in the order of the run:
@@ -23,14 +23,13 @@ const SHOWN: usize = 160;
 /// model -> "I found two orders .."
 /// ```
 ///
-/// Long texts are cut. A call is shown at the position of its result. If the call started clearly before the end of the
-/// model's answer, the line shows how long before.
+/// Long texts are cut. A call is shown at the position of its result. If the call started at least a millisecond before
+/// the end of the model's answer, the line shows this duration.
 pub fn pretty(events: &[TraceEvent]) -> String {
     print_events(events)
 }
 
-/// Formats the events of a trace. Each event is read once, so the time is linear in the number of events, even for a
-/// damaged trace.
+/// Formats the events of a trace. Reads each event once, so the time is linear in the number of events.
 pub(super) fn print_events<'a>(events: impl IntoIterator<Item = &'a TraceEvent>) -> String {
     let mut shown = String::new();
     let mut runs: HashMap<&str, PrintedCalls<'a>> = HashMap::new();
@@ -48,7 +47,7 @@ pub(super) fn print_events<'a>(events: impl IntoIterator<Item = &'a TraceEvent>)
     shown
 }
 
-/// The calls of one run so far. If a later turn uses the same id again, the later call counts.
+/// The calls of one run so far. If two calls have the same id, the later call replaces the earlier call.
 #[derive(Default)]
 struct PrintedCalls<'a> {
     known: HashMap<&'a str, PrintedCall<'a>>,
@@ -62,9 +61,9 @@ struct PrintedCalls<'a> {
 struct PrintedCall<'a> {
     tool: &'a str,
     arguments: &'a str,
-    /// The formatted tool and arguments, after their first use.
+    /// The cached text of the tool and the arguments.
     shown: Option<String>,
-    /// The start time of the call, if the model's answer was not complete then.
+    /// The start time of a call that started before the model's answer was complete.
     early: Option<u64>,
     /// The time at which the model's answer with this call was complete.
     replied: Option<u64>,
@@ -103,7 +102,7 @@ impl<'a> PrintedCalls<'a> {
         call
     }
 
-    /// The call with its arguments, formatted.
+    /// The text of the call and its arguments.
     fn shown(&mut self, id: &'a str) -> &str {
         let call = self
             .known
@@ -113,8 +112,7 @@ impl<'a> PrintedCalls<'a> {
         shown.get_or_insert_with(|| format!("{}({})", short(tool), short(arguments)))
     }
 
-    /// Like [`shown`](Self::shown). For a call from another run, only the tool is known, so the arguments are replaced
-    /// by `..`.
+    /// Like [`shown`](Self::shown). For a call from another run, the text has `..` in place of the unknown arguments.
     fn shown_as(&mut self, id: &'a str, tool: &'a str) -> String {
         if self.known.contains_key(id) {
             self.shown(id).to_owned()
@@ -127,8 +125,8 @@ impl<'a> PrintedCalls<'a> {
         short(self.known.get(id).map_or(id, |call| call.tool))
     }
 
-    /// How long before the end of the model's answer the call started, in microseconds. `None` if less than a
-    /// millisecond.
+    /// The time from the start of the call to the end of the model's answer, in microseconds. `None` if the time is
+    /// less than a millisecond.
     fn lead(&self, id: &str) -> Option<u64> {
         let PrintedCall { early, replied, .. } = self.known.get(id)?;
         Some((*replied)?.saturating_sub((*early)?)).filter(|us| *us >= 1000)
@@ -363,7 +361,7 @@ fn line<'a>(
     }
 }
 
-/// Says who answered and how long the call waited. Unknown values are left out.
+/// A text with the person who answered and the duration of the wait, as far as they are known.
 fn answered(who: Option<&str>, waited_ms: Option<u64>) -> String {
     let who = who.map(|who| format!(" by {}", short(who))).unwrap_or_default();
     let waited = waited_ms.map(|ms| format!(" after {}", time(ms.saturating_mul(1000))));

@@ -29,12 +29,10 @@ const ANSWER: usize = 256 * 1024;
 #[derive(Clone)]
 pub(super) struct AuthHttpClient {
     client: Client,
-    /// Whether the MCP server is on this machine or in its network. Only then may the server name URLs on this machine
-    /// or in its network.
+    /// Whether the MCP server is on this machine or in the local network. Only such a server may name local URLs.
     near: bool,
 }
 
-/// A response of an authorization server.
 pub(super) struct AuthResponse {
     pub(super) status: u16,
     body: Vec<u8>,
@@ -162,7 +160,7 @@ fn host(url: &Url) -> &str {
     url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
 }
 
-/// Whether a URL points to this machine or its network, as far as the URL shows it.
+/// Whether the host in a URL is on this machine or in the local network. Names other than `localhost` count as remote.
 pub(super) fn is_near(url: &Url) -> bool {
     let near = |ip: Ipv4Addr| {
         let shared = ip.octets()[0] == 100 && ip.octets()[1] & 0xC0 == 64;

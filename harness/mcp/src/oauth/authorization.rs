@@ -30,13 +30,12 @@ use harness_core::{
     unwind::{Shielded, caught},
 };
 
-/// The maximum number of refusals before a call is answered.
+/// The maximum number of attempts to get a token between two answered calls.
 const TRIES: u32 = 3;
 
 /// The number of earlier grants whose secrets are still removed from errors.
 const EARLIER: usize = 8;
 
-/// The authorization of one connection.
 pub(in super::super) struct Authorization {
     auth: McpAuth,
     /// The program's name for the server.
@@ -44,28 +43,27 @@ pub(in super::super) struct Authorization {
     server: Url,
     web: AuthHttpClient,
     state: Mutex<GrantState>,
-    /// Cancelled when the connection is closed. This ends the wait for a person.
+    /// Cancelled when the connection is closed, which ends the wait for a person's approval.
     closed: CancellationToken,
 }
 
 #[derive(Default)]
 struct GrantState {
     grant: Option<Arc<TokenGrant>>,
-    /// Earlier grants. They may still be valid, so their secrets are removed from errors.
+    /// Earlier grants, which may still be valid. Their secrets are removed from errors.
     earlier: VecDeque<Arc<TokenGrant>>,
     /// The server's last refusal of the current grant.
     refused: Option<Challenge>,
-    /// Whether the store was read.
+    /// Whether the credential store was read.
     looked: bool,
-    /// The number of refusals since a call was last answered.
+    /// The number of attempts to get a token since a call was last answered.
     tries: u32,
     /// Whether the grant was renewed because of a refusal.
     renewed: bool,
-    /// Whether the person has refused. The person is then not asked again.
+    /// Whether the person has refused the authorization. If so, this connection does not ask again.
     denied: bool,
-    /// The number of refusals by persons when this connection was created. As long as the connection has no grant, a
-    /// later refusal on another connection also counts for this connection. So connections that begin together ask the
-    /// person only once.
+    /// The count of refusals by persons when this connection was created. If the count has risen and the connection has
+    /// no grant, the person is not asked. So connections that start together ask only once.
     noes: u64,
 }
 
@@ -76,7 +74,7 @@ impl Authorization {
     /// Creates the authorization. Nothing is sent yet.
     ///
     /// # Errors
-    /// Fails if a token would be sent unprotected to the server, and if the settings contradict each other.
+    /// Fails if a token would be sent unprotected to the server, or if the settings contradict each other.
     pub(in super::super) fn new(auth: McpAuth, name: &str, server: &str) -> Result<Self, Error> {
         let wrong = |why| Error::new(ErrorKind::Configuration, why);
         let mut server =
@@ -129,8 +127,8 @@ impl Authorization {
         }
     }
 
-    /// The token for a request to this URL. A token that is about to expire is renewed first. `None` for another URL,
-    /// or without a grant.
+    /// The token for a request to this URL. A token that is about to expire is renewed first. Returns `None` for the
+    /// URL of another server, and if there is no grant.
     pub(in super::super) async fn token(&self, uri: &str) -> Option<String> {
         let mut asked = Url::parse(uri).ok()?;
         asked.set_fragment(None);
@@ -170,14 +168,14 @@ impl Authorization {
         state.renewed = false;
     }
 
-    /// Ends all waits of this connection, now and later. Then waits until running token requests have ended, because
-    /// such a request may use up the earlier grant.
+    /// Cancels all waits of this connection. Then waits for the running token requests, because they may invalidate the
+    /// stored grant.
     pub(in super::super) async fn close(&self) {
         self.closed.cancel();
         self.auth.kept.settled().await;
     }
 
-    /// Obtains or renews the token, if the next request needs that.
+    /// Obtains or renews the token if the next request needs a new token.
     ///
     /// # Errors
     /// Fails if the server has refused the token and no other token can be obtained.
@@ -231,7 +229,7 @@ impl Authorization {
     }
 
     /// Whether a grant for this resource is for this server. The resource may also be the server's URL without the
-    /// query, because grants have that resource if they are older than the server's own metadata.
+    /// query, because the server may have published no metadata when the token was requested.
     fn is_for_us(&self, resource: &str) -> bool {
         let mut bare = self.server.clone();
         bare.set_query(None);
@@ -256,7 +254,6 @@ impl Authorization {
         self.ask(held, grant::renew(self.web.clone(), known.clone())).await
     }
 
-    /// The grant for the next request, and whether it was stored.
     async fn next(
         &self,
         held: &mut GrantLock,
@@ -297,7 +294,7 @@ impl Authorization {
                     return self.authorize(held, &Challenge::default(), None).await;
                 }
                 Ok(None) => return Ok(None),
-                // The token is still valid, and the authorization server may work again before it expires.
+                // The renewal failed, but the old token is still valid.
                 Err(TokenError::Failed(_)) if !known.is_over() => {
                     return Ok(Some((known, Ok(()))));
                 }
@@ -311,7 +308,7 @@ impl Authorization {
         self.authorize(held, &refused, known).await
     }
 
-    /// The grant that another program has stored while the renewal of this grant was refused.
+    /// The grant that another program has stored while the server refused to renew this grant.
     async fn changed_meanwhile(
         &self,
         held: &mut GrantLock,
@@ -329,7 +326,7 @@ impl Authorization {
         }))
     }
 
-    /// Whether another attempt may succeed. Fails with the reason if not.
+    /// Checks whether another attempt is allowed, and counts the attempt. Fails with the reason if it is not allowed.
     fn may_try(
         &self,
         held: &GrantLock,
@@ -395,8 +392,8 @@ impl Authorization {
                 }
             }
         }
-        // If the person has to grant everything again, the program also registers again, because the old registration
-        // may have expired.
+        // The known client is used again only to add a scope. Otherwise the program registers again, because the old
+        // registration may have expired.
         let known = known.filter(|_| refused.needs_scope());
         let scopes = self.scopes(refused, &found, known.as_ref());
         match self.auth.person {

@@ -105,7 +105,7 @@ mod tests {
         let read = Challenge::read(r#"bearer, DPoP scope="x", error=y"#);
         assert_eq!(read, Challenge::default());
         assert_eq!(Challenge::read("Bearer scope=x").scopes, ["x"]);
-        // A quote that is not closed ends with its header.
+        // An unclosed quote ends at the end of its header.
         let read = Challenge::read("Basic realm=\"x\nBearer scope=x");
         assert_eq!(read.scopes, ["x"]);
         assert_eq!(Challenge::read("Bearer\nscope=x"), Challenge::default());

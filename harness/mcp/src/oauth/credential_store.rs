@@ -50,14 +50,14 @@ impl McpCredentials {
         Self(SecretString::from(text.into()))
     }
 
-    /// The text to store. Store it where only this program can read it.
+    /// The text to store. Only this program should be able to read the stored text.
     pub fn expose_text(&self) -> &str {
         self.0.expose_secret()
     }
 }
 
-/// A store for credentials, with one entry for each server: a key ring, a file, a table. Each call may take up to ten
-/// seconds.
+/// A store for credentials with one entry for each server, for example a key ring or a file. Each call may take up to
+/// ten seconds.
 ///
 /// ```
 /// use std::{collections::HashMap, sync::Mutex};
@@ -104,7 +104,7 @@ impl McpCredentials {
 /// # let _ = read;
 /// ```
 pub trait McpCredentialStore: Send + Sync {
-    /// Reads the credentials for the server at this URL; `None` if there are none.
+    /// Reads the credentials for the server at this URL; `None` if the store has none for this server.
     ///
     /// # Errors
     /// Fails if the credentials cannot be read. In that case, no request is sent to the server.
@@ -113,7 +113,7 @@ pub trait McpCredentialStore: Send + Sync {
     /// Stores the credentials for the server at this URL, in place of earlier credentials.
     ///
     /// # Errors
-    /// Fails if the credentials cannot be stored. This is reported once, and the connection goes on with them in
+    /// Fails if the credentials cannot be stored. The connection reports this error once, and keeps the credentials in
     /// memory.
     fn save<'a>(&'a self, server: &'a str, grant: McpCredentials) -> McpCredentialsFuture<'a, ()>;
 }
@@ -126,7 +126,7 @@ pub(super) struct GrantSlot {
     noes: Arc<AtomicU64>,
 }
 
-/// The lock on the grant of a server. Its holder may request a new grant.
+/// The lock on the grant of a server. The holder of the lock may request a new grant.
 pub(super) struct GrantLock {
     /// `None` while a token is requested. Stays `None` if the request is stopped before its end.
     memory: Option<OwnedMutexGuard<CachedGrant>>,
@@ -160,8 +160,7 @@ impl GrantLock {
         self.slot.noes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether a person has refused while this connection waited for the lock. The same question is then not asked
-    /// again.
+    /// Whether a person has refused while this connection waited for the lock. If so, the person is not asked again.
     pub(super) fn is_denied(&self) -> bool {
         self.has_refused_since(self.noes)
     }
@@ -172,12 +171,12 @@ impl GrantLock {
     }
 }
 
-/// The last known grant, and the content of the program's store at that time.
+/// The last known grant, and the text that was last read from or written to the store.
 #[derive(Default)]
 pub(super) struct CachedGrant {
     grant: Option<TokenGrant>,
-    /// The text last read from or written to the store. If the store still contains this text, no other process has
-    /// changed the grant, and the grant in memory is at least as new.
+    /// The text that was last read from or written to the store. While the store contains this text, the grant in
+    /// memory is current.
     stored: Option<SecretString>,
 }
 
@@ -186,7 +185,7 @@ pub(super) struct CachedGrant {
 pub(super) struct GrantCache {
     program: Option<Arc<dyn McpCredentialStore>>,
     slots: Mutex<HashMap<String, GrantSlot>>,
-    /// The running token requests. Dropping this value stops them.
+    /// The running token requests. Dropping the set stops the requests.
     asked: Mutex<JoinSet<()>>,
     /// The number of running token requests.
     running: watch::Sender<usize>,
@@ -228,7 +227,7 @@ impl GrantCache {
         if let Some(kept) = ended("read", loading.map(Shielded::new)).await? {
             let known = memory.stored.as_ref().map(ExposeSecret::expose_secret);
             if known != Some(kept.expose_text()) {
-                // A text that cannot be parsed comes from another version and counts as no grant.
+                // A text that cannot be parsed, for example from another version, counts as no grant.
                 memory.grant = serde_json::from_str(kept.expose_text()).ok();
                 memory.stored = Some(kept.0);
             }
@@ -236,8 +235,8 @@ impl GrantCache {
         Ok(())
     }
 
-    /// Requests a token and stores it. Both are completed even if the caller stops waiting, because the request may use
-    /// up the earlier grant. Also returns whether the token was stored.
+    /// Requests a token and stores it, even if the caller stops waiting: the request may invalidate the earlier grant.
+    /// Also returns whether the token was stored.
     pub(super) async fn ask(
         &self,
         server: &str,
@@ -275,7 +274,7 @@ impl GrantCache {
 }
 
 impl GrantCache {
-    /// Waits for all running token requests. Each has its own time limits.
+    /// Waits for all running token requests. Each request has its own time limits.
     pub(super) async fn settled(&self) {
         let _ = self.running.subscribe().wait_for(|count| *count == 0).await;
     }

@@ -67,8 +67,8 @@ pub(super) async fn find(
     let DiscoverySettings { resource: named, issuer } = wanted;
     let (resource, scopes, servers) = match resource(web, server, challenge, named).await? {
         Some(found) => (found.resource, found.scopes_supported, found.authorization_servers),
-        // A server of the protocol version 2025-03-26 is its own authorization server. The query of its URL may be
-        // secret, and does not belong to its name (RFC 8707, 2).
+        // A server of the protocol version 2025-03-26 is its own authorization server. The resource name has no query,
+        // because a query may be secret (RFC 8707, 2).
         None => {
             let resource = at(server, server.path()).to_string();
             let resource = named.map_or(resource, str::to_owned);
@@ -181,7 +181,7 @@ fn at(url: &Url, path: &str) -> Url {
     url
 }
 
-/// Whether two identifiers name the same issuer. They must be equal, but the final `/` of an empty path may be missing.
+/// Whether two issuer identifiers are equal. The final `/` of an empty path makes no difference.
 pub(super) fn is_issuer(one: &str, other: &str) -> bool {
     let bare = |text: &str| -> String {
         let root = Url::parse(text).is_ok_and(|url| url.path() == "/" && url.query().is_none());
@@ -190,8 +190,8 @@ pub(super) fn is_issuer(one: &str, other: &str) -> bool {
     bare(one) == bare(other)
 }
 
-/// Whether tokens for this server may be requested for `resource`: it must be the server itself, or the resource that
-/// the program has set. A final slash makes no difference.
+/// Whether tokens for this server may be requested for `resource`. The resource must be equal to `wanted`, or to the
+/// server's URL if `wanted` is `None`. A final slash makes no difference.
 pub(super) fn is_resource(resource: &str, server: &Url, wanted: Option<&str>) -> bool {
     let bare = |url: &Url| {
         let mut url = url.clone();
@@ -204,7 +204,7 @@ pub(super) fn is_resource(resource: &str, server: &Url, wanted: Option<&str>) ->
     matches!((resource, wanted), (Some(one), Some(other)) if bare(&one) == bare(&other))
 }
 
-/// Whether the server's URL lies within this resource.
+/// Whether the server's URL is equal to this resource, or below the resource's path.
 pub(super) fn is_of(resource: &str, server: &Url) -> bool {
     let Ok(resource) = Url::parse(resource) else { return false };
     let (wide, narrow) = (resource.path().trim_end_matches('/'), server.path());

@@ -39,7 +39,6 @@ pub(super) struct OAuthClient {
     pub(super) redirect: Option<String>,
 }
 
-/// A grant for one server.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct TokenGrant {
     /// The URL of the MCP server. The token is sent to no other server.
@@ -53,7 +52,7 @@ pub(super) struct TokenGrant {
     pub(super) refresh: Option<String>,
     /// When the token is to be renewed, in seconds since 1970.
     until: Option<u64>,
-    /// When the token expires, in seconds since 1970. Earlier versions did not store it.
+    /// When the token expires, in seconds since 1970. Earlier versions did not store this time.
     #[serde(default)]
     ends: Option<u64>,
     /// The scopes that were requested.
@@ -113,7 +112,7 @@ struct TokenRefusal {
 
 /// Why no token was issued.
 pub(super) enum TokenError {
-    /// The authorization server refuses this request, now and later.
+    /// The authorization server refuses this request permanently.
     Refused(AuthError),
     /// A failure that may be temporary.
     Failed(AuthError),
@@ -189,7 +188,7 @@ impl TokenRequest {
         }
         self.read(&answer).map_err(|why| {
             let why = (ErrorKind::Protocol, format!("{what} {why}"));
-            // If the response is no JSON object, another server may have answered, such as the login page of a network.
+            // A response that is no JSON object may come from another server, such as the login page of a network.
             match answer.json::<serde_json::Map<String, Value>>() {
                 Some(_) => TokenError::Refused(why),
                 None => TokenError::Failed(why),
@@ -239,7 +238,7 @@ impl TokenRequest {
     }
 }
 
-/// Renews a grant; `None` if it has no refresh token. The renewal may use up the refresh token.
+/// Renews a grant; `None` if the grant has no refresh token. The renewal may invalidate the refresh token.
 pub(super) async fn renew(
     web: AuthHttpClient,
     old: TokenGrant,
@@ -390,7 +389,7 @@ pub(super) fn silent(endpoint: Url) -> Result<Url, AuthError> {
     Ok(endpoint)
 }
 
-/// The URL of the page on which a person agrees. Characters with a meaning for shells are encoded, except `&`.
+/// The URL of the page on which a person grants access. Characters with a meaning for shells are encoded, except `&`.
 pub(super) fn page(mut endpoint: Url, parameters: &[(&str, &str)]) -> String {
     endpoint.query_pairs_mut().extend_pairs(parameters);
     let mut page = String::new();

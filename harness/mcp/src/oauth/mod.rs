@@ -1,7 +1,6 @@
 //! OAuth for a server at a URL: the settings of the program, and the store for grants.
 //!
-//! The rest of the framework never sees a token. The HTTP client adds the token below the protocol, and no request is
-//! sent again because of a token.
+//! Only the HTTP client adds the token to requests. No request is sent again because of a token.
 
 mod auth_http_client;
 mod authorization;
@@ -23,14 +22,14 @@ use harness_core::error::{Error, ErrorKind};
 /// A failure to obtain a token: its kind and its text.
 type AuthError = (ErrorKind, String);
 
-/// The page of an authorization server on which a person agrees.
+/// The page of an authorization server. On this page, a person grants access.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct McpAuthorizationPage {
     /// The program's name for the MCP server that the token is for.
     pub server: String,
-    /// The URL to open in the person's browser. It is valid once. The URL comes from another server, so pass it to the
-    /// browser as one argument, and not through a shell.
+    /// The URL to open in the person's browser. The URL is valid only once. The URL comes from another server, so pass
+    /// it to the browser as one argument, and not through a shell.
     pub url: String,
 }
 
@@ -42,12 +41,12 @@ type OnPage = dyn Fn(McpAuthorizationPage) -> Pin<Box<dyn Future<Output = Result
 /// [protocol](https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization) describes it. Needs the
 /// feature `mcp-oauth`.
 ///
-/// Nothing happens before the MCP server requires a token. Then the library looks up the authorization server, a person
-/// agrees on its page, and the page redirects to a port of this machine, which is open only during this wait. The token
-/// is sent with each request to this server and to no other, and is renewed before it expires.
+/// When the MCP server first requires a token, the library looks up the authorization server, and a person agrees on
+/// that server's page. The page redirects to a local port, which is open only while the library waits. The library
+/// sends the token only to this MCP server, and renews the token before it expires.
 ///
-/// A call of a tool is sent at most once, whatever happens to the token. A call that the server refuses fails, and the
-/// program obtains a new token before the next call.
+/// A call of a tool is sent at most once. If the server refuses the token of a call, the call fails, and the library
+/// obtains a new token before the next call.
 ///
 /// Clones share their grants: connections with clones of one `McpAuth` ask the person once and renew once.
 ///
@@ -129,8 +128,8 @@ impl McpAuth {
         }
     }
 
-    /// Sets the name under which the person sees the program. The library sends this name when it registers the
-    /// program.
+    /// Sets the program's name. The library sends this name when it registers the program, and the authorization page
+    /// shows the name to the person.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
@@ -156,9 +155,9 @@ impl McpAuth {
         self
     }
 
-    /// Sets the resource for which tokens are requested, if it is wider than the server itself: some servers name their
-    /// whole host. Such a token is valid for everything on that host, including other tenants, so set this only for a
-    /// host that you trust as a whole. Default: the server has to name its own URL (RFC 9728, 3.3).
+    /// Sets the resource for which tokens are requested, for a server that names its whole host as the resource. Such a
+    /// token is valid for all services on that host, including other tenants. So set the resource only for a host that
+    /// you trust completely. Default: the server has to name its own URL (RFC 9728, 3.3).
     pub fn resource(mut self, url: impl Into<String>) -> Self {
         self.resource = Some(url.into());
         self
@@ -173,9 +172,9 @@ impl McpAuth {
     }
 
     /// Sets the scopes to request. Default: the scopes in the MCP server's refusal, or else all scopes that the server
-    /// lists. If the server later requires more scopes, they are added, and the person is asked to grant them. [Without
-    /// a person](Self::without_person), only the scopes that are set here are requested, because nobody would see which
-    /// scopes a server adds.
+    /// lists. If the server later requires more scopes, the library adds these scopes, and asks the person to grant
+    /// them. [Without a person](Self::without_person), the library requests only the scopes that are set here, because
+    /// no person could check the added scopes.
     pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.scopes = Some(scopes.into_iter().map(Into::into).collect());
         self
@@ -215,8 +214,7 @@ impl McpAuth {
         self
     }
 
-    /// Sets the store for credentials. Default: memory, so that they are lost when this value and all its clones are
-    /// dropped.
+    /// Sets the store for credentials. Default: memory, until this value and all its clones are dropped.
     pub fn credential_store(mut self, grants: impl McpCredentialStore + 'static) -> Self {
         self.kept = Arc::new(GrantCache::new(grants));
         self

@@ -1,4 +1,5 @@
-//! The local port to which the page of an authorization server redirects. It is open only while a redirect is expected.
+//! The local port to which the page of an authorization server redirects. The port is open only while a redirect is
+//! expected.
 
 use std::{
     collections::VecDeque,
@@ -27,11 +28,11 @@ const REQUEST: Duration = Duration::from_secs(10);
 /// The maximum size of a request, in bytes.
 const HEAD: usize = 16 * 1024;
 
-/// The time limit for writing the response to the browser. The request counts even if this fails.
+/// The time limit for writing the response to the browser. The redirect is valid even if the write fails.
 const ANSWER: Duration = Duration::from_secs(2);
 
 /// The maximum number of connections that are read at the same time. Above this number, the oldest connection is
-/// closed: otherwise other programs on this machine could block the browser.
+/// closed, because other programs on this machine could block the browser.
 const AT_ONCE: usize = 64;
 
 /// An open port of this machine for the redirect of the browser.
@@ -49,7 +50,7 @@ pub(super) struct ExpectedRedirect<'a> {
     pub(super) has_issuer: bool,
 }
 
-/// The content of a redirect: a code, or the error in its place. The inner error is the person's refusal.
+/// The code in a redirect. The inner error is the person's refusal. The outer error is a redirect that is not valid.
 type RedirectResult = Result<Result<String, AuthError>, AuthError>;
 
 impl RedirectListener {
@@ -104,7 +105,7 @@ impl RedirectListener {
         }
     }
 
-    /// Reads one request, unless the reader is aborted, and writes the page that the person sees.
+    /// Reads one request, and writes the page for the person. Returns `None` if the request is no expected redirect.
     async fn answer(
         &self,
         mut stream: TcpStream,
@@ -115,7 +116,7 @@ impl RedirectListener {
         let head = timeout(REQUEST, reading).await.ok()?.ok()?;
         let back = self.read(head.lines().next().unwrap_or_default(), expected);
         let (status, words) = match &back {
-            // It is not known yet whether the code can be exchanged for a token.
+            // The code is not exchanged for a token yet, so the page does not report success.
             Some(Ok(Ok(_))) => {
                 ("200 OK", "The program has received the answer. You can close this page.")
             }
@@ -133,7 +134,7 @@ impl RedirectListener {
              referrer-policy: no-referrer\r\nconnection: close\r\n\r\n{words}",
             words.len()
         );
-        // The request counts even if the browser has closed the connection or does not read.
+        // The redirect is valid even if the browser does not read the page.
         let _ = timeout(ANSWER, async {
             stream.write_all(answer.as_bytes()).await?;
             stream.shutdown().await
@@ -153,7 +154,7 @@ impl RedirectListener {
             found.map(|(_, value)| value.into_owned()).collect()
         };
         let of = |name: &str| all(name).pop();
-        // A request with a repeated parameter, or with both or neither of code and error, is ignored.
+        // A request must not repeat a parameter, and must have either a code or an error. Other requests are ignored.
         let is_odd = ["state", "code", "error", "error_description", "iss"]
             .into_iter()
             .any(|name| all(name).len() > 1);
@@ -161,7 +162,7 @@ impl RedirectListener {
         {
             return None;
         }
-        // RFC 9207: the issuer must match exactly. It must be present if the server promises it.
+        // RFC 9207: the issuer must match exactly. A server that promises to send its issuer must send it.
         let wrong = match of("iss") {
             Some(issuer) if issuer != expected.issuer => Some(
                 "another authorization server has answered than was asked; its code was not used",

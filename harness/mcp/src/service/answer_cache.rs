@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::memory;
 
-/// The approximate limit of memory for all kept answers together, in bytes.
+/// The approximate maximum memory of all kept answers together, in bytes.
 const BYTES: usize = 64 << 20;
 
 /// The newest answers of all sessions of a service.
@@ -37,12 +37,12 @@ struct CachedAnswer {
 }
 
 impl AnswerCache {
-    /// Keeps each answer for this time.
+    /// Creates a cache that keeps each answer for this time.
     pub(super) fn new(time: Duration) -> Self {
         Self { time, ..Self::default() }
     }
 
-    /// Removes expired answers, and locks the rest.
+    /// Locks the cache, and removes expired answers.
     fn lock(&self) -> MutexGuard<'_, VecDeque<CachedAnswer>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         while kept.front().is_some_and(|oldest| oldest.at.elapsed() >= self.time) {
@@ -118,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    /// Few bytes of JSON can need much memory: a zero in a list has two bytes of text.
+    /// Small JSON can need much memory: a zero in a list needs two bytes of text, but a whole value in memory.
     #[test]
     fn answers_are_kept_by_their_memory() {
         let answer = |zeros: usize| {

@@ -12,12 +12,12 @@ use harness_core::{
     tool::Tool,
 };
 
-/// The result of a call that has not run, or has not run to its end.
+/// The error result of a call that did not complete.
 pub(super) fn failed(why: String) -> CallToolResponse {
     CallToolResult::error(vec![ContentBlock::text(why)]).into()
 }
 
-/// The result of a call that was stopped and has not ended. A client that comes back later gets this result.
+/// The result of a call that was told to stop and has not ended. A client that reconnects gets this result.
 pub(super) fn stopped(tool: &Tool) -> CallToolResponse {
     let why = "The client has cancelled the call, or was away for too long, so the call was told to stop.";
     let truth = match tool.side_effects().is_read_only() {
@@ -62,7 +62,7 @@ pub(super) fn answer(tool: &Tool, result: &ToolResult, most: usize) -> CallToolR
         let answer = CallToolResult::error(blocks);
         return if may_have_run { in_doubt(answer) } else { answer.into() };
     }
-    // Clients refuse a successful result without the structured content that the tool declares.
+    // Clients refuse a successful result if the tool declares structured content and the result has none.
     if structure.is_none() && tool_descriptions::structure(tool).is_some() {
         let why = "The tool ran to its end. What it hands over does not have the structure that it declares: ";
         let why = format!("{why}it is larger than this server's limit, or other content.");
@@ -136,7 +136,7 @@ fn block(call: &str, at: usize, part: &ToolContent) -> ContentBlock {
     }
 }
 
-/// A file with its bytes, or a link to it.
+/// The content block for a file: its bytes, or a link.
 fn file(
     media: &Media,
     part: &ToolContent,

@@ -39,7 +39,6 @@ struct CallRequest {
 }
 
 impl<H> ServiceState<H> {
-    /// Runs a call.
     pub(super) async fn call(
         &self,
         request: CallToolRequestParams,
@@ -68,8 +67,8 @@ impl<H> ServiceState<H> {
             }
             id = Some(asked.call);
         }
-        // Tools use this id as the idempotency key of the call. Request ids repeat from session to session, so a random
-        // id is used.
+        // Tools use this id as the idempotency key of the call. Different sessions use the same request ids, so this id
+        // is random.
         let id = id.unwrap_or_else(|| format!("mcp_{:032x}", fastrand::u128(..)));
         for _ in 0..ROUNDS {
             let begins = AtomicBool::new(false);
@@ -113,7 +112,7 @@ impl<H> ServiceState<H> {
         Ok(failed(format!("the tool has asked {ROUNDS} times and asks again, so it was stopped")))
     }
 
-    /// Ends the call with a question. The client answers it in a second call.
+    /// Ends the call with a question. The client answers the question in a second call.
     fn require(
         &self,
         asked: &ToolQuestion,
@@ -165,9 +164,8 @@ impl<H> ServiceState<H> {
         dispatched
     }
 
-    /// Waits for the future. If the client cancels the call, the function waits a moment longer, so that the tool can
-    /// end by itself. If the client is away for too long, the call is cancelled. Otherwise a client without a session,
-    /// or a client that does not come back, would keep its slot.
+    /// Waits for the future. `None` if the call was cancelled and the tool did not end within a short time. A call is
+    /// also cancelled if its client stays disconnected, because the call would keep its slot.
     async fn until_cancelled<F: Future>(
         &self,
         context: &RequestContext<RoleServer>,
@@ -194,7 +192,7 @@ impl<H> ServiceState<H> {
     }
 }
 
-/// The reason why the tool's own review refuses the call; `None` if it does not.
+/// The reason why the tool's own review refuses the call; `None` if the review allows the call.
 async fn refused(tool: &Tool, call: &ToolCall) -> Option<String> {
     let arguments = call.decoded().ok()?;
     // Only a call with valid arguments is reviewed.
@@ -212,7 +210,7 @@ fn can_elicit(context: &RequestContext<RoleServer>) -> bool {
     able.is_some_and(|able| able.form.is_some() || able.url.is_none())
 }
 
-/// Whether the client answers questions in a second call, instead of in a session.
+/// Whether the client answers questions in a second call. Other clients answer in their session.
 pub(super) fn is_new(context: &RequestContext<RoleServer>) -> bool {
     let new = ProtocolVersion::V_2026_07_28;
     context.protocol_version().is_some_and(|version| version.as_str() >= new.as_str())

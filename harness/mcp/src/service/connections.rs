@@ -1,5 +1,5 @@
-//! Limits the connections of a service with its own listener, and decides which connection is closed if there are too
-//! many or if clients do not read their answers.
+//! Limits the connections of a service with its own listener, and the size of answers that clients have not read.
+//! Closes connections above these limits.
 
 use std::{
     collections::BTreeMap,
@@ -17,13 +17,13 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// The maximum size of answers, in bytes, that wait for clients to read them, on all connections together.
+/// The maximum size, in bytes, of all answers that clients have not read.
 const UNREAD: usize = 64 << 20;
 
-/// How long a write to a client may make no progress before the connection is closed.
+/// The time without progress after which a write to a client fails.
 const STUCK: Duration = Duration::from_secs(30);
 
-/// All connections of a service, and the limit of their number.
+/// All connections of a service, with their maximum number.
 #[derive(Clone)]
 pub(super) struct ConnectionLimit {
     places: Arc<Semaphore>,
@@ -56,8 +56,8 @@ impl ConnectionLimit {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a connection. If there are too many, the connection that has waited longest for a complete request is
-    /// closed. If all connections have a complete request, the function waits until a connection ends.
+    /// Adds a connection. If there are too many connections, the connection that has waited longest for a complete
+    /// request is closed. If all connections have a complete request, the function waits until a connection ends.
     pub(super) async fn enter(&self) -> Option<HttpConnection> {
         let place = match Arc::clone(&self.places).try_acquire_owned() {
             Ok(place) => place,
@@ -78,7 +78,6 @@ impl ConnectionLimit {
     }
 }
 
-/// One connection.
 #[derive(Clone)]
 pub(super) struct HttpConnection {
     all: ConnectionLimit,

@@ -40,53 +40,52 @@ use super::{
 };
 use harness_core::error::Error;
 
-/// The maximum number of concurrent requests of [`McpService::serve_http`], without the requests that only listen.
+/// The maximum number of concurrent requests of [`McpService::serve_http`]. Requests that only listen do not count.
 const REQUESTS: usize = 256;
 
 /// The maximum number of requests that only listen to the service's messages.
 const LISTENING: usize = 512;
 
-/// The maximum number of messages that are accepted above the limits for requests. These messages end a session, or are
-/// notifications or responses of the client. They are accepted because they may end running requests.
+/// The maximum number of accepted messages above the limits for requests. Only messages that may end requests are
+/// accepted: the end of a session, notifications, and responses of the client.
 const ENDING: usize = 16;
 
-/// The maximum number of connections. A request without a free slot gets an error response.
+/// The maximum number of connections. The limit is above the limits for requests, so that further requests get an error
+/// response.
 const CONNECTIONS: usize = REQUESTS + LISTENING + 64;
 
 /// The time limit for receiving the head of a request.
 const HEAD: Duration = Duration::from_secs(10);
 
-/// The time limit for receiving the body of a request. Without it, clients that never complete a body would hold all
-/// connections for ever.
+/// The time limit for receiving the body of a request. Without this limit, clients that never complete a body would
+/// hold all connections for ever.
 const BODY: Duration = Duration::from_secs(30);
 
 /// The memory for all bodies that are being read, in KiB. The first [`SMALL`] bytes of each body do not count.
 const READING: usize = 128 * 1024;
 
-/// The number of bytes of a body that need no share of [`READING`]. So small requests are read even while clients hold
-/// back large requests.
+/// The number of bytes of a body that need no share of [`READING`]. So small requests are read even while slow clients
+/// send large requests.
 const SMALL: usize = 64 * 1024;
 
 /// The memory for all parsed requests that have not ended, in KiB.
 const PARSED: usize = 256 * 1024;
 
-/// How many copies of a request's text are in memory: the body, and strings that are copied when they are parsed,
-/// checked and passed on.
+/// The number of copies of a request's text in memory. The body is the first copy. Parsing, checks and calls copy the
+/// strings of the request.
 const COPIES: usize = 4;
 
 /// The memory that one value of a request needs while it is parsed, in bytes. The types of the SDK copy a value several
 /// times.
 const VALUE: usize = 300;
 
-/// The maximum memory of a request that starts a session, in bytes. The memory is estimated in the same way as for
-/// other requests. The limit is separate, because a session keeps the client's description of itself until the session
-/// ends.
+/// The maximum memory of a request that starts a session, in bytes. The limit is separate, because a session keeps the
+/// client's description of itself until the session ends.
 const BEGINNING: usize = 256 * 1024;
 
 /// The size of a connection's buffer, in bytes: enough for the head of a request and for small messages.
 const BUFFER: usize = 64 * 1024;
 
-/// An HTTP response with its body.
 type HttpAnswer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 /// An MCP service over streamable HTTP, for a program's own HTTP server: a [`tower_service::Service`] over requests of
@@ -155,13 +154,13 @@ impl<H: ServerHandler> McpService<H> {
     }
 
     /// Serves clients over HTTP at the path `/mcp` of this listener, until the future is dropped. There is no TLS and
-    /// no authentication, so use it only for clients on this machine, on an address such as `127.0.0.1:8080`.
+    /// no authentication, so listen only on a local address such as `127.0.0.1:8080`.
     ///
-    /// The service handles 256 requests at the same time, and 512 more that only listen: the event stream of a session,
-    /// and `subscriptions/listen`. Further requests get status 503, but a client can always end a session or cancel a
-    /// call. If there are too many connections, the connection that has waited longest for a complete request is
-    /// closed. A client that reads nothing of its answer for 30 seconds is disconnected, or earlier if more than 64 MiB
-    /// of answers are unread.
+    /// The service handles 256 requests at the same time, and 512 further requests that only listen, such as
+    /// `subscriptions/listen`. Further requests get status 503, but a client can always end a session or cancel a call.
+    /// If there are too many connections, the connection that has waited longest for a complete request is closed. The
+    /// service disconnects a client that reads nothing of its answer for 30 seconds. If more than 64 MiB of answers are
+    /// unread, the service disconnects such clients earlier.
     ///
     /// # Errors
     /// Fails for the same reasons as [`http`](Self::http). If a connection cannot be accepted, the service continues.
@@ -172,13 +171,13 @@ impl<H: ServerHandler> McpService<H> {
         loop {
             while tasks.try_join_next().is_some() {}
             let Ok((socket, _)) = listener.accept().await else {
-                // One cause is that all file descriptors are in use. This cause ends when a connection is closed.
+                // All file descriptors may be in use. Closing a connection frees a descriptor.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
             let Some(connection) = connections.enter().await else { return Ok(()) };
             // Without this option, a small answer can wait 40 ms for the client's acknowledgement of the previous
-            // answer. If the option cannot be set, only this time is lost.
+            // answer. If the option cannot be set, answers are only slower.
             let _ = socket.set_nodelay(true);
             let routed = RoutedService {
                 http: http.clone(),
@@ -230,7 +229,7 @@ where
 }
 
 impl<H: ServerHandler> McpHttp<H> {
-    /// Reads a body, or returns the response that says why it was not read.
+    /// Reads a body, or returns the error response.
     async fn read<B>(&self, body: B) -> Result<Bytes, Box<HttpAnswer>>
     where
         B: Body + Send + 'static,
@@ -298,7 +297,7 @@ impl<H: ServerHandler> McpHttp<H> {
             Some(share) => head.extensions.insert(Arc::new(share)),
             None => return busy("large requests"),
         };
-        // The body is checked whatever its media type says, because other JSON parsers may read the body differently.
+        // The body is checked for every media type, because other JSON parsers may read the body differently.
         if let Some(refused) = ambiguous(&body) {
             return unreadable(Some(refused));
         }
@@ -335,8 +334,8 @@ fn busy(what: &str) -> HttpAnswer {
     answer
 }
 
-/// Whether the request names at most one host. With two hosts, the checked host could differ from the host that is
-/// used.
+/// Whether the request names at most one host. With two hosts, the service could check one host, while a proxy uses the
+/// other.
 ///
 /// Source: RFC 9112, section 3.2.
 fn has_one_host(head: &Parts) -> bool {
@@ -378,7 +377,6 @@ fn unreadable(refused: Option<Box<JsonRpcError>>) -> HttpAnswer {
     answer
 }
 
-/// The slots for concurrent requests.
 #[derive(Clone)]
 struct RequestSlots {
     requests: Arc<Semaphore>,
@@ -403,8 +401,8 @@ impl RequestSlots {
         Arc::clone(places).try_acquire_owned().ok()
     }
 
-    /// Takes a reserved slot for a request that found no free slot, if the request may free a slot: it ends a session,
-    /// or its body is a message that needs no answer.
+    /// Takes a reserved slot for a request that found no free slot. Only a request that may free a slot gets a reserved
+    /// slot: the end of a session, or a message that needs no answer.
     fn of_ending(&self, method: &Method, body: &[u8]) -> Option<OwnedSemaphorePermit> {
         let ends = match *method {
             Method::DELETE => true,
@@ -443,7 +441,7 @@ fn is_initialize(body: &[u8]) -> bool {
     serde_json::from_slice::<Members<'_>>(body).is_ok_and(|it| it.method == "initialize")
 }
 
-/// A response body that keeps its slot until it was sent.
+/// A response body that keeps its slot until the response was sent.
 struct SlottedBody {
     body: UnsyncBoxBody<Bytes, Infallible>,
     unread: UnreadResponse,
@@ -458,7 +456,7 @@ impl Body for SlottedBody {
         mut self: Pin<&mut Self>,
         context: &mut task::Context<'_>,
     ) -> task::Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        // The connection polls for the next part when the previous part was sent, or nearly so.
+        // The connection polls for the next part after it has sent nearly all of the previous part.
         self.unread.sent();
         let frame = Pin::new(&mut self.body).poll_frame(context);
         if let task::Poll::Ready(Some(Ok(frame))) = &frame {
@@ -476,7 +474,7 @@ impl Body for SlottedBody {
     }
 }
 
-/// What a person reads at the path `/`.
+/// The text for a person who opens the path `/`.
 const FRONT: &str = "Tools for clients of the Model Context Protocol are served at /mcp of this address. Give a \
                      client that whole address, such as http://127.0.0.1:8080/mcp. A browser shows nothing there.\n";
 
@@ -673,7 +671,7 @@ mod tests {
         drop(call);
         assert_eq!(status(post()).await, 400);
         drop(stream);
-        // The response keeps the slot until it was sent.
+        // The response keeps the slot until the response is dropped.
         let answer = service.call(post()).await.unwrap();
         assert!(places.of(&head(post())).is_none());
         drop(answer);
@@ -711,7 +709,7 @@ mod tests {
         assert_eq!(status(two).await, 400);
         let meant = post("127.0.0.1").uri("http://evil.example/mcp").body(body()).unwrap();
         assert_eq!(status(meant).await, 400);
-        // Here the request is refused because of its body.
+        // The service accepts the host here, and refuses only the body.
         let one = post("127.0.0.1").uri("http://127.0.0.1/mcp").body(body()).unwrap();
         assert_eq!(status(one).await, 400);
     }

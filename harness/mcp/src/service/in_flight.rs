@@ -1,4 +1,4 @@
-//! The unanswered requests of one session. No two of them may have the same id.
+//! The unanswered requests of one session, whose ids must differ.
 
 use std::{
     collections::HashMap,
@@ -26,12 +26,12 @@ use super::answer_cache::AnswerCache;
 #[derive(Clone, Default)]
 pub(super) struct InFlight {
     open: Arc<Mutex<HashMap<RequestId, FlightState>>>,
-    /// The id of the session, and the cache of answers for clients that come back.
+    /// The id of the session, and the cache of answers for clients that reconnect.
     answers: Option<(SessionId, AnswerCache)>,
 }
 
-/// The state of a request. A cancelled request gets no answer, and its id can be used again as soon as no part of it
-/// runs.
+/// The state of a request. A cancelled request gets no answer, so the client can use its id again after the request has
+/// ended.
 #[derive(Clone, Copy, Default)]
 struct FlightState {
     cancelled: bool,
@@ -40,14 +40,14 @@ struct FlightState {
     stream: Option<u64>,
 }
 
-/// Attached to a request while any part of it runs.
+/// A mark on a request. The request has ended when the last clone of the mark is dropped.
 #[derive(Clone)]
 struct FlightMark(Arc<MarkedRequest>);
 
 struct MarkedRequest {
     id: RequestId,
     of: InFlight,
-    /// Whether the session has read the request, and so will answer it.
+    /// Whether the session has read the request. Only then does the session answer it.
     is_read: AtomicBool,
 }
 
@@ -89,7 +89,7 @@ impl InFlight {
         open.remove(id);
     }
 
-    /// Whether a client waits on this stream for an answer that has not come.
+    /// Whether a client still waits on this stream for an answer.
     pub(super) fn is_open(&self, stream: u64) -> bool {
         self.lock().values().any(|state| state.stream == Some(stream))
     }
@@ -98,9 +98,9 @@ impl InFlight {
         self.lock().is_empty()
     }
 
-    /// Enters a request, or returns why it must not run. A client must not use an id twice in a session
-    /// (<https://modelcontextprotocol.io/specification/2025-11-25/basic#requests>). If the first request with the id is
-    /// still unanswered, the client could not tell the two answers apart.
+    /// Adds a request, or returns the error for an id that belongs to an unanswered request. A client must not use an
+    /// id twice in a session (<https://modelcontextprotocol.io/specification/2025-11-25/basic#requests>), because the
+    /// client could not tell the two answers apart.
     pub(super) fn enter(
         &self,
         request: &mut JsonRpcRequest<ClientRequest>,
@@ -139,7 +139,8 @@ impl InFlight {
 pub(super) struct UniqueIdTransport<T> {
     inner: T,
     open: InFlight,
-    /// The pending answer to a refused request. It is stored here, because `receive` may be cancelled at any time.
+    /// The pending answer to a refused request. The answer is stored here, because `receive` may be cancelled at any
+    /// time.
     refusal: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
@@ -180,7 +181,7 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for UniqueIdTransport<T> {
                     if let Err(why) = self.open.enter(request) {
                         let refused = JsonRpcMessage::error(why, Some(request.id.clone()));
                         let sending = self.inner.send(refused);
-                        // Sending fails only if the client is gone, and the next read reports that.
+                        // Sending fails only if the client is gone. The next read then also fails.
                         self.refusal = Some(Box::pin(async { drop(sending.await) }));
                         continue;
                     }

@@ -24,8 +24,8 @@ pub(super) struct PipeTransport<R, W> {
     /// Whether the current line is longer than `most`. The rest of the line is not stored.
     is_long: bool,
     write: Arc<Mutex<Option<W>>>,
-    /// The pending answer to a line that was no message. It is stored here, because `receive` may be cancelled at any
-    /// time.
+    /// The pending answer to a line that was no message. The answer is stored here, because `receive` may be cancelled
+    /// at any time.
     refusal: Option<Pin<Box<dyn Future<Output = io::Result<()>> + Send>>>,
 }
 
@@ -40,8 +40,8 @@ where
         Self { read, line: Vec::new(), most, is_long: false, write, refusal: None }
     }
 
-    /// Reads to the end of a line. A cancelled read is continued where it stopped. `None` if the pipe has ended,
-    /// because a line without its end is incomplete.
+    /// Reads to the end of a line. A cancelled read is continued where it stopped. `None` at the end of the pipe: a
+    /// line without its end is incomplete and is dropped.
     async fn fill(&mut self) -> Option<()> {
         loop {
             // A read error ends the input.
@@ -63,7 +63,7 @@ where
         }
     }
 
-    /// The message in the line that was read, or the error that answers it; `None` for an empty line.
+    /// The message in the line that was read, or the error to send. `None` for an empty line.
     fn message(&mut self) -> Result<Option<ClientJsonRpcMessage>, Box<JsonRpcError>> {
         let line = std::mem::take(&mut self.line);
         if std::mem::take(&mut self.is_long) {
@@ -144,13 +144,13 @@ pub(super) fn too_many(bytes: &[u8]) -> Result<usize, Box<JsonRpcError>> {
     Err(Box::new(JsonRpcError::new(None, ErrorData::invalid_request(why, None))))
 }
 
-/// The error that answers an ambiguous request: some JSON parsers would refuse the request or read it differently.
-/// Agents also refuse ambiguous arguments.
+/// The error response to an ambiguous request, which JSON parsers may read in different ways. Agents also refuse
+/// ambiguous arguments.
 pub(super) fn ambiguous(bytes: &[u8]) -> Option<Box<JsonRpcError>> {
     if std::str::from_utf8(bytes).is_ok_and(is_strict) {
         return None;
     }
-    // A text that is no JSON gets its error elsewhere.
+    // `refused` creates the error for text that is no JSON.
     let said: Value = serde_json::from_slice(bytes).ok()?;
     said.get("method")?;
     let id = serde_json::from_value(said.get("id")?.clone()).ok()?;
@@ -159,8 +159,8 @@ pub(super) fn ambiguous(bytes: &[u8]) -> Option<Box<JsonRpcError>> {
     Some(Box::new(JsonRpcError::new(Some(id), ErrorData::invalid_request(why, None))))
 }
 
-/// The error that answers bytes which are no message; `None` for a notification, which gets no answer. The error has
-/// the id of the message, if the id can be read
+/// The error response to bytes that are no message; `None` for a notification, which gets no response. If the id of the
+/// message can be read, the error has the same id
 /// (<https://modelcontextprotocol.io/specification/2025-11-25/schema#jsonrpcerrorresponse>).
 pub(super) fn refused(bytes: &[u8]) -> Option<Box<JsonRpcError>> {
     let said: Value = match serde_json::from_slice(bytes) {

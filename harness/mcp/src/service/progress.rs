@@ -12,7 +12,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// The minimum time between two reports. A report that comes earlier is replaced by the next one.
+/// The minimum time between two reports. Only the newest report in this time is sent.
 const PACE: Duration = Duration::from_millis(20);
 
 /// How long the result of a call waits for the last report to be sent.
@@ -24,7 +24,7 @@ pub(super) struct CallProgress {
     latest: watch::Receiver<(u32, String)>,
     peer: Peer<RoleServer>,
     token: ProgressToken,
-    /// The number of reports that had arrived when a report was last sent.
+    /// The number of the last report that was sent.
     sent: u32,
 }
 
@@ -44,7 +44,7 @@ impl CallProgress {
         (Self { latest, peer, token, sent: 0 }, take)
     }
 
-    /// Sends reports while it is polled.
+    /// Sends reports as long as the future is polled.
     pub(super) async fn pass_on(&mut self) -> Infallible {
         while self.latest.changed().await.is_ok() {
             self.send().await;

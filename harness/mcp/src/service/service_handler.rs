@@ -58,7 +58,7 @@ pub(super) struct ServiceState<H> {
     pub(super) result: usize,
     /// How long a person may take to answer a question in a session.
     pub(super) asking: Duration,
-    /// How long a call goes on without its client.
+    /// How long a call continues while its client is disconnected.
     pub(super) resuming: Duration,
     pub(super) seal: StateSeal,
     pub(super) info: ServerConfig,
@@ -117,7 +117,7 @@ fn no_arguments(tool: &harness_core::tool::Tool, is_new: bool) -> Result<CustomR
     }
     let mut answer = serde_json::to_value(CallToolResult::error(vec![ContentBlock::text(why)]))
         .map_err(|err| ErrorData::internal_error(err.to_string(), None))?;
-    // Older versions of the protocol have only one type of result, and no name for it.
+    // Older versions of the protocol do not have `resultType`.
     if let Some(answer) = answer.as_object_mut().filter(|_| !is_new) {
         answer.remove("resultType");
     }

@@ -34,7 +34,6 @@ use super::{
 /// call ends earlier if a new session needs its slot.
 const SESSIONS: usize = 1024;
 
-/// The sessions of a service.
 #[derive(Debug, Default)]
 pub(super) struct ServiceSessions {
     local: LocalSessionManager,
@@ -54,7 +53,7 @@ struct SessionEntry {
     /// The number of the session's last request.
     last: u64,
     flight: InFlight,
-    /// For each open stream, by number: the counter of the client's streams.
+    /// Maps the number of each open answer stream to the count of the client's streams.
     ways: HashMap<u64, Weak<watch::Sender<usize>>>,
 }
 
@@ -63,7 +62,7 @@ struct SessionEntry {
 pub(super) enum SessionError {
     /// No session has this id.
     Unknown,
-    /// The maximum number of sessions is reached, and all have running calls.
+    /// The maximum number of sessions is reached, and all sessions have running calls.
     Full,
     Local(LocalSessionManagerError),
 }
@@ -86,7 +85,7 @@ impl<E: Into<LocalSessionManagerError>> From<E> for SessionError {
     }
 }
 
-/// The streams on which the client of a request listens. Only their number is counted.
+/// The count of the streams on which the client of a request listens.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClientStreams(Arc<watch::Sender<usize>>);
 
@@ -110,7 +109,6 @@ impl ClientStreams {
     }
 }
 
-/// One open stream to the client.
 struct OpenStream(ClientStreams);
 
 impl Drop for OpenStream {
@@ -147,7 +145,7 @@ impl Stream for MessageStream {
 }
 
 impl ServiceSessions {
-    /// Keeps answers for this time, for clients that come back.
+    /// Creates sessions whose answers are kept for this time, for clients that reconnect.
     pub(super) fn new(resuming: Duration) -> Self {
         Self { answers: AnswerCache::new(resuming), ..Self::default() }
     }
@@ -156,7 +154,8 @@ impl ServiceSessions {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Of the sessions without a running call, the session whose last request is oldest; `None` if a slot is free.
+    /// The session to close for a new session: the session with the oldest last request and no running call. `None` if
+    /// a slot is free.
     fn oldest(&self) -> Result<Option<SessionId>, SessionError> {
         let open = self.lock();
         if open.sessions.len() < SESSIONS {
@@ -167,11 +166,11 @@ impl ServiceSessions {
         oldest.map(|(id, _)| Some(id.clone())).ok_or(SessionError::Full)
     }
 
-    /// Whether nothing more comes on the stream with this event: its request has ended, and its answer is not kept.
+    /// Whether the stream of this event sends nothing more: the request has ended, and its answer is no longer kept.
     pub(super) fn is_over(&self, id: &str, event: &str) -> bool {
         let Some(stream) = stream_of(event) else { return false };
         let id = SessionId::from(id);
-        // A request counts as open until its answer is kept.
+        // A request counts as open until its answer is in the cache.
         let is_open = match self.lock().sessions.get(&id) {
             Some(session) => session.flight.is_open(stream),
             None => return false,
@@ -296,7 +295,7 @@ impl SessionManager for ServiceSessions {
         let way = number.and_then(|number: u64| {
             self.lock().sessions.get(id).and_then(|session| session.ways.get(&number)?.upgrade())
         });
-        // For an answered request, the SDK has nothing left to send.
+        // The SDK sends nothing more for an answered request.
         if let Some(kept) = number.and_then(|number| self.answers.after(id, number, &last_event)) {
             return Ok(MessageStream::new(stream::iter(kept), None));
         }

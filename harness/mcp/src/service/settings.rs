@@ -28,8 +28,7 @@ const RESULT: usize = 16 << 20;
 /// The default time limit for a person's answer while a call waits.
 const ASKING: Duration = Duration::from_secs(5 * 60);
 
-/// How long a call goes on without its client by default. A client that has lost its connection comes back some seconds
-/// later.
+/// How long a call continues while its client is disconnected, by default. Most clients reconnect within seconds.
 const RESUMING: Duration = Duration::from_secs(30);
 
 /// Serves the program's tools to MCP clients over the Model Context Protocol: over standard input and output, over
@@ -95,10 +94,10 @@ impl McpService {
         }
     }
 
-    /// Adds a handler of the program for the rest of the protocol, such as prompts and resources. Clients see its
-    /// declared capabilities together with the tools. The handler's own tools are listed after the tools of this
-    /// service. If two tools have the same name, this service's tool is called. The start of a session is not passed to
-    /// the handler.
+    /// Adds a handler of the program for the rest of the protocol, such as prompts and resources. Clients see the
+    /// capabilities that the handler declares, together with the tools. The handler's own tools are listed after the
+    /// tools of this service. If two tools have the same name, this service's tool is called. The start of a session is
+    /// not passed to the handler.
     pub fn beside<H: ServerHandler>(self, handler: H) -> McpService<H> {
         McpService {
             tools: self.tools,
@@ -128,7 +127,8 @@ impl<H: ServerHandler> McpService<H> {
         self
     }
 
-    /// Sets instructions for clients on how to use the tools together. Many clients pass them to their model.
+    /// Sets instructions for clients on how to use the tools together. Many clients pass these instructions to their
+    /// model.
     #[must_use]
     pub fn instructions(mut self, text: impl Into<String>) -> Self {
         self.instructions = Some(text.into());
@@ -143,8 +143,8 @@ impl<H: ServerHandler> McpService<H> {
         self
     }
 
-    /// Adds a secret, such as a key of the program. It is removed from results, errors and progress reports, so that no
-    /// client reads it.
+    /// Adds a secret, such as a key of the program. The service removes the secret from results, errors and progress
+    /// reports.
     #[must_use]
     pub fn secret(mut self, value: impl AsRef<str>) -> Self {
         self.secrets = self.secrets.with(value);
@@ -159,8 +159,8 @@ impl<H: ServerHandler> McpService<H> {
         self
     }
 
-    /// Sets the maximum number of concurrent calls of all clients together. Default: 32. A further call is not run, and
-    /// its result asks the client to try again later.
+    /// Sets the maximum number of concurrent calls of all clients together. Default: 32. Further calls do not run.
+    /// Their results ask the client to try again later.
     #[must_use]
     pub fn at_once(mut self, calls: usize) -> Self {
         self.at_once = calls;
@@ -191,11 +191,11 @@ impl<H: ServerHandler> McpService<H> {
         self
     }
 
-    /// Sets how long a call over HTTP goes on without its client, in a session. Default: 30 seconds. A client of
-    /// version 2025-11-25 may lose its connection and come back with `Last-Event-ID`. If it does not come back in this
-    /// time, its call is cancelled, so that the slot becomes free. Clients are asked to come back after three seconds,
-    /// so with a shorter time they lose answers. An answer is kept for the same time; after that, the client gets
-    /// status 410. Without a session (2026-07-28), a call is cancelled when its connection is closed.
+    /// Sets how long a call in a session over HTTP continues while its client is disconnected. Default: 30 seconds. A
+    /// client of version 2025-11-25 may reconnect with `Last-Event-ID`. If the client does not reconnect in this time,
+    /// its call is cancelled and frees the slot. Clients are asked to reconnect after three seconds, so a shorter time
+    /// loses answers. The service also keeps each answer for this time. After that, the client gets status 410. Without
+    /// a session (2026-07-28), a call is cancelled when its connection is closed.
     ///
     /// Sources: <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports>, "Sending Messages to the
     /// Server" and "Resumability and Redelivery".
@@ -216,8 +216,8 @@ impl<H: ServerHandler> McpService<H> {
     }
 
     /// Adds a host, such as `mcp.example.com` or `mcp.example.com:8443`, by which clients reach the service over HTTP.
-    /// Default: only `localhost`, `127.0.0.1` and `::1`. With any host allowed, a web page could reach a service on the
-    /// user's machine by a name that the page's owner resolves to that machine.
+    /// Default: only `localhost`, `127.0.0.1` and `::1`. If all hosts were allowed, a web page could reach a service on
+    /// the user's machine through a host name that resolves to this machine.
     #[must_use]
     pub fn allow_host(mut self, host: impl Into<String>) -> Self {
         self.hosts.push(host.into());

@@ -13,8 +13,8 @@ use harness_core::error::{Error, ErrorKind};
 impl<H: ServerHandler> McpService<H> {
     /// Serves one client over standard input and output, until the input ends.
     ///
-    /// Only the protocol uses standard output: meanwhile, the output of tools, and of programs that they start, goes to
-    /// standard error.
+    /// Only the protocol uses standard output. While the service runs, the output of tools and of their child processes
+    /// goes to standard error.
     ///
     /// # Errors
     /// Fails if a tool is not valid, if two tools have the same name, if a value that a tool needs is missing, if a

@@ -24,15 +24,16 @@ pub(super) fn described(tool: &Tool) -> model::Tool {
     described
 }
 
-/// The output schema, if it describes an object. Older versions of the protocol allow only objects, and for other
-/// values the text is enough.
+/// The output schema, if it describes an object. Older versions of the protocol allow only objects, and other values
+/// are sent as text.
 pub(super) fn structure(tool: &Tool) -> Option<&serde_json::Value> {
     tool.output_schema().filter(|schema| schema.get("type").is_some_and(|kind| kind == "object"))
 }
 
 /// Translates side effects into hints. No hint is weaker than the tool's declaration
-/// (<https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations>). *Destructive* is everything
-/// except pure additions, so a tool that declares only the network is destructive too: its effects there are unknown.
+/// (<https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations>). Every effect except a pure
+/// addition is *destructive*. A tool that declares only the network is also destructive, because its effects on other
+/// machines are unknown.
 fn hints(tool: &Tool) -> model::ToolAnnotations {
     let effects = tool.side_effects();
     let reads = effects.is_read_only();

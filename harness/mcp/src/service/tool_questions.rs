@@ -1,5 +1,5 @@
-//! Questions of a tool to the person who uses the client: asked over a session while the call waits, or answered by the
-//! client in a second call.
+//! Questions of a tool to the client's user. The client answers over the session while the call waits, or in a second
+//! call.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -25,13 +25,13 @@ use harness_core::{
     tool::{Answered, SideEffects, Tool},
 };
 
-/// The key of a call's only question, and of the field in the default form.
+/// The key of a call's only question, and the name of the field in the default form.
 const ANSWER: &str = "answer";
 
 /// A question that a tool asks during a call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ToolQuestion {
-    /// The id of the call, which is also its idempotency key. It stays the same in the second call.
+    /// The id of the call, which is also its idempotency key. The second call has the same id.
     pub(super) call: String,
     pub(super) question: String,
     /// The schema of the answer, if the tool has set one.
@@ -84,7 +84,7 @@ impl ToolQuestion {
         Ok(InputRequiredResult::new(Some(requests), Some(state)))
     }
 
-    /// Asks over the session, and waits for the reply at most `time`.
+    /// Asks over the session, and waits up to `time` for the reply.
     pub(super) async fn ask(&self, peer: &Peer<RoleServer>, time: Duration) -> QuestionReply {
         let request = match self.request() {
             Ok(request) => request,
@@ -144,13 +144,13 @@ impl ToolQuestion {
     }
 }
 
-/// The function of the tool that only checks a form. It is never called.
+/// The function of a tool that is used only to check a form, so the function is never called.
 fn unreachable_form() -> harness_core::tool::ToolFuture {
     Box::pin(async { Ok("".into()) })
 }
 
-/// Seals the state that a client stores until its second call. The client can neither read nor change the state, nor
-/// use it for another call.
+/// Seals the state that a client stores until its second call. The client cannot read the state, change it, or use it
+/// for another call.
 #[derive(Clone)]
 pub(super) struct StateSeal {
     key: Arc<LessSafeKey>,

@@ -39,7 +39,6 @@ const IN_A_ROW: u32 = 8;
 /// The chunks of a response body.
 pub(super) type AnswerBody = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
 
-/// The stream of one answer.
 pub(super) struct AnswerStream<D: Dialect> {
     decoder: Decoder<D>,
     /// `None` after the end of the body, or after a failure.
@@ -70,7 +69,6 @@ pub(super) struct AnswerStream<D: Dialect> {
     /// When the timer ends. Never later than the next deadline.
     rings: Instant,
     /// The task that the timer wakes. The timer is polled again only if it has ended or if another task waits.
-    /// Otherwise a comparison with the clock is enough.
     wakes: Option<Waker>,
     failed: bool,
     /// The error, until `poll_next` returns it.
@@ -171,8 +169,7 @@ impl<D: Dialect> AnswerStream<D> {
             return Poll::Ready(Ok(()));
         }
         self.body = None;
-        // The error says that the connection broke, unless the answer is complete or the decoder has an error of its
-        // own.
+        // The error reports the broken connection, unless the answer is complete or the decoder reports another error.
         Poll::Ready(match (came, self.decoder.finish()) {
             (Some(Err(err)), Err(end)) if end.kind() == ErrorKind::CutOff => Err(broken(err)),
             (_, end) => end,
@@ -188,8 +185,8 @@ impl<D: Dialect> AnswerStream<D> {
         Err(self.timeouts.ran_out(self.whole, self.decoder.heard()))
     }
 
-    /// Restarts the timeout if there was a new event, and returns whether the timeout has expired. Before the first
-    /// event, comments restart it too: a server sends comments while its model reads a long prompt.
+    /// Restarts the timeout after a new event, and returns whether the timeout has expired. Before the first event,
+    /// comments also restart the timeout: a server sends comments while its model reads a long prompt.
     fn is_over(&mut self, now: Instant) -> bool {
         if self.heard == 0 && self.decoder.comments() > self.comments {
             self.comments = self.decoder.comments();
@@ -198,8 +195,7 @@ impl<D: Dialect> AnswerStream<D> {
         if self.decoder.heard() > self.heard {
             self.heard = self.decoder.heard();
             let pause = self.timeouts.between_events;
-            // Some servers send a stop reason with each chunk, also with the first, so the stop reason of the first
-            // event does not count.
+            // Some servers send a stop reason with each chunk, so the stop reason of the first event does not count.
             let has_stopped = self.decoder.has_stopped() && self.heard > 1;
             let pause = if has_stopped { pause.min(self.silence) } else { pause };
             self.until = from(now, pause).min(self.whole);
@@ -207,8 +203,8 @@ impl<D: Dialect> AnswerStream<D> {
         now >= self.until
     }
 
-    /// Waits until the timeout has expired. The timer may end too early: waking once in vain is cheaper than setting
-    /// the timer again with each event.
+    /// Waits until the timeout has expired. The timer may end too early, because an extra wake-up is cheaper than
+    /// resetting the timer with each event.
     fn poll_alarm(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
             let now = Instant::now();
@@ -343,7 +339,7 @@ mod tests {
     const WORDS: &str = "data: {\"type\":\"content_block_delta\",\"index\":0,\
         \"delta\":{\"type\":\"text_delta\",\"text\":\"la\"}}\n\n";
 
-    /// An answer whose server sends `piece` again and again, as fast as the client reads.
+    /// An answer whose server sends `piece` without end.
     fn endless(piece: &'static str) -> AnswerStream<anthropic::AnthropicAnswer> {
         of(stream::repeat_with(move || Ok(Bytes::from_static(piece.as_bytes()))))
     }

@@ -22,11 +22,10 @@ use harness_core::{
 const BASE_URL: &str = "https://api.anthropic.com";
 
 /// The version of the protocol. The newer version `2026-10-21` refuses sampling parameters for all models. This version
-/// accepts them for the models that support them.
+/// accepts sampling parameters for models that support them.
 const VERSION: &str = "2023-06-01";
 
-/// The beta header value for a request that asks the vendor for a summary, or whose conversation begins with a summary
-/// by the vendor.
+/// The beta header value for requests that ask the vendor for a summary or contain such a summary.
 ///
 /// Source: <https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand>.
 const SUMMARIES: &str = "compact-2026-09-04";
@@ -72,17 +71,17 @@ pub struct AnthropicProvider {
     url: String,
     headers: HeaderMap,
     options: anthropic::Options,
-    /// What the provider has learned from the server's refusals.
+    /// The properties of the server that the provider has learned from refusals.
     lessons: ServerQuirks,
     response_size_limits: ResponseSizeLimits,
 }
 
 impl AnthropicProvider {
-    /// The model that a provider uses if the program names none.
+    /// The model of a provider if the program sets no model.
     pub const DEFAULT_MODEL: &'static str = models::ANTHROPIC;
 
-    /// A provider with the key in `ANTHROPIC_API_KEY` and, if they are set, the base URL in
-    /// `ANTHROPIC_BASE_URL` and the model in `ANTHROPIC_MODEL`.
+    /// Creates a provider with the key in `ANTHROPIC_API_KEY`. The optional variables `ANTHROPIC_BASE_URL` and
+    /// `ANTHROPIC_MODEL` set the base URL and the model.
     ///
     /// # Errors
     /// The same as [`AnthropicBuilder::build`].
@@ -114,7 +113,7 @@ impl AnthropicProvider {
 
     fn question(&self, request: &Request<'_>) -> Result<HttpRequest, Error> {
         let options = self.options_for(request);
-        // The vendor refuses its own context management together with a signed summary.
+        // The vendor refuses a request with both its own context management and a signed summary.
         let request = &*match options.settings.extra.contains_key("context_management") {
             true => Cow::Borrowed(request),
             false => request.for_model(&self.name, &self.options.model),
@@ -192,9 +191,9 @@ pub struct AnthropicBuilder {
 impl AnthropicBuilder {
     setters!();
 
-    /// Sets whether thinking without a signature is sent back. With `true`, each turn with calls contains thinking,
-    /// which is empty if the model sent none. Default: `true` only for DeepSeek and Moonshot (Kimi), whose servers
-    /// refuse a turn that has calls and no thinking. Set `true` for a gateway to a model of these two vendors:
+    /// Sets whether thinking without a signature is sent back. With `true`, each turn with calls contains thinking. If
+    /// the model sent no thinking, this part is empty. Default: `true` only for DeepSeek and Moonshot (Kimi), whose
+    /// servers refuse a turn that has calls and no thinking. Set `true` for a gateway to a model of these two vendors:
     /// otherwise the gateway refuses the request that contains the results of the first calls. Anthropic refuses
     /// thinking that it has not signed.
     #[must_use]
@@ -237,7 +236,7 @@ impl AnthropicBuilder {
         }
         headers.extend(transport::headers(&own)?);
         let secrets = credentials::known(key.as_ref(), &own, &url, &settings);
-        // A program that gives the vendor's name says that the vendor's own server is behind this URL.
+        // If the program sets the vendor's name, the URL counts as the vendor's own server, for example behind a proxy.
         let is_own = name.as_deref() == Some("anthropic") || vendors::is_at(&url, "anthropic.com");
         let name = name.unwrap_or_else(|| vendors::name_at(&url).unwrap_or("anthropic").to_owned());
         let takes = ModelCapabilities::of(&*name, &*model, &known);

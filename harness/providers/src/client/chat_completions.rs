@@ -53,7 +53,7 @@ pub struct ChatCompletionsProvider {
     url: String,
     headers: HeaderMap,
     options: chat::Options,
-    /// What the provider has learned from the server's refusals.
+    /// The properties of the server that the provider has learned from refusals.
     lessons: ServerQuirks,
     reading: chat::DecodeOptions,
     response_size_limits: ResponseSizeLimits,
@@ -64,17 +64,17 @@ const NO_MODEL_IS_NAMED: &str = "no model is named: set `CHAT_COMPLETIONS_MODEL`
                                  `.model(..)` of the builder";
 
 impl ChatCompletionsProvider {
-    /// The model that a provider uses if the program names none. Servers with a single model accept any name. Other
-    /// servers answer with status 404.
+    /// The model of a provider if the program sets no model. Servers with a single model accept any name. Other servers
+    /// answer with status 404.
     pub const DEFAULT_MODEL: &'static str = models::ANY;
 
-    /// A provider with the base URL in `CHAT_COMPLETIONS_BASE_URL`, the model in
-    /// `CHAT_COMPLETIONS_MODEL` and, if it is set, the key in `CHAT_COMPLETIONS_API_KEY`.
+    /// Creates a provider with the base URL in `CHAT_COMPLETIONS_BASE_URL`, the model in `CHAT_COMPLETIONS_MODEL` and
+    /// the optional key in `CHAT_COMPLETIONS_API_KEY`.
     ///
-    /// Without `CHAT_COMPLETIONS_BASE_URL`, it uses the vendor whose key is set:
-    /// `OPENROUTER_API_KEY`, `GROQ_API_KEY`, `DEEPSEEK_API_KEY`, `MOONSHOT_API_KEY`, `MISTRAL_API_KEY`, `XAI_API_KEY`,
-    /// or `AZURE_OPENAI_API_KEY` with `AZURE_OPENAI_ENDPOINT`. Without any of them, it uses the
-    /// server at `OLLAMA_HOST`, by default `http://127.0.0.1:11434`.
+    /// Without `CHAT_COMPLETIONS_BASE_URL`, the provider uses the vendor whose key is set: `OPENROUTER_API_KEY`,
+    /// `GROQ_API_KEY`, `DEEPSEEK_API_KEY`, `MOONSHOT_API_KEY`, `MISTRAL_API_KEY`, `XAI_API_KEY`, or
+    /// `AZURE_OPENAI_API_KEY` with `AZURE_OPENAI_ENDPOINT`. Without any of these keys, the provider uses the server at
+    /// `OLLAMA_HOST`, by default `http://127.0.0.1:11434`.
     ///
     /// # Errors
     /// The same as [`ChatCompletionsBuilder::build`].
@@ -121,7 +121,7 @@ impl fmt::Debug for ChatCompletionsProvider {
 }
 
 impl Provider for ChatCompletionsProvider {
-    /// The name set in the builder. Without one, the vendor at the base URL, such as `groq`. For an unknown vendor, the
+    /// The name set in the builder. Default: the vendor at the base URL, such as `groq`. If the vendor is unknown: the
     /// host and port of the server, such as `127.0.0.1:11434`.
     fn name(&self) -> &str {
         &self.name
@@ -197,7 +197,7 @@ impl ChatCompletionsBuilder {
     }
 
     /// Sets whether requests ask the server to report token counts (`stream_options`). Default: yes, except for vendors
-    /// that are known to report them without being asked.
+    /// that always report token counts.
     #[must_use]
     pub fn ask_for_usage(mut self, ask: bool) -> Self {
         self.ask_for_usage = Some(ask);
@@ -212,14 +212,14 @@ impl ChatCompletionsBuilder {
         self
     }
 
-    /// Sets whether the server requires alternating turns of user and model, as Mistral does. Such a server accepts
-    /// only a message of the model after results of calls. It refuses two messages in a row of the user, or of the
-    /// model. With `true`, requests contain short extra messages between messages that cannot follow each other. The
-    /// transcript is not changed.
+    /// Sets whether the server requires alternating turns of user and model, as Mistral does. Such a server refuses two
+    /// consecutive messages of the user or of the model. After results of calls, the server accepts only a message of
+    /// the model. With `true`, requests contain short extra messages between messages that cannot follow each other.
+    /// The transcript is not changed.
     ///
-    /// Default: `true` for Mistral. For other servers, the provider learns this from the first refusal: it sends the
-    /// conversation again at once with alternating turns, and does so from then on. `false` turns the learning off. Set
-    /// `true` for Mistral's models behind another server, to avoid that first refusal.
+    /// Default: `true` for Mistral. For other servers, the provider learns this from the first refusal. The provider
+    /// then sends the conversation again with alternating turns, and uses alternating turns in later requests. `false`
+    /// turns the learning off. Set `true` for Mistral's models behind another server, to avoid the first refusal.
     ///
     /// Other protocols need no such setting: Messages merges consecutive messages of one side, and Responses has items
     /// instead of turns.
@@ -238,8 +238,9 @@ impl ChatCompletionsBuilder {
         self
     }
 
-    /// Uses a typed request of `async-openai` as the template of each request: its values are sent unless this builder
-    /// sets the same setting. Its messages are ignored, and its tools are added to the agent's tools.
+    /// Uses a typed request of `async-openai` as the template of each request: the values of the template are sent
+    /// unless this builder sets the same setting. The template's messages are ignored. The template's tools are added
+    /// to the agent's tools.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if the request cannot be

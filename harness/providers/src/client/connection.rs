@@ -1,6 +1,6 @@
 //! Reuses connections, and detects whether a failed request used a new or a reused connection. A server may close an
-//! idle connection at the moment at which a request is sent over it. The failure then says nothing about the request or
-//! the server, and the request is sent again over a new connection.
+//! idle connection at the moment at which a request is sent over it. Such a failure is not caused by the request, so
+//! the request is sent again over a new connection.
 
 use std::{
     cell::Cell,
@@ -50,8 +50,8 @@ pub(super) fn keeping(connect: Duration, tls: ClientConfig) -> reqwest::Result<C
     builder(connect, tls).pool_idle_timeout(KEPT).connector_layer(ConnectionWatch).build()
 }
 
-/// A client that opens a new connection for each request. All providers share it, because it is rarely needed and
-/// contains no data of a single provider.
+/// A client that opens a new connection for each request. All providers share this client, because it is rarely needed
+/// and contains no provider's data.
 pub(super) fn fresh(connect: Duration, tls: ClientConfig) -> reqwest::Result<Client> {
     static CLIENTS: Mutex<Vec<(Duration, Client)>> = Mutex::new(Vec::new());
     let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,8 +88,8 @@ pub(super) async fn send<T>(
     })
 }
 
-/// The connection, if `error` means that the connection broke before the headers of the response arrived. (Truncated
-/// headers cause the same error. In practice the headers are one packet.)
+/// Returns the connection that broke before the headers of the response arrived. `None` if `error` has another cause.
+/// (Truncated headers cause the same error. In practice the headers are one packet.)
 fn broken(error: &reqwest::Error) -> Option<NewConnection> {
     if error.is_connect() || error.is_timeout() {
         return None;
@@ -116,9 +116,9 @@ const BREAKS: [io::ErrorKind; 5] = [
     io::ErrorKind::UnexpectedEof,
 ];
 
-/// Records which connection a request opens. The client looks for an idle connection and opens a new one at the same
-/// time, and the request uses the connection that is available first. So a request that has opened a connection may
-/// still be sent over another connection.
+/// Records which connection a request opens. The client waits for an idle connection while it opens a new connection,
+/// and uses the first available connection. So the request may use another connection than the connection that it has
+/// opened.
 #[derive(Clone)]
 struct ConnectionWatch;
 

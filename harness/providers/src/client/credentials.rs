@@ -1,5 +1,5 @@
-//! Reads keys and base URLs from the environment. A key is a [`SecretString`] from here on. Also collects the secret
-//! values in the settings of a provider, so that errors, results and traces can replace them.
+//! Reads keys and base URLs from the environment. Keys are stored as [`SecretString`]. Also collects the secret values
+//! in the settings of a provider, so that errors, results and traces can replace them.
 
 use std::sync::LazyLock;
 
@@ -31,8 +31,8 @@ pub(super) fn key(name: &str) -> Result<SecretString, Error> {
     })
 }
 
-/// The given key, or the key in this environment variable; `None` if there is no key and the server at `url` is on this
-/// machine.
+/// The given key, or the key in this environment variable. A server on this machine needs no key: then `None` is
+/// returned instead of an error.
 pub(super) fn key_for(
     url: &str,
     given: Option<SecretString>,
@@ -51,9 +51,8 @@ static NAMES: LazyLock<SecretNames> = LazyLock::new(SecretNames::default);
 const PROXIES: [&str; 6] =
     ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
 
-/// The secret values in the settings of a provider. They are the key, the values of headers and of members of `extra`
-/// with secret names, and the secret parts of URLs: the user, password and query of the provider's URL and of the URLs
-/// of proxies in the environment.
+/// The secret values in the settings of a provider: the key, the headers and `extra` members with secret names, and the
+/// user, password and query of the provider's URL and of the proxies' URLs in the environment.
 pub(super) fn known(
     key: Option<&SecretString>,
     headers: &[(String, String)],

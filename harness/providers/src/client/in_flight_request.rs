@@ -1,5 +1,5 @@
-//! One request and its response. The code that stops a run can drop the request and the response from its own thread.
-//! The connection is then closed at once, even if the task of the run is not polled again.
+//! One request and its response. Another thread can drop both to stop a run. The connection is then closed at once,
+//! even if the task of the run is not polled again.
 
 use std::{
     future::poll_fn,
@@ -28,7 +28,7 @@ pub(super) struct InFlightRequest {
     record: Option<Box<ExchangeRecord>>,
 }
 
-/// Whether a request was stopped. The writer of the request body checks this before each piece.
+/// Whether a request was stopped. The writer of the request body checks the flag before each piece.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StopFlag(Arc<AtomicBool>);
 
@@ -44,10 +44,10 @@ impl StopFlag {
 
 /// The state that keeps the connection open. The thread that stops the request also has access to this state.
 struct ConnectionSlot {
-    /// The runtime in which the request was made. The client needs it to return the connection to its pool, also if the
-    /// response is dropped on another thread.
+    /// The runtime in which the request was made. The client needs the runtime to return the connection to its pool,
+    /// even if the response is dropped on another thread.
     runtime: Option<Handle>,
-    /// Whether the request was stopped. Another thread may set this during a read.
+    /// Whether the request was stopped. Another thread may set the flag during a read.
     stopped: StopFlag,
     held: Mutex<RequestPhase>,
 }
@@ -212,7 +212,7 @@ mod tests {
         }
     }
 
-    /// A request that never gets a response. The request calls `polled` each time it is polled.
+    /// A request that never gets a response. Each poll of the request calls `polled`.
     fn asks(
         seen: &Arc<Seen>,
         stop: &CancellationToken,

@@ -48,18 +48,17 @@ pub struct OpenAIProvider {
     url: String,
     headers: HeaderMap,
     options: responses::Options,
-    /// What the provider has learned from the server's refusals.
+    /// The properties of the server that the provider has learned from refusals.
     lessons: ServerQuirks,
     response_size_limits: ResponseSizeLimits,
 }
 
 impl OpenAIProvider {
-    /// The model that a provider uses if the program names none.
+    /// The model of a provider if the program sets no model.
     pub const DEFAULT_MODEL: &'static str = models::OPENAI;
 
-    /// A provider with the key in `OPENAI_API_KEY` and, if they are set, the base URL in
-    /// `OPENAI_BASE_URL`, the model in `OPENAI_MODEL`, and the organisation and project in
-    /// `OPENAI_ORG_ID` and `OPENAI_PROJECT_ID`.
+    /// Creates a provider with the key in `OPENAI_API_KEY`. The optional variables `OPENAI_BASE_URL`, `OPENAI_MODEL`,
+    /// `OPENAI_ORG_ID` and `OPENAI_PROJECT_ID` set the base URL, the model, the organisation and the project.
     ///
     /// # Errors
     /// The same as [`OpenAIBuilder::build`].
@@ -129,9 +128,9 @@ impl fmt::Debug for OpenAIProvider {
 }
 
 impl Provider for OpenAIProvider {
-    /// The name set in the builder. Without one, the vendor at the base URL. If that vendor is unknown: the host and
-    /// port, such as `127.0.0.1:8000`, for a server that is [local](Self::local) or gets no key, and `openai` for any
-    /// other server.
+    /// The name set in the builder. Default: the vendor at the base URL. If the vendor is unknown, the default is
+    /// `openai`. A server that is [local](Self::local) or gets no key has its host and port as the name, such as
+    /// `127.0.0.1:8000`.
     fn name(&self) -> &str {
         &self.name
     }
@@ -181,8 +180,9 @@ pub struct OpenAIBuilder {
 impl OpenAIBuilder {
     setters!();
 
-    /// Uses a typed request of `async-openai` as the template of each request: its values are sent unless this builder
-    /// sets the same setting. Its input is ignored, and its tools are added to the agent's tools.
+    /// Uses a typed request of `async-openai` as the template of each request: the values of the template are sent
+    /// unless this builder sets the same setting. The template's input is ignored. The template's tools are added to
+    /// the agent's tools.
     ///
     /// ```
     /// use async_openai::types::responses::CreateResponseArgs;
@@ -265,7 +265,7 @@ impl OpenAIBuilder {
         headers.extend(transport::headers(&own)?);
         let secrets = credentials::known(key.as_ref(), &own, &url, &settings);
         let name = name.or_else(|| vendors::name_at(&url).map(str::to_owned));
-        // A program that gives the vendor's name says that the vendor's own server is behind this URL.
+        // If the program sets the vendor's name, the URL counts as the vendor's own server, for example behind a proxy.
         let is_own = name.as_deref() == Some("openai");
         let name = name.unwrap_or_else(|| match is_local || key.is_none() {
             true => address::server(&url),

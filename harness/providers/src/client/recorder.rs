@@ -54,13 +54,13 @@ use harness_core::{
 /// body of the answer as far as it arrived. `cargo run --example decode -- --wire anthropic 000001-answer.txt` decodes
 /// an answer.
 ///
-/// Two kinds of secrets are replaced. The first are the values of
+/// Two kinds of secrets are replaced. The first kind is the values of
 /// [`Provider::secrets`](harness_core::provider::Provider::secrets), such as the key. If an answer breaks off inside
-/// such a value, the part that arrived is replaced too, unless it is shorter than six bytes. The second kind are secret
-/// headers of requests and responses: the value of a header is replaced if the name of the header ends with `key` or
-/// has a word such as `token`, `jwt`, `secret`, `pass`, `session`, `auth` or `cookie`. In other headers, such as
-/// `location`, JSON Web Tokens are replaced, and so are the user, password, query and fragment of URLs. Nothing else is
-/// replaced: no other headers, and no key in base64. **The conversation is written unchanged**, so the files are as
+/// such a value, the received part of the value is replaced too, unless this part is shorter than six bytes. The second
+/// kind is secret headers of requests and responses: the value of a header is replaced if the name of the header ends
+/// with `key` or has a word such as `token`, `jwt`, `secret`, `pass`, `session`, `auth` or `cookie`. In other headers,
+/// such as `location`, JSON Web Tokens are replaced, as well as the user, password, query and fragment of URLs. Nothing
+/// else is replaced. For example, a key in base64 stays. **The conversation is written unchanged**, so the files are as
 /// private as the conversation. On Unix only their owner may read them. Invalid UTF-8 becomes U+FFFD.
 ///
 /// The run waits while files are written, so a slow disk slows the run down. If a file cannot be written, the run goes
@@ -261,14 +261,13 @@ impl ExchangeRecord {
 
 impl Drop for ExchangeRecord {
     fn drop(&mut self) {
-        // This text is written only if no end was recorded before. That is so if the rest of the body was not read, or
-        // if the run was stopped.
+        // Has no effect if an end was recorded. Otherwise the run was stopped, or the rest of the body was not read.
         self.end("Nothing more was read.");
     }
 }
 
-/// A file that is being written. Text that may be the beginning of a secret is held back until more text shows whether
-/// it is a secret.
+/// A file that is being written. Text that may be the beginning of a secret is written only after later text has shown
+/// that it is no secret.
 pub(super) struct RecordFile {
     file: File,
     cleaner: Option<SecretFilter>,

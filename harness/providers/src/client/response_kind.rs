@@ -1,12 +1,12 @@
-//! Detects whether a successful response is a stream of events, JSON in one piece, or neither. Servers send wrong
-//! content types for both, so the first bytes of the body decide.
+//! Detects whether a successful response is a stream of events, JSON in one piece, or neither. Some servers send wrong
+//! content types, so the first bytes of the body decide.
 
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 
 use crate::wire::fault;
 use harness_core::error::{Error, ErrorKind};
 
-/// The format of a body, as far as its first bytes show it.
+/// The format of a body, detected from its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ResponseKind {
     /// Server-sent events.
@@ -47,8 +47,8 @@ impl ResponseKind {
     }
 }
 
-/// The encoding of a compressed body; `None` if the body is not compressed. No request accepts compression, but some
-/// proxies compress all the same.
+/// The encoding of a compressed body; `None` if the body is not compressed. Requests do not accept compression, but
+/// some proxies compress the body anyway.
 pub(super) fn compression(headers: &HeaderMap) -> Option<&str> {
     let encoding = headers.get(CONTENT_ENCODING)?.to_str().ok()?.trim();
     let plain = encoding.is_empty() || encoding.eq_ignore_ascii_case("identity");

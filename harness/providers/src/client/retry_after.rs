@@ -22,9 +22,8 @@ pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
     })
 }
 
-/// The time until the exceeded limit is reset. The server does not say which limit was exceeded. If some limits have
-/// nothing remaining, this is the longest of their reset times. Otherwise this is the shortest reset time of all
-/// limits.
+/// Estimates the time until the exceeded limit is reset. Servers do not name the exceeded limit. Returns the longest
+/// reset time of the limits with nothing remaining. If there is no such limit, returns the shortest reset time.
 ///
 /// Anthropic sends a date (`anthropic-ratelimit-tokens-reset`), OpenAI and compatible servers send
 /// a duration (`x-ratelimit-reset-tokens`).

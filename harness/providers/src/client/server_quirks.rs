@@ -1,5 +1,5 @@
-//! What a provider learns about its server from refusals. After a refusal, the provider changes the request and sends
-//! it again at once. The refusal does not count as a try. Clones of a provider share what was learned.
+//! Learns properties of a server from its refusals. After a refusal, the provider changes the request and sends it
+//! again at once. The refusal does not count as a try. Clones of a provider share the learned properties.
 
 use std::{
     borrow::Cow,
@@ -29,8 +29,8 @@ pub(super) struct ServerQuirks {
     turns: Option<Arc<AtomicBool>>,
     /// How to request an answer with a schema, for each learned kind of request.
     ways: Arc<Mutex<HashMap<LearnedRequest, OutputMode>>>,
-    /// The ids of messages. For each of them, the server has refused a request in which this message was the last one
-    /// with thinking. Requests leave out all thinking up to these messages.
+    /// The ids of messages up to which the server has refused thinking. Requests leave out the thinking in these
+    /// messages and in all earlier messages.
     thinking: Arc<Mutex<HashSet<String>>>,
     /// The optional members that the server refuses.
     refused: Arc<AtomicU32>,
@@ -39,13 +39,13 @@ pub(super) struct ServerQuirks {
     untold: Arc<Mutex<Vec<(OptionalMember, String)>>>,
 }
 
-/// The properties of one sent request. Learning from its refusal needs the values at the time of sending, because a
-/// parallel request of the same provider may learn something before the refusal arrives.
+/// The properties of one sent request. Learning from a refusal needs these values, because a parallel request may
+/// change the learned properties before the refusal arrives.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RequestTraits {
     /// Whether the turns alternated.
     in_turns: bool,
-    /// Whether thinking that the server has refused before was left out.
+    /// Whether the request left out thinking that the server had refused before.
     without_thinking: bool,
     /// The optional members of the sent body.
     pub(super) optional: RefusedMembers,
@@ -72,7 +72,7 @@ pub(super) enum ServerQuirk {
     Turns,
     /// The server refuses these optional members.
     Refused(RefusedMembers),
-    /// For these requests, the answer must be requested in another output mode.
+    /// These requests need another output mode.
     Way(LearnedRequest),
     /// The thinking up to the message with this id must be left out.
     Thinking(String),
@@ -127,7 +127,7 @@ impl ServerQuirks {
         self.ways.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Which properties this request has, before it is sent.
+    /// The properties of this request, recorded before the request is sent.
     pub(super) fn sent(&self, request: &Request<'_>) -> RequestTraits {
         let last = last_thinking(request);
         let without_thinking = last.is_some_and(|last| self.thinking().contains(last.id()));
@@ -208,9 +208,8 @@ impl ServerQuirks {
         Some((ServerQuirk::Way(asked), true))
     }
 
-    /// Forgets lessons that did not help, because the server refused the changed request for the same reason. `before`
-    /// is the error from which the last lesson was learned. `err` is the later error, from which nothing new was
-    /// learned.
+    /// Forgets lessons that did not help: the server refused the changed request for the same reason. `before` is the
+    /// error that taught the last lesson. `err` is the error of the changed request.
     pub(super) fn forget_vain(&self, lessons: &[ServerQuirk], before: &Error, err: &Error) {
         let refusal = MemberRefusal::of(err);
         let names_again = |members: &RefusedMembers| {

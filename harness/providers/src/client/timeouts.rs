@@ -10,9 +10,9 @@ use harness_core::error::{Error, ErrorKind};
 /// whose message names the timeout. The request is tried again if the policy allows it: see
 /// [`RetryPolicy::time`](harness_core::policy::RetryPolicy::time).
 ///
-/// Comments and pings do not count as events, because a server that has lost its model still sends them. There is one
-/// exception: before the first event a comment restarts the timeout, because local servers send comments while their
-/// model reads a long prompt.
+/// Comments and pings do not count as events, because a server sends them even if its model has crashed. Before the
+/// first event, however, a comment restarts the timeout, because local servers send comments while their model reads a
+/// long prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// The time to connect to the server. Default 10 s.

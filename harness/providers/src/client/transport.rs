@@ -49,8 +49,8 @@ const ERROR_BODY: usize = 256 * 1024;
 /// The maximum time to wait for the body of an error response. The status is known before the body.
 const ERROR_TIME: Duration = Duration::from_secs(10);
 
-/// The reader waits for bytes that show the format of a body. After this number of bytes without content, such as empty
-/// lines, the reader stops waiting.
+/// The maximum number of bytes that are read to detect the format of a body. A server may first send many bytes without
+/// content, such as empty lines.
 const FIRST_BYTES: usize = 64 * 1024;
 
 /// The maximum number of times that one request is changed after a refusal. A server may refuse one member after the
@@ -69,7 +69,7 @@ pub(super) struct HttpRequest {
 }
 
 impl HttpRequest {
-    /// Sends the request until `stop` is cancelled. Nothing happens before the first poll.
+    /// Prepares the request for sending. The request is sent at the first poll, and stopped when `stop` is cancelled.
     fn of(
         self,
         transport: &HttpTransport,
@@ -243,7 +243,7 @@ impl HttpTransport {
                             learnt.push(lesson);
                             failed = Some(err);
                         }
-                        // The server refuses the request again: what was learned did not help.
+                        // The server refuses the changed request too, so the lessons did not help.
                         Some(_) => {
                             lessons.forget(&learnt);
                             return Err(err);
@@ -255,8 +255,8 @@ impl HttpTransport {
             // Data that only the request needed is freed when the answer begins.
             let answer = stream::once(Box::pin(answer));
             Box::pin(answer.try_flatten().map_err(move |err| {
-                // An error from the program's own configuration or content says nothing about the server, so it gets no
-                // URL.
+                // The program itself causes errors of configuration or content, so these errors do not name the
+                // server's URL.
                 let is_ours = err.is_configuration() || err.is_content();
                 let err = if is_ours { err } else { err.with_url(&self.url, self.proxy.as_ref()) };
                 let err = match self.not_found {
@@ -428,8 +428,8 @@ impl HttpTransport {
         }
     }
 
-    /// Reads the body of a response that is no stream. If the body of an error response breaks off, the missing part is
-    /// ignored, because the status matters most.
+    /// Reads the body of a response that is no stream. An incomplete body of an error response is accepted, because the
+    /// status matters most.
     async fn whole_body(
         &self,
         mut line: InFlightRequest,
@@ -484,8 +484,8 @@ impl HttpTransport {
     }
 }
 
-/// The maximum number of pieces that are written in a row. Without a limit, a server that accepts everything at once
-/// would keep the thread busy until the whole body is sent, and the run could not be stopped meanwhile.
+/// The maximum number of pieces that are written in a row. Without a limit, a fast server would keep the thread busy
+/// until the whole body is sent, and the run could not be stopped before.
 const IN_A_ROW: u32 = 8;
 
 /// A request body that is written piece by piece on demand, until the request is stopped.
@@ -506,7 +506,7 @@ impl StreamedBody {
     }
 }
 
-/// The buffers of sent pieces. They are used again, because they are still in the processor's cache.
+/// The buffers of sent pieces. They are reused because they are still in the processor's cache.
 type BufferPool = Arc<Mutex<Vec<Vec<u8>>>>;
 
 /// A piece that is being sent. When dropped, it returns its buffer to the pool.

@@ -1,4 +1,5 @@
-//! The differences between the vendors' servers with Chat Completions, chosen by host. A new vendor is one entry.
+//! The differences between the vendors' servers with Chat Completions, chosen by host. To support a new vendor, add one
+//! entry.
 
 use std::borrow::Cow;
 
@@ -11,7 +12,6 @@ use harness_core::{
     models::{self, ModelMaker},
 };
 
-/// The properties of one vendor.
 #[derive(Clone, Debug)]
 pub(super) struct VendorProfile {
     /// The name of the vendor in replies, records and the table of models; `None` for an unknown server.
@@ -31,7 +31,7 @@ pub(super) struct VendorProfile {
     pub(super) done_is_enough: bool,
     /// Whether the vendor refuses a conversation without alternating turns.
     pub(super) strict_turns: bool,
-    /// The member of a call with the signature that Gemini's models require.
+    /// The member of a call that contains the signature for Gemini's models.
     pub(super) signed_calls: Option<&'static str>,
     pub(super) strict_form: StrictForm,
     /// Whether the key is also sent in the header `api-key`.
@@ -43,7 +43,6 @@ pub(super) struct VendorProfile {
     pub(super) thinking_budget: bool,
 }
 
-/// The profile of an unknown server.
 const UNKNOWN: VendorProfile = VendorProfile {
     name: None,
     host: "",

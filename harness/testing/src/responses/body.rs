@@ -1,5 +1,4 @@
-//! The stream of one answer, from `response.created` to the final event. The module `item` has the
-//! output items.
+//! The stream of one answer, from `response.created` to the final event.
 
 use std::fmt;
 
@@ -78,9 +77,9 @@ impl ResponsesBody {
         self.with(OutputItem::Refusal(text.into()))
     }
 
-    /// Adds thinking: the parts of its summary, which may be empty, and the encrypted content. As
-    /// with the real service, the first event of the item contains only the beginning of the
-    /// encrypted content.
+    /// Adds thinking with the parts of its summary and its encrypted content. The summary may be
+    /// empty. As with the real service, the first event of the item contains only the beginning of
+    /// the encrypted content.
     #[must_use]
     pub fn reasoning(self, summary: &[&str], encrypted: &str) -> Self {
         let summary = summary.iter().copied().map(str::to_owned).collect();
@@ -93,7 +92,7 @@ impl ResponsesBody {
         self.call_text(call_id, name, arguments.to_string())
     }
 
-    /// Adds a call with this text as its arguments, whether valid or not.
+    /// Adds a call with this argument text, which may be invalid JSON.
     #[must_use]
     pub fn call_text(self, call_id: &str, name: &str, arguments: impl Into<String>) -> Self {
         self.with(OutputItem::Call {
@@ -117,7 +116,7 @@ impl ResponsesBody {
         self
     }
 
-    /// Fails with `response.failed` after the items so far.
+    /// Ends the stream with `response.failed`, after the items added before this call.
     #[must_use]
     pub fn failed(mut self, code: &str, message: &str) -> Self {
         let (code, message) = (code.to_owned(), message.to_owned());
@@ -125,7 +124,7 @@ impl ResponsesBody {
         self
     }
 
-    /// Fails with an `error` event and `response.failed` after the items so far.
+    /// Ends the stream with `error` and `response.failed`, after the items added before this call.
     #[must_use]
     pub fn error(mut self, code: &str, message: &str) -> Self {
         let (code, message) = (code.to_owned(), message.to_owned());
@@ -133,7 +132,7 @@ impl ResponsesBody {
         self
     }
 
-    /// Ends the stream after the items so far, without a final event.
+    /// Ends the stream without a final event, after the items added before this call.
     #[must_use]
     pub fn cut(mut self) -> Self {
         self.end = ResponsesEnd::Cut { in_item: false };

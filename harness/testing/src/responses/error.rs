@@ -4,8 +4,8 @@ use serde_json::json;
 
 use crate::Answer;
 
-/// The response to a failed request, with this status and the vendor's error object, which is the
-/// same in both of the vendor's APIs. `code` is the vendor's name for the error, such as
+/// The response to a failed request, with this status and the vendor's error object. Both APIs of
+/// the vendor use the same object. `code` is the vendor's name for the error, such as
 /// `rate_limit_exceeded`.
 ///
 /// ```

@@ -116,8 +116,8 @@ impl OutputItem {
     }
 }
 
-/// The vendor adds padding like this text to deltas, so that the length of a delta does not reveal
-/// the length of its text.
+/// Padding in deltas. The vendor adds padding so that the length of a delta does not reveal the
+/// length of its text.
 const OBFUSCATION: &str = "x7Qp2Lm";
 
 fn message(id: &str, status: &str, content: &[Value]) -> Value {

@@ -1,5 +1,4 @@
-//! An answer of the loopback server: its content, how the content is sent, and the failures in it. The module
-//! `connection` sends the answer.
+//! An answer of the loopback server: its content, its timing and its failures.
 
 use std::{fmt, time::Duration};
 
@@ -15,7 +14,7 @@ use crate::Gate;
 pub enum Point {
     /// Before the status line.
     BeforeHead,
-    /// After the head and this many bytes of the body. The end of the body, if the body is shorter.
+    /// After the head and this many bytes of the body. In a shorter body, this position is the end.
     Byte(usize),
 }
 
@@ -95,7 +94,7 @@ impl Answer {
         Self::bytes(status, "application/json", body.to_string())
     }
 
-    /// A stream of server-sent events with status 200, with chunked transfer encoding as vendors use it.
+    /// A stream of server-sent events with status 200. Like vendors, it uses chunked transfer encoding.
     pub fn sse(body: impl Into<Vec<u8>>) -> Self {
         Self::bytes(200, "text/event-stream; charset=utf-8", body).chunked()
     }
@@ -114,14 +113,14 @@ impl Answer {
         self
     }
 
-    /// Uses chunked transfer encoding, with which a client notices a truncated body.
+    /// Uses chunked transfer encoding, so that a client notices a truncated body.
     #[must_use]
     pub fn chunked(mut self) -> Self {
         self.framing = BodyFraming::Chunked;
         self
     }
 
-    /// Sends a `content-length`, with which a client notices a truncated body. This is the default, except for
+    /// Sends a `content-length`, so that a client notices a truncated body. This is the default, except for
     /// [`sse`](Self::sse).
     #[must_use]
     pub fn with_length(mut self) -> Self {
@@ -154,8 +153,8 @@ impl Answer {
         self
     }
 
-    /// Truncates the body at this byte but ends it properly, like a proxy that has lost its upstream server. Compare
-    /// [`cut_at`](Self::cut_at).
+    /// Truncates the body at this byte, and ends the answer properly, like a proxy that has lost its upstream server.
+    /// Compare [`cut_at`](Self::cut_at).
     #[must_use]
     pub fn end_at(mut self, byte: usize) -> Self {
         self.body.truncate(byte);

@@ -34,8 +34,8 @@ impl From<io::Error> for AnswerStop {
     }
 }
 
-/// When the task ends in any way, records that the server has closed the connection. This has no
-/// effect if the client has closed the connection before.
+/// When dropped, records that the server has closed the connection, unless the client has already
+/// closed the connection.
 struct OpenConnection {
     shared: Arc<ServerState>,
     number: usize,
@@ -54,7 +54,7 @@ pub(super) async fn serve(
     stop: CancellationToken,
 ) {
     let open = OpenConnection { number: shared.opened(), shared: Arc::clone(&shared) };
-    // Each piece becomes a separate packet. If this fails, only the timing is less exact.
+    // Each piece becomes a separate packet. Without this option, only the timing is less exact.
     let _ = stream.set_nodelay(true);
     let mut came = Vec::new();
     loop {
@@ -71,7 +71,7 @@ pub(super) async fn serve(
         let answer = shared.answer(request);
         let keep = keep && answer.framing != BodyFraming::UntilClosed;
         let spoken = tokio::select! {
-            // The connection is read first. Bytes that arrive during the answer belong to the next request.
+            // `biased` reads from the connection first. Bytes that arrive during the answer belong to the next request.
             biased;
             () = client_gone(&mut read, &mut came) => Err(AnswerStop::Gone),
             spoken = speak(&mut write, &answer, keep, &stop) => spoken,
@@ -91,7 +91,7 @@ pub(super) async fn serve(
     }
 }
 
-/// Reads the next request. `None` if the client closes the connection first.
+/// Reads the next request. Returns `None` if the client closes the connection before a request.
 async fn next_request(
     read: &mut ReadHalf<'_>,
     came: &mut Vec<u8>,
@@ -108,8 +108,8 @@ async fn next_request(
     }
 }
 
-/// Returns when the client has closed the connection. Keeps the bytes that the client sends before
-/// that.
+/// Waits until the client closes the connection. Keeps the bytes that the client sends before the
+/// close.
 async fn client_gone(read: &mut ReadHalf<'_>, came: &mut Vec<u8>) {
     while read.read_buf(came).await.is_ok_and(|bytes| bytes > 0) {}
 }

@@ -11,8 +11,8 @@ use crate::{Fault, chaos_provider::SERVER_ERRORS};
 const NONSENSE: &[u8] = b"\xff\xfe\x00<html>502 Bad Gateway</html>\r\n\r\ndata: {\"half\": \n\n";
 
 impl Answer {
-    /// The same answer with this failure. `random` decides the details, and `hint` is the retry
-    /// time of a rate limit.
+    /// Adds this failure to the answer. `random` decides the details, and `hint` is the retry time
+    /// of a rate limit.
     pub(crate) fn spoiled(self, fault: Fault, hint: Duration, random: &mut fastrand::Rng) -> Self {
         let length = self.body.len();
         let place = random.usize(..length.max(1));

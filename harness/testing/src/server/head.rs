@@ -1,5 +1,5 @@
-//! Parses requests and writes the heads of answers, without a socket. A result of `None` means that
-//! more bytes are needed.
+//! Parses requests and writes the heads of answers, without a socket. A parser returns `None` if it
+//! needs more bytes.
 
 use super::{
     answer::{Answer, BodyFraming},
@@ -11,8 +11,7 @@ use super::{
 const LARGEST_HEAD: usize = 64 * 1024;
 const LARGEST_BODY: usize = 64 * 1024 * 1024;
 
-/// A request, the number of bytes that it took, and whether the client wants to keep the
-/// connection.
+/// A request, the number of its encoded bytes, and whether the client wants to keep the connection.
 pub(super) struct ParsedRequest {
     pub(super) request: ReceivedRequest,
     pub(super) used: usize,
@@ -67,7 +66,7 @@ pub(super) fn parse(bytes: &[u8], connection: usize) -> Result<Option<ParsedRequ
     Ok(Some(ParsedRequest { request, used: start + used, keep }))
 }
 
-/// A chunked body, and the number of bytes that it took in the encoded form.
+/// A decoded chunked body, and the number of its encoded bytes.
 fn chunked(mut rest: &[u8]) -> Result<Option<(Vec<u8>, usize)>, String> {
     let whole = rest.len();
     let mut body = Vec::new();

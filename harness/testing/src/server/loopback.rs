@@ -155,13 +155,13 @@ impl LoopbackServer {
             if begun.elapsed() > PATIENCE {
                 panic!("waited {PATIENCE:?} for {what}; {self:?}");
             }
-            // The result does not matter: after a change and after the timeout, the loop looks again.
+            // After a change and after a timeout, the loop calls `look` again, so the result does not matter.
             let _ = tokio::time::timeout(Duration::from_secs(1), seen.changed()).await;
         }
     }
 
-    /// Checks that there was exactly one request per answer of the script, and no fault that the script did not
-    /// request.
+    /// Checks that the server received exactly one request per answer of the script, and that no unexpected fault
+    /// occurred.
     ///
     /// # Panics
     /// Panics with the fault: unused answers, more requests than answers, a request that was not HTTP, or a panic of
@@ -174,8 +174,8 @@ impl LoopbackServer {
         }
     }
 
-    /// Stops the server: no further connections are accepted; connections that are idle, stalled or waiting for a gate
-    /// are closed; other answers are sent completely. Returns when all tasks have ended.
+    /// Stops the server. The server accepts no further connections, closes connections that are idle, stalled or
+    /// waiting for a gate, and completes all other answers. Returns when all tasks have ended.
     pub async fn shutdown(mut self) {
         self.stop.cancel();
         if let Err(err) = (&mut self.task).await

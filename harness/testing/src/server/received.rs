@@ -1,10 +1,10 @@
-//! A request as the loopback server received it.
+//! A request that the loopback server received.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// A request as the server received it.
+/// A request that the server received.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ReceivedRequest {
     pub(super) connection: usize,
@@ -30,7 +30,7 @@ impl ReceivedRequest {
         &self.path
     }
 
-    /// The headers as they were sent, including keys and tokens. Bytes that are not UTF-8 are
+    /// The headers as the client sent them, including keys and tokens. Bytes that are not UTF-8 are
     /// replaced.
     pub fn headers(&self) -> &[(String, String)] {
         &self.headers
@@ -52,7 +52,7 @@ impl ReceivedRequest {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The body as JSON; `null` if it is not JSON.
+    /// The body as JSON, or `null` for a body that is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }

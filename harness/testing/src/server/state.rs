@@ -118,7 +118,7 @@ impl ServerState {
     }
 }
 
-/// The message of a panic, for the report.
+/// The message of a panic.
 fn words_of(panic: Box<dyn Any + Send>) -> String {
     let words = match panic.downcast::<String>() {
         Ok(words) => *words,

@@ -1,5 +1,5 @@
-//! The tool `calc`: arithmetic on numbers, and nothing else. There are no names and no functions, so an expression can
-//! reach nothing outside of itself.
+//! The tool `calc`: arithmetic on numbers only. Expressions have no names and no functions, so an expression cannot
+//! access any other data.
 
 mod error;
 mod evaluate;

@@ -10,7 +10,7 @@ use harness_core::tool::{CancellationToken, ToolError};
 /// Limits concurrent searches: each may need 30 MB of memory and one processor.
 pub(super) static SEARCHES: Semaphore = Semaphore::const_new(8);
 
-/// Limits the concurrent work of other kinds, which only waits for the disk.
+/// Limits all other concurrent work, which only waits for the disk.
 pub(super) static OTHERS: Semaphore = Semaphore::const_new(32);
 
 /// A signal that blocking work has to stop. The work checks for this signal between its steps.
@@ -18,8 +18,7 @@ pub(super) static OTHERS: Semaphore = Semaphore::const_new(32);
 pub(super) struct StopCheck(CancellationToken);
 
 impl StopCheck {
-    /// # Errors
-    /// Fails if the work has to stop.
+    /// Returns an error if the work has to stop.
     pub(super) fn check(&self) -> Result<(), ToolError> {
         if self.0.is_cancelled() { Err(stopped()) } else { Ok(()) }
     }
@@ -32,8 +31,8 @@ fn stopped() -> ToolError {
 /// Runs blocking work as soon as one of these slots is free. When `token` is cancelled or this future is dropped, the
 /// work gets a signal to stop.
 ///
-/// The work has its own thread, because the runtime waits for its own blocking threads when the process ends, and this
-/// work may wait for a disk.
+/// The work has its own thread, so that it does not delay the end of the process: the runtime would wait for its own
+/// blocking threads, and a disk may be slow.
 pub(super) async fn off_loop<T: Send + 'static>(
     places: &'static Semaphore,
     token: &CancellationToken,
@@ -48,7 +47,7 @@ pub(super) async fn off_loop<T: Send + 'static>(
     };
     let (done, end) = oneshot::channel();
     let worker = thread::Builder::new().name("harness-files".to_owned()).spawn(move || {
-        // The slot is freed when the work has ended, even if nobody waits for it any more.
+        // The slot is freed when the work has ended, even if the caller no longer waits.
         let _place = place;
         let result = stop.check().and_then(|()| work(&stop));
         let _ = done.send(result);

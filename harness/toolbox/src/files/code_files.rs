@@ -1,5 +1,5 @@
-//! A list of files that make other programs run code. A program can change the list. Only the names of files count, and
-//! the disk is not accessed.
+//! A list of files that make other programs run code. A program can change the list. The list compares names only, and
+//! does not access the disk.
 
 use std::{
     fmt,
@@ -17,18 +17,18 @@ use harness_core::error::{Error, ErrorKind};
 ///
 /// Writing `.envrc` or `.vscode/tasks.json` amounts to running a command later, when a person enters or opens the
 /// folder. So `write_file` of [`Files`](super::Files) requests an approval, with the reason, before it writes a file on
-/// this list. Each entry is a glob below any folder, so `.vscode/**` also matches `a/b/.vscode/tasks.json`. Case, and
-/// dots and spaces at the end of a name, are ignored, because some file systems ignore them. Links inside the folder
-/// are resolved first.
+/// this list. Each entry is a glob below any folder, so `.vscode/**` also matches `a/b/.vscode/tasks.json`. A match
+/// ignores case, and dots and spaces at the end of a name, as some file systems do. Links inside the folder are
+/// resolved first.
 ///
 /// The list contains files whose code runs without a decision to run the project. Sources, tests, manifests
-/// (`Cargo.toml`, `package.json`), `Makefile` and `justfile` are not on it: building or testing a project runs its code
-/// anyway, so changes to these files should be reviewed as code.
+/// (`Cargo.toml`, `package.json`), `Makefile` and `justfile` are not on the list. Building or testing a project runs
+/// these files anyway, so a person should review their changes as code.
 ///
-/// The name of the folder of [`Files`](super::Files) counts: if the folder is `.github`, writing `workflows/ci.yml`
-/// needs an approval. If an entry matches the folder itself, such as `node_modules/mine`, the entry has no effect on
-/// the files inside, because the program has chosen this folder. Files inside `.git` are never written, whatever the
-/// list and the folder are.
+/// Entries also match the name of the folder of [`Files`](super::Files): if this folder is `.github`, writing
+/// `workflows/ci.yml` needs an approval. If an entry matches the folder itself, such as `node_modules/mine`, the entry
+/// has no effect on the files inside, because the program has chosen this folder. Files inside `.git` are never
+/// written, with any list and in any folder.
 ///
 /// ```
 /// use harness::toolbox::{CodeFiles, Files};
@@ -93,7 +93,7 @@ impl CodeFiles {
     /// Removes files from the list, by their glob as returned by [`CodeFiles::iter`].
     ///
     /// # Errors
-    /// Fails if the list does not contain this glob. So a program notices if the default list has changed.
+    /// Fails if the list does not contain this glob, so that a program notices a change of the default list.
     pub fn without(mut self, glob: &str) -> Result<Self, Error> {
         let before = self.rules.len();
         self.rules.retain(|rule| rule.glob != glob);
@@ -107,14 +107,14 @@ impl CodeFiles {
         Ok(self)
     }
 
-    /// The globs on the list, with their reasons. Some files are listed only if another file is beside them, such as
-    /// `config` beside `HEAD`. These files have no entry of their own: they belong to the entry of the other file.
+    /// The globs on the list, with their reasons. A file that is listed only beside another file, such as `config`
+    /// beside `HEAD`, has no entry of its own.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.rules.iter().map(|rule| (rule.glob.as_str(), rule.reason.as_str()))
     }
 
-    /// The reason why a file makes other programs run code; `None` if the file does not. The path is relative to any
-    /// root and contains no links. `is_there` returns whether another path relative to this root exists.
+    /// The reason why a file makes other programs run code, or `None` for another file. `path` is relative to a root
+    /// and contains no links. `is_there` returns whether another path relative to this root exists.
     pub fn reason(&self, path: &Path, is_there: impl Fn(&Path) -> bool) -> Option<&str> {
         let parts: Vec<String> = folded(path);
         let name = PathBuf::from(parts.join("/"));
@@ -123,8 +123,8 @@ impl CodeFiles {
         listed.map(|rule| rule.reason.as_str()).or_else(|| self.beside(path, &parts, is_there))
     }
 
-    /// Like `reason`, for a path below a root whose own path is known, such as `workflows/ci.yml` below `.github`.
-    /// Entries that match the root itself, such as `node_modules/mine`, do not count.
+    /// Like `reason`, for a path below a root with a known name, such as `workflows/ci.yml` below `.github`. Entries
+    /// that match the root itself, such as `node_modules/mine`, are ignored.
     pub(super) fn reason_below(
         &self,
         root: &Path,
@@ -149,7 +149,7 @@ impl CodeFiles {
         parts: &[String],
         is_there: impl Fn(&Path) -> bool,
     ) -> Option<&str> {
-        // Files beside another file are listed only while that other file is on the list.
+        // A neighbour makes other files count only while the neighbour itself is on the list.
         let is_listed = |neighbour: &str| {
             self.rules.iter().any(|rule| rule.glob.eq_ignore_ascii_case(neighbour))
         };
@@ -206,12 +206,12 @@ fn compile(glob: &str) -> Result<Glob, globset::Error> {
     GlobBuilder::new(glob).literal_separator(true).empty_alternates(true).build()
 }
 
-/// Whether a path is `.git` or inside of it.
+/// Whether a path is `.git` or a path inside `.git`.
 pub(super) fn is_in_git(path: &Path) -> bool {
     folded(path).iter().any(|part| part == ".git" || part == "git~1")
 }
 
-/// The parts of a path, as the most tolerant file system compares them.
+/// The parts of a path, without the differences that some file systems ignore.
 fn folded(path: &Path) -> Vec<String> {
     let parts = path.components().filter_map(|part| match part {
         Component::Normal(part) => Some(part.to_string_lossy()),
@@ -221,12 +221,12 @@ fn folded(path: &Path) -> Vec<String> {
     parts.map(|part| fold(&part)).collect()
 }
 
-/// A name without the differences that file systems may ignore. All of these are removed: case, trailing dots and
-/// spaces, the text after a colon (which names a part of a file on one system), and invisible characters.
+/// Removes all differences between names that some file systems ignore: case, trailing dots and spaces, invisible
+/// characters, and the text after a colon.
 fn fold(name: &str) -> String {
     let name = name.split(':').next().filter(|name| !name.is_empty()).unwrap_or(name);
     let seen = |c: &char| !matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
-    // The detour over upper case also unifies letters that share an upper-case letter: `ſ` and `s`, `K` and `k`.
+    // Conversion to upper case first also unifies letters with the same upper-case letter: `ſ` and `s`, `K` and `k`.
     let name: String = name.chars().filter(seen).flat_map(char::to_uppercase).collect();
     let name = name.to_lowercase();
     let trimmed = name.trim_end_matches(['.', ' ']);

@@ -1,10 +1,10 @@
 //! The default list of files that make other programs run code, each with its reason.
 //!
-//! The list contains files whose code runs without a decision to run the project: because a person opens or enters a
-//! folder, commits, pushes or installs, or because an everyday program such as `git status` or `cargo metadata` reads
-//! them. The project itself is not on the list: sources, tests, manifests (`Cargo.toml`, `package.json`,
-//! `pyproject.toml`), `Makefile` and `justfile`. Building or testing a project runs its code, and an agent that may not
-//! write this code cannot work on the project.
+//! The list contains files whose code runs without a decision to run the project. It runs when a person opens or enters
+//! a folder, commits, pushes or installs, or when a program such as `git status` or `cargo metadata` reads the file.
+//! The files of the project itself are not on the list: sources, tests, manifests (`Cargo.toml`, `package.json`,
+//! `pyproject.toml`), `Makefile` and `justfile`. Building or testing a project runs these files anyway, and an agent
+//! must write them to work on the project.
 
 /// Groups of globs, each with a reason. The globs are in lower case and match below any folder.
 pub(super) const LIST: &[(&[&str], &str)] = &[

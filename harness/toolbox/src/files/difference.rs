@@ -28,8 +28,8 @@ pub(super) enum OldContent {
     },
 }
 
-/// The change in the unified format, below a line that says what is replaced. The hash in this line identifies an old
-/// text that is not shown completely.
+/// The difference in the unified format, after a line about the old content. If the old text is not shown completely,
+/// the hash in this line identifies it.
 pub(super) fn difference(path: &str, old: &OldContent, new: &str) -> Preview {
     let (was, text) = match old {
         OldContent::Nothing => ("a new file".to_owned(), Some("")),
@@ -69,7 +69,7 @@ fn what(bytes: &[u8]) -> String {
     format!("{} bytes (SHA-256 {hash}..)", bytes.len())
 }
 
-/// The number of lines of both texts, without the equal lines at the beginning and at the end.
+/// The number of lines in both texts together, without the equal lines at the beginning and at the end.
 fn differing(old: &str, new: &str) -> usize {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let same = |(a, b): &(&&str, &&str)| a == b;

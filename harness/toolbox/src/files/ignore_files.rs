@@ -1,15 +1,15 @@
 //! Reads `.gitignore` and `.ignore` files with git's rules.
 //!
-//! Such a file may be hostile, because a search may go through folders that other people have written. So each pattern
-//! is matched state by state. This needs no extra memory, and its time is proportional to the length of the pattern
-//! times the length of the path. The steps of a walk are limited, too. A compiled set of patterns would be faster for
-//! ordinary patterns, but needs gigabytes for hostile patterns.
+//! An ignore file may be hostile, because other people may have written the searched folder. So each pattern is matched
+//! state by state. Matching needs no extra memory, and takes time proportional to the length of the pattern times the
+//! length of the path. The steps of a walk are limited, too. A compiled set of patterns would be faster for ordinary
+//! patterns, but needs gigabytes for hostile patterns.
 
 use std::path::{Path, PathBuf};
 
 /// The maximum size of an ignore file, in bytes. The largest files in common use have about 10 KiB.
 pub(super) const MAX_FILE: usize = 128 * 1024;
-/// The maximum size of all ignore files of one walk together, in bytes.
+/// The maximum total size of all ignore files of one walk, in bytes.
 const MAX_FILES: usize = 4 * 1024 * 1024;
 /// The maximum number of matching steps in one walk. A thousand ordinary patterns and a hundred thousand paths need
 /// about this many steps.
@@ -56,7 +56,7 @@ impl IgnoreFiles {
         self.folders.len()
     }
 
-    /// Removes the rules of all folders but the first `depth`.
+    /// Removes the rules of all folders after the first `depth` folders.
     pub(super) fn leave(&mut self, depth: usize) {
         self.folders.truncate(depth);
     }
@@ -87,7 +87,7 @@ impl IgnoreFiles {
         }
     }
 
-    /// Whether the path is ignored. The innermost folder with a matching rule decides, by its last matching rule.
+    /// Whether the path is ignored. In the innermost folder with matching rules, the last matching rule decides.
     pub(super) fn has(&mut self, path: &Path, is_folder: bool) -> bool {
         let Self { folders, steps, now, next, .. } = self;
         let parts: Vec<&[u8]> =
@@ -133,7 +133,7 @@ impl IgnoreFiles {
 #[derive(Debug, PartialEq)]
 struct IgnoreRule {
     pattern: Vec<GlobPiece>,
-    /// Whether the pattern is compared with the last part of a path only, instead of the whole path.
+    /// Whether the pattern is compared only with the last part of a path.
     only_name: bool,
     only_folders: bool,
     ignores: bool,
@@ -153,12 +153,12 @@ enum GlobPiece {
     AnyName,
     /// `**/`: any number of folders.
     AnyFolders,
-    /// `/**` at the end, without its slash.
+    /// The `**` of a `/**` at the end of a pattern.
     AllBelow,
 }
 
 impl IgnoreRule {
-    /// Parses a line. `None` if it is empty, a comment, or no pattern.
+    /// Parses a line. Returns `None` for an empty line, a comment or an invalid pattern.
     fn new(line: &str) -> Option<Self> {
         let line = without_trailing_blanks(line);
         if line.is_empty() || line.starts_with('#') {
@@ -178,7 +178,7 @@ impl IgnoreRule {
         (!pattern.is_empty()).then_some(Self { pattern, only_name, only_folders, ignores })
     }
 
-    /// Matches the pattern with a text. `now` marks the pieces of the pattern that the match may have reached.
+    /// Matches the pattern with a text. `now` marks the pieces of the pattern that a match may have reached.
     fn is_match(
         &self,
         text: &[u8],

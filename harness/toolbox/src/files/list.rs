@@ -1,4 +1,4 @@
-//! Lists the entries of a folder, or the files below it that match a glob.
+//! Lists the entries of a folder, or the files below the folder that match a glob.
 
 use std::{ops::ControlFlow, path::Path};
 
@@ -17,7 +17,7 @@ const MAX_PATHS: usize = 1_000;
 /// The maximum length of a glob, in bytes. Long globs take long to compile.
 const MAX_GLOB: usize = 1_000;
 
-/// Returns the paths, one on each line and sorted, and a last line with their number.
+/// Returns the sorted paths, one on each line, and a last line with the number of paths.
 pub(super) fn list(
     root: &RootFolder,
     given: &str,

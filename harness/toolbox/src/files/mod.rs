@@ -1,4 +1,4 @@
-//! The file tools: they read, write, list and search inside one folder. No path leads outside of it.
+//! The file tools: they read, write, list and search files inside one folder, and never outside.
 
 mod blocking_work;
 mod code_files;

@@ -1,5 +1,5 @@
-//! A regular expression from the model. It matches a part of one line. Its memory is limited, and a search can be
-//! stopped in the middle of a long line.
+//! A regular expression from the model, for a part of one line. A search with this expression has limited memory, and
+//! can be stopped in the middle of a long line.
 
 use std::io;
 
@@ -28,19 +28,19 @@ const MAX_CLASSES: usize = 100;
 const MAX_PARTS: usize = 500;
 /// The maximum size of the compiled program, in bytes: enough for a word of 64 letters in any script, `\w{64}`.
 const MAX_PROGRAM: usize = 4 << 20;
-/// The maximum size of the table of states that a search keeps, in bytes. There is one table for each direction.
+/// The maximum size of the state table of a search, in bytes. Each search direction has one table.
 const MAX_TABLE: usize = 2 << 20;
-/// A search checks after this much work whether it has to stop. The unit is bytes of the line times bytes of the
-/// program. This work takes a second or less.
+/// The work between two stop checks of a search, in bytes of the line times bytes of the program. This work takes a
+/// second or less.
 const WORK: usize = 1 << 31;
-/// The minimum and the maximum number of bytes of a line that a search reads between two checks whether it has to stop.
+/// The minimum and the maximum number of bytes of a line that a search reads between two stop checks.
 const PART: (usize, usize) = (4 << 10, 256 << 10);
 
 /// A compiled expression, and the stop check of the search that uses it.
 pub(super) struct LinePattern<'s> {
     regex: Regex,
     stop: &'s StopCheck,
-    /// The number of bytes of a line that a search reads between two checks whether it has to stop.
+    /// The number of bytes of a line that a search reads between two stop checks.
     part: usize,
 }
 

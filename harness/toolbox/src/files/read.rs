@@ -53,7 +53,7 @@ struct LineWindow {
     /// The length of all complete lines in `kept` (`whole`), and the number of the last complete line (`last_whole`).
     whole: usize,
     last_whole: u64,
-    /// Whether `kept` is full. Nothing more is stored then.
+    /// Whether `kept` is full and takes no more bytes.
     full: bool,
     /// The number of the current line.
     line: u64,

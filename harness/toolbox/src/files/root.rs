@@ -20,7 +20,7 @@ use harness_core::{
 #[derive(Debug)]
 pub(super) struct RootFolder {
     pub(super) dir: Dir,
-    /// The path of the folder. It serves only to resolve absolute paths and to be shown, never to open files.
+    /// The path of the folder, for absolute paths and for messages. Files are never opened by this path.
     pub(super) path: PathBuf,
 }
 
@@ -86,9 +86,9 @@ impl RootFolder {
         given: &str,
         mut options: OpenOptions,
     ) -> Result<File, ToolError> {
-        // The type is checked before opening, because opening a device may have an effect. It is checked again after
-        // opening, because the path may name another file by then. If the new file is a FIFO, opening it must not
-        // block.
+        // The type is checked before opening, because opening a device may have an effect. After opening, the type is
+        // checked again, because the path may name another file by then. Opening must not block if the other file is a
+        // FIFO.
         regular(&self.look_at(path, given)?, given)?;
         never_block(&mut options);
         let file = self.dir.open_with(path, &options).map_err(|err| fault(given, err))?;
@@ -132,7 +132,7 @@ pub(super) fn fault(given: &str, err: io::Error) -> ToolError {
     };
 
     let reason = match err.kind() {
-        // A refusal by the system has an error number. The error has no number if the path leads outside.
+        // A refusal by the system has an error number. An error without a number means that the path leads outside.
         PermissionDenied if err.raw_os_error().is_none() => return outside(given).with_source(err),
         PermissionDenied => "the system does not allow it; choose another path".to_owned(),
         NotFound => "there is no such file or folder; `list_files` shows what there is".to_owned(),

@@ -21,16 +21,16 @@ use harness_core::tool::ToolError;
 
 /// The maximum number of hits in one result.
 const MAX_HITS: usize = 200;
-/// The maximum number of bytes that are shown of a line.
+/// The maximum number of bytes that a result shows of a line.
 const MAX_LINE: usize = 300;
-/// The number of bytes that are shown before a hit in a longer line.
+/// The number of bytes that a result shows before a hit in a longer line.
 const BEFORE_HIT: usize = 100;
 /// The maximum length of a searched line, in bytes. A file with a longer line is skipped.
 const MAX_BUFFER: usize = 8 * 1024 * 1024;
-/// The maximum number of bytes that are searched of one file.
+/// The maximum number of bytes that a search reads of one file.
 const MAX_FILE: u64 = 1024 * 1024 * 1024;
 
-/// Returns each hit on its own line as `path:line: text`, and a last line that says what was searched.
+/// Returns each hit on its own line as `path:line: text`, and a last line about the searched files.
 pub(super) fn search(
     root: &RootFolder,
     pattern: &str,

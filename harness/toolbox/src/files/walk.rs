@@ -75,7 +75,7 @@ impl<'w> FolderWalk<'w> {
         self.stop.check()
     }
 
-    /// Describes what was left out, for the last line of a result.
+    /// Describes the parts that the walk has left out, for the last line of a result.
     pub(super) fn gaps(&self) -> String {
         let mut gaps = String::new();
         if self.unread > 0 {

@@ -27,8 +27,8 @@ pub(super) struct FileWrite<'w> {
 }
 
 impl FileWrite<'_> {
-    /// The preview for an approval request, and whether an approval is required. If the write will fail anyway, no
-    /// approval is required.
+    /// The preview for an approval request, and whether an approval is required. A write that will fail requires no
+    /// approval.
     pub(super) fn review(&self) -> Review {
         match self.target() {
             Ok(target) => self.review_of(&target),
@@ -230,7 +230,7 @@ fn for_owner_alone(options: &mut OpenOptions) {
 #[cfg(not(unix))]
 fn for_owner_alone(_: &mut OpenOptions) {}
 
-/// Gives the file the mode of the old file, and the owner if the system allows it.
+/// Gives the new file the mode of the old file, and also its owner if the system allows this.
 #[cfg(unix)]
 fn keep_owner_and_mode(file: &File, old: &Metadata) -> io::Result<()> {
     use cap_std::fs::{MetadataExt as _, Permissions, PermissionsExt as _};
@@ -269,7 +269,7 @@ fn new_path(root: &RootFolder, path: &Path) -> io::Result<PathBuf> {
     Err(io::ErrorKind::NotFound.into())
 }
 
-/// A temporary file beside the target. Dropping it removes the file, unless it was renamed.
+/// A temporary file beside the target. Dropping this value removes the file, unless the file was renamed.
 struct TemporaryFile<'d> {
     folder: &'d Dir,
     name: String,
@@ -277,8 +277,8 @@ struct TemporaryFile<'d> {
 }
 
 impl<'d> TemporaryFile<'d> {
-    /// Creates the temporary file. If it will replace another file, only the owner can read the temporary file at
-    /// first. It gets the mode of the old file later. So a user who may not read the old text cannot read the new text.
+    /// Creates the temporary file. If `replaces` is true, only the owner can read the file until it gets the mode of
+    /// the old file. So a user who may not read the old text cannot read the new text.
     fn create(folder: &'d Dir, replaces: bool) -> io::Result<(Self, File)> {
         let name = format!(".{:016x}.tmp", fastrand::u64(..));
         let mut options = OpenOptions::new();

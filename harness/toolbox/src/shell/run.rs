@@ -25,7 +25,7 @@ const PIECE: usize = 16 * 1024;
 /// bytes. But a process that has left the group may write for ever.
 const LAST_WORDS: usize = 2 * 1024 * 1024;
 
-/// The output of a command, so far or complete.
+/// The output of a command that runs or has ended.
 #[derive(Debug, Default)]
 pub(super) struct CommandOutput {
     stdout: Mutex<ClippedOutput>,
@@ -37,9 +37,9 @@ impl CommandOutput {
         [&self.stdout, &self.stderr].iter().all(|heard| lock(heard).is_empty())
     }
 
-    /// Both outputs as text. If more output may follow, `when` is not empty: it is appended to the name of each output,
-    /// and an incomplete last line gets the mark `CUT`. If the line ends with the beginning of a secret, the code
-    /// that removes secrets recognizes this beginning by the mark.
+    /// Both outputs as text. While more output may follow, `when` is not empty. Then `when` is appended to the name of
+    /// each output, and an incomplete last line gets the mark `CUT`. The code that removes secrets recognizes the
+    /// beginning of a secret by this mark.
     pub(super) fn to_text(&self, when: &str) -> String {
         let outputs = [("stdout", &self.stdout), ("stderr", &self.stderr)];
         let texts = outputs.map(|(name, heard)| match lock(heard).to_text() {
@@ -72,7 +72,7 @@ pub(super) enum CommandEnd {
     Stopped,
 }
 
-/// Runs a command. When this returns or is dropped, everything that the command has started is dead.
+/// Runs a command. When the future completes or is dropped, everything that the command has started is dead.
 pub(super) async fn run(
     spec: &CommandSpec<'_>,
     limit: Duration,
@@ -99,7 +99,7 @@ pub(super) async fn run(
     Ok(end)
 }
 
-/// Reads both pipes while it is polled. It never returns, because closed pipes do not mean the end of the command.
+/// Reads both pipes while polled. The future never completes, because a command can continue after closing its pipes.
 async fn listen_to_both(
     stdout: &mut PipeReader<'_, ChildStdout>,
     stderr: &mut PipeReader<'_, ChildStderr>,

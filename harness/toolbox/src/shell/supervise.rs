@@ -78,9 +78,9 @@ use harness_core::error::{Error, ErrorKind};
 ///
 /// Everything that a program does before this line is repeated for each command, without the program's environment. So
 /// put nothing before it. `#[tokio::main]` may stay: it only starts the threads of the runtime for each command. A
-/// program that reads its arguments before this line finds an unknown argument. If it then ends, or does not reach this
-/// line for another reason, each command fails with an error that says so. A second call changes nothing. A late call
-/// applies to later commands. A program that is itself a command of another program can make this call too.
+/// program that reads its arguments before this line finds an unknown argument. If the program then ends, or does not
+/// reach this line for another reason, each command fails with an error about this. A second call changes nothing. A
+/// late call applies to later commands. A program that is itself a command of another program can make this call too.
 ///
 /// The program becomes a supervisor only if its first argument requests this and its standard input is a socket. A user
 /// who can start it in this way can also start a shell, so nobody gains any rights.

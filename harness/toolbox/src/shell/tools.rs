@@ -126,7 +126,7 @@ pub struct Bash {
 
 #[toolset]
 impl Bash {
-    /// Creates the tool. `folder` is where commands start. A command can leave it.
+    /// Creates the tool. Commands start in `folder`, and can leave this folder.
     ///
     /// # Errors
     /// Fails if the folder does not exist or is not a folder.
@@ -142,7 +142,7 @@ impl Bash {
         Ok(Arc::new(Self { folder, variables: CommandVariables::default() }))
     }
 
-    /// Sets environment variables for commands. They replace variables of the program with the same names.
+    /// Sets environment variables for commands. A variable set here replaces the program's variable with the same name.
     ///
     /// ```
     /// use harness::toolbox::Bash;

@@ -2,9 +2,9 @@
 
 use std::ffi::{OsStr, OsString};
 
-/// The variables that a command gets from the program's environment, besides those that begin with `LC_`. The output of
-/// a command goes to the model and into the journal, and `env` prints every variable, so no variable with a key may be
-/// on this list.
+/// The variables that a command gets from the program's environment, in addition to variables with the prefix `LC_`.
+/// The output of a command goes to the model and into the journal, and `env` prints every variable, so no variable with
+/// a key may be on this list.
 const OF_PROGRAM: [&str; 7] = ["HOME", "LANG", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
 
 /// The variables that a program adds to the list.
@@ -45,7 +45,7 @@ impl CommandVariables {
                 || name.as_encoded_bytes().starts_with(b"LC_")
                 || self.inherited.iter().any(|inherited| name == inherited)
         };
-        // If a name occurs more than once, the last value counts.
+        // The last value of a name takes effect.
         let of_program = std::env::vars_os().filter(|(name, _)| is_listed(name));
         of_program.chain(self.set.iter().cloned()).collect()
     }

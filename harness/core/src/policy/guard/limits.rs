@@ -64,7 +64,7 @@ fn named<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 }
 
 impl Limits {
-    /// Creates limits that are all left open.
+    /// Creates limits of which none is set.
     pub fn new() -> Self {
         Self::default()
     }

@@ -104,8 +104,7 @@ impl RepeatCounter {
             self.heard.clear();
         }
         if before.is_none() && shows_news {
-            // A new call shows progress, too. For example, a model that alternates between edits and tests repeats the
-            // same test call.
+            // A new call shows progress, too: a model that repeats the same test after each new edit is not stuck.
             self.made.clear();
         }
         self.heard.entry(thing).or_insert_with(|| ResultTurns::new(&tool)).count(self.turn);

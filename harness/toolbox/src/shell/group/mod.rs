@@ -1,4 +1,4 @@
-//! A process group: a process and everything that it starts. All of them end together.
+//! A process group: a process and everything that the process starts. The whole group ends together.
 
 #[cfg(target_os = "linux")]
 mod order;
@@ -31,7 +31,7 @@ use tokio::{
 /// contains the marks of both commands.
 pub(super) const VARIABLE: &str = "HARNESS_COMMAND";
 
-/// How often to check whether a killed process is dead. The checks are a millisecond apart.
+/// The maximum number of checks whether a killed process is dead. The checks are a millisecond apart.
 const LOOKS: usize = 100;
 
 /// Whether this program can be started again as a supervisor, and can see the processes to supervise.
@@ -50,7 +50,7 @@ pub(super) struct CommandSpec<'s> {
     pub(super) variables: &'s [(OsString, OsString)],
 }
 
-/// A command and everything that it has started. Dropping this value kills all of it.
+/// A command and everything that it has started. Dropping this value kills all these processes.
 #[derive(Debug)]
 pub(super) struct ProcessGroup(GroupKind);
 
@@ -72,7 +72,7 @@ impl ProcessGroup {
         Ok((Self(GroupKind::Plain(plain)), pipes))
     }
 
-    /// Completes the start of the command, which already runs.
+    /// Makes the watchdog watch the command, which already runs.
     ///
     /// # Errors
     /// Fails if no watchdog watches the command. The caller then has to end the command.
@@ -155,7 +155,7 @@ impl OutputPipes {
 
 /// Waits until a child has ended, without reaping it.
 async fn exited(child: Pid) {
-    // Listening starts before the first check, so that no end is missed.
+    // Listening starts before the first check, so that the end of the child is not missed.
     let mut child_ended = signal(SignalKind::child()).ok();
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     // An error means that the child is gone, because other code has reaped it.
@@ -167,7 +167,7 @@ async fn exited(child: Pid) {
     }
 }
 
-/// Reaps a child that is about to die; `None` if other code has reaped it, or if it does not die in time.
+/// Reaps a child that will die soon. Returns `None` if other code has reaped the child, or if it does not die in time.
 fn reaped(child: &mut Child) -> Option<ExitStatus> {
     for _ in 0..LOOKS {
         match child.try_wait() {

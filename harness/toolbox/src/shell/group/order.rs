@@ -71,7 +71,7 @@ impl CommandOrder {
     }
 }
 
-/// What has happened to an order.
+/// A report of the supervisor about its order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum SupervisorReport {
     /// The order was read, and the command may run from now on. The supervisor sends this report before it starts the
@@ -79,7 +79,7 @@ pub(super) enum SupervisorReport {
     Begins,
     /// The command was not started. The value is the system's error number.
     NotStarted(i32),
-    /// The command has ended, and nothing runs any more. The value is the raw exit status of the system.
+    /// The command and all its processes have ended. The value is the raw exit status of the system.
     Ended(i32),
 }
 
@@ -147,7 +147,7 @@ mod tests {
         }
         let body = |body: &[u8]| [&u32::try_from(body.len()).unwrap().to_le_bytes(), body].concat();
         let endless = [0xff; 64].to_vec();
-        // No end; no command; a name without a value.
+        // Orders without an end, without a command, or with a name that has no value.
         for bytes in [body(b""), body(b"a"), body(b"a\0"), body(b"a\0b\0c\0"), endless] {
             assert!(CommandOrder::read(&mut bytes.as_slice()).await.is_err(), "{bytes:?}");
         }

@@ -15,7 +15,7 @@ use harness_core::watchdog::Watchdog;
 
 /// A shell that leads its own process group.
 ///
-/// On Linux, a process that leaves the group is found by its [`ProcessTraces`]. On other systems, it is not found.
+/// On Linux, [`ProcessTraces`] find a process that leaves the group. Other systems cannot find such a process.
 #[derive(Debug)]
 pub(super) struct PlainGroup {
     leader: Child,

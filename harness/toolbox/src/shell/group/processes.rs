@@ -1,5 +1,5 @@
-//! Lists the processes of this machine from `/proc`, and ends a set of processes together with everything that they
-//! start meanwhile.
+//! Lists the processes of this machine from `/proc`, and ends a set of processes. Processes that this set starts
+//! meanwhile are also ended.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -10,8 +10,8 @@ use rustix::{
 
 use super::LOOKS;
 
-/// How often the search for new processes is repeated. If a process replaces itself by a child faster than one search
-/// takes, more repetitions would not help.
+/// The maximum number of searches for new processes. More searches would not find a process that replaces itself by a
+/// child during each search.
 const ROUNDS: usize = 32;
 
 /// A process, with its data at the time of reading.
@@ -26,7 +26,7 @@ pub(super) struct SystemProcess {
 }
 
 impl SystemProcess {
-    /// Reads a process. `None` if it does not exist, or if it is dead and not yet reaped.
+    /// Reads a process. Returns `None` if the process does not exist, or is dead and not yet reaped.
     pub(super) fn look_at(pid: Pid) -> Option<Self> {
         parse(pid, &std::fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
@@ -52,7 +52,7 @@ impl SystemProcess {
     }
 }
 
-/// All living processes that were not started before `since`, which is in ticks.
+/// All living processes that were started at the time `since` or later, in ticks.
 pub(super) fn all(since: u64) -> Vec<SystemProcess> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries
@@ -62,7 +62,7 @@ pub(super) fn all(since: u64) -> Vec<SystemProcess> {
         .collect()
 }
 
-/// The start time of a process in ticks; 0 if it does not exist.
+/// The start time of a process in ticks, or 0 if the process does not exist.
 pub(super) fn started(pid: Pid) -> u64 {
     SystemProcess::look_at(pid).map_or(0, |process| process.started)
 }
@@ -158,8 +158,8 @@ pub(super) fn children(parent: Pid) -> Option<Vec<Pid>> {
     Some(children)
 }
 
-/// Kills every process that `find` returns, and repeats this until `find` returns no new process. Then waits until all
-/// of these processes are dead.
+/// Kills every process that `find` returns, and calls `find` again until it returns no new process. Then waits until
+/// all killed processes are dead.
 ///
 /// All processes are stopped before the first process is killed, because a stopped process cannot start another
 /// process. As long as no parent is dead, `find` can reach each child through its parent.
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn descendants_are_found_by_parents_and_by_sessions_of_their_own() {
         let mine = SystemProcess::look_at(rustix::process::getpid()).unwrap();
-        // No process has an id from this number on.
+        // All process ids are less than this number.
         let base = 1 << 28;
         let all = [
             mine,
@@ -233,7 +233,7 @@ mod tests {
             process(base + 2, base + 1, base + 2),
             process(base + 3, 1, base + 2),
             process(base + 6, base + 3, base + 6),
-            // Other processes: in the session of the program, in session 0, and in its own session.
+            // Unrelated processes: one in the session of the program, one in session 0, and one in its own session.
             process(base + 7, 1, mine.session),
             process(base + 8, 1, 0),
             process(base + 9, 1, base + 9),

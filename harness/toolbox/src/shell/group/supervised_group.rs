@@ -26,11 +26,11 @@ pub(super) const PROGRAM: &str = "/proc/self/exe";
 
 /// The pause between two checks.
 const BREATH: Duration = Duration::from_millis(1);
-/// How many pauses to wait for a process that has not yet reported that it is a supervisor.
+/// The maximum number of pauses until a supervisor without a report has ended.
 const SHORT: u32 = 100;
-/// How many pauses to wait for a supervisor. It may have to kill thousands of processes.
+/// The maximum number of pauses until a supervisor has ended, because it may have to kill thousands of processes.
 const LONG: u32 = 20_000;
-/// How often a supervisor that was stopped by a signal is continued.
+/// The maximum number of times that a supervisor is continued after a stop signal.
 const HALTS: u32 = 100;
 
 /// A supervisor: a process that runs the program's own executable for this command. When its socket closes, the
@@ -116,7 +116,7 @@ impl SupervisedGroup {
         ))
     }
 
-    /// Lets the supervisor kill all remaining processes, and waits for it without blocking the thread.
+    /// Lets the supervisor kill all remaining processes, and waits for the supervisor without blocking the thread.
     pub(super) async fn close(&mut self) {
         self.line = None;
         loop {
@@ -131,8 +131,8 @@ impl SupervisedGroup {
         }
     }
 
-    /// Lets the supervisor kill all remaining processes, and reaps it. If the supervisor cannot kill them, this process
-    /// kills them.
+    /// Lets the supervisor kill all remaining processes, and reaps the supervisor. If the supervisor cannot kill the
+    /// processes, this process kills them.
     pub(super) fn end(&mut self) -> Option<ExitStatus> {
         self.line = None;
         let mut looked = self.supervisor.try_wait();
@@ -154,8 +154,8 @@ impl SupervisedGroup {
         looked.ok().flatten().or_else(|| reaped(&mut self.supervisor))
     }
 
-    /// Whether to wait one more pause for the supervisor. If the supervisor were killed during its work, processes that
-    /// it has not found yet would survive. A supervisor that was stopped by a signal is continued.
+    /// Whether to wait one more pause for the supervisor. Killing the supervisor too early would spare processes that
+    /// it has not found yet. A supervisor that was stopped by a signal is continued.
     fn is_at_work(&mut self) -> bool {
         let Some(left) = self.patience.checked_sub(1) else { return false };
         self.patience = left;

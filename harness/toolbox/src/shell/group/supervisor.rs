@@ -1,7 +1,7 @@
 //! The supervisor of a command: the program, started a second time.
 //!
-//! The supervisor does what a shell would do, and nothing more: it runs one command with the given environment, and
-//! ends it.
+//! The supervisor runs one command with the given environment, and ends the command with all its processes. It has no
+//! other task.
 
 use std::{
     io,
@@ -30,12 +30,12 @@ use super::{
 
 /// The only argument of a supervisor.
 pub(in super::super) const ARGUMENT: &str = "--harness-supervises-a-command";
-/// The name of a supervisor in a list of processes. The text of the command is not part of it, so that a `pkill -f`
-/// inside the command does not kill the supervisor.
+/// The name of a supervisor in a list of processes. The name does not contain the command, so that a `pkill -f` inside
+/// the command does not kill the supervisor.
 pub(super) const NAME: &str = "harness-supervisor";
 
-/// How often the supervisor checks whether all processes are dead: `AT_ONCE` times without a pause, then once a
-/// millisecond. This takes long only if the system does not let a process die, or if a process belongs to another user.
+/// The number of checks whether all processes are dead: `AT_ONCE` checks without a pause, then one check a millisecond.
+/// More checks are needed only if the system does not let a process die, or if a process belongs to another user.
 const LOOKS: usize = 10_000;
 const AT_ONCE: usize = 1_000;
 
@@ -69,7 +69,7 @@ async fn serve() -> io::Result<()> {
     let mut told = PoliteSignals::listen()?;
     let order = CommandOrder::read(&mut line).await?;
 
-    // If the program has closed the connection by now, no command is started.
+    // This write fails if the program has closed the connection by now. Then no command is started.
     line.write_all(&SupervisorReport::Begins.to_bytes()).await?;
     let command = match start(order) {
         Ok(command) => command,
@@ -87,7 +87,7 @@ async fn serve() -> io::Result<()> {
                     break Some(status);
                 }
             }
-            // The program sends nothing more, so the read ends when it closes the connection or dies.
+            // The program sends nothing more, so this read ends when the program closes the connection or dies.
             _ = line.read_u8() => break None,
             () = told.received() => break None,
         }
@@ -160,8 +160,7 @@ fn end_all(command: Pid) {
     }
 }
 
-/// The signals that ask a process to end. If this process receives one of them, it ends all its descendants and then
-/// itself.
+/// The signals that ask a process to end. After such a signal, the supervisor ends all its descendants and then itself.
 struct PoliteSignals([unix::Signal; 4]);
 
 impl PoliteSignals {

@@ -30,7 +30,7 @@ impl ProcessTraces {
         &self.mark
     }
 
-    /// The environment variable with the mark. The command must be started with it.
+    /// The environment variable with the mark. The command must get this variable when it starts.
     pub(super) fn variable(&self) -> (OsString, OsString) {
         let mut value = std::env::var_os(VARIABLE).unwrap_or_default();
         if !value.is_empty() {
