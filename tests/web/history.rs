@@ -244,3 +244,45 @@ async fn a_resumed_run_is_told_once_to_a_page_that_is_loaded_while_it_goes_on() 
         assert_eq!(out["messages"], json!(messages), "{out:#}");
     }
 }
+
+#[tokio::test]
+async fn the_stream_of_an_answer_goes_on_at_its_place_in_the_whole_message() {
+    let model = ScriptedProvider::new([
+        reply().reasoning("Hm.").text("I remove it.").call("remove", json!({"name": "a"})),
+        reply().text_in(["It ", "is "]).call("remove", json!({"name": "b"})),
+        reply().text("Done."),
+    ]);
+    let server = Server::start(model, tools![remove]).await;
+    server.chats.send("c", "Remove a.").await.expect("a run").finish().await.expect_err("a wait");
+    for _ in 0..2 {
+        let waiting = server.inbox.waiting("c").await.expect("the calls");
+        let id = waiting[0].question().expect("a question").nonce;
+        let approve = [ClientAnswer::new(id, ClientDecision::Approve)];
+        assert_eq!(answer_waiting(&server.inbox, "c", &approve, None).await.expect("a count"), 1);
+        let run = server.chats.resume("c").await.expect("a run");
+        let earlier = server.chats.watch("c").await.expect("a watcher").earlier().await;
+        let (earlier, all): (_, Vec<Numbered>) = (earlier.expect("events"), run.collect().await);
+        // The response to the answer has the run alone. What a page gets after a reload has the whole message.
+        let response = ui_message::encoded(UiMessageStream::new(), &all);
+        let whole = |id: Option<&str>| {
+            let stream = id.map_or_else(UiMessageStream::new, UiMessageStream::after);
+            ui_message::encoded(stream.with_beginning(&earlier), &all)
+        };
+        let lasting = |text: &str| {
+            text.split_inclusive("\n\n")
+                .filter(|event| !event.contains("\"transient\":true"))
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        for text in [response, whole(None)] {
+            let events: Vec<&str> = text.split_inclusive("\n\n").collect();
+            for (at, event) in events.iter().enumerate() {
+                let Some(id) = event.lines().find_map(|line| line.strip_prefix("id: ")) else {
+                    continue;
+                };
+                let both = format!("{}{}", events[..=at].concat(), whole(Some(id)));
+                assert_eq!(lasting(&both), lasting(&text), "after {id}: {both}");
+            }
+        }
+    }
+}
