@@ -1,6 +1,7 @@
 //! Programs that change while their conversations live on, before servers that bind reasoning to its prefix.
 
 mod caches;
+mod detours;
 mod lives;
 mod policies;
 #[cfg(unix)]
@@ -71,6 +72,9 @@ impl Vendor {
                 let body = request.json();
                 if let Some(words) = refuses(&body) {
                     return anthropic::error(400, "invalid_request_error", words);
+                }
+                if request.path().ends_with("/compact") || body.get("compaction").is_some() {
+                    return random::summary(wire, &body, proof);
                 }
                 let say = next.lock().unwrap().pop_front().unwrap_or(Say::Text("Done."));
                 calls += 1;

@@ -36,6 +36,9 @@ pub(crate) struct RequestState {
     pub(crate) offered_tools: Option<Arc<OfferedTools>>,
     /// The prefix of requests, if the model's reasoning is bound to a prefix.
     pub(crate) prefix: Option<Arc<SentPrefix>>,
+    /// The text of the server's error, while a request is sent again without additions because the server may have
+    /// refused them.
+    pub(crate) refused_additions: Option<String>,
 }
 
 impl RequestState {
@@ -50,14 +53,16 @@ impl RequestState {
             files_before: Vec::new(),
             offered_tools: None,
             prefix: None,
+            refused_additions: None,
         }
     }
 
     /// Resets what is valid only for one run. The found tools are reset because the run may offer other tools.
-    /// The lowered limit on the answer is reset because the earlier run may have been dropped before its next
-    /// request.
+    /// The lowered limit on the answer and the refusal of additions are reset because the earlier run may have been
+    /// dropped before or during its next request.
     pub(crate) fn begin_run(&mut self) {
         (self.offered_tools, self.reduced_max_tokens) = (None, None);
+        self.refused_additions = None;
     }
 }
 

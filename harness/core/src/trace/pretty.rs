@@ -270,17 +270,20 @@ fn line<'a>(
         },
         Happened::ContextPinned { text } => writeln!(out, "pinned: {}", short(text)),
         Happened::PrefixChanged { change, appended, left_out, refusal } => {
-            let how = match (appended, refusal) {
-                (true, _) => "is sent behind the messages so far",
-                (false, Some(_)) => "is not known, but the vendor refuses the reasoning before",
-                (false, None) => "is sent before all messages",
+            let how = match (appended, refusal, change.is_empty()) {
+                (true, ..) => "sent behind the messages so far",
+                (false, Some(_), true) => "the vendor has refused earlier reasoning",
+                (false, Some(_), false) => {
+                    "sent before all messages, after the server refused a request"
+                }
+                (false, None, true) => {
+                    "the instructions and tools of earlier reasoning are not known"
+                }
+                (false, None, false) => "changed",
             };
-            let change = if change.is_empty() { "what has changed" } else { &**change };
-            writeln!(
-                out,
-                "{} {how}: the reasoning of {left_out} messages is left out",
-                short(change)
-            )
+            let change =
+                if change.is_empty() { String::new() } else { format!(": {}", short(change)) };
+            writeln!(out, "{how}{change} (messages whose reasoning is left out: {left_out})")
         }
         Happened::CallEnded { call, text, .. } => {
             writeln!(out, "  {call} has ended after it was stopped")?;

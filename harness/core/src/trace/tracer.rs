@@ -392,6 +392,7 @@ impl Tracer {
             Fact::ContextPinned { text } => {
                 Happened::ContextPinned { text: shortened(self.secrets.hide(text, None)) }
             }
+            Fact::PrefixUnused {} => return,
             // The first prefix of a conversation is not a change.
             Fact::PrefixSet { left_out: 0, change, refusal: None, .. } if change.is_empty() => {
                 return;

@@ -1,6 +1,7 @@
 //! Finds the settings that a model's reasoning depends on, in addition to the instructions and tools. Also finds the
 //! instructions and tools that a request adds after earlier messages.
 
+use harness_schema::ToolSchema;
 use serde_json::Value;
 
 use super::answer::{self, OutputPlan, ServerSupport};
@@ -48,13 +49,19 @@ pub(super) fn form(request: &Request<'_>, strict: bool) -> String {
     if all.is_empty() { String::new() } else { format!(" added {strict} {}", all.join(",")) }
 }
 
+/// Whether this tool is not in the request's list, because it is added after a message.
+pub(super) fn is_added(request: &Request<'_>, name: &str) -> bool {
+    let has = |tools: &[ToolSchema]| tools.iter().any(|tool| tool.name == name);
+    !has(request.tools()) && request.additions().iter().any(|added| has(&added.tools))
+}
+
 /// The tools that the model may call. `None` if the model may call all tools of the request. Also `None` if the model
 /// may call a tool that was added after a message, because a request cannot name such a tool here.
 pub(super) fn allowed(request: &Request<'_>, value: impl Fn(&str) -> Value) -> Option<Vec<Value>> {
     let hidden = request.hidden_tools();
-    let is_listed = |name: &str| request.tools().iter().any(|tool| tool.name == name);
     let mut added = request.additions().iter().flat_map(|it| &it.tools);
-    if hidden.is_empty() || added.any(|it| !hidden.contains(&it.name) && !is_listed(&it.name)) {
+    let is_new = |it: &ToolSchema| !hidden.contains(&it.name) && is_added(request, &it.name);
+    if hidden.is_empty() || added.any(is_new) {
         return None;
     }
     let tools = request.tools().iter().filter(|tool| !hidden.contains(&tool.name));

@@ -75,16 +75,27 @@ fn name(tool: &Value) -> Option<&str> {
     tool.get("name").or(inner)?.as_str()
 }
 
-/// Checks the settings of a request in which the model can search for tools.
+/// Checks the choice of a tool, and the settings of a request in which the model can search for tools.
 ///
 /// # Errors
-/// Fails if the settings name a tool that is not in the request, or if `extra` contains a tool of the agent.
+/// Fails if the settings name a tool that is not in the request or not offered, or if `extra` contains a tool of the agent.
 pub(super) fn check(request: &Request<'_>, settings: &Settings) -> Result<(), Error> {
     // A request for the vendor's own summary has no choice of a tool.
-    if request.found().search().is_none() || request.is_summary_request() {
+    if request.is_summary_request() {
         return Ok(());
     }
     let wrong = |why: String| Err(Error::new(ErrorKind::Configuration, why));
+    let is_hidden = |name: &&str| request.hidden_tools().iter().any(|hidden| hidden == name);
+    if let Some(hidden) = own(settings).filter(is_hidden) {
+        return wrong(format!(
+            "`tool_choice` names `{}`, which this run does not offer: its definition is sent only because earlier \
+             reasoning is bound to it",
+            hidden.escape_debug()
+        ));
+    }
+    if request.found().search().is_none() {
+        return Ok(());
+    }
     let added = || request.additions().iter().flat_map(|it| &it.tools);
     let is_told = |name: &str| request.tools().iter().chain(added()).any(|tool| tool.name == name);
     let more = tools(&settings.extra);

@@ -34,7 +34,9 @@ use harness_core::{
         ToolCall, ToolResult, VendorData, in_line,
     },
     models::{Model, Models, SchemaAnswers},
-    provider::{BodyDraft, OutputMode, ReasoningBinding, Request, Settings, ToolChoice},
+    provider::{
+        BodyDraft, OutputMode, PrefixAddition, ReasoningBinding, Request, Settings, ToolChoice,
+    },
     secret::beginning,
 };
 
@@ -308,11 +310,23 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         };
         let from = out.len();
         let stays = encode_message(out, message, (at, &after), (thinking, summaries), &found, to);
-        if let Some(added) = prefix::behind(request, message).filter(|_| out.len() > from) {
+        if let Some(added) = added_behind(request, at).filter(|_| out.len() > from) {
             addition(out, added, strict);
         }
         stays
     })
+}
+
+/// The instructions and tools that are sent directly after the message at this index. The vendor accepts them only at
+/// the end or before an answer, so they come after all messages of the user in a row.
+fn added_behind<'a>(request: &Request<'a>, at: usize) -> Option<&'a PrefixAddition> {
+    let messages = request.messages();
+    let is_users = |at: usize| messages.get(at).is_some_and(|message| message.role() == Role::User);
+    if request.additions().is_empty() || is_users(at.saturating_add(1)) {
+        return None;
+    }
+    let first = (1..=at).rev().find(|at| !is_users(*at)).unwrap_or(0);
+    (first..=at).rev().find_map(|at| prefix::behind(request, messages.get(at)?))
 }
 
 /// The messages and settings that the reasoning in this request depends on.
@@ -321,6 +335,7 @@ pub(crate) fn binding(request: &Request<'_>, options: &Options) -> ReasoningBind
         return ReasoningBinding::default();
     }
     prefix::binding(request, &options.settings, &server(options), false)
+        .with_wire(WIRE)
         .with_appended_changes(options.appends_changes)
         .with_deferred_tools(
             options.defers_tools && !options.refused.has(OptionalMember::DeferLoading),

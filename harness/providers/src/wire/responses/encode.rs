@@ -224,7 +224,11 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         let fewer = |wanted: &ToolChoice| fewer(request, &loaded, has_more, wanted);
         let own = tool_choice.as_ref();
         let own = own.or_else(|| fewer(&ToolChoice::Auto).map(|_| &ToolChoice::Auto));
-        let choice = |wanted: &ToolChoice| fewer(wanted).unwrap_or_else(|| choice(wanted));
+        let choice = |wanted: &ToolChoice| match wanted {
+            // Only a tool in the list can be named.
+            ToolChoice::Tool(name) if prefix::is_added(request, name) => "required".into(),
+            wanted => fewer(wanted).unwrap_or_else(|| choice(wanted)),
+        };
         tool_choice::write(&mut body, forced, (own, *parallel_calls), choice);
     } else {
         body.tools(|_| ());
@@ -259,6 +263,7 @@ pub(crate) fn binding(request: &Request<'_>, options: &Options) -> ReasoningBind
         return ReasoningBinding::default();
     }
     prefix::binding(request, &options.settings, &server(options), true)
+        .with_wire(WIRE)
         .with_appended_changes(options.appends_changes)
         .with_deferred_tools(
             options.defers_tools && !options.refused.has(OptionalMember::DeferLoading),
@@ -309,6 +314,10 @@ pub(super) fn encode_message(
     loaded: &LoadedTools<'_>,
     to: Recipient<'_>,
 ) {
+    // If the reasoning of this message is left out, its items are sent without ids, as for all such messages.
+    let is_unsigned =
+        |block: &Block| matches!(block, Block::Reasoning(it) if it.vendor().is_none());
+    let thinking = thinking && !message.blocks().iter().any(is_unsigned);
     match message.role() {
         Role::User => encode_user(out, message, to),
         Role::Tool => {
