@@ -243,6 +243,34 @@ async fn a_run_ends_with_its_last_fact_and_not_with_the_next_message() {
 }
 
 #[tokio::test]
+async fn a_message_during_a_run_continues_a_run_that_had_an_answer() {
+    let journal = MemoryJournal::new();
+    let model = ScriptedProvider::new([reply().text("One."), reply().text("Two.")]);
+    let agent = Agent::builder(model).build().expect("an agent");
+    let mut chat = agent.open(&journal, "chat").await.expect("a chat");
+    chat.send("Hi.").await.expect("an answer");
+    chat.send("And?").await.expect("an answer");
+    drop(chat);
+    let steered = changed(&journal, &["chat"], |_, mut facts| {
+        for envelope in facts.iter_mut().skip(1) {
+            if let Ok(Fact::UserSaid { message, .. }) = envelope.fact() {
+                let fact = Envelope::of(&Fact::Steered { message }, 0).expect("an envelope").fact;
+                envelope.fact = fact;
+            }
+        }
+        facts
+    })
+    .await;
+    let events = agent.inbox(&steered).trace("chat").await.expect("a trace");
+    let turn = ["turn_started", "model_replied"];
+    assert_eq!(
+        names(&events),
+        [&["run_started"], &turn[..], &["steered"], &turn, &["run_ended"]].concat()
+    );
+    assert!(events.iter().all(|event| event.run == "chat#0"), "{events:?}");
+}
+
+#[tokio::test]
 async fn an_agent_whose_clock_is_late_does_not_begin_before_its_call() {
     let (journal, agent) = (MemoryJournal::new(), two_that_hide());
     agent.open(&journal, "chat").await.expect("a chat").send("Go.").await.expect("an answer");
