@@ -235,7 +235,7 @@ async fn a_run_ends_with_its_last_fact_and_not_with_the_next_message() {
     .await;
     let events = agent.inbox(&late).trace("chat").await.expect("a trace");
     let first = &events[0].run;
-    let last = events.iter().filter(|event| event.run == *first).next_back().expect("an end");
+    let last = events.iter().rfind(|event| event.run == *first).expect("an end");
     assert!(matches!(last.what, Happened::RunEnded { answered: true, .. }), "{last:?}");
     assert_eq!(last.at_us, 0, "{events:?}");
     let pinned = events.iter().find(|it| matches!(it.what, Happened::ContextPinned { .. }));
