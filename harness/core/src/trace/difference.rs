@@ -72,14 +72,15 @@ pub(super) fn differing_facts(
 /// ```
 /// use harness::trace;
 ///
-/// let event = |text: &str| {
-///     let event = r#"{"v": 1, "run": "r", "at_us": 0, "event": "steered", "text": "NAME"}"#;
-///     trace::read(&event.replace("NAME", text))
+/// let run = |said: &str| {
+///     let event = r#"{"v": 1, "run": "r", "at_us": 0, "event": "run_started", "unix_ms": 0,
+///         "provider": "p", "model": "m", "tools": [], "said": "To SAID."}"#;
+///     trace::read(&event.replace('\n', "").replace("SAID", said))
 /// };
-/// let (one, other) = (event("To Oslo.")?, event("To Bergen.")?);
+/// let (one, other) = (run("Oslo")?, run("Bergen")?);
 /// assert_eq!(
 ///     trace::comparison_text(("a", &one), ("b", &other)),
-///     "a, event 1: steered\n  text: \"To Oslo.\"\nb, event 1: steered\n  text: \"To Bergen.\"\n",
+///     "a, event 1: run_started\n  said: \"To Oslo.\"\nb, event 1: run_started\n  said: \"To Bergen.\"\n",
 /// );
 /// # Ok::<(), harness::Error>(())
 /// ```
