@@ -234,8 +234,9 @@ async fn stop(service: State<Service>, user: Extension<User>, id: Path<String>) 
 /// What `HttpAgent` sends.
 async fn run_agent(service: State<Service>, user: Extension<User>, body: Bytes) -> Answer {
     let request = ag_ui::decode_request(&body).map_err(failed)?;
-    let run = request.run.clone().unwrap_or_default();
+    let run = request.run.as_deref().unwrap_or_default();
     let encoder = ag_ui::AgUiStream::new(&request.conversation, run);
+    let encoder = encoder.with_client_calls(request.calls.clone());
     let mut encoder = encoder.with_price(service.price);
     let place = STREAMS.take()?;
     let run = service.begin(&user, request).await?;

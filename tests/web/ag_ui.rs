@@ -157,6 +157,26 @@ fn a_resumed_run_shows_each_call_that_the_client_does_not_have() {
     assert_eq!(interrupt["metadata"]["arguments"], json!({"name": "c2"}));
 }
 
+/// The first call waited, so the second one, which is allowed, was queued and not shown.
+#[test]
+fn a_call_that_was_queued_in_the_run_before_is_shown_before_it_waits_or_ends() {
+    let body = json!({"threadId": "c", "runId": "r", "messages": [
+        {"id": "m", "role": "assistant", "toolCalls": [{"id": "c1", "type": "function", "function": {"name": "remove", "arguments": "{}"}}]},
+    ]});
+    let request = decode_request(body.to_string().as_bytes()).expect("a request");
+    let run = [
+        json!({"type": "run_started"}),
+        json!({"type": "tool_call", "call": call("c1")}),
+        result("c1"),
+        json!({"type": "tool_call", "call": call("c2")}),
+        waits("c2"),
+        result("c3"),
+        ended("waiting"),
+    ];
+    let stream = encoded(AgUiStream::new("c", "r").with_client_calls(request.calls), &run);
+    assert_eq!(begun_calls(&stream), ["c2", "c3"], "{stream}");
+}
+
 #[test]
 fn a_client_that_is_loaded_again_has_each_call_once_and_before_its_result() {
     // The process was killed when the second call was queued.

@@ -16,6 +16,9 @@ pub struct ClientRequest {
     pub conversation: String,
     /// The name that the client gives to the run, in protocols in which it does.
     pub run: Option<String>,
+    /// The ids of the calls that the client shows, in protocols whose encoder needs them: see
+    /// [`AgUiStream::with_client_calls`](crate::ag_ui::AgUiStream::with_client_calls).
+    pub calls: Vec<String>,
     /// What the user says.
     pub input: ClientInput,
 }

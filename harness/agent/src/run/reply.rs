@@ -210,9 +210,19 @@ impl Stopped {
         if self.error().is_some_and(is_internal) {
             return self.outcome().to_string();
         }
+        self.without_servers(&[])
+    }
+
+    /// The text of this value for the model that has called the agent of this run. Omits everything that names the servers
+    /// of the program, because watchers read the result of the call, too.
+    pub(crate) fn reason_for_caller(&self) -> String {
+        self.without_servers(self.faults())
+    }
+
+    fn without_servers(&self, faults: &[String]) -> String {
         let mut text = String::new();
         // Writing to a string never fails.
-        let _ = self.tell(&mut text, &[], self.error().map(Error::without_servers));
+        let _ = self.tell(&mut text, faults, self.error().map(Error::without_servers));
         without_urls(&text)
     }
 

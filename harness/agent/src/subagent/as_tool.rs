@@ -167,7 +167,7 @@ impl Agent {
 impl From<Stopped> for ToolError {
     fn from(stopped: Stopped) -> Self {
         let last = beginning(stopped.text(), LAST_WORDS);
-        let text = agent_stopped(&stopped.to_string(), stopped.outcome(), &last);
+        let text = agent_stopped(&stopped.reason_for_caller(), stopped.outcome(), &last);
         let error = match left_in_doubt(&stopped) {
             true => Self::in_doubt(text),
             false => Self::new(text),

@@ -25,7 +25,7 @@ const COMPARED: usize = 160;
 impl SuspendedChild {
     /// The entry for an agent that waits for something outside of its run.
     pub(crate) fn waiting(stopped: &Stopped, conversation: &str) -> Self {
-        let text = stopped.to_string();
+        let text = stopped.reason_for_caller();
         // Notices of the library can follow the first line in a result, so only that line is compared.
         let text = text.lines().next().unwrap_or_default().chars().take(COMPARED).collect();
         let in_doubt = left_in_doubt(stopped);

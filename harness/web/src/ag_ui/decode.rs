@@ -33,6 +33,8 @@ pub fn decode_request(body: &[u8]) -> Result<ClientRequest, Error> {
         .map_err(|error| wrong(format!("the body is no `RunAgentInput`: {error}")))?;
     let RunAgentInput { thread_id, run_id, messages, resume } = input;
     let resume = resume.unwrap_or_default();
+    let shown = messages.iter().filter_map(|message| message.get("toolCalls")?.as_array());
+    let calls = shown.flatten().filter_map(|call| text(call, "id").map(str::to_owned)).collect();
     let input = match messages.last() {
         // The calls that wait were shown after what the user has said before.
         Some(last) if text(last, "role") == Some("user") => {
@@ -40,7 +42,7 @@ pub fn decode_request(body: &[u8]) -> Result<ClientRequest, Error> {
         }
         _ => ClientInput::Answers(resume.iter().flat_map(decode_answers).collect()),
     };
-    Ok(ClientRequest { conversation: thread_id, run: Some(run_id), input })
+    Ok(ClientRequest { conversation: thread_id, run: Some(run_id), calls, input })
 }
 
 fn decode_message(message: &Value) -> Result<Message, Error> {

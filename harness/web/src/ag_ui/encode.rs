@@ -42,6 +42,8 @@ pub struct AgUiStream {
     history: Option<Vec<Numbered>>,
     /// The calls that a client has which got the messages.
     known: Option<BTreeSet<String>>,
+    /// The calls that the client shows, if its request names them.
+    client_calls: Option<BTreeSet<String>>,
     state: RunState,
 }
 
@@ -103,6 +105,7 @@ impl AgUiStream {
             price: None,
             history: None,
             known: None,
+            client_calls: None,
             state: RunState::default(),
         }
     }
@@ -118,6 +121,15 @@ impl AgUiStream {
     #[must_use]
     pub fn with_price(mut self, price: impl Into<Option<Price>>) -> Self {
         self.price = price.into();
+        self
+    }
+
+    /// Names the calls that the client shows: those of its [request](crate::ClientRequest). A resumed run then shows each
+    /// other call before it waits or ends. Without them, a call of the run before that was still queued has no
+    /// `TOOL_CALL_START`.
+    #[must_use]
+    pub fn with_client_calls(mut self, calls: impl IntoIterator<Item = String>) -> Self {
+        self.client_calls = Some(calls.into_iter().collect());
         self
     }
 
@@ -336,7 +348,9 @@ impl AgUiStream {
             iter::successors(Some(agent), |it| it.rsplit_once('/').map(|(above, _)| above));
         agents.any(|agent| self.state.agents.contains(agent))
             // Without the messages, the client has read the runs before.
-            || self.known.as_ref().is_some_and(|known| !known.contains(id))
+            || [&self.known, &self.client_calls]
+                .into_iter()
+                .any(|known| known.as_ref().is_some_and(|known| !known.contains(id)))
     }
 
     fn show(&mut self, id: &str, call: &ToolCall) {

@@ -55,7 +55,7 @@ pub fn decode_request(body: &[u8]) -> Result<ClientRequest, Error> {
             ClientInput::Answers(of_model.flat_map(parts).filter_map(answer).collect())
         }
     };
-    Ok(ClientRequest { conversation, run: None, input })
+    Ok(ClientRequest { conversation, run: None, calls: Vec::new(), input })
 }
 
 fn parts(message: &Value) -> impl Iterator<Item = &Value> {

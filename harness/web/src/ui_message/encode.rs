@@ -435,13 +435,11 @@ impl UiMessageStream {
 
     fn finish(&mut self, outcome: Outcome, usage: &Usage, reason: Option<&str>) {
         self.end_step();
-        let mut metadata = json!({"outcome": outcome, "usage": usage});
+        // The client merges metadata, so a run without a reason removes that of the run before.
+        let mut metadata = json!({"outcome": outcome, "usage": usage, "reason": reason});
         let cost = self.price.and_then(|price| price.of(usage));
         if let Some((metadata, cost)) = metadata.as_object_mut().zip(cost) {
             metadata.insert("cost".into(), json!(cost));
-        }
-        if let Some((metadata, text)) = metadata.as_object_mut().zip(reason) {
-            metadata.insert("reason".into(), json!(text));
         }
         let finish = match outcome {
             Outcome::Answered => "stop",
