@@ -9,8 +9,10 @@ mod script;
 mod access;
 #[path = "../examples/service/handlers.rs"]
 mod handlers;
+#[path = "../examples/service/live.rs"]
+mod live;
 
-use std::{collections::BTreeMap, env, process::Stdio, sync::Arc};
+use std::{collections::BTreeMap, env, process::Stdio, sync::Arc, time::Instant};
 
 use futures_util::StreamExt as _;
 use harness::{CallOutcome, journal::Fact};
@@ -18,7 +20,7 @@ use harness_restate::Client;
 use rig::{Engine, Worker, answered, at_rest, ends, entries, free_port, harm, until};
 use script::{World, agent, given};
 use serde_json::{Value, json};
-use tokio::process::Command;
+use tokio::{process::Command, time::timeout};
 
 /// The process with the page and the worker, until it is killed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -126,17 +128,19 @@ impl Chunks {
                     None => continue,
                 }
             }
-            let bytes = tokio::time::timeout(rig::PATIENCE, self.bytes.next()).await;
-            self.text += &String::from_utf8(bytes.expect("it goes on")?).expect("whole words");
+            let bytes = self.bytes.next().await?;
+            self.text += &String::from_utf8(bytes).expect("whole words");
         }
     }
 
     async fn until(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
+        let begun = Instant::now();
         loop {
-            match self.next().await {
+            let left = rig::PATIENCE.saturating_sub(begun.elapsed());
+            match timeout(left, self.next()).await.ok().flatten() {
                 Some(chunk) if is_it(&chunk) => return chunk,
                 Some(_) => {}
-                None => panic!("the connection has ended: {:#?}", self.read),
+                None => panic!("it did not come: {:#?}", self.read),
             }
         }
     }
@@ -166,14 +170,17 @@ impl Chunks {
         steps.concat()
     }
 
-    /// How often each call has got its arguments and its result.
-    fn calls(&self) -> BTreeMap<(String, String), usize> {
-        let mut calls = BTreeMap::new();
+    /// How often each call has got its arguments and its result in each run. A run that had waited is another one.
+    fn calls(&self) -> BTreeMap<(usize, String, String), usize> {
+        let (mut calls, mut run) = (BTreeMap::new(), 0);
         for chunk in &self.read {
             let kind = chunk["type"].as_str().unwrap_or_default();
+            if kind == "start" {
+                run += 1;
+            }
             if kind == "tool-input-available" || kind.starts_with("tool-output-") {
                 let call = chunk["toolCallId"].as_str().expect("a call").to_owned();
-                *calls.entry((call, kind[..8].to_owned())).or_default() += 1;
+                *calls.entry((run, call, kind[..8].to_owned())).or_default() += 1;
             }
         }
         calls
@@ -267,7 +274,7 @@ async fn words_are_in_the_page_before_the_engine_has_them() {
 
     // A stop is heard, and what was not stored is taken back.
     assert_eq!(service.say("a", "Think.").await.status(), 200);
-    again.until(|chunk| is_words(chunk) && chunk["delta"] == "Well").await;
+    again.until(is_words).await;
     assert_eq!(service.say("a", "Hello.").await.status(), 409);
     let stop = format!("{}/api/chat/a/stop", service.pages);
     let stopped = service.http.post(&stop).json(&json!({})).send().await.expect("a response");

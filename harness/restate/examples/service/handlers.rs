@@ -1,47 +1,39 @@
 //! The routes of the page and of `useChat`, for conversations whose runs are on the engine.
 
-use std::{
-    collections::HashMap,
-    future::Future,
-    io,
-    net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError, Weak},
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Extension, Json, Router,
     body::{Body, Bytes},
     extract::{DefaultBodyLimit, Path, Query, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{StatusCode, header},
     middleware::from_fn_with_state,
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use futures_util::{StreamExt as _, stream};
+use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
 use harness::{
-    Agent, Error, Message,
-    agent::{Event, LiveEvents, LiveWatcher, Numbered, OpenCall, Steps},
+    Agent, Error,
+    agent::{Event, Numbered, OpenCall, Steps},
     journal::{Awaited, Envelope, Fact},
     models::Price,
-    web::{ClientAnswer, ClientDecision, ClientInput, ui_message},
+    web::{ClientAnswer, ClientDecision, ClientInput, ui_message, ui_message::UiMessageStream},
 };
 use harness_restate::{Client, ClientError, Conversation, Conversations, listen};
 use restate_sdk::prelude::{Endpoint, HttpServer};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::access::{User, Users, check};
+use crate::{
+    access::{User, Users, check},
+    live::{LiveChats, Tab},
+};
 
 /// How many bytes the body of a request may have.
 const LARGEST_BODY: usize = 4 << 20;
 
-/// How often the engine is asked for the facts of a conversation that somebody watches. Runs of this process are seen at
-/// once; these are the runs of other workers.
-const OFTEN: Duration = Duration::from_millis(250);
-
-/// A stream without events says after so many of these times that it is there.
-const KEEP_ALIVE: u32 = 60;
+/// How long an answer takes to count, unless another one came first.
+const SOON: Duration = Duration::from_secs(1);
 
 /// Where everything is.
 pub(crate) struct Addresses {
@@ -51,103 +43,44 @@ pub(crate) struct Addresses {
     pub(crate) worker: SocketAddr,
     /// Where the engine takes requests.
     pub(crate) ingress: String,
-    /// Where the engine answers operators: it alone can list conversations.
+    /// Where the engine answers operators, who alone can list conversations.
     pub(crate) admin: String,
 }
 
-/// Serves the page, and is a worker of the engine. `each_run` is that of [`Conversations::each_run`].
+#[derive(Clone)]
+struct Service {
+    chats: Arc<LiveChats>,
+    admin: String,
+    http: reqwest::Client,
+    price: Option<Price>,
+}
+
+/// Serves the page, and is a worker of the engine. `given` is what each run gets, as in [`Conversations::each_run`].
 pub(crate) async fn serve(
     agent: Agent,
     price: Option<Price>,
     users: Users,
     at: Addresses,
-    each_run: impl Fn(&str, &str, Steps) -> Steps + Send + Sync + 'static,
+    given: impl Fn(&str, &str, Steps) -> Steps + Send + Sync + 'static,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let (client, watched) = (Client::new(&at.ingress)?, Arc::default());
-    let query = format!("{}/query", at.admin.trim_end_matches('/'));
-    let service = Service { client, query, http: reqwest::Client::new(), price, watched };
-    let here = service.clone();
+    let client = Client::new(&at.ingress)?;
+    let chats = Arc::new(LiveChats { client, all: Default::default() });
+    let here = Arc::clone(&chats);
     let worker = Conversations::new(agent, &at.ingress)?.each_run(move |name, kind, steps| {
-        let watched = here.watched(name);
-        // As a value of the run, it is there as long as the run is in this process.
-        each_run(name, kind, steps.report_to(&watched.live).state(watched))
+        let chat = here.of(name);
+        // A run keeps its values, so the conversation is there as long as it runs in this process.
+        given(name, kind, steps.report_to(&chat.live).state(chat))
     });
-    let worker =
-        HttpServer::new(Endpoint::builder().bind(worker).build()).serve(listen(at.worker)?);
-    let pages = axum::serve(listen(at.pages)?, app(service, users)).into_future();
+    let worker = HttpServer::new(Endpoint::builder().bind(worker).build());
+    let service = Service { chats, admin: at.admin, http: reqwest::Client::new(), price };
     tokio::select! {
-        () = worker => Err(io::Error::other("the worker has ended").into()),
-        served = pages => Ok(served?),
+        served = axum::serve(listen(at.pages)?, app(service, users)) => Ok(served?),
+        // It ends at Ctrl-C.
+        () = worker.serve(listen(at.worker)?) => Ok(()),
     }
 }
 
-#[derive(Clone)]
-struct Service {
-    client: Client,
-    query: String,
-    http: reqwest::Client,
-    price: Option<Price>,
-    /// The conversations that run in this process, or that somebody watches here.
-    watched: Arc<Mutex<HashMap<String, Weak<Watched>>>>,
-}
-
-/// A conversation that runs in this process, or that somebody watches here.
-#[derive(Default)]
-struct Watched {
-    live: Arc<LiveEvents>,
-    read: tokio::sync::Mutex<ReadFacts>,
-}
-
-/// What was read from the engine.
-#[derive(Default)]
-struct ReadFacts {
-    next: u32,
-    count: usize,
-    at: Option<Instant>,
-    busy: bool,
-}
-
-impl Watched {
-    /// Reads the new facts, unless that was done within `age`. Returns whether a run goes on.
-    async fn read(&self, chat: &Conversation, age: Duration) -> Result<bool, Failed> {
-        let mut read = self.read.lock().await;
-        if read.at.is_none_or(|at| at.elapsed() >= age) {
-            let new = chat.facts(read.next).await.map_err(of_engine)?;
-            self.live.apply(read.count, &new.facts).map_err(failed)?;
-            let count = read.count + new.facts.len();
-            let (next, busy) = (new.next, new.run.is_some());
-            *read = ReadFacts { next, count, at: Some(Instant::now()), busy };
-        }
-        Ok(read.busy)
-    }
-}
-
-/// Somebody who watches a conversation.
-struct Tab {
-    chat: Conversation,
-    watched: Arc<Watched>,
-    watcher: LiveWatcher,
-    /// Whether a run went on when this began.
-    busy: bool,
-}
-
-impl Tab {
-    /// The next event; `None` if nothing has happened for a while.
-    async fn next(&mut self) -> Option<Numbered> {
-        for _ in 0..KEEP_ALIVE {
-            if let Ok(event) = timeout(OFTEN, self.watcher.next()).await {
-                return Some(event);
-            }
-            // While the engine is not reached, nothing is new.
-            let _ = self.watched.read(&self.chat, OFTEN).await;
-        }
-        None
-    }
-}
-
-type Failed = (StatusCode, String);
 type Answer = Result<Response, Failed>;
-type Asked = Query<HashMap<String, String>>;
 
 fn app(service: Service, users: Users) -> Router {
     let api = Router::new()
@@ -165,7 +98,7 @@ fn app(service: Service, users: Users) -> Router {
     page.nest("/api", api)
 }
 
-/// The page of `examples/service`.
+/// The page of the service without the engine.
 fn file(name: &str) -> Response {
     macro_rules! page {
         ($name:literal) => {
@@ -188,67 +121,35 @@ fn file(name: &str) -> Response {
 }
 
 impl Service {
-    fn watched(&self, name: &str) -> Arc<Watched> {
-        let mut all = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(watched) = all.get(name).and_then(Weak::upgrade) {
-            return watched;
-        }
-        all.retain(|_, watched| watched.strong_count() > 0);
-        let watched = Arc::new(Watched::default());
-        all.insert(name.to_owned(), Arc::downgrade(&watched));
-        watched
-    }
-
-    /// Opens a conversation with all facts that the engine has.
-    async fn open(&self, name: &str) -> Result<Tab, Failed> {
-        let (chat, watched) = (self.client.conversation(name).map_err(failed)?, self.watched(name));
-        let busy = watched.read(&chat, Duration::ZERO).await?;
-        let watcher = watched.live.watch();
-        Ok(Tab { chat, watched, watcher, busy })
-    }
-
-    fn ui(&self) -> ui_message::UiMessageStream {
-        let stream = ui_message::UiMessageStream::new();
+    fn ui(&self) -> UiMessageStream {
+        let stream = UiMessageStream::new();
         self.price.map_or(stream.clone(), |price| stream.with_price(price))
     }
 }
 
-/// What `DefaultChatTransport` sends. The engine has stored it before this answers, so its run begins even if this process
-/// ends now.
+/// What `DefaultChatTransport` sends. The engine has it before this answers, so the run goes on even if this process ends now.
 async fn say(service: State<Service>, user: Extension<User>, body: Bytes) -> Answer {
-    let request = ui_message::decode_request(&body).map_err(failed)?;
-    let mut tab = service.open(&user.conversation(&request.conversation)).await?;
-    // The run of an answer may go on already; otherwise it is the next one.
-    while !tab.watched.live.is_going() && tab.watcher.try_next().is_some() {}
+    let request = ui_message::decode_request(&body)?;
+    let mut tab = service.chats.open(&user.conversation(&request.conversation)).await?;
+    // The run of an answer may go on already. Otherwise the next run is the one of this request.
+    tab.skip_ended();
     match request.input {
         ClientInput::Message(_) if tab.busy => {
-            return Err((StatusCode::CONFLICT, "a run goes on: wait, or stop it".into()));
+            return Err(Failed(StatusCode::CONFLICT, "a run goes on: wait, or stop it".into()));
         }
-        ClientInput::Message(message) => start(&tab.chat, message).await?,
-        ClientInput::Answers(answers) if answers.is_empty() => resume(&tab.chat).await?,
+        ClientInput::Message(message) => {
+            let key = message.id().to_owned();
+            tab.chat.start(message, &key).await?;
+        }
+        ClientInput::Answers(answers) if answers.is_empty() => {
+            // It returns at the end of the run. What cannot be resumed begins no run.
+            let chat = tab.chat.clone();
+            tokio::spawn(async move { chat.resume().await });
+        }
         ClientInput::Answers(answers) => decide(&tab.chat, &answers, user.name()).await?,
-        _ => return Err((StatusCode::BAD_REQUEST, "it says nothing".into())),
+        _ => return Err(Failed(StatusCode::BAD_REQUEST, "it says nothing".into())),
     }
-    let mut encoder = service.ui();
-    let encode = move |event: &Numbered| (encoder.encode(event), encoder.has_ended());
-    Ok(events(String::new(), tab, encode))
-}
-
-async fn start(chat: &Conversation, message: Message) -> Result<(), Failed> {
-    let key = message.id().to_owned();
-    chat.start(message, &key).await.map(drop).map_err(of_engine)
-}
-
-/// Continues a run that was stopped or has failed.
-async fn resume(chat: &Conversation) -> Result<(), Failed> {
-    let chat = chat.clone();
-    let mut resumed = tokio::spawn(async move { chat.resume().await });
-    // What cannot be resumed is refused at once.
-    match timeout(OFTEN, &mut resumed).await {
-        Ok(Ok(ended)) => ended.map(drop).map_err(of_engine),
-        Ok(Err(_)) => Err((StatusCode::INTERNAL_SERVER_ERROR, "it has failed".into())),
-        Err(_) => Ok(()),
-    }
+    Ok(run(tab, service.ui()))
 }
 
 /// Records the answers to calls that wait. An answer counts for the question that was shown, and once.
@@ -257,34 +158,50 @@ async fn decide(
     answers: &[ClientAnswer],
     who: Option<&str>,
 ) -> Result<(), Failed> {
-    let mut count = 0;
-    for open in chat.open().await.map_err(of_engine)? {
+    let (who, mut count) = (who.unwrap_or("the user"), 0);
+    for open in chat.open().await? {
         let id = id_of(&open);
-        let Some(answer) = answers.iter().find(|answer| id == Some(answer.id.as_str())) else {
-            continue;
-        };
-        let who = who.unwrap_or("the user");
-        let sent = match (&answer.decision, open.question()) {
-            (ClientDecision::Approve, Some(question)) => chat.decide(question.yes().by(who)).await,
-            (ClientDecision::Deny { reason }, Some(question)) => {
-                let reason = reason.as_deref().unwrap_or("The user does not allow the call.");
-                chat.decide(question.no(reason).by(who)).await
+        let answer = answers.iter().find(|answer| id == Some(answer.id.as_str()));
+        let sent = match (answer.map(|answer| &answer.decision), open.question()) {
+            (Some(ClientDecision::Approve), Some(question)) => {
+                chat.decide(question.yes().by(who)).boxed()
             }
-            (ClientDecision::Answer(value), None) => {
-                chat.settle(open.answered(value.clone()).by(who)).await
+            (Some(ClientDecision::Deny { reason }), Some(question)) => {
+                let reason = reason.as_deref().unwrap_or("The user does not allow the call.");
+                chat.decide(question.no(reason).by(who)).boxed()
+            }
+            (Some(ClientDecision::Answer(value)), None) => {
+                chat.settle(open.answered(value.clone()).by(who)).boxed()
             }
             _ => continue,
         };
-        match sent {
+        match first(chat, id, sent).await {
             Ok(_) => count += 1,
             // Another tab has answered first.
             Err(ClientError::Refused(_)) => {}
-            Err(error) => return Err(of_engine(error)),
+            Err(error) => return Err(error.into()),
         }
     }
-    match count {
-        0 => Err((StatusCode::CONFLICT, "no call waits for this answer".into())),
-        _ => Ok(()),
+    let none = || Failed(StatusCode::CONFLICT, "no call waits for this answer".into());
+    if count > 0 { Ok(()) } else { Err(none()) }
+}
+
+/// What becomes of an answer. The engine refuses it behind the run that another answer has continued, so where the call does not
+/// wait any more, it is refused here.
+async fn first(
+    chat: &Conversation,
+    id: Option<&str>,
+    mut sent: BoxFuture<'_, Result<String, ClientError>>,
+) -> Result<String, ClientError> {
+    loop {
+        if let Ok(counts) = timeout(SOON, &mut sent).await {
+            return counts;
+        }
+        if !chat.open().await?.iter().any(|open| id_of(open) == id) {
+            // This answer may be the one that counted.
+            let late = Err(ClientError::Refused("another answer came first".into()));
+            return timeout(SOON, sent).await.unwrap_or(late);
+        }
     }
 }
 
@@ -300,7 +217,7 @@ fn id_of(open: &OpenCall) -> Option<&str> {
 
 /// The messages for a page that is loaded again. Of a run that goes on they have what the user has said: the rest is its stream.
 async fn messages(service: State<Service>, user: Extension<User>, id: Path<String>) -> Answer {
-    let mut tab = service.open(&user.conversation(&id)).await?;
+    let mut tab = service.chats.open(&user.conversation(&id)).await?;
     let mut events = tab.watcher.earlier();
     while let Some(event) = tab.watcher.try_next() {
         if !tab.busy || matches!(event.event.as_event(), Event::RunStarted { .. }) {
@@ -316,38 +233,43 @@ async fn watch(
     service: State<Service>,
     user: Extension<User>,
     id: Path<String>,
-    asked: Asked,
+    asked: Query<HashMap<String, String>>,
 ) -> Answer {
-    let tab = service.open(&user.conversation(&id)).await?;
-    let (follows, earlier) = (asked.contains_key("follow"), tab.watcher.earlier());
-    if !follows {
-        if !tab.busy {
-            return Ok(StatusCode::NO_CONTENT.into_response());
-        }
-        let mut encoder = service.ui().with_beginning(&earlier);
-        let encode = move |event: &Numbered| (encoder.encode(event), encoder.has_ended());
-        return Ok(events(String::new(), tab, encode));
+    let tab = service.chats.open(&user.conversation(&id)).await?;
+    let (new, earlier) = (service.ui(), tab.watcher.earlier());
+    if asked.contains_key("follow") {
+        let history = json!({"messages": new.clone().messages(&earlier)});
+        let begin = format!("data: {}\n\n", json!({"type": "data-history", "data": history}));
+        let mut encoder = new.clone();
+        let more = tab.encoded(move |event| {
+            if matches!(event.event.as_event(), Event::RunStarted { .. }) {
+                encoder = new.clone();
+            }
+            (encoder.encode(event), false)
+        });
+        let texts = stream::once(async { begin }).chain(more).map(Ok::<_, Error>);
+        return Ok((ui_message::HEADERS, Body::from_stream(texts)).into_response());
     }
-    let new = service.ui();
-    let history = json!({"messages": new.clone().messages(&earlier)});
-    let begin = format!("data: {}\n\n", json!({"type": "data-history", "data": history}));
-    let mut encoder = new.clone();
-    let encode = move |event: &Numbered| {
-        if matches!(event.event.as_event(), Event::RunStarted { .. }) {
-            encoder = new.clone();
-        }
-        (encoder.encode(event), false)
-    };
-    Ok(events(begin, tab, encode))
+    match tab.busy {
+        true => Ok(run(tab, new.with_beginning(&earlier))),
+        false => Ok(StatusCode::NO_CONTENT.into_response()),
+    }
+}
+
+/// The stream of one run.
+fn run(tab: Tab, mut encoder: UiMessageStream) -> Response {
+    let encode = move |event: &Numbered| (encoder.encode(event), encoder.has_ended());
+    let texts = tab.encoded(encode).map(Ok::<_, Error>);
+    (ui_message::HEADERS, Body::from_stream(texts)).into_response()
 }
 
 async fn stop(service: State<Service>, user: Extension<User>, id: Path<String>) -> Answer {
-    let tab = service.open(&user.conversation(&id)).await?;
-    // A stop would count for the next run.
+    let tab = service.chats.open(&user.conversation(&id)).await?;
     if !tab.busy {
+        // It would count for the next run.
         return Ok(StatusCode::NOT_FOUND.into_response());
     }
-    tab.chat.stop().await.map_err(of_engine)?;
+    tab.chat.stop().await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -355,12 +277,10 @@ async fn stop(service: State<Service>, user: Extension<User>, id: Path<String>) 
 async fn list(service: State<Service>, user: Extension<User>) -> Answer {
     let sql = "SELECT service_key, key, value_utf8 FROM state WHERE service_name = 'Conversations' \
                AND key IN ('facts 00000000', 'run') ORDER BY service_key LIMIT 2000";
-    let request = service.http.post(&service.query).header("accept", "application/json");
-    let answered = request.json(&json!({"query": sql})).send().await;
-    let rows: Value = match answered {
-        Ok(response) => response.json().await.unwrap_or_default(),
-        Err(error) => return Err(of_engine(error.into())),
-    };
+    let query = format!("{}/query", service.admin.trim_end_matches('/'));
+    let query = service.http.post(query).header("accept", "application/json");
+    let answered = query.json(&json!({"query": sql})).send().await.map_err(ClientError::from)?;
+    let rows: Value = answered.json().await.map_err(ClientError::from)?;
     let mut all: HashMap<&str, (String, bool)> = HashMap::new();
     for row in rows["rows"].as_array().into_iter().flatten() {
         let text = |name: &str| row[name].as_str().unwrap_or_default();
@@ -371,11 +291,12 @@ async fn list(service: State<Service>, user: Extension<User>) -> Answer {
             _ => *title = title_of(text("value_utf8")),
         }
     }
-    let list =
-        all.into_iter().map(|(id, (title, busy))| json!({"id": id, "title": title, "busy": busy}));
+    let list = all.into_iter();
+    let list = list.map(|(id, (title, busy))| json!({"id": id, "title": title, "busy": busy}));
     Ok(Json(json!({"conversations": list.collect::<Vec<_>>(), "next": null})).into_response())
 }
 
+/// What the user has said first.
 fn title_of(facts: &str) -> String {
     let facts: Vec<Envelope> = serde_json::from_str(facts).unwrap_or_default();
     let said = facts.iter().find_map(|envelope| match envelope.fact() {
@@ -385,37 +306,31 @@ fn title_of(facts: &str) -> String {
     said.unwrap_or_default()
 }
 
-/// A response with a text and then what becomes of events, until one is the last.
-fn events(
-    begin: String,
-    tab: Tab,
-    encode: impl FnMut(&Numbered) -> (String, bool) + Send + 'static,
-) -> Response {
-    let more = stream::unfold((tab, encode, false), async |(mut tab, mut encode, ended)| {
-        if ended {
-            return None;
-        }
-        let event = tab.next().await;
-        let (text, ended) = event.map_or((":\n\n".to_owned(), false), |event| encode(&event));
-        Some((text, (tab, encode, ended)))
-    });
-    let texts = stream::iter([begin]).chain(more).map(Ok::<_, Error>);
-    (ui_message::HEADERS, Body::from_stream(texts)).into_response()
+/// An error as a response.
+struct Failed(StatusCode, String);
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self(StatusCode::BAD_REQUEST, error.to_string())
+    }
 }
 
-/// An error of the library as a response.
-fn failed(error: Error) -> Failed {
-    (StatusCode::BAD_REQUEST, error.to_string())
+impl From<ClientError> for Failed {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::Refused(why) => Self(StatusCode::CONFLICT, why),
+            ClientError::Failed { status: 400, message } => Self(StatusCode::BAD_REQUEST, message),
+            error => {
+                // The cause may name what only the program should know.
+                eprintln!("{error}");
+                Self(StatusCode::BAD_GATEWAY, "the engine did not answer".into())
+            }
+        }
+    }
 }
 
-/// An error of the engine as a response. What only the program should know stays here.
-fn of_engine(error: ClientError) -> Failed {
-    match error {
-        ClientError::Refused(why) => (StatusCode::CONFLICT, why),
-        ClientError::Failed { status: 413, message } => (StatusCode::PAYLOAD_TOO_LARGE, message),
-        other => {
-            eprintln!("{other}");
-            (StatusCode::BAD_GATEWAY, "the engine did not answer".into())
-        }
+impl IntoResponse for Failed {
+    fn into_response(self) -> Response {
+        (self.0, self.1).into_response()
     }
 }

@@ -11,6 +11,7 @@
 #[path = "../../../../examples/service/access.rs"]
 mod access;
 mod handlers;
+mod live;
 #[path = "../../../../examples/service/model.rs"]
 mod model;
 
