@@ -43,19 +43,25 @@ struct Service {
 
 impl Service {
     async fn start(engine: &Engine) -> Self {
+        let service = Self::at(engine, engine.port);
+        engine.register().await;
+        service
+    }
+
+    /// One to which the engine sends no runs, if it does not know this port.
+    fn at(engine: &Engine, port: u16) -> Self {
         let (world, pages) = (tempfile::tempdir().expect("a folder"), free_port());
         let mut command = Command::new(env::current_exe().expect("a path"));
         command
             .args(["--ignored", "--exact", "serves", "--nocapture"])
             .env("PAGES", format!("127.0.0.1:{pages}"))
-            .env("WORKER", format!("127.0.0.1:{}", engine.port))
+            .env("WORKER", format!("127.0.0.1:{port}"))
             .env("INGRESS", engine.ingress())
             .env("ADMIN", engine.admin(""))
             .env("WORLD", world.path())
             .kill_on_drop(true)
             .stdout(Stdio::null());
         let process = Worker::keep(command, Arc::new(world), "lives");
-        engine.register().await;
         // The first client of the process needs the provider that `Client` installs.
         Client::new("http://127.0.0.1").expect("an address");
         let http = reqwest::Client::builder().pool_max_idle_per_host(0).build().expect("a client");
@@ -287,4 +293,27 @@ async fn words_are_in_the_page_before_the_engine_has_them() {
     .await;
     let stopped = service.http.post(&stop).json(&json!({})).send().await.expect("a response");
     assert_eq!(stopped.status(), 404);
+}
+
+#[tokio::test]
+async fn a_page_of_another_worker_sees_each_fact_once() {
+    let Some(engine) = Engine::start().await else { return };
+    let (works, only_shows) = (Service::start(&engine).await, Service::at(&engine, free_port()));
+    let (mut near, mut far) = (works.follow("a").await, only_shows.follow("a").await);
+    // What is said there begins a run here.
+    assert_eq!(only_shows.say("a", "Mail soon.").await.status(), 200);
+    let question = far.until(|chunk| chunk["type"] == "tool-approval-request").await;
+    let approval = question["approvalId"].as_str().expect("an id");
+    assert_eq!(only_shows.approve("a", approval).await.status(), 200);
+    for tab in [&mut near, &mut far] {
+        tab.until_end("answered").await;
+        assert_eq!(tab.words(), "Done.");
+        assert!(tab.calls().values().all(|times| *times == 1), "{:?}", tab.calls());
+    }
+    assert_eq!(works.process.read("effects").len(), 1);
+    assert!(only_shows.process.read("effects").is_empty());
+    let messages = async |service: &Service| service.get("/api/chat/a").await["messages"].clone();
+    let (near, far) = (messages(&works).await, messages(&only_shows).await);
+    assert_eq!(near.as_array().map(Vec::len), Some(2), "{near:#}");
+    assert_eq!(near[1]["parts"], far[1]["parts"]);
 }
